@@ -1,0 +1,42 @@
+"""Time is passed in: services take a `Clock`, the domain takes milliseconds."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+Clock = Callable[[], int]
+"""Returns the current time in milliseconds since 1970-01-01 UTC."""
+
+
+def system_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def iso(at_ms: int) -> str:
+    """ISO 8601 UTC with milliseconds and `Z`, the one spelling of a time on the way out."""
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
+
+
+def iso_or_none(at_ms: int | None) -> str | None:
+    return None if at_ms is None else iso(at_ms)
+
+
+def parse_time(value: str | int) -> int:
+    """Milliseconds of an ISO 8601 time with an offset, or of epoch milliseconds. ValueError names what is wrong.
+
+    Digits below a millisecond are cut, as the engine's millisecond columns do.
+    """
+    if isinstance(value, int):
+        return value
+    text = value.strip()
+    if text.lstrip("-").isdigit() and text.isascii():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("is neither an ISO 8601 time with an offset nor epoch milliseconds") from None
+    if moment.tzinfo is None:
+        raise ValueError("has no offset; write Z or +00:00 for UTC")
+    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400_000) + delta.seconds * 1000 + delta.microseconds // 1000

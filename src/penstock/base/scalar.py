@@ -1,0 +1,63 @@
+"""Scalar JSON values as the funnel compares them.
+
+The warehouse keeps each scalar property as one tagged text: `s` and the string, `n` and the number's canonical text, `b` and `true` or
+`false`. The tag keeps `"1"`, `1` and `true` apart (values keep their JSON type), the rest is the text that filters compare. JSON has one
+number type, so `1` and `1.0` are one value, written `1`. A missing value is the empty text, which no scalar has.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+Scalar = str | int | float | bool
+MISSING = ""
+
+_EXACT_INTEGERS = 2**53
+
+
+def number_text(value: int | float) -> str:
+    """Canonical text of a JSON number: `5` for 5 and 5.0, the shortest round-trip spelling for other floats."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_INTEGERS:
+        value = int(value)
+    return repr(value)
+
+
+def tagged(value: Any) -> str:
+    """The tagged text of a JSON value; `MISSING` for null, objects and arrays, which have no scalar."""
+    if isinstance(value, str):
+        return "s" + value
+    if isinstance(value, bool):
+        return "btrue" if value else "bfalse"
+    if isinstance(value, int | float):
+        return "n" + number_text(value)
+    return MISSING
+
+
+def untagged(text: str) -> Scalar | None:
+    """The JSON value of a tagged text; None for a missing one."""
+    if not text:
+        return None
+    if text[0] == "s":
+        return text[1:]
+    value: int | float | bool = json.loads(text[1:])
+    return value
+
+
+def plain_text(value: Scalar) -> str:
+    """The text that filters compare: `5`, `true`, `pro`."""
+    return tagged(value)[1:]
+
+
+def column_key(key: str) -> str:
+    """A property key as the warehouse names its column: percent-encoded UTF-8.
+
+    The engine's JSON paths give dots, quotes and backticks a meaning of their own; encoded, any key is one plain path. Letters are encoded
+    as they are, `%` and everything outside `A-Za-z0-9_-` as `%XX`. An empty key becomes `%`, which encodes nothing else.
+    """
+    return quote(key, safe="").replace(".", "%2E").replace("~", "%7E") or "%"
+
+
+def scalar_columns(properties: Mapping[str, Any]) -> dict[str, str]:
+    """All scalar properties of an event, as the warehouse stores them: encoded key -> tagged text."""
+    return {column_key(key): text for key, value in properties.items() if (text := tagged(value))}

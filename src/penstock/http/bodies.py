@@ -1,0 +1,106 @@
+"""Reading what a client sent. Nothing here trusts a length, an encoding or a type that the client merely claims."""
+
+import zlib
+from typing import Any, TypeVar
+
+from litestar import Request
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from penstock.base.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMedia
+from penstock.http.schema import Query, faults_of
+
+M = TypeVar("M", bound=BaseModel)
+Q = TypeVar("Q", bound=Query)
+
+_JSON = TypeAdapter(Any)
+_CHUNK = 64 * 1024
+DEFAULT_BODY_BYTES = 1024 * 1024
+
+
+def require_json(request: Request[Any, Any, Any], *, text_plain: bool = False) -> None:
+    """Refuse a body that is not labelled JSON. text_plain: also accept `text/plain`, which is all that `sendBeacon` can send."""
+    content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if content_type == "application/json" or (text_plain and content_type == "text/plain"):
+        return
+    raise UnsupportedMedia("Send the body as JSON, with the header Content-Type: application/json.")
+
+
+async def read_bytes(
+    request: Request[Any, Any, Any], *, max_bytes: int = DEFAULT_BODY_BYTES, max_inflated_bytes: int | None = None
+) -> bytes:
+    """The body, inflated when it is gzip. max_bytes: on the wire. max_inflated_bytes: after inflating, by default the same."""
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip"):
+        raise UnsupportedMedia(f"Content-Encoding {encoding!r} is not understood; send the body plain or as gzip.")
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    chunks, received = [], 0
+    async for chunk in request.stream():
+        received += len(chunk)
+        if received > max_bytes:
+            raise _too_large(max_bytes)
+        chunks.append(chunk)
+    body = b"".join(chunks)
+    return _inflate(body, max_inflated_bytes or max_bytes) if encoding == "gzip" else body
+
+
+def _inflate(body: bytes, limit: int) -> bytes:
+    inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        inflated = inflater.decompress(body, limit)
+        if inflater.unconsumed_tail:
+            raise TooLarge(f"The body is larger than {limit:,} bytes once inflated.")
+        if not inflater.eof:
+            raise Malformed("The gzip body ends too early.", code="bad_gzip")
+    except zlib.error:
+        raise Malformed("The body is not gzip, though Content-Encoding says so.", code="bad_gzip") from None
+    return inflated
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {limit:,} bytes.")
+
+
+def parse_json(body: bytes) -> Any:
+    """Plain Python values of a JSON text; `Malformed` when it is none, too deep, or not UTF-8."""
+    try:
+        return _JSON.validate_json(body)
+    except ValidationError as error:
+        raise not_json(error) from None
+
+
+def parse_model(body: bytes, model: type[M]) -> M:
+    """A validated input; `Malformed` when the body is not JSON, `Invalid` with every fault when it breaks rules."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
+            raise not_json(error) from None
+        raise Invalid(faults_of(error)) from None
+
+
+def not_json(error: ValidationError) -> Malformed:
+    reason = error.errors(include_url=False, include_input=False)[0]["msg"]
+    return Malformed(f"The body is not valid JSON: {reason.removeprefix('Invalid JSON: ')}.", code="not_json")
+
+
+async def read_json(request: Request[Any, Any, Any], model: type[M]) -> M:
+    """The body of an ordinary route as a validated input."""
+    require_json(request)
+    return parse_model(await read_bytes(request), model)
+
+
+def read_query(request: Request[Any, Any, Any], model: type[Q]) -> Q:
+    """The query parameters of a route; `Malformed` (400) with every fault named."""
+    pairs = request.query_params.multi_items()
+    given = dict(pairs)
+    repeated = [Fault(name, "repeated", "Give this parameter once.") for name in given if sum(1 for key, _ in pairs if key == name) > 1]
+    try:
+        query = model.model_validate(given)
+    except ValidationError as error:
+        faults = faults_of(error)
+        raise Malformed(faults[0].field + ": " + faults[0].message, code="bad_parameter", faults=[*faults, *repeated]) from None
+    if repeated:
+        raise Malformed(f"{repeated[0].field}: {repeated[0].message}", code="bad_parameter", faults=repeated)
+    return query

@@ -1,0 +1,120 @@
+"""The OpenAPI document, from what each route says of itself with `described`.
+
+Routes read their bodies and parameters with `penstock.http.bodies`, so the framework cannot see their shapes; each names them here once.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from litestar.handlers import HTTPRouteHandler
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from penstock.http.schema import Query
+
+_REF = "#/components/schemas/{model}"
+
+
+def described(
+    summary: str,
+    *,
+    body: type[BaseModel] | None = None,
+    answers: type[BaseModel] | None = None,
+    query: type[Query] | None = None,
+    listed: bool = False,
+    open_to_all: bool = False,
+    tag: str,
+) -> dict[str, Any]:
+    """The `opt` of a route handler. listed: the answer is a page of `answers`. open_to_all: needs neither key nor session."""
+    return {
+        "described": {
+            "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed, "open": open_to_all, "tag": tag,
+        }
+    }  # fmt: skip
+
+
+def openapi_document(handlers: Iterable[tuple[str, HTTPRouteHandler]], version: str) -> dict[str, Any]:
+    """The whole document. handlers: (path as `/api/funnels/{id}`, handler) of every route that is described."""
+    entries = [(path, handler, handler.opt["described"]) for path, handler in handlers if "described" in handler.opt]
+    inputs = {entry["body"] for _, _, entry in entries if entry["body"]}
+    outputs = {entry["answers"] for _, _, entry in entries if entry["answers"]}
+    wanted: list[Any] = [*((model, "validation") for model in inputs), *((model, "serialization") for model in outputs)]
+    wanted.sort(key=lambda pair: (pair[0].__name__, pair[1]))
+    names, definitions = models_json_schema(wanted, ref_template=_REF)
+    paths: dict[str, dict[str, Any]] = {}
+    for path, handler, entry in entries:
+        for method in handler.http_methods:
+            paths.setdefault(path, {})[str(method).lower()] = _operation(path, handler, entry, names)
+    problem = {
+        "type": "object",
+        "description": "RFC 9457 problem document",
+        "properties": {
+            **{name: {"type": "string"} for name in ("type", "title", "code", "detail", "instance")},
+            "status": {"type": "integer"},
+            "errors": {
+                "type": "array",
+                "items": {"type": "object", "properties": {name: {"type": "string"} for name in ("field", "code", "message")}},
+            },
+        },
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Penstock", "version": version, "description": "Conversion funnels, managed mobile links and server events."},
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": {**definitions.get("$defs", {}), "Problem": problem},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "A workspace API key."},
+                "session": {"type": "apiKey", "in": "cookie", "name": "service_session"},
+            },
+        },
+        "security": [{"key": []}, {"session": []}],
+    }
+
+
+def _operation(path: str, handler: HTTPRouteHandler, entry: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
+    parameters: list[dict[str, Any]] = [
+        {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
+        for part in path.split("/")
+        if part.startswith("{")
+    ]
+    if entry["query"]:
+        schema = entry["query"].model_json_schema()
+        for name, rule in schema["properties"].items():
+            text = {"description": rule.pop("description")} if "description" in rule else {}
+            parameters.append({"name": name, "in": "query", "required": name in schema.get("required", []), **text, "schema": rule})
+    success: dict[str, Any] = {"description": "Success"}
+    if entry["answers"]:
+        shape = names[(entry["answers"], "serialization")]
+        if entry["listed"]:
+            shape = {
+                "type": "object",
+                "properties": {
+                    "data": {"type": "array", "items": shape},
+                    **{name: {"type": "integer"} for name in ("page", "pageSize", "total")},
+                },
+            }
+        success["content"] = {"application/json": {"schema": shape}}
+    operation: dict[str, Any] = {
+        "summary": entry["summary"],
+        "tags": [entry["tag"]],
+        "operationId": handler.fn.__name__,
+        "parameters": parameters,
+        "responses": {
+            str(handler.status_code): success,
+            "4XX": {
+                "description": "Refused; a problem document says why",
+                "content": {"application/problem+json": {"schema": {"$ref": _REF.format(model="Problem")}}},
+            },
+        },
+    }
+    if handler.fn.__doc__:
+        operation["description"] = handler.fn.__doc__.strip()
+    if entry["body"]:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": names[(entry["body"], "validation")]}},
+        }
+    if entry["open"]:
+        operation["security"] = []
+    return operation

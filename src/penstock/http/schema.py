@@ -1,0 +1,102 @@
+"""Base classes of what goes over the wire, and how their faults are told.
+
+Inputs are strict: no coercion, no unknown field. Pydantic reports every fault of an input at once, which the contract asks for.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from penstock.base.errors import Fault
+
+_CODES: Mapping[str, str] = {
+    "missing": "required",
+    "extra_forbidden": "unknown_field",
+    "string_type": "wrong_type",
+    "int_type": "wrong_type",
+    "float_type": "wrong_type",
+    "bool_type": "wrong_type",
+    "list_type": "wrong_type",
+    "dict_type": "wrong_type",
+    "model_type": "wrong_type",
+    "model_attributes_type": "wrong_type",
+    "literal_error": "not_one_of",
+    "enum": "not_one_of",
+    "string_too_short": "too_short",
+    "string_too_long": "too_long",
+    "too_short": "too_few",
+    "too_long": "too_many",
+    "int_parsing": "wrong_type",
+    "finite_number": "not_finite",
+}
+_MESSAGES: Mapping[str, str] = {
+    "missing": "This field is required.",
+    "extra_forbidden": "There is no such field.",
+    "model_type": "Must be an object.",
+    "model_attributes_type": "Must be an object.",
+    "dict_type": "Must be an object.",
+    "list_type": "Must be a list.",
+    "string_type": "Must be a string.",
+    "int_type": "Must be an integer.",
+    "int_parsing": "Must be an integer.",
+    "bool_type": "Must be true or false.",
+}
+
+
+class Input(BaseModel):
+    """A request body or a part of one: camelCase, strict, unknown fields refused."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, extra="forbid", strict=True, frozen=True, allow_inf_nan=False, hide_input_in_errors=True
+    )
+
+
+class Query(BaseModel):
+    """The query parameters of a route: camelCase, converted from text, unknown ones refused."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Record(BaseModel):
+    """An answer or a part of one: camelCase on the wire, snake_case in the code."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True, frozen=True)
+
+
+class RuleBroken(ValueError):
+    """Raised inside a pydantic validator: a broken rule with a stable code. `at` is the path below the validated value."""
+
+    def __init__(self, code: str, message: str, at: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.at = code, message, at
+
+
+def field_path(location: Iterable[str | int]) -> str:
+    """`("steps", 2, "value")` as `steps[2].value`."""
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else (f".{part}" if path else part)
+    return path
+
+
+def faults_of(error: ValidationError, prefix: str = "") -> list[Fault]:
+    """Every fault that pydantic found, in the contract's words. prefix: the path of the validated value in the whole input."""
+    faults = []
+    for item in error.errors(include_url=False, include_input=False):
+        kind, path = item["type"], field_path(item["loc"])
+        cause: Any = item.get("ctx", {}).get("error")
+        code, message = _CODES.get(kind, kind), _MESSAGES.get(kind) or item["msg"].rstrip(".") + "."
+        if isinstance(cause, RuleBroken):
+            code, message = cause.code, cause.message
+            path = join_path(path, cause.at)
+        faults.append(Fault(join_path(prefix, path), code, message))
+    return faults
+
+
+def join_path(first: str, second: str) -> str:
+    """One path out of two, either of which may be empty."""
+    if not first or not second or second.startswith("["):
+        return first + second
+    return f"{first}.{second}"

@@ -1,0 +1,247 @@
+"""All tables of the metadata DB. Times are milliseconds since 1970-01-01 UTC, IDs opaque text.
+
+The columns of every query have their index here; migrations create exactly these tables, and a test holds the two together.
+"""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+AutoId = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite numbers rows by itself only in a column of type INTEGER."""
+
+
+def _workspace() -> Column[str]:
+    return Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False)
+
+
+# Accounts -------------------------------------------------------------------------------------------------------------
+
+installation = Table(
+    "installation",
+    metadata,
+    Column("id", Text, primary_key=True, comment="names this installation in shipment tokens"),
+)
+
+workspaces = Table(
+    "workspaces",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("email", Text, nullable=False, unique=True, comment="lower case"),
+    Column("password_hash", Text, nullable=False, comment="argon2id"),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+memberships = Table(
+    "memberships",
+    metadata,
+    Column("workspace_id", Text, ForeignKey("workspaces.id"), primary_key=True),
+    Column("user_id", Text, ForeignKey("users.id"), primary_key=True, index=True),
+    Column("role", Text, nullable=False, comment="owner or member"),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie"),
+    Column("user_id", Text, ForeignKey("users.id"), nullable=False, index=True),
+    Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False, index=True),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("name", Text, nullable=False),
+    Column("key_hash", LargeBinary, nullable=False, unique=True, comment="SHA-256 of the key"),
+    Column("prefix", Text, nullable=False, comment="first characters of the key, to recognise it by"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("last_used_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    Index(None, "workspace_id", "created_at"),
+)
+
+websites = Table(
+    "websites",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("name", Text, nullable=False),
+    Column("kind", Text, nullable=False, comment="web or mobile"),
+    Column("domain", Text),
+    Column("identity_scope", Text, comment="a name shared by the websites of one scope; unset: the website is its own"),
+    Column("scope_id", Text, nullable=False, comment="the identity scope that visitors and user links belong to"),
+    Column("app", JSON, nullable=False, comment="what a mobile app carries: bundle, package, store URLs"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("deleted_at", BigInteger),
+    Index(None, "workspace_id", "created_at"),
+)
+
+# Definitions ----------------------------------------------------------------------------------------------------------
+
+goals = Table(
+    "goals",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("name", Text, nullable=False),
+    Column("match", JSON, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    UniqueConstraint("workspace_id", "name"),
+    Index(None, "workspace_id", "created_at"),
+)
+
+funnels = Table(
+    "funnels",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("name", Text, nullable=False),
+    Column("definition", JSON, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index(None, "workspace_id", "created_at"),
+)
+
+funnel_goals = Table(
+    "funnel_goals",
+    metadata,
+    Column("funnel_id", Text, ForeignKey("funnels.id", ondelete="CASCADE"), primary_key=True),
+    Column("goal_id", Text, ForeignKey("goals.id"), primary_key=True, index=True, comment="a goal in use cannot be deleted"),
+)
+
+# Identity -------------------------------------------------------------------------------------------------------------
+
+visitors = Table(
+    "visitors",
+    metadata,
+    Column("scope_id", Text, primary_key=True),
+    Column("visitor_id", Text, primary_key=True),
+    Column("canonical_id", Text, nullable=False, comment="itself, or the visitor that it was merged into; never a chain"),
+    Column("user_id", Text, comment="of a canonical visitor: the user that it is linked to"),
+    Column("created_at", BigInteger, nullable=False),
+    Index(None, "scope_id", "canonical_id"),
+)
+
+user_links = Table(
+    "user_links",
+    metadata,
+    Column("scope_id", Text, primary_key=True),
+    Column("user_id", Text, primary_key=True),
+    Column("visitor_id", Text, nullable=False, comment="canonical"),
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("scope_id", "visitor_id"),
+)
+
+merges = Table(
+    "merges",
+    metadata,
+    Column("id", AutoId, primary_key=True, autoincrement=True),
+    Column("scope_id", Text, nullable=False),
+    Column("absorbed_id", Text, nullable=False),
+    Column("kept_id", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("merged_at", BigInteger, nullable=False),
+    Index(None, "scope_id", "kept_id"),
+    sqlite_autoincrement=True,
+)
+
+# Intake ---------------------------------------------------------------------------------------------------------------
+
+dedupe_keys = Table(
+    "dedupe_keys",
+    metadata,
+    Column("key", LargeBinary, primary_key=True, comment="hash of (website, route family, the client's ID)"),
+    Column("body_hash", LargeBinary, nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("visitor_id", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False, index=True),
+    sqlite_with_rowid=False,
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", AutoId, primary_key=True, autoincrement=True),
+    Column("target", Text, nullable=False, comment="the warehouse table: events or visitor_aliases"),
+    Column("row", Text, nullable=False, comment="one JSON object, as the warehouse takes it"),
+    Column("shipment_id", BigInteger, index=True, comment="set once the row is cut into a shipment"),
+    sqlite_autoincrement=True,
+)
+
+shipments = Table(
+    "shipments",
+    metadata,
+    Column("id", AutoId, primary_key=True, autoincrement=True),
+    Column("target", Text, nullable=False),
+    Column("rows", Integer, nullable=False),
+    Column("cut_at", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+imports = Table(
+    "imports",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
+    Column("state", Text, nullable=False, comment="queued, running, done or failed"),
+    Column("file_name", Text),
+    Column("bytes_total", BigInteger, nullable=False),
+    Column("bytes_read", BigInteger, nullable=False),
+    Column("lines_read", BigInteger, nullable=False),
+    Column("accepted", BigInteger, nullable=False),
+    Column("duplicates", BigInteger, nullable=False),
+    Column("rejected", BigInteger, nullable=False),
+    Column("first_event_at", BigInteger, comment="earliest occurrence among accepted and repeated events"),
+    Column("last_event_at", BigInteger),
+    Column("error", Text, comment="why a failed import stopped"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    Index(None, "workspace_id", "created_at"),
+    Index(None, "website_id", "created_at"),
+    Index(None, "state"),
+)
+
+import_rejects = Table(
+    "import_rejects",
+    metadata,
+    Column("import_id", Text, ForeignKey("imports.id", ondelete="CASCADE"), primary_key=True),
+    Column("line", BigInteger, primary_key=True, comment="from 1"),
+    Column("errors", JSON, nullable=False),
+)
