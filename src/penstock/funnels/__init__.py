@@ -1,0 +1,1 @@
+"""Goals and funnels: what is asked (`definition`), how the engine is asked (`query`), what is answered (`report`)."""

@@ -1,0 +1,65 @@
+"""Plain types of a funnel, with goals already replaced by the match they stand for. No I/O.
+
+A row is one entry of `steps[]`. Its matches are its options (plain step or diagnostic row: any of them) or its parts (`all_of`: every one).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CountingUnit(StrEnum):
+    VISITOR = "visitor"
+    ATTEMPT = "attempt"
+
+
+class MatchType(StrEnum):
+    """What kind of event a match is about; the value is the spelling of the API."""
+
+    PAGEVIEW = "Pageview"
+    SCREEN_VIEW = "Screen view"
+    EVENT = "Event"
+    TRANSACTION = "Transaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One condition on a property. value: text as sent; a JSON list for `in`, `not_in`, `between` and `not_between`."""
+
+    property: str
+    operator: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What one event must be: kind, name and all filters."""
+
+    type: MatchType
+    value: str
+    filters: tuple[Filter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry of `steps[]`. matches: the parent's match first, then the `or` rows in order."""
+
+    matches: tuple[Match, ...]
+    all_of: bool = False
+    diagnostic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A funnel ready to be evaluated. window_s: seconds; None: unlimited (visitor funnels only)."""
+
+    rows: tuple[Row, ...]
+    counting_unit: CountingUnit
+    window_s: int | None
+    attempt_property: str | None = None
+    sequence_property: str | None = None
+    breakdown_properties: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Row, ...]:
+        """The required rows, which are steps 1 to n."""
+        return tuple(row for row in self.rows if not row.diagnostic)
