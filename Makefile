@@ -1,0 +1,60 @@
+# Everything a newcomer or CI runs. `make demo` and `make test` do their own set-up.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+HOST ?= 127.0.0.1
+PORT ?= 8000
+DATA ?= penstock-data
+
+RUN := $(VENV)/.ready-run
+DEV := $(VENV)/.ready-dev
+UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(RUN): requirements.lock pyproject.toml scripts/setup
+	@scripts/setup run
+
+$(DEV): requirements.lock requirements-dev.lock pyproject.toml scripts/setup
+	@scripts/setup dev
+
+.PHONY: setup
+setup: $(DEV) ## Make .venv with everything that development needs
+
+.PHONY: demo
+demo: $(RUN) ## A shop with 20,000 events and two funnels, then the service (PORT=8000)
+	@$(BIN)/penstock demo --host $(HOST) --port $(PORT)
+
+.PHONY: serve
+serve: $(RUN) ## The service on DATA=penstock-data, PORT=8000
+	@$(BIN)/penstock serve --host $(HOST) --port $(PORT) --data $(DATA)
+
+.PHONY: check
+check: $(DEV) ## Style, types and the rules between rooms
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: test
+test: check ## All checks, then all tests (ARGS="-k tie" for some)
+	@scripts/setup postgres
+	$(BIN)/pytest -n 2 $(ARGS)
+
+.PHONY: format
+format: $(DEV) ## Mend what the formatter and linter can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: lock
+lock: $(DEV) ## Pin the newest allowed versions in requirements*.lock
+	$(BIN)/python -m pip install --quiet uv
+	$(UV_COMPILE) --upgrade --group pyproject.toml:build pyproject.toml -o requirements.lock
+	$(UV_COMPILE) --upgrade --group pyproject.toml:build --group pyproject.toml:dev pyproject.toml -c requirements.lock -o requirements-dev.lock
+
+.PHONY: clean
+clean: ## Remove .venv and caches; data folders stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
