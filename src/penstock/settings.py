@@ -1,7 +1,7 @@
 """Every setting, read once at the start, frozen. Each is an environment variable `PENSTOCK_<NAME>`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -47,7 +47,7 @@ class Settings(BaseSettings):
     query_timeout_s: Annotated[float, Field(gt=0, description="Longest time for one funnel query, in seconds.")] = 60.0
     query_memory_bytes: Annotated[int, Field(ge=64 * 1024**2, description="Most memory of one funnel query.")] = 4 * 1024**3
     fresh_wait_s: Annotated[float, Field(ge=0, description="How long a report waits for events acknowledged before it.")] = 5.0
-    log_level: Annotated[str, Field(description="debug, info, warning or error.")] = "info"
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(description="Least level that is logged.")] = "info"
 
     @property
     def base_url(self) -> str:

@@ -1,12 +1,12 @@
-"""`penstock`: serve, migrate and friends."""
+"""`penstock`: the commands. Each lives in a module of its own; heavy imports happen when a command runs, so that `--help` is quick."""
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from penstock import __version__
-from penstock.settings import Settings
+from penstock.cli.migrate import migrate
+from penstock.cli.serve import serve
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 
@@ -24,20 +24,8 @@ def main(
     """Conversion funnels, managed mobile links and server events, self-hosted."""
 
 
-@app.command()
-def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on. [env: PENSTOCK_HOST]")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on. [env: PENSTOCK_PORT]")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of the embedded stores. [env: PENSTOCK_DATA]")] = None,
-) -> None:
-    """Run the service until SIGTERM or Ctrl-C."""
-    import uvicorn
-
-    from penstock.app import build_app, build_services
-
-    given: dict[str, Any] = {"host": host, "port": port, "data": data}
-    settings = Settings(**{name: value for name, value in given.items() if value is not None})
-    uvicorn.run(build_app(build_services(settings)), host=settings.host, port=settings.port, access_log=False)
+app.command()(serve)
+app.command()(migrate)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,35 @@
+"""Flags that several commands share, how settings are read, and how a command gives up."""
+
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from pydantic import ValidationError
+
+from penstock.settings import Settings
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on. [env: PENSTOCK_HOST; default: 127.0.0.1]", show_default=False)]
+Port = Annotated[
+    int | None, typer.Option(help="Port to listen on; 0 takes a free one. [env: PENSTOCK_PORT; default: 8000]", show_default=False)
+]
+Data = Annotated[
+    Path | None, typer.Option(help="Folder of the embedded stores. [env: PENSTOCK_DATA; default: penstock-data]", show_default=False)
+]
+
+FAILED = 1
+WRONG_USE = 2
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """End the command with one line on stderr. code: `FAILED`, or `WRONG_USE` when the call itself was wrong."""
+    typer.echo(f"penstock: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def read_settings(**flags: Any) -> Settings:
+    """The settings of this process: flags that were given, over `PENSTOCK_*`, over defaults."""
+    try:
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        faults = (f"PENSTOCK_{'.'.join(map(str, item['loc'])).upper()}: {item['msg']}" for item in error.errors(include_input=False))
+        fail("; ".join(faults), WRONG_USE)

@@ -1,0 +1,84 @@
+"""`penstock serve`: the service in the foreground, until SIGTERM or Ctrl-C."""
+
+import errno
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from penstock import __version__
+from penstock.cli.logs import configure_logs
+from penstock.cli.options import Data, Host, Port, fail, read_settings
+from penstock.cli.stores import opened
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from penstock.app import Services
+
+_BACKLOG = 2048
+_LAST_REQUESTS_S = 10
+"""How long requests that run at the stop may take to finish."""
+
+
+def serve(host: Host = None, port: Port = None, data: Data = None) -> None:
+    """Run the service until SIGTERM or Ctrl-C."""
+    settings = read_settings(host=host, port=port, data=data)
+    configure_logs(settings.log_level)
+    # Both signals end the process in order and with 0: here while it starts, later through the server, which hands them on when it is done.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    with listening(settings) as listener:
+        bound = settings.model_copy(update={"port": listener.getsockname()[1]})
+        with opened(bound) as services:
+            run(services, listener)
+
+
+def listening(settings: Settings) -> socket.socket:
+    """The socket to serve on, bound before any store is opened: a port in use costs nothing but a message."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            fail(f"port {settings.port} on {settings.host} is in use; choose another with --port")
+        fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
+
+
+def run(services: "Services", listener: socket.socket) -> None:
+    """Serve until a signal. Returns when the service has stopped in order and its stores are closed."""
+    import uvicorn
+
+    from penstock.app import build_app
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                print(banner(services), flush=True)
+
+    config = uvicorn.Config(
+        build_app(services),
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_LAST_REQUESTS_S,
+    )
+    server = Server(config)
+    server.run(sockets=[listener])
+    if not server.started:
+        fail("the service could not start; the log above says why")
+
+
+def banner(services: "Services") -> str:
+    """What someone who just started the service needs to know."""
+    address = services.settings.base_url
+    lines = [
+        f"Penstock {__version__} serves {address}",
+        f"  API      {address}/api/docs",
+        f"  Data     {services.settings.data.resolve()}",
+    ]
+    return "\n".join(lines)

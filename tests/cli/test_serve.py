@@ -1,0 +1,101 @@
+"""`penstock serve`, `migrate` and `--version` as real processes."""
+
+import json
+import socket
+
+import pytest
+
+from penstock import __version__
+from tests.serving import Served, penstock
+
+
+def test_serves_until_sigterm_and_stops_with_0(tmp_path):
+    with Served(tmp_path / "data") as service:
+        assert service.client.get("/health/live").status_code == 200
+        assert service.client.get("/health/ready").json() == {"status": "ready", "database": True, "warehouse": True}
+        assert service.stop() == 0
+        assert "error" not in service.output()
+
+
+def test_banner_names_address_docs_and_data(tmp_path):
+    with Served(tmp_path / "data") as service:
+        told = service.output()
+        assert f"serves {service.url}" in told
+        assert f"{service.url}/api/docs" in told
+        assert str(tmp_path / "data") in told
+
+
+def test_flags_win_over_the_environment(tmp_path):
+    with Served(tmp_path / "flag", PENSTOCK_DATA=str(tmp_path / "environment"), PENSTOCK_PORT="1"):
+        assert (tmp_path / "flag" / "penstock.sqlite3").exists()
+        assert not (tmp_path / "environment").exists()
+
+
+def test_a_second_process_on_the_same_folder_is_told_so_in_one_line(tmp_path):
+    with Served(tmp_path / "data") as service:
+        for command in (["serve", "--port", "0"], ["migrate"]):
+            second = penstock(*command, "--data", str(tmp_path / "data"))
+            assert second.returncode == 1
+            [line] = second.stderr.splitlines()
+            assert f"in use by another Penstock (process {service.process.pid})" in line
+        assert service.client.get("/health/ready").status_code == 200
+
+
+def test_a_killed_process_leaves_the_folder_free(tmp_path):
+    with Served(tmp_path / "data") as service:
+        service.kill()
+    with Served(tmp_path / "data") as again:
+        assert again.client.get("/health/ready").status_code == 200
+
+
+def test_a_port_in_use_is_told_in_one_line_and_opens_no_store(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = penstock("serve", "--port", str(port), "--data", str(tmp_path / "data"))
+    assert run.returncode == 1
+    assert run.stderr == f"penstock: port {port} on 127.0.0.1 is in use; choose another with --port\n"
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none"}, "cannot use the metadata database"),
+        ({"PENSTOCK_WAREHOUSE_URL": "http://127.0.0.1:1/none"}, "cannot use the warehouse"),
+        ({"PENSTOCK_DATA": "/dev/null"}, "cannot use the data folder"),
+    ],
+)
+def test_a_store_that_cannot_be_had_is_told_in_the_last_line(tmp_path, settings, reason):
+    run = penstock("serve", "--port", "0", **{"PENSTOCK_DATA": str(tmp_path / "data"), **settings})
+    assert run.returncode == 1
+    assert reason in run.stderr.splitlines()[-1]
+    assert "Traceback" not in run.stderr
+
+
+def test_a_setting_out_of_range_is_wrong_use(tmp_path):
+    run = penstock("serve", "--data", str(tmp_path), PENSTOCK_PORT="abc")
+    assert run.returncode == 2
+    assert run.stderr.startswith("penstock: PENSTOCK_PORT: ")
+
+
+def test_logs_are_json_lines_when_not_at_a_terminal(tmp_path):
+    with Served(tmp_path / "data", PENSTOCK_LOG_LEVEL="debug") as service:
+        service.stop()
+        lines = [json.loads(line) for line in service.output().splitlines() if line.startswith("{")]
+    assert {"event", "level", "timestamp"} <= set(lines[0])
+
+
+def test_migrate_prepares_both_stores(tmp_path):
+    run = penstock("migrate", "--data", str(tmp_path / "data"))
+    assert (run.returncode, run.stdout) == (0, "Both stores are at this version.\n")
+    assert penstock("migrate", "--data", str(tmp_path / "data")).returncode == 0
+
+
+def test_version():
+    run = penstock("--version")
+    assert (run.returncode, run.stdout) == (0, f"penstock {__version__}\n")
+
+
+def test_help_lists_the_commands():
+    told = penstock("--help").stdout
+    assert all(command in told for command in ("serve", "migrate"))

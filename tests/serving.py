@@ -1,0 +1,78 @@
+"""A real `penstock serve` process for tests: started, asked, stopped or killed."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
+_START_S = 60
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's environment without any `PENSTOCK_*` of the machine, and with `more`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    return {**kept, "COLUMNS": "160", **more}
+
+
+class Served:
+    """A running service. `url` as its banner tells it; `log` holds all it printed."""
+
+    def __init__(self, data: Path, *flags: str, command: str = "serve", **settings: str) -> None:
+        data.parent.mkdir(parents=True, exist_ok=True)
+        self.data = data
+        self.log = data.parent / f"{data.name}-{time.monotonic_ns()}.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*PENSTOCK, command, "--port", "0", "--data", str(data), *flags],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=environment(**settings),
+            )
+        self.url = self._await_banner()
+        self.client = httpx.Client(base_url=self.url, timeout=30)
+
+    def output(self) -> str:
+        return self.log.read_text("utf-8")
+
+    def _await_banner(self) -> str:
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            if told := re.search(r"^Penstock \S+ serves (\S+)$", self.output(), re.MULTILINE):
+                return told[1]
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        self.kill()
+        raise AssertionError(f"the service did not start:\n{self.output()}")
+
+    def stop(self) -> int:
+        """SIGTERM, as a service manager does it; returns the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+    def kill(self) -> None:
+        """SIGKILL: no chance to put anything in order."""
+        self.process.kill()
+        self.process.wait(timeout=30)
+
+    def __enter__(self) -> "Served":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        if self.process.poll() is None:
+            self.kill()
+
+
+def penstock(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """One command from start to end."""
+    return subprocess.run(
+        [*PENSTOCK, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment(**settings), timeout=120
+    )
