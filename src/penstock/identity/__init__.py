@@ -1,0 +1,1 @@
+"""Visitors, user links, merges. Neighbours use `service` and `model`."""
