@@ -2,7 +2,8 @@
 
 The warehouse keeps each scalar property as one tagged text: `s` and the string, `n` and the number's canonical text, `b` and `true` or
 `false`. The tag keeps `"1"`, `1` and `true` apart (values keep their JSON type), the rest is the text that filters compare. JSON has one
-number type, so `1` and `1.0` are one value, written `1`. A missing value is the empty text, which no scalar has.
+number type, so `1` and `1.0` are one value, written `1`. A missing value is the empty text, which no scalar has. An object or an array is
+stored as `o`: it is missing to filters and cohorts, but present to whoever asks whether a sequence number was sent.
 """
 
 import json
@@ -12,6 +13,7 @@ from urllib.parse import quote
 
 Scalar = str | int | float | bool
 MISSING = ""
+COMPOSITE = "o"
 
 _EXACT_INTEGERS = 2**53
 
@@ -59,5 +61,9 @@ def column_key(key: str) -> str:
 
 
 def scalar_columns(properties: Mapping[str, Any]) -> dict[str, str]:
-    """All scalar properties of an event, as the warehouse stores them: encoded key -> tagged text."""
-    return {column_key(key): text for key, value in properties.items() if (text := tagged(value))}
+    """All properties of an event but nulls, as the warehouse stores them: encoded key -> tagged text, `COMPOSITE` for an object or array."""
+    return {
+        column_key(key): COMPOSITE if isinstance(value, dict | list) else tagged(value)
+        for key, value in properties.items()
+        if value is not None
+    }

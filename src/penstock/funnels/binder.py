@@ -1,0 +1,25 @@
+"""Bound parameters of one statement. Values reach the engine beside the text, never in it."""
+
+from typing import Any
+
+
+class Binder:
+    """Collects values and gives each a placeholder.
+
+    >>> binder = Binder()
+    >>> binder.bind("String", "pro")
+    '{p0:String}'
+    >>> binder.values
+    {'p0': 'pro'}
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self._names: dict[tuple[str, str], str] = {}
+
+    def bind(self, engine_type: str, value: Any) -> str:
+        """The placeholder for a value of an engine type such as `String` or `Array(UInt64)`. Equal values share one."""
+        key = (engine_type, repr(value))
+        name = self._names.setdefault(key, f"p{len(self._names)}")
+        self.values[name] = value
+        return f"{{{name}:{engine_type}}}"

@@ -1,0 +1,85 @@
+"""Asking the engine and reading its rows into the counted part of a report."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.base.paging import Page
+from penstock.base.scalar import untagged
+from penstock.funnels.model import Definition
+from penstock.funnels.query import Facts, Question, Strategy
+from penstock.funnels.report import aggregate_of, data_quality_of
+from penstock.funnels.statement import build
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.queries import load
+
+ENGINE_SETTINGS: Mapping[str, Any] = {
+    "enable_named_columns_in_function_tuple": 1,  # the fold names the fields of its tuples
+    "enable_materialized_cte": 1,
+    "prefer_column_name_to_alias": 1,  # totals keep the names of the columns that they add up
+    "join_use_nulls": 0,
+    "force_grouping_standard_compatibility": 1,
+}
+
+
+def facts_of(warehouse: Warehouse, question: Question) -> Facts:
+    """First and last retained event of the websites, and what the statement has to care for."""
+    _, rows = warehouse.query(
+        load("facts"),
+        {
+            "websites": list(question.website_ids),
+            "scopes": list(question.scope_ids),
+            "evaluated_at": question.evaluated_at_ms,
+        },
+    )
+    events, first, last, providers, aliases = rows[0]
+    return Facts(first if events else None, last if events else None, bool(providers), bool(aliases))
+
+
+def evaluate(
+    warehouse: Warehouse,
+    definition: Definition,
+    question: Question,
+    *,
+    strategy: Strategy = Strategy.AUTO,
+    facts: Facts | None = None,
+    limits: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """`aggregate`, `cohorts`, `dataQuality` and `openWindows` of a report. limits: engine settings such as `max_execution_time`."""
+    facts = facts or facts_of(warehouse, question)
+    statement = build(definition, question, facts, strategy)
+    names, rows = warehouse.query(statement.sql, statement.parameters, {**ENGINE_SETTINGS, **(limits or {})})
+    records = [dict(zip(names, row, strict=True)) for row in rows]
+    total = next((record for record in records if record["is_total"]), _EMPTY)
+    cohorts = [_cohort(definition, record) for record in records if not record["is_total"]]
+    count = total["wanted_cohorts"]
+    if not definition.breakdown_properties:
+        # Without a breakdown there is one cohort, also when nobody entered.
+        cohorts = [{"cohort": {}, "label": {}, **aggregate_of(definition, total)}] if question.page.number == 1 else []
+        count = 1
+    return {
+        "aggregate": aggregate_of(definition, total),
+        "cohorts": {**_paging(question.page), "total": count, "data": cohorts},
+        "dataQuality": data_quality_of(definition, total),
+        "openWindows": total["open_windows"],
+    }
+
+
+_EMPTY: Mapping[str, Any] = {
+    "wanted_cohorts": 0, "entered": 0, "counts": [], "pendings": [], "options": [], "open_windows": 0, "median_ms": None,
+    "seen_units": [], "seen_events": [], "skips": 0, "ties": 0, "invalid": 0, "tied": 0, "several": 0, "disordered": 0,
+    "missing": [], "conflicting": [], "without_unit": 0, "unverified": 0,
+}  # fmt: skip
+
+
+def _cohort(definition: Definition, record: Mapping[str, Any]) -> dict[str, Any]:
+    values = [untagged(text) for text in record["texts"]]
+    cohort = dict(zip(definition.breakdown_properties, values, strict=True))
+    label = {name: "Unknown" if value is None else value for name, value in cohort.items()}
+    return {"cohort": cohort, "label": label, **aggregate_of(definition, record)}
+
+
+def _paging(page: Page) -> dict[str, int]:
+    return {"page": page.number, "pageSize": page.size}
+
+
+__all__: Sequence[str] = ("ENGINE_SETTINGS", "evaluate", "facts_of")

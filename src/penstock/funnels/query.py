@@ -1,0 +1,196 @@
+"""A funnel as one parameterised statement.
+
+    matched   what the rows match: each event's unit, time, number, the matches it fulfils (a bit each), its entry values (a hash each)
+    units     one row per counted unit, folded (`penstock.funnels.fold` in general, `penstock.funnels.packed` where the data allows)
+    cohorts   units grouped by their entry values
+    answer    the total and one page of cohorts, with typed values
+
+Source: funnel semantics. Comments name its sections.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import reduce
+from typing import Any
+
+from penstock.base.ids import ScopeId, WebsiteId
+from penstock.base.paging import Page
+from penstock.base.scalar import Scalar
+from penstock.funnels.binder import Binder
+from penstock.funnels.matching import attempt_id_condition, is_pattern, match_condition, present, property_text
+from penstock.funnels.model import CountingUnit, Definition, Row
+
+MAX_MATCHES = 256
+
+
+class Strategy(StrEnum):
+    """How units are folded. AUTO: packed where it applies, the general fold elsewhere; the answer is the same."""
+
+    AUTO = "auto"
+    GENERAL = "general"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a definition.
+
+    start_ms, end_ms: the reporting period, milliseconds since 1970, both or neither. evaluated_at_ms: events after it are not read.
+    cohort: entry property -> exact value, None for missing.
+    """
+
+    website_ids: tuple[WebsiteId, ...]
+    scope_ids: tuple[ScopeId, ...]
+    start_ms: int | None
+    end_ms: int | None
+    evaluated_at_ms: int
+    cohort: Mapping[str, Scalar | None] = field(default_factory=dict)
+    page: Page = field(default_factory=Page)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of the data before the funnel is asked; it decides what the statement has to care for.
+
+    has_aliases: visitors were merged. has_provider_events: payment providers sent something.
+    """
+
+    first_event_ms: int | None
+    last_event_ms: int | None
+    has_provider_events: bool
+    has_aliases: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    sql: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RowBits:
+    """The bits of one row in an event's `mask`. all: every match of the row. each: one a match, in order."""
+
+    row: Row
+    all: int
+    each: tuple[int, ...]
+
+
+class Plan:
+    """What the parts of one statement share: the definition's bits, its parameters, the engine types in use."""
+
+    def __init__(self, definition: Definition, question: Question, facts: Facts) -> None:
+        self.definition, self.question, self.facts = definition, question, facts
+        self.binder = Binder()
+        self.rows = _row_bits(definition)
+        self.steps = [bits for bits in self.rows if not bits.row.diagnostic]
+        self.required = sum(bits.all for bits in self.steps)
+        self.breadth = len(definition.breakdown_properties)
+        matches = sum(len(bits.each) for bits in self.rows)
+        self.mask_type = "UInt64" if matches <= 64 else "UInt256"
+        self.by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+        self.window_ms = None if definition.window_s is None else definition.window_s * 1000
+
+    def mask(self, bits: int) -> str:
+        """A constant of the mask's type."""
+        return f"to{self.mask_type}('{bits}')" if bits >= 2**63 else f"to{self.mask_type}({bits})"
+
+    def overlaps(self, mask: str, bits: int) -> str:
+        return f"bitAnd({mask}, {self.mask(bits)}) != 0"
+
+    def in_period(self, at: str) -> str:
+        """Whether a time in milliseconds lies in the reporting period."""
+        if self.question.start_ms is None:
+            return "1"
+        start, end = (self.binder.bind("Int64", at_ms) for at_ms in (self.question.start_ms, self.question.end_ms))
+        return f"({at} >= {start} AND {at} < {end})"
+
+    def window_end(self, entry_ts: str) -> str:
+        """The last millisecond of a unit's window."""
+        return "toInt64(9223372036854775807)" if self.window_ms is None else f"{entry_ts} + {self.window_ms}"
+
+    def evaluated_at(self) -> str:
+        return self.binder.bind("Int64", self.question.evaluated_at_ms)
+
+
+def _row_bits(definition: Definition) -> list[RowBits]:
+    bits, position = [], 0
+    for row in definition.rows:
+        each = tuple(1 << (position + index) for index in range(len(row.matches)))
+        bits.append(RowBits(row, sum(each), each))
+        position += len(each)
+    return bits
+
+
+def matched_events(plan: Plan) -> str:
+    """The events that match any row, with everything that the fold needs to know of them."""
+    definition, binder = plan.definition, plan.binder
+    mask = reduce(
+        lambda left, right: f"bitOr({left}, {right})",
+        (
+            f"if({match_condition(match, binder)}, {plan.mask(bit)}, {plan.mask(0)})"
+            for row in plan.rows
+            for match, bit in zip(row.row.matches, row.each, strict=True)
+        ),
+    )
+    number = property_text(definition.sequence_property, binder) if definition.sequence_property else "''"
+    keys = ", ".join(value_key(property_text(name, binder)) for name in definition.breakdown_properties)
+    return f"""
+    SELECT {unit_key(plan)} AS unit,
+           toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
+           {number} AS number_text,
+           ifNull(toUInt64OrNull(substring(number_text, 2)), 9223372036854775808) AS number,
+           NOT (startsWith(number_text, 'n') AND number <= 9223372036854775807) AS unusable,
+           unusable AND number_text != '' AS invalid,
+           if(unusable, 0, number) AS seq,
+           events.event_id AS event_id,
+           {mask} AS mask,
+           CAST([{keys}], 'Array(UInt64)') AS keys,
+           {visitor_key(plan)} AS visitor,
+           events.source = 'provider' AS provider,
+           events.verified AS verified
+    FROM {event_source(plan)}
+    WHERE {event_scope(plan)} AND {name_scope(plan)} AND mask != 0"""
+
+
+def event_source(plan: Plan) -> str:
+    """The events table, with the canonical visitor beside each event where visitors were merged."""
+    if not plan.facts.has_aliases:
+        return "events"
+    return f"""events LEFT ANY JOIN (
+        SELECT visitor_key, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
+        WHERE scope_id IN {plan.binder.bind("Array(String)", list(plan.question.scope_ids))} GROUP BY visitor_key
+    ) AS aliases ON events.visitor_key = aliases.visitor_key"""
+
+
+def visitor_key(plan: Plan) -> str:
+    """The canonical visitor of an event."""
+    if not plan.facts.has_aliases:
+        return "events.visitor_key"
+    return "if(aliases.canonical_key = 0, events.visitor_key, aliases.canonical_key)"
+
+
+def unit_key(plan: Plan) -> str:
+    """What an event is counted under; 0 for an event without an attempt ID."""
+    if plan.definition.attempt_property is None:
+        return visitor_key(plan)
+    text = property_text(plan.definition.attempt_property, plan.binder)
+    return f"if({attempt_id_condition(text)}, cityHash64(substring({text}, 2)), 0)"
+
+
+def value_key(tagged_text: str) -> str:
+    """A typed value as a hash, 0 when missing. 64 bits: two of a million values collide once in 37 million reports."""
+    return f"if({present(tagged_text)}, cityHash64({tagged_text}), 0)"
+
+
+def event_scope(plan: Plan) -> str:
+    websites = plan.binder.bind("Array(String)", list(plan.question.website_ids))
+    return f"events.website_id IN {websites} AND events.occurred_at <= fromUnixTimestamp64Milli({plan.evaluated_at()})"
+
+
+def name_scope(plan: Plan) -> str:
+    """Which names can match at all: lets the engine skip the rest by the sort order."""
+    matches = [match for row in plan.definition.rows for match in row.matches]
+    if any(is_pattern(match) for match in matches):
+        return "1"
+    return f"events.name IN {plan.binder.bind('Array(String)', sorted({match.value for match in matches}))}"
