@@ -1,6 +1,7 @@
 """Plain types of identity. No I/O."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from penstock.base.ids import ScopeId, VisitorId
 
@@ -13,11 +14,15 @@ class Notice(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Who an event or an identify call says it is about, as the client sent it. At least one of the two IDs is set."""
+    """Who an event or an identify call says it is about, as the client sent it. At least one of the two IDs is set.
+
+    traits: what an identify call says of the user; kept as last told. None: nothing was said.
+    """
 
     scope_id: ScopeId
     visitor_id: str | None
     user_id: str | None
+    traits: Mapping[str, Any] | None = None
 
 
 class Resolution(NamedTuple):
@@ -25,7 +30,7 @@ class Resolution(NamedTuple):
 
     visitor_id: VisitorId
     merged: bool = False
-    warnings: tuple[Notice, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 class Alias(NamedTuple):
@@ -35,3 +40,20 @@ class Alias(NamedTuple):
     visitor_id: VisitorId
     canonical_id: VisitorId
     version: int
+
+
+_PLACEHOLDERS = frozenset(
+    (
+        "", "-", "-1", "0", "[object object]", "anonymous", "distinct_id", "distinctid", "email", "false", "guest", "id", "n/a", "na", "nan",
+        "nil", "none", "not_authenticated", "null", "true", "undefined", "unknown", "user_id", "userid", "visitor_id", "visitorid",
+        "00000000-0000-0000-0000-000000000000",
+    )
+)  # fmt: skip
+
+
+def is_placeholder(sent_id: str) -> bool:
+    """Whether an ID stands for nobody: what a client sends whose variable was empty or whose visitor is not logged in.
+
+    Bound or merged, it would tie strangers together. Letter case, surrounding blanks and quotes do not matter.
+    """
+    return sent_id.strip(" \t\r\n\"'").casefold() in _PLACEHOLDERS

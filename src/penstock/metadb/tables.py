@@ -39,7 +39,8 @@ def _workspace() -> Column[str]:
 installation = Table(
     "installation",
     metadata,
-    Column("id", Text, primary_key=True, comment="names this installation in shipment tokens"),
+    Column("number", Integer, primary_key=True, autoincrement=False, comment="always 1: there is one row"),
+    Column("id", Text, nullable=False, comment="names this installation in shipment tokens"),
 )
 
 workspaces = Table(
@@ -152,7 +153,7 @@ visitors = Table(
     Column("scope_id", Text, primary_key=True),
     Column("visitor_id", Text, primary_key=True),
     Column("canonical_id", Text, nullable=False, comment="itself, or the visitor that it was merged into; never a chain"),
-    Column("user_id", Text, comment="of a canonical visitor: the user that it is linked to"),
+    Column("user_id", Text, comment="the user that the canonical visitor is linked to"),
     Column("created_at", BigInteger, nullable=False),
     Index(None, "scope_id", "canonical_id"),
 )
@@ -163,6 +164,7 @@ user_links = Table(
     Column("scope_id", Text, primary_key=True),
     Column("user_id", Text, primary_key=True),
     Column("visitor_id", Text, nullable=False, comment="canonical"),
+    Column("traits", JSON, comment="what identify last said of the user"),
     Column("created_at", BigInteger, nullable=False),
     UniqueConstraint("scope_id", "visitor_id"),
 )

@@ -26,8 +26,9 @@ def upgrade() -> None:
 
     op.create_table(
         "installation",
+        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False, comment="always 1: there is one row"),
         sa.Column("id", sa.Text(), nullable=False, comment="names this installation in shipment tokens"),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_installation")),
+        sa.PrimaryKeyConstraint("number", name=op.f("pk_installation")),
     )
     op.create_table(
         "merges",
@@ -69,6 +70,7 @@ def upgrade() -> None:
         sa.Column("scope_id", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=False),
         sa.Column("visitor_id", sa.Text(), nullable=False, comment="canonical"),
+        sa.Column("traits", sa.JSON(), nullable=True, comment="what identify last said of the user"),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("scope_id", "user_id", name=op.f("pk_user_links")),
         sa.UniqueConstraint("scope_id", "visitor_id", name=op.f("uq_user_links_scope_id_visitor_id")),
@@ -87,7 +89,7 @@ def upgrade() -> None:
         sa.Column("scope_id", sa.Text(), nullable=False),
         sa.Column("visitor_id", sa.Text(), nullable=False),
         sa.Column("canonical_id", sa.Text(), nullable=False, comment="itself, or the visitor that it was merged into; never a chain"),
-        sa.Column("user_id", sa.Text(), nullable=True, comment="of a canonical visitor: the user that it is linked to"),
+        sa.Column("user_id", sa.Text(), nullable=True, comment="the user that the canonical visitor is linked to"),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("scope_id", "visitor_id", name=op.f("pk_visitors")),
     )

@@ -1,0 +1,115 @@
+"""Identity's rows, read and written inside the intake's transaction."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from penstock.base.ids import ScopeId, VisitorId
+from penstock.identity.ledger import Ledger, UserKey, Visitor, VisitorKey
+from penstock.identity.model import Alias, Claim
+from penstock.metadb.tables import merges, user_links, visitors
+
+_CHUNK = 1000
+
+_VISITORS = select(visitors.c.visitor_id, visitors.c.canonical_id, visitors.c.user_id).where(
+    visitors.c.scope_id == bindparam("scope"), visitors.c.visitor_id.in_(bindparam("ids", expanding=True))
+)
+_VISITORS_LOCKED = _VISITORS.order_by(visitors.c.visitor_id).with_for_update()
+_LINKS = select(user_links.c.user_id, user_links.c.visitor_id).where(
+    user_links.c.scope_id == bindparam("scope"), user_links.c.user_id.in_(bindparam("ids", expanding=True))
+)
+_CHANGE = (
+    update(visitors)
+    .where(visitors.c.scope_id == bindparam("scope"), visitors.c.visitor_id == bindparam("id"))
+    .values(canonical_id=bindparam("canonical"), user_id=bindparam("user"))
+)
+_TRAITS = (
+    update(user_links)
+    .where(user_links.c.scope_id == bindparam("scope"), user_links.c.user_id == bindparam("user"))
+    .values(traits=bindparam("told"))
+)
+
+
+class Contended(Exception):
+    """Another node changed a visitor while we decided about it. Roll back and try again."""
+
+
+def load(connection: Connection, claims: Sequence[Claim]) -> Ledger:
+    """What the claims touch. Visitors that a claim may link or absorb are locked, in the order of their IDs, until the transaction ends."""
+    known = _read_visitors(connection, {(claim.scope_id, claim.visitor_id) for claim in claims if claim.visitor_id is not None})
+    links = _read_links(connection, {(claim.scope_id, claim.user_id) for claim in claims if claim.user_id is not None})
+    undecided = {
+        key
+        for claim in claims
+        if claim.user_id is not None and claim.visitor_id is not None
+        if (key := (claim.scope_id, claim.visitor_id)) in known and known[key].user_id is None
+    }
+    if undecided and _read_visitors(connection, undecided, lock=True) != {key: known[key] for key in undecided}:
+        raise Contended
+    return Ledger(visitors=known, links=links)
+
+
+def _read_visitors(connection: Connection, keys: Collection[VisitorKey], *, lock: bool = False) -> dict[VisitorKey, Visitor]:
+    statement = _VISITORS_LOCKED if lock else _VISITORS
+    return {
+        (scope, visitor_id): Visitor(VisitorId(canonical_id), user_id)
+        for scope, ids in _by_scope(keys)
+        for visitor_id, canonical_id, user_id in connection.execute(statement, {"scope": scope, "ids": ids})
+    }
+
+
+def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserKey, VisitorId]:
+    return {
+        (scope, user_id): VisitorId(visitor_id)
+        for scope, ids in _by_scope(keys)
+        for user_id, visitor_id in connection.execute(_LINKS, {"scope": scope, "ids": ids})
+    }
+
+
+def _by_scope(keys: Collection[tuple[ScopeId, str]]) -> Iterator[tuple[ScopeId, list[str]]]:
+    """IDs of one scope at a time, sorted: all nodes take locks in one order."""
+    scopes: defaultdict[ScopeId, list[str]] = defaultdict(list)
+    for scope, sent_id in sorted(keys):
+        scopes[scope].append(sent_id)
+    for scope, ids in scopes.items():
+        for start in range(0, len(ids), _CHUNK):
+            yield scope, ids[start : start + _CHUNK]
+
+
+def save(connection: Connection, ledger: Ledger, now_ms: int) -> list[Alias]:
+    """Write what the ledger's claims changed; the aliases that its merges made."""
+    if ledger.created:
+        created = [
+            {"scope_id": scope, "visitor_id": visitor_id, **ledger.visitors[scope, visitor_id]._asdict(), "created_at": now_ms}
+            for scope, visitor_id in sorted(ledger.created)
+        ]
+        connection.execute(insert(visitors), created)
+    if ledger.changed:
+        changed = [
+            {
+                "scope": scope,
+                "id": visitor_id,
+                "canonical": ledger.visitors[scope, visitor_id][0],
+                "user": ledger.visitors[scope, visitor_id][1],
+            }
+            for scope, visitor_id in sorted(ledger.changed)
+        ]
+        connection.execute(_CHANGE, changed)
+    if ledger.linked:
+        linked = [
+            {"scope_id": scope, "user_id": user_id, "visitor_id": ledger.links[scope, user_id], "created_at": now_ms}
+            for scope, user_id in sorted(ledger.linked)
+        ]
+        connection.execute(insert(user_links), linked)
+    if ledger.traits:
+        connection.execute(
+            _TRAITS, [{"scope": scope, "user": user_id, "told": dict(told)} for (scope, user_id), told in sorted(ledger.traits.items())]
+        )
+    return [_log(connection, ledger, number, now_ms) for number in range(len(ledger.merges))]
+
+
+def _log(connection: Connection, ledger: Ledger, number: int, now_ms: int) -> Alias:
+    merge = ledger.merges[number]
+    version = connection.execute(insert(merges).values(**merge._asdict(), merged_at=now_ms)).inserted_primary_key[0]
+    return Alias(merge.scope_id, merge.absorbed_id, merge.kept_id, version)
