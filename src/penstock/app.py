@@ -8,14 +8,22 @@ from typing import Any
 from litestar import Litestar, Request, Response, get
 from litestar.di import Provide
 
-from penstock import __version__
+from penstock.accounts import callers
+from penstock.accounts import routes as account_routes
+from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
+from penstock.base.errors import NotFound
+from penstock.funnels import goals_routes
+from penstock.funnels import routes as funnel_routes
+from penstock.funnels.goals_service import GoalService
+from penstock.funnels.service import FunnelService
 from penstock.http.answers import answer
-from penstock.http.openapi import openapi_document
+from penstock.http.openapi import openapi_document_of
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
+from penstock.web import routes as web_routes
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,9 @@ class Services:
     clock: Clock
     database: Database
     warehouse: Warehouse
+    accounts: AccountService
+    goals: GoalService
+    funnels: FunnelService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock) -> Services:
@@ -35,7 +46,15 @@ def build_services(settings: Settings, clock: Clock = system_clock) -> Services:
     database.migrate()
     warehouse = Warehouse(data=settings.data, url=settings.warehouse_url)
     warehouse.create_schema()
-    return Services(settings=settings, clock=clock, database=database, warehouse=warehouse)
+    return Services(
+        settings=settings,
+        clock=clock,
+        database=database,
+        warehouse=warehouse,
+        accounts=AccountService(database, settings, clock),
+        goals=GoalService(database, warehouse, clock),
+        funnels=FunnelService(database, warehouse, clock),
+    )
 
 
 @get("/health/live", sync_to_thread=False)
@@ -52,10 +71,13 @@ def ready(services: Services) -> Response[bytes]:
 
 @get("/api/openapi.json", sync_to_thread=False)
 def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
-    handlers = [
-        (path, handler) for route in request.app.routes for path in [route.path_format] for handler in getattr(route, "route_handlers", [])
-    ]
-    return answer(openapi_document(handlers, __version__))
+    return answer(openapi_document_of(request.app))
+
+
+def refuse_nul(request: Request[Any, Any, Any]) -> None:
+    """No ID has a NUL character, and PostgreSQL takes none in a text."""
+    if "\x00" in request.url.path:
+        raise NotFound("There is nothing at this address.")
 
 
 def build_app(services: Services) -> Litestar:
@@ -63,14 +85,24 @@ def build_app(services: Services) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        yield
+        async with services.accounts.running():
+            yield
         services.warehouse.close()
         services.database.close()
 
     return Litestar(
-        route_handlers=[live, ready, openapi],
-        dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
+        route_handlers=[live, ready, openapi, *account_routes.ROUTES, *web_routes.ROUTES],
+        dependencies={
+            "services": Provide(lambda: services, sync_to_thread=False),
+            "settings": Provide(lambda: services.settings, sync_to_thread=False),
+            "accounts": Provide(lambda: services.accounts, sync_to_thread=False),
+            "goals": Provide(lambda: services.goals, sync_to_thread=False),
+            "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
+            "caller": Provide(callers.provide_caller),
+            "signed_in": Provide(callers.provide_signed_in),
+        },
         exception_handlers=EXCEPTION_HANDLERS,
+        before_request=refuse_nul,
         lifespan=[lifespan],
         openapi_config=None,
         logging_config=None,

@@ -85,12 +85,22 @@ class Invalid(PenstockError):
         super().__init__(detail or default, faults=faults)
 
 
+@dataclass(frozen=True, slots=True)
+class RatePolicy:
+    """At most `quota` requests in each window. name: stable, for the `RateLimit-Policy` header."""
+
+    name: str
+    quota: int
+    window_s: int
+
+
 class RateLimited(PenstockError):
     status, title, code = 429, "Too many requests", "rate_limited"
 
-    def __init__(self, detail: str, *, retry_after_s: int) -> None:
+    def __init__(self, detail: str, *, retry_after_s: int, policy: RatePolicy) -> None:
         super().__init__(detail)
         self.retry_after_s = retry_after_s
+        self.policy = policy
 
 
 class Unavailable(PenstockError):

@@ -81,4 +81,6 @@ def banner(services: "Services") -> str:
         f"  API      {address}/api/docs",
         f"  Data     {services.settings.data.resolve()}",
     ]
+    if token := services.accounts.setup_token:
+        lines.append(f"  Sign-up  the first account is made from this machine, or from elsewhere with the header X-Setup-Token: {token}")
     return "\n".join(lines)

@@ -70,10 +70,13 @@ def parse_json(body: bytes) -> Any:
         raise not_json(error) from None
 
 
-def parse_model(body: bytes, model: type[M]) -> M:
-    """A validated input; `Malformed` when the body is not JSON, `Invalid` with every fault when it breaks rules."""
+def parse_model(body: bytes, model: type[M], context: object = None) -> M:
+    """A validated input; `Malformed` when the body is not JSON, `Invalid` with every fault when it breaks rules.
+
+    context: what the model's validators need to know beyond the body.
+    """
     try:
-        return model.model_validate_json(body)
+        return model.model_validate_json(body, context=context)
     except ValidationError as error:
         if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
             raise not_json(error) from None

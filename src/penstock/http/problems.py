@@ -34,7 +34,10 @@ def on_penstock_error(request: Request[Any, Any, Any], error: PenstockError) -> 
     if isinstance(error, Unauthorized):
         response.headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, RateLimited):
+        policy = error.policy
         response.headers["Retry-After"] = str(error.retry_after_s)
+        response.headers["RateLimit-Policy"] = f'"{policy.name}";q={policy.quota};w={policy.window_s}'
+        response.headers["RateLimit"] = f'"{policy.name}";r=0;t={error.retry_after_s}'
     return response
 
 

@@ -3,13 +3,15 @@
 Inputs are strict: no coercion, no unknown field. Pydantic reports every fault of an input at once, which the contract asks for.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from penstock.base.errors import Fault
+from penstock.base.paging import MAX_PAGE_SIZE, Page
 
 _CODES: Mapping[str, str] = {
     "missing": "required",
@@ -73,6 +75,37 @@ class RuleBroken(ValueError):
         self.code, self.message, self.at = code, message, at
 
 
+def _name(value: str) -> str:
+    if any(unicodedata.category(character) == "Cc" for character in value):
+        raise RuleBroken("control_character", "Must not contain control characters.")
+    if not value.strip():
+        raise RuleBroken("too_short", "Must not be empty or blank.")
+    return value
+
+
+Name = Annotated[str, Field(max_length=200), AfterValidator(_name)]
+"""What people call a record: 1 to 200 characters on one line, kept as sent."""
+
+
+class PageQuery(Query):
+    """The query parameters of a list."""
+
+    page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page number, from 1.")] = 1
+    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Records on a page, 1 to 100.")] = 20
+
+    @property
+    def asked(self) -> Page:
+        return Page(number=self.page, size=self.page_size)
+
+
+class RulesBroken(ValueError):
+    """Raised inside a pydantic validator: several broken rules at once. The faults' fields are paths below the validated value."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(f"{len(faults)} rules are broken")
+        self.faults = tuple(faults)
+
+
 def field_path(location: Iterable[str | int]) -> str:
     """`("steps", 2, "value")` as `steps[2].value`."""
     path = ""
@@ -87,6 +120,9 @@ def faults_of(error: ValidationError, prefix: str = "") -> list[Fault]:
     for item in error.errors(include_url=False, include_input=False):
         kind, path = item["type"], field_path(item["loc"])
         cause: Any = item.get("ctx", {}).get("error")
+        if isinstance(cause, RulesBroken):
+            faults += [Fault(join_path(join_path(prefix, path), fault.field), fault.code, fault.message) for fault in cause.faults]
+            continue
         code, message = _CODES.get(kind, kind), _MESSAGES.get(kind) or item["msg"].rstrip(".") + "."
         if isinstance(cause, RuleBroken):
             code, message = cause.code, cause.message

@@ -1,0 +1,1 @@
+"""Accounts: users, sessions, workspaces, API keys, websites. Neighbours use `service` and `model`, routes also `callers`."""

@@ -1,0 +1,87 @@
+"""Plain types of accounts. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from penstock.base.ids import KeyId, ScopeId, UserAccountId, WebsiteId, WorkspaceId
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf a request is made. key_id: of a bearer key; user_id: of a session; exactly one of them is set."""
+
+    workspace_id: WorkspaceId
+    user_id: UserAccountId | None = None
+    key_id: KeyId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    id: UserAccountId
+    email: str
+    created_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    id: WorkspaceId
+    name: str
+    created_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """Who a session stands for."""
+
+    user: User
+    workspace: Workspace
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(workspace_id=self.workspace.id, user_id=self.user.id)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """An API key as it is kept: never the key itself. prefix: its first characters, to recognise it by."""
+
+    id: KeyId
+    name: str
+    prefix: str
+    created_at_ms: int
+    last_used_at_ms: int | None = None
+    revoked_at_ms: int | None = None
+
+
+class WebsiteKind(StrEnum):
+    WEB = "web"
+    MOBILE = "mobile"
+
+
+@dataclass(frozen=True, slots=True)
+class MobileApp:
+    """What the operator told about an app: where it is found and how it is opened. All of it optional."""
+
+    ios_bundle_id: str | None = None
+    ios_team_id: str | None = None
+    app_store_url: str | None = None
+    android_package: str | None = None
+    android_sha256_fingerprints: tuple[str, ...] = ()
+    play_store_url: str | None = None
+    custom_scheme: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Website:
+    """A site or a tracked app. scope_id: the identity scope that its visitors and user links belong to. app: empty for kind web."""
+
+    id: WebsiteId
+    workspace_id: WorkspaceId
+    name: str
+    kind: WebsiteKind
+    domain: str | None
+    identity_scope: str | None
+    scope_id: ScopeId
+    created_at_ms: int
+    updated_at_ms: int
+    app: MobileApp = field(default_factory=MobileApp)

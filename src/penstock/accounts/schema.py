@@ -1,0 +1,292 @@
+"""What goes over the wire: inputs with their rules, answers."""
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
+
+from penstock.accounts.model import ApiKey, MobileApp, SignedIn, User, Website, WebsiteKind, Workspace
+from penstock.base.clock import iso, iso_or_none
+from penstock.base.errors import Fault
+from penstock.http.schema import Input, Name, Record, RuleBroken
+
+# The pattern by which browsers check <input type=email> (HTML standard, "valid e-mail address").
+_EMAIL = re.compile(r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*")
+_HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_FINGERPRINT = re.compile(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
+_SPACE_OR_CONTROL = re.compile(r"[\s\x00-\x1f\x7f\\]")
+_SCHEMES_OF_OTHERS = frozenset(
+    (
+        "about",
+        "blob",
+        "chrome",
+        "content",
+        "data",
+        "file",
+        "ftp",
+        "http",
+        "https",
+        "intent",
+        "javascript",
+        "mailto",
+        "sms",
+        "tel",
+        "ws",
+        "wss",
+    )
+)
+
+
+def _email(value: str) -> str:
+    lowered = value.strip().lower()
+    if not _EMAIL.fullmatch(lowered):
+        raise RuleBroken("not_an_email", "Must be an e-mail address, as name@example.com.")
+    return lowered
+
+
+def _new_password(value: SecretStr) -> SecretStr:
+    if not 8 <= len(value) <= 1024:
+        raise RuleBroken("too_short" if len(value) < 8 else "too_long", "Must have 8 to 1024 characters.")
+    return value
+
+
+def _domain(value: str) -> str:
+    """A host name, with a port for a site under development; an international name in the spelling of the DNS."""
+    name, colon, port = value.lower().partition(":")
+    try:
+        name = name.encode("idna").decode("ascii")
+    except UnicodeError:
+        name = ""
+    port_is_good = not colon or (port.isascii() and port.isdigit() and 0 < int(port) < 65536)
+    if not port_is_good or len(name) > 253 or not all(_HOST_LABEL.fullmatch(label) for label in name.split(".")):
+        raise RuleBroken("not_a_domain", "Must be a host name alone, as shop.example.com.")
+    return name + colon + port
+
+
+def _store_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        parts.port  # noqa: B018 - raises for a port out of range
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme != "https" or not parts.hostname or "@" in parts.netloc or _SPACE_OR_CONTROL.search(value):
+        raise RuleBroken("not_a_url", "Must be the address of the store's page, beginning with https:// and without credentials.")
+    return value
+
+
+def _app_signature(value: str) -> str:
+    upper = value.upper()
+    if not _FINGERPRINT.fullmatch(upper):
+        raise RuleBroken("not_a_fingerprint", "Must be the SHA-256 of the signing certificate: 32 pairs of hex digits with colons between.")
+    return upper
+
+
+def _scheme(value: str) -> str:
+    lowered = value.lower()
+    if lowered in _SCHEMES_OF_OTHERS or not re.fullmatch(r"[a-z][a-z0-9+.-]*", lowered):
+        raise RuleBroken("not_a_scheme", "Must be the app's own URL scheme without ://, as myshop; http and the like are not an app's own.")
+    return lowered
+
+
+def _matching(pattern: str, code: str, message: str) -> AfterValidator:
+    rule = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not rule.fullmatch(value):
+            raise RuleBroken(code, message)
+        return value
+
+    return AfterValidator(check)
+
+
+Email = Annotated[str, Field(max_length=254), AfterValidator(_email)]
+NewPassword = Annotated[SecretStr, AfterValidator(_new_password)]
+Domain = Annotated[str, Field(max_length=260), AfterValidator(_domain)]
+StoreUrl = Annotated[str, Field(max_length=2048), AfterValidator(_store_url)]
+AppSignature = Annotated[str, Field(max_length=95), AfterValidator(_app_signature)]
+CustomScheme = Annotated[str, Field(max_length=64), AfterValidator(_scheme)]
+IosBundleId = Annotated[
+    str,
+    Field(max_length=155),
+    _matching(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", "not_a_bundle_id", "Must be a bundle ID, as com.example.shop."),
+]
+IosTeamId = Annotated[
+    str, _matching(r"[A-Z0-9]{10}", "not_a_team_id", "Must be the ten letters and digits of an Apple team, as A1B2C3D4E5.")
+]
+AndroidPackage = Annotated[
+    str,
+    Field(max_length=255),
+    _matching(
+        r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+",
+        "not_a_package",
+        "Must be a package name of at least two parts, as com.example.shop.",
+    ),
+]
+
+
+class SignUp(Input):
+    email: Email
+    password: NewPassword
+    workspace_name: Name
+
+
+class LogIn(Input):
+    email: Annotated[str, Field(max_length=254)]
+    password: Annotated[SecretStr, Field(max_length=1024)]
+
+
+class NewKey(Input):
+    name: Name
+
+
+class AppFields(Input):
+    """What a mobile app may tell of itself."""
+
+    ios_bundle_id: IosBundleId | None = None
+    ios_team_id: IosTeamId | None = None
+    app_store_url: StoreUrl | None = None
+    android_package: AndroidPackage | None = None
+    android_sha256_fingerprints: Annotated[list[AppSignature], Field(max_length=20)] | None = None
+    play_store_url: StoreUrl | None = None
+    custom_scheme: CustomScheme | None = None
+
+    def given(self, names: Iterable[str]) -> dict[str, Any]:
+        """Those of the named fields that were sent, null ones too, as the model keeps them."""
+        values = {name: getattr(self, name) for name in names if name in self.model_fields_set}
+        if "android_sha256_fingerprints" in values:
+            values["android_sha256_fingerprints"] = tuple(values["android_sha256_fingerprints"] or ())
+        return values
+
+
+APP_FIELDS = tuple(AppFields.model_fields)
+_ONLY_MOBILE = "Only a website of kind mobile has this field."
+
+
+class _NewWebsite(Input):
+    name: Name
+    kind: WebsiteKind
+    domain: Domain | None = None
+    identity_scope: Annotated[
+        Name | None,
+        Field(description="A name shared by websites whose visitors are the same people. Set once, at creation; unset: the website alone."),
+    ] = None
+
+
+class NewWebsite(AppFields, _NewWebsite):
+    # The order of the bases is that of the checks, last base first: the kind is known when the app's fields are checked.
+
+    @field_validator(*APP_FIELDS)
+    @classmethod
+    def _of_an_app(cls, value: Any, info: ValidationInfo) -> Any:
+        if value and info.data.get("kind") is WebsiteKind.WEB:
+            raise RuleBroken("only_mobile", _ONLY_MOBILE)
+        return value
+
+    @property
+    def app(self) -> MobileApp:
+        return MobileApp(**self.given(APP_FIELDS))
+
+
+class WebsiteChanges(AppFields):
+    """A field that is left out stays; null clears it. The kind and the identity scope are settled when the website is made."""
+
+    name: Name = ""  # the default stands for "not sent" and is never read
+    domain: Domain | None = None
+
+
+def only_mobile(field: str) -> Fault:
+    alias = AppFields.model_fields[field].alias
+    return Fault(alias or field, "only_mobile", _ONLY_MOBILE)
+
+
+class UserRecord(Record):
+    id: str
+    email: str
+    created_at: str
+
+    @classmethod
+    def of(cls, user: User) -> Self:
+        return cls(id=user.id, email=user.email, created_at=iso(user.created_at_ms))
+
+
+class WorkspaceRecord(Record):
+    id: str
+    name: str
+    created_at: str
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> Self:
+        return cls(id=workspace.id, name=workspace.name, created_at=iso(workspace.created_at_ms))
+
+
+class SessionRecord(Record):
+    user: UserRecord
+    workspace: WorkspaceRecord
+
+    @classmethod
+    def of(cls, account: SignedIn) -> Self:
+        return cls(user=UserRecord.of(account.user), workspace=WorkspaceRecord.of(account.workspace))
+
+
+class KeyRecord(Record):
+    id: str
+    name: str
+    prefix: Annotated[str, Field(description="The key's first characters, to recognise it by.")]
+    created_at: str
+    last_used_at: str | None
+    revoked_at: str | None
+
+    @classmethod
+    def of(cls, key: ApiKey) -> Self:
+        return cls(
+            id=key.id,
+            name=key.name,
+            prefix=key.prefix,
+            created_at=iso(key.created_at_ms),
+            last_used_at=iso_or_none(key.last_used_at_ms),
+            revoked_at=iso_or_none(key.revoked_at_ms),
+        )
+
+
+class NewKeyRecord(Record):
+    id: str
+    name: str
+    key: Annotated[str, Field(description="The key itself, shown this once.", repr=False)]
+    prefix: str
+    created_at: str
+
+    @classmethod
+    def of(cls, key: ApiKey, secret: str) -> Self:
+        return cls(id=key.id, name=key.name, key=secret, prefix=key.prefix, created_at=iso(key.created_at_ms))
+
+
+class WebsiteRecord(Record):
+    id: str
+    name: str
+    kind: WebsiteKind
+    domain: str | None
+    identity_scope: str | None
+    ios_bundle_id: str | None
+    ios_team_id: str | None
+    app_store_url: str | None
+    android_package: str | None
+    android_sha256_fingerprints: tuple[str, ...]
+    play_store_url: str | None
+    custom_scheme: str | None
+    created_at: str
+    updated_at: str
+
+    @classmethod
+    def of(cls, website: Website) -> Self:
+        return cls(
+            id=website.id,
+            name=website.name,
+            kind=website.kind,
+            domain=website.domain,
+            identity_scope=website.identity_scope,
+            **{name: getattr(website.app, name) for name in APP_FIELDS},
+            created_at=iso(website.created_at_ms),
+            updated_at=iso(website.updated_at_ms),
+        )
