@@ -1,0 +1,67 @@
+"""What is stored and answered of goals and funnels: complete, with every default filled in."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from penstock.funnels.model import CountingUnit
+from penstock.http.schema import Record
+
+
+class SavedFilter(Record):
+    """value: empty for operators that take none."""
+
+    property: str
+    operator: str
+    value: str
+
+
+class SavedMatch(Record):
+    """type: `Pageview`, `Screen view`, `Goal`, `Event` or `Transaction`; never `Goal` in a goal. value: as sent."""
+
+    type: str
+    value: str
+    filters: list[SavedFilter]
+
+
+class SavedStep(SavedMatch):
+    """One row. or_: the further options of a plain step, or the further parts of a group."""
+
+    or_: Annotated[list[SavedMatch], Field(alias="or")]
+    mode: str | None
+    diagnostic: bool
+
+
+class SavedDefinition(Record):
+    """A funnel's definition without its name, which is no part of what is counted. conversion_window_seconds: None is unlimited."""
+
+    steps: list[SavedStep]
+    counting_unit: CountingUnit
+    attempt_property: str | None
+    sequence_property: str | None
+    breakdown_properties: list[str]
+    conversion_window_seconds: int | None
+
+
+class FunnelRecord(SavedDefinition):
+    """A saved funnel. revision: from 1, one more for each saved change of the definition."""
+
+    id: str
+    name: str
+    revision: int
+    created_at: str
+    updated_at: str
+
+    @property
+    def definition(self) -> SavedDefinition:
+        return SavedDefinition(**{name: getattr(self, name) for name in SavedDefinition.model_fields})
+
+
+class GoalRecord(Record):
+    """A saved goal: a name for a match, which funnels refer to."""
+
+    id: str
+    name: str
+    match: SavedMatch
+    created_at: str
+    updated_at: str
