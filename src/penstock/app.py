@@ -39,12 +39,12 @@ class Services:
     funnels: FunnelService
 
 
-def build_services(settings: Settings, clock: Clock = system_clock) -> Services:
-    """Open both stores and bring their schemas to this version."""
+def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
+    """Open both stores and bring their schemas to this version. warehouse: one that is open already, instead of the settings' own."""
     settings.data.mkdir(parents=True, exist_ok=True)
     database = Database(settings.metadb_url)
     database.migrate()
-    warehouse = Warehouse(data=settings.data, url=settings.warehouse_url)
+    warehouse = warehouse or Warehouse(data=settings.data, url=settings.warehouse_url)
     warehouse.create_schema()
     return Services(
         settings=settings,
@@ -91,7 +91,7 @@ def build_app(services: Services) -> Litestar:
         services.database.close()
 
     return Litestar(
-        route_handlers=[live, ready, openapi, *account_routes.ROUTES, *web_routes.ROUTES],
+        route_handlers=[live, ready, openapi, *account_routes.ROUTES, *goals_routes.ROUTES, *funnel_routes.ROUTES, *web_routes.ROUTES],
         dependencies={
             "services": Provide(lambda: services, sync_to_thread=False),
             "settings": Provide(lambda: services.settings, sync_to_thread=False),

@@ -1,0 +1,79 @@
+"""A PostgreSQL server of the tests' own: started from the system's package, on a Unix socket in a folder of its own, gone afterwards."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+_START_S = 30
+_QUICK = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "max_connections=200", "listen_addresses=")
+
+
+def programs() -> Path | None:
+    """The folder of `initdb` and `postgres`; None when PostgreSQL is not installed."""
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    found = debian[-1] if debian else shutil.which("initdb")
+    return Path(found).resolve().parent if found else None
+
+
+class PostgresServer:
+    """A running server. `fresh()` gives the URL of a new database, empty or a copy of another."""
+
+    def __init__(self, bin_folder: Path) -> None:
+        # A short path: the name of a Unix socket has at most about 100 characters.
+        self.folder = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
+        self._numbers = count(1)
+        self._as: dict[str, Any] = {}
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+            account = pwd.getpwnam("postgres")
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+            self._as = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        data = self.folder / "data"
+        subprocess.run(
+            [bin_folder / "initdb", "-D", data, "-U", "penstock", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"],
+            check=True,
+            capture_output=True,
+            cwd=self.folder,
+            **self._as,
+        )
+        options = [part for option in _QUICK for part in ("-c", option)]
+        with (self.folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [bin_folder / "postgres", "-D", data, "-k", self.folder, *options], stdout=log, stderr=log, cwd=self.folder, **self._as
+            )
+        self._await_answer()
+
+    def url(self, database: str) -> str:
+        return f"postgresql://penstock@/{database}?host={self.folder}"
+
+    def fresh(self, *, copy_of: str = "template0") -> str:
+        """The URL of a new database. copy_of: the name of one that nobody is connected to."""
+        name = f"test_{next(self._numbers)}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{copy_of}"'.encode())
+        return self.url(name)
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + _START_S
+        while True:
+            try:
+                psycopg.connect(self.url("postgres")).close()
+            except psycopg.OperationalError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGINT)  # fast shutdown: open connections are cut
+        self.process.wait(timeout=30)
+        shutil.rmtree(self.folder)

@@ -1,0 +1,44 @@
+"""Workspaces that tests work in, over HTTP."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import httpx
+from litestar import Litestar
+from litestar.testing import TestClient
+from litestar.testing.transport import TestClientTransport
+
+BASE_URL = "http://testserver.local"
+PASSWORD = "correct horse battery"
+
+
+def visitor(server: TestClient[Litestar], headers: Mapping[str, str] | None = None) -> httpx.Client:
+    """A client of the running application with cookies and headers of its own."""
+    transport: Any = TestClientTransport(server)
+    return httpx.Client(transport=transport, base_url=BASE_URL, headers=dict(headers or {}))
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A workspace. client: calls with its API key; browser: calls with the session cookie; website_id: a website of kind web."""
+
+    id: str
+    email: str
+    browser: httpx.Client
+    client: httpx.Client
+    website_id: str
+
+
+def sign_up(server: TestClient[Litestar], setup_token: str | None = None) -> Tenant:
+    """A fresh account with a key and a website. Sign-up must be open, or setup_token be given."""
+    browser, email = visitor(server), f"{uuid4().hex}@example.com"
+    headers = {"X-Setup-Token": setup_token} if setup_token else {}
+    form = {"email": email, "password": PASSWORD, "workspaceName": "Acme"}
+    account = browser.post("/api/auth/signup", json=form, headers=headers)
+    assert account.status_code == 201, account.text
+    key = browser.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
+    client = visitor(server, {"Authorization": f"Bearer {key}"})
+    website = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()
+    return Tenant(id=account.json()["workspace"]["id"], email=email, browser=browser, client=client, website_id=website["id"])
