@@ -6,10 +6,12 @@ Routes read their bodies and parameters with `penstock.http.bodies`, so the fram
 from collections.abc import Iterable
 from typing import Any
 
+from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from penstock import __version__
 from penstock.http.schema import Query
 
 _REF = "#/components/schemas/{model}"
@@ -31,6 +33,12 @@ def described(
             "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed, "open": open_to_all, "tag": tag,
         }
     }  # fmt: skip
+
+
+def openapi_document_of(app: Litestar) -> dict[str, Any]:
+    """The document of every described route of an application."""
+    routes = ((route.path_format, handler) for route in app.routes for handler in getattr(route, "route_handlers", ()))
+    return openapi_document(routes, __version__)
 
 
 def openapi_document(handlers: Iterable[tuple[str, HTTPRouteHandler]], version: str) -> dict[str, Any]:

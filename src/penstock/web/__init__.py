@@ -1,0 +1,1 @@
+"""Pages for people: server-rendered, self-contained, without a request to anywhere else."""

@@ -1,0 +1,94 @@
+"""Every stable error code, with what it means and what to do. A test holds this list against the source."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """status: the HTTP status of a problem; empty for a fault, which stands inside a 422 or 400."""
+
+    name: str
+    status: str
+    meaning: str
+
+
+def _codes(table: str) -> tuple[Code, ...]:
+    """One code a line: name, status or -, meaning."""
+    rows = (line.split(maxsplit=2) for line in table.strip().splitlines())
+    return tuple(Code(name, "" if status == "-" else status, meaning) for name, status, meaning in rows)
+
+
+PROBLEMS = _codes("""
+malformed               400 The request cannot be read. The detail says where.
+malformed_request       400 The request cannot be read as HTTP or as what the route takes.
+not_json                400 The body is not valid JSON: wrong syntax, not UTF-8, nested too deep, or a number JSON does not have.
+bad_gzip                400 Content-Encoding says gzip, but the body is not, or ends too early.
+bad_parameter           400 A query parameter is unknown, repeated or out of range; errors names each.
+unauthorized            401 There is no valid API key or session for what is asked.
+key_required            401 The call needs an API key: Authorization: Bearer <key>.
+key_not_valid           401 The API key is unknown or revoked. Make a new one in the settings.
+website_not_owned       401 The websiteId is not one of the key's workspace. Check both.
+not_signed_in           401 The call needs the session cookie: log in first.
+wrong_login             401 The e-mail address or the password is wrong.
+session_ended           401 The session has expired or was logged out. Log in again.
+forbidden               403 The caller is known but may not do this.
+session_required        403 Only a person may do this: log in and use the session cookie instead of an API key.
+foreign_origin          403 A call with the session cookie came from another origin. Call from the dashboard's own pages, or use an API key.
+setup_token_required    403 The first account is made from the machine itself, or with the setup token that serve printed.
+signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
+not_found               404 There is no such record in this workspace, or nothing at this address.
+method_not_allowed      405 The address exists but does not take this method; Allow lists those that it takes.
+conflict                409 The change does not go together with what exists.
+email_taken             409 The e-mail address has an account already. Log in.
+name_taken              409 Another record has this name. Choose another.
+goal_in_use             409 Funnels use the goal; the detail names them. Change them first.
+too_large               413 The body is over a published limit of size. Send less at once.
+unsupported_media_type  415 Send JSON with Content-Type: application/json, plain or as gzip.
+invalid                 422 The input is JSON but breaks rules; errors has every one of them.
+rate_limited            429 Too many requests. Retry-After says when to come back.
+internal_error          500 A fault of Penstock's; its log has the details.
+unavailable             503 A store does not answer. Nothing was kept; try again.
+warehouse_unavailable   503 The event store does not answer right now. Try again.
+request_refused         4xx The server refused the request before any route saw it.
+""")
+
+FAULTS = _codes("""
+required                - The field must be sent.
+unknown_field           - There is no such field. Check the spelling; the API refuses what it would otherwise drop.
+wrong_type              - The value has another JSON type than the field.
+not_one_of              - The value is not one of those the message lists.
+not_finite              - The number is not finite or too large.
+not_null                - Null is not possible here; leave the field out.
+not_allowed             - The field does not go together with another; the message says which.
+too_short               - The text is empty, blank or too short.
+too_long                - The text is too long.
+too_few                 - The list has too few items.
+too_many                - The list has too many items.
+greater_than_equal      - The number is below the least allowed.
+less_than_equal         - The number is above the greatest allowed.
+repeated                - The same thing is named twice.
+control_character       - Control characters such as NUL or line breaks are not possible here.
+not_an_email            - The value is not an e-mail address.
+not_a_domain            - The value is not a host name.
+not_a_url               - The value is not a usable URL.
+not_a_fingerprint       - The value is not a SHA-256 certificate fingerprint.
+not_a_scheme            - The value is not a URL scheme of an app.
+only_mobile             - Only websites of kind mobile have this field.
+too_few_steps           - A funnel needs at least two required steps.
+too_many_steps          - A funnel has at most 20 required steps.
+too_many_matches        - A funnel has too many matches, or rows included.
+first_row_diagnostic    - The first row must be a required step.
+diagnostic_group        - A diagnostic row cannot be all_of.
+identical_parts         - Two parts of one all_of group ask for the same.
+window_required         - An attempt funnel needs a finite conversion window.
+goal_not_found          - There is no goal of this name.
+goal_of_goal            - A goal cannot refer to a goal.
+bad_regex               - The regular expression is not one that RE2 runs.
+bad_number              - The filter value is not a decimal number.
+bad_range               - The filter value is not a list of two numbers, the smaller first.
+bad_list                - The filter value is not a JSON list of scalars in a string.
+bad_time                - The value is not an ISO 8601 time with an offset, nor epoch milliseconds.
+value_not_allowed       - This operator takes no value.
+unknown_builtin         - There is no such built-in event field.
+builtin_not_allowed     - A built-in event field is not possible here; name a property of the event.
+""")

@@ -1,0 +1,158 @@
+"""The OpenAPI document as the readable page needs it: routes by tag, each with its fields, and the shapes that they share. No I/O."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Schema = Mapping[str, Any]
+TypeText = Sequence[tuple[str, str | None]]
+"""A type in words, as runs of (text, name of the shape that it links to or None)."""
+
+_REF_PREFIX = "#/components/schemas/"
+_FORMATS = {"uri": "URL", "email": "e-mail address", "date-time": "time", "password": "password"}
+_NAMES = {"integer": "integer", "number": "number", "boolean": "true or false", "null": "null", "string": "string", "object": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: TypeText
+    required: bool
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An object that bodies and answers refer to by name."""
+
+    name: str
+    description: str
+    fields: Sequence[Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One route. open: it needs neither key nor session. status: of its success."""
+
+    anchor: str
+    method: str
+    path: str
+    summary: str
+    description: str
+    open: bool
+    parameters: Sequence[tuple[str, Field]]
+    media: str
+    body: Sequence[Field]
+    status: str
+    answer: Sequence[Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    version: str
+    groups: Mapping[str, Sequence[Operation]]
+    shapes: Sequence[Shape]
+
+
+def reference(document: Mapping[str, Any]) -> Reference:
+    """The page's content. document: as `openapi_document` makes it."""
+    schemas: Mapping[str, Schema] = document["components"]["schemas"]
+    groups: dict[str, list[Operation]] = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            groups.setdefault(operation["tags"][0], []).append(_operation(path, method, operation, schemas))
+    shapes = [Shape(name, _text(schema), _fields(schema, schemas)) for name, schema in sorted(schemas.items()) if schema.get("properties")]
+    return Reference(document["info"]["version"], dict(sorted(groups.items())), shapes)
+
+
+def _operation(path: str, method: str, operation: Schema, schemas: Mapping[str, Schema]) -> Operation:
+    status = next(code for code in operation["responses"] if code.startswith("2"))
+    media, body = _content(operation.get("requestBody", {}))
+    return Operation(
+        anchor=f"{method}-{path.strip('/').replace('/', '-').replace('{', '').replace('}', '')}",
+        method=method.upper(),
+        path=path,
+        summary=operation["summary"],
+        description=operation.get("description", ""),
+        open=operation.get("security") == [],
+        parameters=[(one["in"], _parameter(one, schemas)) for one in operation["parameters"]],
+        media=media,
+        body=_fields(body, schemas),
+        status=status,
+        answer=_fields(_content(operation["responses"][status])[1], schemas),
+    )
+
+
+def _content(part: Schema) -> tuple[str, Schema]:
+    """Media type and schema of a body or an answer; empty when it has none."""
+    return next(((media, content["schema"]) for media, content in part.get("content", {}).items()), ("", {}))
+
+
+def _parameter(parameter: Schema, schemas: Mapping[str, Schema]) -> Field:
+    text = parameter.get("description", "")
+    return Field(parameter["name"], _type(parameter["schema"], schemas), parameter["required"], _with_default(text, parameter["schema"]))
+
+
+def _fields(schema: Schema, schemas: Mapping[str, Schema]) -> Sequence[Field]:
+    """The fields of an object; for a union of objects, those of all its members in turn."""
+    if "$ref" in schema:
+        return _fields(schemas[_name(schema)], schemas)
+    members = schema.get("anyOf") or schema.get("oneOf")
+    if members:
+        return [Field("", _type(member, schemas), False, "") for member in members]
+    required = schema.get("required", ())
+    return [
+        Field(name, _type(rule, schemas), name in required, _with_default(_text(rule), rule))
+        for name, rule in schema.get("properties", {}).items()
+    ]
+
+
+def _name(schema: Schema) -> str:
+    name: str = schema["$ref"].removeprefix(_REF_PREFIX)
+    return name
+
+
+def _text(schema: Schema) -> str:
+    text: str = schema.get("description", "")
+    return text
+
+
+def _with_default(text: str, rule: Schema) -> str:
+    default = rule.get("default")
+    return text if default in (None, "", [], {}) else f"{text} Default: {json.dumps(default)}.".strip()
+
+
+def _type(schema: Schema, schemas: Mapping[str, Schema]) -> TypeText:
+    if "$ref" in schema:
+        name = _name(schema)
+        return [(name, name)] if schemas[name].get("properties") else _type(schemas[name], schemas)
+    for key in ("anyOf", "oneOf"):
+        if key in schema:
+            return _joined([_type(member, schemas) for member in schema[key]])
+    if "const" in schema:
+        return [(json.dumps(schema["const"]), None)]
+    if "enum" in schema:
+        return _joined([[(json.dumps(value), None)] for value in schema["enum"]])
+    if schema.get("type") == "array":
+        return [("list of ", None), *_type(schema.get("items", {}), schemas)]
+    return [(_plain(schema), None)]
+
+
+def _joined(types: Iterable[TypeText]) -> TypeText:
+    runs: list[tuple[str, str | None]] = []
+    for one in types:
+        runs += [(" or ", None), *one] if runs else one
+    return runs
+
+
+def _plain(schema: Schema) -> str:
+    name = _FORMATS.get(schema.get("format", ""), _NAMES.get(schema.get("type", ""), "any value"))
+    least = schema.get("minimum", schema.get("minLength"))
+    most = schema.get("maximum", schema.get("maxLength"))
+    unit = " characters" if schema.get("type") == "string" else ""
+    if least is not None and most is not None:
+        return f"{name}, {least} to {most}{unit}"
+    if most is not None:
+        return f"{name}, at most {most}{unit}"
+    return name if least is None else f"{name}, at least {least}{unit}"

@@ -1,0 +1,67 @@
+"""The page of error codes is complete: every code that the source can raise is on it, and none that it cannot."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import penstock
+from penstock.http import schema
+from penstock.web.codes import FAULTS, PROBLEMS
+
+SOURCE = Path(penstock.__file__).parent
+FROM_PYDANTIC = {"greater_than_equal", "less_than_equal"}
+FROM_HTTP = {"malformed_request", "method_not_allowed", "request_refused", "internal_error"}
+
+
+def _texts(node: ast.AST | None) -> Iterator[str]:
+    """Text constants that an expression can have as its value: both arms of a conditional, not its test."""
+    if isinstance(node, ast.IfExp):
+        yield from _texts(node.body)
+        yield from _texts(node.orelse)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+
+
+def _calls() -> Iterator[ast.Call]:
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call):
+                yield node
+
+
+def _raised() -> tuple[set[str], set[str]]:
+    """Codes of problems and of faults that stand in the source as text."""
+    problems, faults = set(), set()
+    for call in _calls():
+        name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+        by_name = {keyword.arg: keyword.value for keyword in call.keywords}
+        position = {"RuleBroken": 0, "Fault": 1}.get(name)
+        if position is not None:
+            faults |= set(_texts(call.args[position] if len(call.args) > position else by_name.get("code")))
+        elif "code" in by_name:
+            problems |= set(_texts(by_name["code"]))
+    return problems, faults
+
+
+def _base_codes() -> set[str]:
+    from penstock.base import errors
+
+    return {kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PenstockError)}
+
+
+def test_every_problem_code_is_documented():
+    problems, _ = _raised()
+    assert {code.name for code in PROBLEMS} == problems | _base_codes() | FROM_HTTP
+
+
+def test_every_fault_code_is_documented():
+    _, faults = _raised()
+    documented = {code.name for code in FAULTS}
+    possible = faults | set(schema._CODES.values()) | FROM_PYDANTIC
+    assert possible <= documented
+    assert documented <= possible
+
+
+def test_no_code_is_listed_twice():
+    for codes in (PROBLEMS, FAULTS):
+        assert len({code.name for code in codes}) == len(codes)
