@@ -3,20 +3,10 @@
 import re
 
 import pytest
-from litestar.testing import TestClient
-
-from penstock.app import build_app, build_services
-from penstock.settings import Settings
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    with TestClient(build_app(build_services(Settings(data=tmp_path_factory.mktemp("docs"))))) as client:
-        yield client
-
-
-def test_every_operation_of_the_openapi_document_is_on_the_page(client):
-    document, page = client.get("/api/openapi.json").json(), client.get("/api/docs").text
+def test_every_operation_of_the_openapi_document_is_on_the_page(server):
+    document, page = server.get("/api/openapi.json").json(), server.get("/api/docs").text
     told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     shown = {
         (method, path.replace("<wbr>", ""))
@@ -27,23 +17,23 @@ def test_every_operation_of_the_openapi_document_is_on_the_page(client):
 
 
 @pytest.mark.parametrize("path", ["/api/docs", "/api/docs/errors"])
-def test_pages_load_nothing_from_elsewhere(client, path):
-    answer = client.get(path)
+def test_pages_load_nothing_from_elsewhere(server, path):
+    answer = server.get(path)
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert re.findall(r'(?:src|href)="(?:https?:)?//', answer.text) == []
-    assert client.get("/api/docs/docs.css").headers["content-type"].startswith("text/css")
+    assert server.get("/api/docs/docs.css").headers["content-type"].startswith("text/css")
 
 
 @pytest.mark.parametrize("path", ["/api/docs", "/api/docs/errors"])
-def test_every_link_within_a_page_leads_somewhere(client, path):
-    page = client.get(path).text
+def test_every_link_within_a_page_leads_somewhere(server, path):
+    page = server.get(path).text
     anchors = set(re.findall(r'id="([^"]+)"', page))
     assert set(re.findall(r'href="#([^"]+)"', page)) <= anchors
 
 
-def test_the_type_of_a_problem_leads_to_its_explanation(client):
-    problem = client.get("/api/nowhere").json()
+def test_the_type_of_a_problem_leads_to_its_explanation(server):
+    problem = server.get("/api/nowhere").json()
     path, _, anchor = problem["type"].partition("#")
-    assert f'id="{anchor}"' in client.get(path).text
+    assert f'id="{anchor}"' in server.get(path).text

@@ -48,6 +48,9 @@ invalid                 422 The input is JSON but breaks rules; errors has every
 rate_limited            429 Too many requests. Retry-After says when to come back.
 internal_error          500 A fault of Penstock's; its log has the details.
 unavailable             503 A store does not answer. Nothing was kept; try again.
+store_unavailable       503 The metadata database does not answer right now; nothing was kept. Try again.
+overloaded              503 More events wait than can be stored at once; nothing was kept. Retry-After says when to come back.
+stopping                503 The service is stopping; nothing was kept. Try again in a moment.
 warehouse_unavailable   503 The event store does not answer right now. Try again.
 request_refused         4xx The server refused the request before any route saw it.
 """)

@@ -45,7 +45,7 @@ class Operation:
     media: str
     body: Sequence[Field]
     status: str
-    answer: Sequence[Field]
+    answer: TypeText
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,15 @@ def _operation(path: str, method: str, operation: Schema, schemas: Mapping[str, 
         media=media,
         body=_fields(body, schemas),
         status=status,
-        answer=_fields(_content(operation["responses"][status])[1], schemas),
+        answer=_answer(_content(operation["responses"][status])[1], schemas),
     )
+
+
+def _answer(schema: Schema, schemas: Mapping[str, Schema]) -> TypeText:
+    """The shape of an answer, or the page of a list of them."""
+    if "data" in schema.get("properties", {}):
+        return [("A page with a ", None), *_type(schema["properties"]["data"], schemas)]
+    return _type(schema, schemas) if schema else []
 
 
 def _content(part: Schema) -> tuple[str, Schema]:
