@@ -105,3 +105,7 @@ class RateLimited(PenstockError):
 
 class Unavailable(PenstockError):
     status, title, code = 503, "Service unavailable", "unavailable"
+
+    def __init__(self, detail: str, *, code: str | None = None, retry_after_s: int | None = None) -> None:
+        super().__init__(detail, code=code)
+        self.retry_after_s = retry_after_s

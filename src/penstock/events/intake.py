@@ -1,17 +1,161 @@
 """The intake: what waits at the moment is committed together, and each gets its answer after the commit."""
 
-from collections.abc import Sequence
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import cast
 
+import structlog
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+
+from penstock.base.clock import Clock
+from penstock.base.errors import PenstockError, Unavailable
 from penstock.events.model import NewEvent, Receipt
+from penstock.events.transaction import Item, Outcome, store_items
+from penstock.identity.model import Claim, Resolution
+from penstock.identity.service import Contended
+from penstock.metadb.database import Database
+
+log = structlog.get_logger()
+
+MOST_WAITING = 20_000
+"""Events that may wait for a commit, a few seconds' worth; more are sent away."""
+
+_MOST_TOGETHER = 2_000
+_TRIES = 6
+_CONTENTION_STATES = ("40001", "40P01")  # PostgreSQL: serialization failure, deadlock
+
+
+@dataclass(slots=True)
+class _Submission:
+    """What one caller submitted and where it waits for the outcome."""
+
+    items: Sequence[Item]
+    done: asyncio.Future[list[Outcome]]
 
 
 class Intake:
-    """The one way in for events of every source."""
+    """The one way in for events of every source. Group commit: one transaction at a time, for everything that arrived during the last one.
+
+    The waiting line lives on the event loop, the transaction runs in a thread of its own. `start` and `stop` belong to the app's lifespan.
+    """
+
+    def __init__(self, database: Database, clock: Clock, on_stored: Callable[[], None]) -> None:
+        """on_stored: called after each commit, from the writer's thread; wakes the shipper."""
+        self._database, self._clock, self._on_stored = database, clock, on_stored
+        self._line: deque[_Submission] = deque()
+        self._waiting = 0
+        self._arrived = asyncio.Event()
+        self._open = False
+        self._writer = ThreadPoolExecutor(1, "intake")
+        self._loop: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._open = True
+        self._loop = asyncio.create_task(self._commit_until_stopped(), name="intake")
+
+    async def stop(self) -> None:
+        """Take nothing more, commit what was taken."""
+        self._open = False
+        self._arrived.set()
+        if self._loop is not None:
+            await self._loop
+        self._writer.shutdown()
 
     async def submit(self, events: Sequence[NewEvent]) -> list[Receipt]:
         """Store events durably, all of one call in one transaction. Receipts in the order of the events.
 
         Call it on the event loop; from a worker thread through `anyio.from_thread.run(intake.submit, events)`.
-        `RateLimited` when too many events wait, `Unavailable` when the store does not answer or the service is stopping; nothing was kept then.
+        `Unavailable` when too many events wait, when the store does not answer or when the service is stopping: nothing was kept then.
         """
-        raise NotImplementedError
+        return cast("list[Receipt]", await self._stored(events))
+
+    async def identify(self, claim: Claim) -> Resolution:
+        """Bind or merge durably what a claim ties together. Errors as `submit`."""
+        [resolution] = await self._stored([claim])
+        return cast("Resolution", resolution)
+
+    def _stored(self, items: Sequence[Item]) -> asyncio.Future[list[Outcome]]:
+        if not self._open:
+            raise Unavailable("The service is stopping; send again in a moment.", code="stopping", retry_after_s=1)
+        if self._waiting + len(items) > MOST_WAITING:
+            raise Unavailable("More events are waiting than the store can take; send again later.", code="overloaded", retry_after_s=1)
+        done: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+        self._line.append(_Submission(items, done))
+        self._waiting += len(items)
+        self._arrived.set()
+        return done
+
+    async def _commit_until_stopped(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._open or self._line:
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._line:
+                batch = self._take()
+                outcomes = await loop.run_in_executor(self._writer, self._commit, [submission.items for submission in batch])
+                for submission, outcome in zip(batch, outcomes, strict=True):
+                    self._waiting -= len(submission.items)
+                    if submission.done.done():  # the client went away; its events are stored all the same
+                        continue
+                    if isinstance(outcome, Exception):
+                        submission.done.set_exception(outcome)
+                    else:
+                        submission.done.set_result(outcome)
+
+    def _take(self) -> list[_Submission]:
+        batch = [self._line.popleft()]
+        events = len(batch[0].items)
+        while self._line and events + len(self._line[0].items) <= _MOST_TOGETHER:
+            batch.append(self._line.popleft())
+            events += len(batch[-1].items)
+        return batch
+
+    def _commit(self, submissions: list[Sequence[Item]]) -> list[list[Outcome] | Exception]:
+        """Runs in the writer's thread. Raises nothing: an error is an outcome."""
+        try:
+            outcomes = self._commit_together([item for items in submissions for item in items])
+        except Exception as error:
+            if len(submissions) > 1 and not _is_away(error):
+                # One submission that the store cannot take must not fail its neighbours.
+                return [self._commit([items])[0] for items in submissions]
+            return [_told(error)] * len(submissions)
+        self._on_stored()
+        shares = iter(outcomes)
+        return [[next(shares) for _ in items] for items in submissions]
+
+    def _commit_together(self, items: Sequence[Item]) -> list[Outcome]:
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                with self._database.write() as connection:
+                    return store_items(connection, items, self._clock())
+            except (Contended, DBAPIError) as error:
+                if not _is_contention(error) or not tries_left:
+                    raise
+                time.sleep(random.uniform(0, 0.02))
+        raise AssertionError
+
+
+def _is_contention(error: Exception) -> bool:
+    """Whether another node was in the way, so that trying again helps."""
+    if isinstance(error, OperationalError):
+        return getattr(error.orig, "sqlstate", None) in _CONTENTION_STATES
+    return isinstance(error, Contended | IntegrityError)
+
+
+def _is_away(error: Exception) -> bool:
+    return isinstance(error, OperationalError | InterfaceError) and not _is_contention(error)
+
+
+def _told(error: Exception) -> Exception:
+    """The error as the caller gets it."""
+    if isinstance(error, PenstockError):
+        return error
+    if _is_away(error) or _is_contention(error):
+        log.warning("intake_failed", exc_info=error)
+        return Unavailable("The store does not answer right now; nothing was kept, send again.", code="store_unavailable", retry_after_s=1)
+    return error

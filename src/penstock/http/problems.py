@@ -7,7 +7,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 from msgspec import json
 
-from penstock.base.errors import PenstockError, RateLimited, Unauthorized
+from penstock.base.errors import PenstockError, RateLimited, Unauthorized, Unavailable
 
 log = structlog.get_logger()
 
@@ -33,6 +33,8 @@ def on_penstock_error(request: Request[Any, Any, Any], error: PenstockError) -> 
     response = problem(request, error.status, error.code, error.title, error.detail, **more)
     if isinstance(error, Unauthorized):
         response.headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, Unavailable) and error.retry_after_s is not None:
+        response.headers["Retry-After"] = str(error.retry_after_s)
     if isinstance(error, RateLimited):
         policy = error.policy
         response.headers["Retry-After"] = str(error.retry_after_s)

@@ -44,9 +44,9 @@ class Alias(NamedTuple):
 
 _PLACEHOLDERS = frozenset(
     (
-        "", "-", "-1", "0", "[object object]", "anonymous", "distinct_id", "distinctid", "email", "false", "guest", "id", "n/a", "na", "nan",
-        "nil", "none", "not_authenticated", "null", "true", "undefined", "unknown", "user_id", "userid", "visitor_id", "visitorid",
-        "00000000-0000-0000-0000-000000000000",
+        "", "-", "-1", "0", "[object object]", "anonymous", "distinct_id", "distinctid", "email", "false",
+        "guest", "id", "n/a", "na", "nan", "nil", "none", "not_authenticated", "null", "true", "undefined",
+        "unknown", "user_id", "userid", "visitor_id", "visitorid", "00000000-0000-0000-0000-000000000000",
     )
 )  # fmt: skip
 

@@ -111,5 +111,5 @@ def save(connection: Connection, ledger: Ledger, now_ms: int) -> list[Alias]:
 
 def _log(connection: Connection, ledger: Ledger, number: int, now_ms: int) -> Alias:
     merge = ledger.merges[number]
-    version = connection.execute(insert(merges).values(**merge._asdict(), merged_at=now_ms)).inserted_primary_key[0]
+    version = connection.execute(insert(merges).values(**merge._asdict(), merged_at=now_ms).returning(merges.c.id)).scalar_one()
     return Alias(merge.scope_id, merge.absorbed_id, merge.kept_id, version)

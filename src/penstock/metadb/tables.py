@@ -210,7 +210,6 @@ shipments = Table(
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
     Column("target", Text, nullable=False),
-    Column("rows", Integer, nullable=False),
     Column("cut_at", BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )

@@ -60,7 +60,6 @@ def upgrade() -> None:
         "shipments",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
         sa.Column("target", sa.Text(), nullable=False),
-        sa.Column("rows", sa.Integer(), nullable=False),
         sa.Column("cut_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_shipments")),
         sqlite_autoincrement=True,

@@ -1,0 +1,44 @@
+"""An event as the warehouse takes it: one JSON object."""
+
+from typing import Any
+
+from msgspec import json
+
+from penstock.base.clock import iso
+from penstock.base.ids import EventId, VisitorId
+from penstock.base.scalar import scalar_columns
+from penstock.events.model import NewEvent
+
+EVENT_COLUMNS = (
+    "website_id", "kind", "name", "source", "scope_id", "visitor_id", "user_id", "event_id", "occurred_at", "stated_at", "received_at",
+    "session_id", "external_session_id", "path", "url", "title", "referrer", "referrer_host", "country", "region", "device", "os",
+    "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "properties", "scalars",
+)  # fmt: skip
+"""Columns of `events` that the intake writes; a row leaves out those that are empty."""
+
+ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
+
+
+def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
+    """The row of an event. Times are ISO 8601: the engine reads bare numbers as seconds or milliseconds, as it sees fit."""
+    received_at = iso(event.received_at_ms)
+    occurred_at = iso(event.occurred_at_ms) if event.occurred_at_ms != event.received_at_ms else received_at
+    row: dict[str, Any] = {
+        "website_id": event.website_id,
+        "kind": event.kind,
+        "name": event.name,
+        "source": event.source,
+        "scope_id": event.scope_id,
+        "visitor_id": visitor_id,
+        "event_id": event_id,
+        "occurred_at": occurred_at,
+        "stated_at": iso(event.stated_at_ms) if event.stated_at_ms != event.occurred_at_ms else occurred_at,
+        "received_at": received_at,
+        **event.columns,
+    }
+    if event.user_id is not None:
+        row["user_id"] = event.user_id
+    if event.properties:
+        row["properties"] = json.encode(event.properties).decode()
+        row["scalars"] = scalar_columns(event.properties)
+    return json.encode(row).decode()
