@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from litestar import Litestar, Request, Response, get
-from litestar.di import Provide
+from litestar.di import NamedDependency, Provide
 
 from penstock.accounts import callers
 from penstock.accounts import routes as account_routes
@@ -63,7 +63,7 @@ def live() -> Response[bytes]:
 
 
 @get("/health/ready", sync_to_thread=True)
-def ready(services: Services) -> Response[bytes]:
+def ready(services: NamedDependency[Services]) -> Response[bytes]:
     stores = {"database": services.database.answers(), "warehouse": services.warehouse.answers()}
     ok = all(stores.values())
     return answer({"status": "ready" if ok else "unavailable", **stores}, status=200 if ok else 503)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from anyio import to_thread
 from litestar import Request
+from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller, SignedIn
 from penstock.accounts.service import AccountService
@@ -22,7 +23,7 @@ SESSION_COOKIE = "service_session"
 AnyRequest = Request[Any, Any, Any]
 
 
-async def provide_caller(request: AnyRequest, accounts: AccountService, settings: Settings) -> Caller:
+async def provide_caller(request: AnyRequest, accounts: NamedDependency[AccountService], settings: NamedDependency[Settings]) -> Caller:
     """The caller of a route that takes a key or a session. A bearer key wins over a cookie."""
     authorization = request.headers.get("authorization")
     if _is_bearer(authorization) or SESSION_COOKIE not in request.cookies:
@@ -30,7 +31,9 @@ async def provide_caller(request: AnyRequest, accounts: AccountService, settings
     return (await _session(request, accounts, settings)).caller
 
 
-async def provide_signed_in(request: AnyRequest, accounts: AccountService, settings: Settings) -> SignedIn:
+async def provide_signed_in(
+    request: AnyRequest, accounts: NamedDependency[AccountService], settings: NamedDependency[Settings]
+) -> SignedIn:
     """The person of a route that takes a session only. `Forbidden` for a valid key without one."""
     if SESSION_COOKIE in request.cookies:
         return await _session(request, accounts, settings)

@@ -6,6 +6,8 @@ from typing import Any
 from anyio import to_thread
 from litestar import Request, Response, delete, get, patch, post
 from litestar.datastructures import Cookie
+from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from penstock.accounts.callers import SESSION_COOKIE, from_this_machine, require_own_page
 from penstock.accounts.model import Caller, SignedIn
@@ -51,7 +53,9 @@ def _with_session(response: Response[bytes], token: str, settings: Settings) -> 
 
 
 @post("/api/auth/signup", opt=described("Sign up", body=SignUp, answers=SessionRecord, open_to_all=True, tag="accounts"))
-async def sign_up(request: Request[Any, Any, Any], accounts: AccountService, settings: Settings) -> Response[bytes]:
+async def sign_up(
+    request: Request[Any, Any, Any], accounts: NamedDependency[AccountService], settings: NamedDependency[Settings]
+) -> Response[bytes]:
     """The first account is made from the machine itself or with the setup token in `X-Setup-Token`; later ones while sign-up is open."""
     require_own_page(request, settings)
     form = await read_json(request, SignUp)
@@ -63,7 +67,9 @@ async def sign_up(request: Request[Any, Any, Any], accounts: AccountService, set
 
 
 @post("/api/auth/login", status_code=200, opt=described("Log in", body=LogIn, answers=SessionRecord, open_to_all=True, tag="accounts"))
-async def log_in(request: Request[Any, Any, Any], accounts: AccountService, settings: Settings) -> Response[bytes]:
+async def log_in(
+    request: Request[Any, Any, Any], accounts: NamedDependency[AccountService], settings: NamedDependency[Settings]
+) -> Response[bytes]:
     require_own_page(request, settings)
     form = await read_json(request, LogIn)
     address = request.client.host if request.client else ""
@@ -73,7 +79,9 @@ async def log_in(request: Request[Any, Any, Any], accounts: AccountService, sett
 
 
 @post("/api/auth/logout", status_code=204, opt=described("Log out", open_to_all=True, tag="accounts"))
-async def log_out(request: Request[Any, Any, Any], accounts: AccountService, settings: Settings) -> Response[None]:
+async def log_out(
+    request: Request[Any, Any, Any], accounts: NamedDependency[AccountService], settings: NamedDependency[Settings]
+) -> Response[None]:
     """Ends the session of the cookie, if there is one."""
     require_own_page(request, settings)
     if token := request.cookies.get(SESSION_COOKIE):
@@ -84,7 +92,7 @@ async def log_out(request: Request[Any, Any, Any], accounts: AccountService, set
 
 
 @get("/api/auth/session", opt=described("Who is signed in", answers=SessionRecord, tag="accounts"))
-async def session(signed_in: SignedIn) -> Response[bytes]:
+async def session(signed_in: NamedDependency[SignedIn]) -> Response[bytes]:
     return answer(SessionRecord.of(signed_in))
 
 
@@ -92,7 +100,9 @@ async def session(signed_in: SignedIn) -> Response[bytes]:
 
 
 @post("/api/settings/api-keys", opt=described("Create an API key", body=NewKey, answers=NewKeyRecord, tag="accounts"))
-async def create_key(request: Request[Any, Any, Any], signed_in: SignedIn, accounts: AccountService) -> Response[bytes]:
+async def create_key(
+    request: Request[Any, Any, Any], signed_in: NamedDependency[SignedIn], accounts: NamedDependency[AccountService]
+) -> Response[bytes]:
     """The answer shows the key this once. Takes the session cookie; an API key cannot make another."""
     form = await read_json(request, NewKey)
     key, secret = await to_thread.run_sync(accounts.create_key, signed_in.workspace.id, form.name)
@@ -100,7 +110,9 @@ async def create_key(request: Request[Any, Any, Any], signed_in: SignedIn, accou
 
 
 @get("/api/settings/api-keys", opt=described("API keys", answers=KeyRecord, query=PageQuery, listed=True, tag="accounts"))
-async def list_keys(request: Request[Any, Any, Any], signed_in: SignedIn, accounts: AccountService) -> Response[bytes]:
+async def list_keys(
+    request: Request[Any, Any, Any], signed_in: NamedDependency[SignedIn], accounts: NamedDependency[AccountService]
+) -> Response[bytes]:
     """Newest first, revoked ones too."""
     page = read_query(request, PageQuery).asked
     found = await to_thread.run_sync(accounts.keys, signed_in.workspace.id, page)
@@ -108,7 +120,9 @@ async def list_keys(request: Request[Any, Any, Any], signed_in: SignedIn, accoun
 
 
 @delete("/api/settings/api-keys/{key_id:str}", opt=described("Revoke an API key", tag="accounts"))
-async def revoke_key(key_id: str, signed_in: SignedIn, accounts: AccountService) -> Response[None]:
+async def revoke_key(
+    key_id: FromPath[str], signed_in: NamedDependency[SignedIn], accounts: NamedDependency[AccountService]
+) -> Response[None]:
     await to_thread.run_sync(accounts.revoke_key, signed_in.workspace.id, key_id)
     return no_content()
 
@@ -117,7 +131,9 @@ async def revoke_key(key_id: str, signed_in: SignedIn, accounts: AccountService)
 
 
 @post("/api/settings/websites", opt=described("Add a website or a mobile app", body=NewWebsite, answers=WebsiteRecord, tag="accounts"))
-async def create_website(request: Request[Any, Any, Any], caller: Caller, accounts: AccountService) -> Response[bytes]:
+async def create_website(
+    request: Request[Any, Any, Any], caller: NamedDependency[Caller], accounts: NamedDependency[AccountService]
+) -> Response[bytes]:
     form = await read_json(request, NewWebsite)
     website = await to_thread.run_sync(accounts.create_website, caller.workspace_id, form)
     return answer(WebsiteRecord.of(website), status=201)
@@ -126,7 +142,9 @@ async def create_website(request: Request[Any, Any, Any], caller: Caller, accoun
 @get(
     "/api/settings/websites", opt=described("Websites and mobile apps", answers=WebsiteRecord, query=PageQuery, listed=True, tag="accounts")
 )
-async def list_websites(request: Request[Any, Any, Any], caller: Caller, accounts: AccountService) -> Response[bytes]:
+async def list_websites(
+    request: Request[Any, Any, Any], caller: NamedDependency[Caller], accounts: NamedDependency[AccountService]
+) -> Response[bytes]:
     """Oldest first."""
     page = read_query(request, PageQuery).asked
     found = await to_thread.run_sync(accounts.websites_page, caller.workspace_id, page)
@@ -134,7 +152,9 @@ async def list_websites(request: Request[Any, Any, Any], caller: Caller, account
 
 
 @get("/api/settings/websites/{website_id:str}", opt=described("A website", answers=WebsiteRecord, tag="accounts"))
-async def read_website(website_id: str, caller: Caller, accounts: AccountService) -> Response[bytes]:
+async def read_website(
+    website_id: FromPath[str], caller: NamedDependency[Caller], accounts: NamedDependency[AccountService]
+) -> Response[bytes]:
     return answer(WebsiteRecord.of(await to_thread.run_sync(accounts.website, caller.workspace_id, website_id)))
 
 
@@ -142,7 +162,9 @@ async def read_website(website_id: str, caller: Caller, accounts: AccountService
     "/api/settings/websites/{website_id:str}",
     opt=described("Change a website", body=WebsiteChanges, answers=WebsiteRecord, tag="accounts"),
 )
-async def change_website(request: Request[Any, Any, Any], website_id: str, caller: Caller, accounts: AccountService) -> Response[bytes]:
+async def change_website(
+    request: Request[Any, Any, Any], website_id: FromPath[str], caller: NamedDependency[Caller], accounts: NamedDependency[AccountService]
+) -> Response[bytes]:
     """A field that is left out stays; null clears it."""
     changes = await read_json(request, WebsiteChanges)
     website = await to_thread.run_sync(accounts.change_website, caller.workspace_id, website_id, changes)
@@ -150,7 +172,9 @@ async def change_website(request: Request[Any, Any, Any], website_id: str, calle
 
 
 @delete("/api/settings/websites/{website_id:str}", opt=described("Delete a website", tag="accounts"))
-async def delete_website(website_id: str, caller: Caller, accounts: AccountService) -> Response[None]:
+async def delete_website(
+    website_id: FromPath[str], caller: NamedDependency[Caller], accounts: NamedDependency[AccountService]
+) -> Response[None]:
     """It takes no more events; the events it has are kept."""
     await to_thread.run_sync(accounts.delete_website, caller.workspace_id, website_id)
     return no_content()

@@ -1,0 +1,132 @@
+"""Logging in and out, and how long a session lasts."""
+
+from statistics import median
+from time import perf_counter
+
+import pytest
+from sqlalchemy import delete, select
+
+from penstock.metadb.tables import memberships, sessions
+from tests.tenant import PASSWORD, visitor
+
+
+def log_in(client, email, password=PASSWORD):
+    return client.post("/api/auth/login", json={"email": email, "password": password})
+
+
+def ends_at_ms(services):
+    with services.database.read() as db:
+        return db.scalars(select(sessions.c.expires_at)).all()
+
+
+def test_logging_in_answers_user_and_workspace_and_signs_in(server, workspace):
+    person = visitor(server)
+    answer = log_in(person, workspace.email.upper())
+    assert answer.status_code == 200
+    assert answer.json()["workspace"]["id"] == workspace.id
+    assert person.get("/api/auth/session").json() == answer.json()
+
+
+def test_an_unknown_address_and_a_wrong_password_get_the_same_answer(server, workspace):
+    wrong = log_in(visitor(server), workspace.email, "wrong password")
+    unknown = log_in(visitor(server), "nobody@example.com", "wrong password")
+    assert wrong.status_code == unknown.status_code == 401
+    assert wrong.json() == unknown.json()
+    assert wrong.headers["www-authenticate"] == "Bearer"
+    assert "set-cookie" not in wrong.headers
+
+
+def test_an_unknown_address_takes_as_long_as_a_known_one(server, workspace):
+    def seconds(email):
+        begun = perf_counter()
+        log_in(visitor(server), email, "wrong password")
+        return perf_counter() - begun
+
+    pairs = [(seconds(workspace.email), seconds(f"nobody{n}@example.com")) for n in range(5)]
+    known, unknown = (median(times) for times in zip(*pairs, strict=True))
+    assert 0.5 < unknown / known < 2
+
+
+def test_log_in_attempts_are_limited_per_address_and_email(server, workspace, clock):
+    for _ in range(10):
+        assert log_in(visitor(server), workspace.email, "wrong password").status_code == 401
+    refused = log_in(visitor(server), workspace.email.upper(), PASSWORD)
+    assert refused.status_code == 429
+    wait_s = int(refused.headers["retry-after"])
+    assert 0 < wait_s <= 300
+    assert refused.headers["ratelimit-policy"] == '"login";q=10;w=300'
+    assert refused.headers["ratelimit"] == f'"login";r=0;t={wait_s}'
+    assert log_in(visitor(server), "somebody@example.com").status_code == 401
+    clock.advance(seconds=wait_s)
+    assert log_in(visitor(server), workspace.email).status_code == 200
+
+
+def test_a_success_gives_the_attempts_back(server, workspace):
+    for _ in range(3):
+        for _ in range(6):
+            log_in(visitor(server), workspace.email, "wrong password")
+        assert log_in(visitor(server), workspace.email).status_code == 200
+
+
+def test_logging_out_ends_the_session_on_the_server(server, workspace):
+    token = workspace.browser.cookies["service_session"]
+    answer = workspace.browser.post("/api/auth/logout")
+    assert answer.status_code == 204
+    assert answer.content == b""
+    assert "service_session" not in workspace.browser.cookies
+    thief = visitor(server, {"Cookie": f"service_session={token}"})
+    assert thief.get("/api/auth/session").status_code == 401
+
+
+def test_logging_out_without_a_session_changes_nothing(server):
+    assert server.post("/api/auth/logout").status_code == 204
+
+
+def test_a_session_lasts_30_days_from_its_last_use(workspace, clock):
+    for _ in range(3):
+        clock.advance(days=29)
+        assert workspace.browser.get("/api/auth/session").status_code == 200
+    clock.advance(days=30, seconds=1)
+    ended = workspace.browser.get("/api/auth/session")
+    assert (ended.status_code, ended.json()["code"]) == (401, "session_ended")
+
+
+def test_a_use_is_not_written_at_every_request(workspace, services, clock):
+    before = ends_at_ms(services)
+    clock.advance(seconds=3000)
+    workspace.browser.get("/api/auth/session")
+    assert ends_at_ms(services) == before
+    clock.advance(seconds=700)
+    workspace.browser.get("/api/auth/session")
+    assert ends_at_ms(services) > before
+
+
+def test_ended_sessions_are_cleared_at_the_next_log_in(server, workspace, services, clock):
+    clock.advance(days=31)
+    assert log_in(visitor(server), workspace.email).status_code == 200
+    assert len(ends_at_ms(services)) == 1
+
+
+def test_only_a_hash_of_the_session_is_kept(workspace, services):
+    token = workspace.browser.cookies["service_session"].encode()
+    with services.database.read() as db:
+        [kept] = db.scalars(select(sessions.c.token_hash)).all()
+    assert len(kept) == 32
+    assert token not in kept
+
+
+def test_who_has_left_the_workspace_is_signed_out(workspace, services):
+    with services.database.write() as db:
+        db.execute(delete(memberships))
+    assert workspace.browser.get("/api/auth/session").status_code == 401
+
+
+@pytest.mark.parametrize("cookie", ["", "nonsense", "\x7f" * 10, "x" * 5000])
+def test_a_made_up_cookie_is_401(server, workspace, cookie):
+    stranger = visitor(server, {"Cookie": f"service_session={cookie}"})
+    assert stranger.get("/api/settings/api-keys").status_code == 401
+    assert stranger.get("/api/settings/websites").status_code == 401
+
+
+def test_a_key_has_no_session(client):
+    assert client.get("/api/auth/session").json()["code"] == "session_required"

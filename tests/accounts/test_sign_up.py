@@ -1,0 +1,208 @@
+"""Who may sign up, and what a sign-up makes."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from litestar.testing import TestClient
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from penstock.app import Services, build_app, build_services
+from penstock.settings import Settings
+from tests.serving import Served
+from tests.tenant import PASSWORD, visitor
+
+URL = "http://localhost:8000"
+FORM = {"email": "Ada@Example.com", "password": PASSWORD, "workspaceName": "Acme"}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, metadb_url: str) -> Settings:
+    return Settings(data=tmp_path, database_url=metadb_url)
+
+
+def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
+    """The application as a client at this address reaches it."""
+
+    async def with_address(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["client"] = (address, 50000)
+        await app(scope, receive, send)
+
+    return with_address
+
+
+@pytest.fixture
+def here(services: Services) -> Iterator[TestClient[Any]]:
+    """A client on the machine itself."""
+    with TestClient(connecting_from("127.0.0.1", build_app(services)), base_url=URL) as running:
+        yield running
+
+
+@pytest.fixture
+def elsewhere(services: Services) -> Iterator[TestClient[Any]]:
+    """A client on another machine."""
+    with TestClient(connecting_from("192.0.2.7", build_app(services)), base_url="http://penstock.example") as running:
+        yield running
+
+
+def sign_up(client: httpx.Client, headers: dict[str, str] | None = None, **form: Any) -> httpx.Response:
+    return client.post("/api/auth/signup", json=FORM | form, headers=headers)
+
+
+def test_the_first_sign_up_is_open_to_a_real_client_on_the_machine(tmp_path):
+    with Served(tmp_path / "data") as service:
+        assert sign_up(service.client).status_code == 201
+        assert sign_up(service.client, email="second@example.com").json()["code"] == "signup_closed"
+
+
+def test_serve_prints_the_setup_token_until_an_account_exists(tmp_path):
+    with Served(tmp_path / "data") as service:
+        [token] = [line.rpartition(" ")[2] for line in service.output().splitlines() if "X-Setup-Token" in line]
+        assert sign_up(service.client, headers={"X-Forwarded-For": "192.0.2.7"}).status_code == 403
+        assert sign_up(service.client, headers={"X-Forwarded-For": "192.0.2.7", "X-Setup-Token": token}).status_code == 201
+        service.stop()
+    with Served(tmp_path / "data") as service:
+        assert "X-Setup-Token" not in service.output()
+
+
+def test_signing_up_answers_user_and_workspace_and_signs_in(here):
+    answer = sign_up(here)
+    assert answer.status_code == 201
+    body = answer.json()
+    assert set(body) == {"user", "workspace"}
+    assert body["user"]["email"] == "ada@example.com"
+    assert body["workspace"]["name"] == "Acme"
+    assert body["user"]["id"].startswith("usr_")
+    assert body["workspace"]["id"].startswith("wsp_")
+    assert here.get("/api/auth/session").json() == body
+
+
+@pytest.mark.parametrize(("public_url", "secure"), [(None, False), ("http://penstock.example", False), ("https://penstock.example", True)])
+def test_the_cookie_is_out_of_reach_of_scripts_and_secure_under_https(tmp_path, metadb_url, clock, warehouse, public_url, secure):
+    settings = Settings(data=tmp_path, database_url=metadb_url, public_url=public_url)
+    services = build_services(settings, clock, warehouse)
+    with TestClient(connecting_from("127.0.0.1", build_app(services)), base_url=URL) as here:
+        name_and_value, *attributes = sign_up(here).headers["set-cookie"].split("; ")
+    assert name_and_value.startswith("service_session=")
+    given = {attribute.lower() for attribute in attributes}
+    assert {"httponly", "samesite=lax", "path=/"} <= given
+    assert ("secure" in given) is secure
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-Forwarded-For": "127.0.0.1"},
+        {"Forwarded": "for=127.0.0.1"},
+        {"X-Real-IP": "127.0.0.1"},
+        {"Via": "1.1 proxy"},
+        {"X-Forwarded-Host": "penstock.example"},
+        {"Host": "rebound.example"},
+    ],
+)
+def test_a_local_proxy_or_a_rebound_name_is_not_the_machine_itself(here, headers):
+    refused = sign_up(here, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (403, "setup_token_required")
+    assert "X-Setup-Token" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
+@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1:8000", "[::1]:8000", "localhost"])
+def test_every_spelling_of_loopback_is_the_machine_itself(tmp_path, sqlite_url, clock, warehouse, address, host):
+    services = build_services(Settings(data=tmp_path, database_url=sqlite_url), clock, warehouse)
+    with TestClient(connecting_from(address, build_app(services)), base_url=URL) as client:
+        assert sign_up(client, headers={"Host": host}).status_code == 201
+
+
+def test_from_elsewhere_the_first_sign_up_needs_the_setup_token(elsewhere, services):
+    token = services.accounts.setup_token
+    for headers in ({}, {"X-Setup-Token": ""}, {"X-Setup-Token": "guess"}, {"X-Setup-Token": token + "x"}, {"X-Setup-Token": "ü"}):
+        refused = sign_up(elsewhere, headers={name: value.encode() for name, value in headers.items()})
+        assert (refused.status_code, refused.json()["code"]) == (403, "setup_token_required")
+        assert token not in refused.text
+    assert sign_up(elsewhere, headers={"X-Setup-Token": token}).status_code == 201
+
+
+def test_the_setup_token_is_dead_once_an_account_exists(here, services):
+    token = services.accounts.setup_token
+    assert sign_up(here).status_code == 201
+    assert services.accounts.setup_token is None
+    refused = sign_up(here, headers={"X-Setup-Token": token}, email="second@example.com")
+    assert (refused.status_code, refused.json()["code"]) == (403, "signup_closed")
+
+
+def test_the_setup_token_of_another_node_is_dead_too(here, services, settings, clock, warehouse):
+    other_node = build_services(settings, clock, warehouse)
+    assert sign_up(here).status_code == 201
+    with TestClient(build_app(other_node)) as client:
+        refused = sign_up(client, headers={"X-Setup-Token": other_node.accounts.setup_token}, email="second@example.com")
+    assert (refused.status_code, refused.json()["code"]) == (403, "signup_closed")
+
+
+def test_of_many_first_sign_ups_at_once_one_wins(here):
+    with ThreadPoolExecutor(6) as threads:
+        answers = list(threads.map(lambda n: sign_up(visitor(here, {"Host": "localhost"}), email=f"user{n}@example.com"), range(6)))
+    assert sorted(answer.status_code for answer in answers) == [201] + [403] * 5
+
+
+def test_later_sign_ups_only_while_sign_up_is_open(here, tmp_path, metadb_url, clock, warehouse):
+    assert sign_up(here).status_code == 201
+    refused = sign_up(here, email="second@example.com")
+    assert (refused.status_code, refused.json()["code"]) == (403, "signup_closed")
+    open_settings = Settings(data=tmp_path, database_url=metadb_url, signup_open=True)
+    with TestClient(connecting_from("192.0.2.7", build_app(build_services(open_settings, clock, warehouse)))) as elsewhere:
+        assert sign_up(elsewhere, email="second@example.com").status_code == 201
+        taken = sign_up(elsewhere, email="SECOND@example.com ")
+        assert (taken.status_code, taken.json()["code"]) == (409, "email_taken")
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "code"),
+    [
+        ({"email": "ada"}, "email", "not_an_email"),
+        ({"email": "ada@"}, "email", "not_an_email"),
+        ({"email": "@example.com"}, "email", "not_an_email"),
+        ({"email": "a b@example.com"}, "email", "not_an_email"),
+        ({"email": "ada@exa mple.com"}, "email", "not_an_email"),
+        ({"email": "ada@-example.com"}, "email", "not_an_email"),
+        ({"email": "ada\u0000@example.com"}, "email", "not_an_email"),
+        ({"email": "a" * 65 + "@example.com"}, "email", "not_an_email"),
+        ({"email": "a@" + "b." * 130 + "com"}, "email", "too_long"),
+        ({"email": 5}, "email", "wrong_type"),
+        ({"password": "seven77"}, "password", "too_short"),
+        ({"password": "x" * 1025}, "password", "too_long"),
+        ({"password": 12345678}, "password", "wrong_type"),
+        ({"workspaceName": " "}, "workspaceName", "too_short"),
+        ({"workspaceName": "x" * 201}, "workspaceName", "too_long"),
+        ({"workspaceName": "a\u0000b"}, "workspaceName", "control_character"),
+        ({"role": "owner"}, "role", "unknown_field"),
+    ],
+)
+def test_a_broken_rule_is_named_with_its_field(here, form, field, code):
+    refused = sign_up(here, **form)
+    assert refused.status_code == 422
+    assert [(fault["field"], fault["code"]) for fault in refused.json()["errors"]] == [(field, code)]
+
+
+@pytest.mark.parametrize("password", ["12345678", "x" * 1024, "pass\u0000word", "пароль🔑пароль"])
+def test_any_password_of_8_to_1024_characters_works(here, password):
+    assert sign_up(here, password=password).status_code == 201
+    assert here.post("/api/auth/login", json={"email": FORM["email"], "password": password}).status_code == 200
+
+
+def test_all_faults_at_once_and_the_password_in_none(here):
+    refused = here.post("/api/auth/signup", json={"email": "ada", "password": "secret!", "workspaceName": ""})
+    assert {fault["field"] for fault in refused.json()["errors"]} == {"email", "password", "workspaceName"}
+    assert "secret!" not in refused.text
+
+
+def test_a_body_that_is_not_labelled_json_is_415(here):
+    assert here.post("/api/auth/signup", content=b'{"email": "a@example.com"}').status_code == 415
+
+
+def test_a_foreign_page_cannot_sign_up(here):
+    assert sign_up(here, headers={"Origin": "https://evil.example"}).json()["code"] == "foreign_origin"

@@ -1,0 +1,205 @@
+"""Websites of kind web and mobile."""
+
+import pytest
+
+APP = {
+    "iosBundleId": "com.example.shop",
+    "iosTeamId": "A1B2C3D4E5",
+    "appStoreUrl": "https://apps.apple.com/app/id123",
+    "androidPackage": "com.example.shop",
+    "androidSha256Fingerprints": [":".join(["AB"] * 32), ":".join(["0f"] * 32)],
+    "playStoreUrl": "https://play.google.com/store/apps/details?id=com.example.shop",
+    "customScheme": "myshop",
+}
+KEPT_APP = APP | {"androidSha256Fingerprints": [":".join(["AB"] * 32), ":".join(["0F"] * 32)]}
+NO_APP = dict.fromkeys(APP) | {"androidSha256Fingerprints": []}
+ROUTE = "/api/settings/websites"
+
+
+def create(client, **form):
+    answer = client.post(ROUTE, json={"name": "Shop", "kind": "web"} | form)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def faults(answer):
+    assert answer.status_code == 422, answer.text
+    return {(fault["field"], fault["code"]) for fault in answer.json()["errors"]}
+
+
+def test_a_website_is_answered_in_full_and_read_back(client):
+    made = create(client, domain="Shop.Example.com")
+    assert made["id"].startswith("web_")
+    assert made["createdAt"] == made["updatedAt"]
+    expected = {"name": "Shop", "kind": "web", "domain": "shop.example.com", "identityScope": None} | NO_APP
+    assert {key: made[key] for key in expected} == expected
+    assert set(made) == set(expected) | {"id", "createdAt", "updatedAt"}
+    assert client.get(f"{ROUTE}/{made['id']}").json() == made
+
+
+def test_a_mobile_app_carries_its_fields(client):
+    made = create(client, kind="mobile", **APP)
+    assert {key: made[key] for key in APP} == KEPT_APP
+    assert client.get(f"{ROUTE}/{made['id']}").json() == made
+
+
+def test_a_session_manages_websites_too(workspace):
+    made = create(workspace.browser)
+    assert workspace.client.get(f"{ROUTE}/{made['id']}").json() == made
+
+
+def test_the_list_is_paged_oldest_first(client, clock):
+    for number in range(3):
+        clock.advance(seconds=1)
+        create(client, name=f"Site {number}")
+    page = client.get(ROUTE, params={"page": 2, "pageSize": 2}).json()
+    assert [website["name"] for website in page.pop("data")] == ["Site 1", "Site 2"]
+    assert page == {"page": 2, "pageSize": 2, "total": 4}
+
+
+@pytest.mark.parametrize(("field", "value"), APP.items())
+def test_a_web_site_has_no_field_of_an_app(client, field, value):
+    assert faults(client.post(ROUTE, json={"name": "Shop", "kind": "web", field: value})) == {(field, "only_mobile")}
+    made = create(client)
+    assert faults(client.patch(f"{ROUTE}/{made['id']}", json={field: value})) == {(field, "only_mobile")}
+
+
+def test_null_for_a_field_of_an_app_is_as_good_as_leaving_it_out(client):
+    assert create(client, **dict.fromkeys(APP))["customScheme"] is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("iosBundleId", "com example", "not_a_bundle_id"),
+        ("iosBundleId", "com..example", "not_a_bundle_id"),
+        ("iosBundleId", "x" * 156, "too_long"),
+        ("iosTeamId", "a1b2c3d4e5", "not_a_team_id"),
+        ("iosTeamId", "A1B2C3D4E", "not_a_team_id"),
+        ("appStoreUrl", "http://apps.apple.com/app", "not_a_url"),
+        ("appStoreUrl", "apps.apple.com/app", "not_a_url"),
+        ("appStoreUrl", "javascript:alert(1)", "not_a_url"),
+        ("appStoreUrl", "https://user:pass@apps.apple.com", "not_a_url"),
+        ("appStoreUrl", "https://apps.apple.com/a b", "not_a_url"),
+        ("appStoreUrl", "https://apps.apple.com:99999/", "not_a_url"),
+        ("appStoreUrl", "https://[::1", "not_a_url"),
+        ("playStoreUrl", "https://", "not_a_url"),
+        ("playStoreUrl", "https://play.google.com/\n", "not_a_url"),
+        ("playStoreUrl", "https://play.google.com/" + "x" * 2048, "too_long"),
+        ("androidPackage", "shop", "not_a_package"),
+        ("androidPackage", "com.1shop", "not_a_package"),
+        ("androidPackage", "com.exämple", "not_a_package"),
+        ("androidSha256Fingerprints", "AB", "wrong_type"),
+        ("androidSha256Fingerprints", [":".join(["AB"] * 32)] * 21, "too_many"),
+        ("customScheme", "https", "not_a_scheme"),
+        ("customScheme", "JavaScript", "not_a_scheme"),
+        ("customScheme", "my shop", "not_a_scheme"),
+        ("customScheme", "myshop://", "not_a_scheme"),
+        ("domain", "https://shop.example.com", "not_a_domain"),
+        ("domain", "shop.example.com/path", "not_a_domain"),
+        ("domain", "shop..example.com", "not_a_domain"),
+        ("domain", "shop_example.com", "not_a_domain"),
+        ("domain", "shop.example.com:0", "not_a_domain"),
+        ("domain", "shop\u0000.example.com", "not_a_domain"),
+        ("domain", "", "not_a_domain"),
+        ("name", "", "too_short"),
+        ("name", None, "wrong_type"),
+        ("identityScope", "", "too_short"),
+        ("identityScope", "a\u0000b", "control_character"),
+        ("workspaceId", "wsp_1", "unknown_field"),
+    ],
+)
+def test_a_broken_rule_is_named_with_its_field(client, field, value, code):
+    form = {"name": "Shop", "kind": "mobile", field: value}
+    assert faults(client.post(ROUTE, json=form)) == {(field, code)}
+
+
+def test_a_fingerprint_is_named_by_its_place(client):
+    form = {"name": "Shop", "kind": "mobile", "androidSha256Fingerprints": [":".join(["AB"] * 32), "AB:CD"]}
+    assert faults(client.post(ROUTE, json=form)) == {("androidSha256Fingerprints[1]", "not_a_fingerprint")}
+
+
+def test_all_faults_at_once(client):
+    form = {"kind": "web", "domain": "a b", "iosTeamId": "x", "customScheme": "myshop", "colour": "red"}
+    assert {field for field, _ in faults(client.post(ROUTE, json=form))} == {"name", "domain", "iosTeamId", "customScheme", "colour"}
+
+
+@pytest.mark.parametrize("kind", ["desktop", "", None, 1])
+def test_the_kind_is_web_or_mobile(client, kind):
+    [(field, _)] = faults(client.post(ROUTE, json={"name": "Shop", "kind": kind}))
+    assert field == "kind"
+
+
+@pytest.mark.parametrize("domain", ["localhost", "localhost:3000", "shop.example.com", "192.0.2.1", "bücher.example"])
+def test_a_host_name_is_a_domain(client, domain):
+    assert create(client, domain=domain)["domain"] == domain.replace("bücher", "xn--bcher-kva")
+
+
+def test_a_change_leaves_what_was_not_sent_and_null_clears(client, clock):
+    made = create(client, kind="mobile", domain="shop.example.com", **APP)
+    clock.advance(seconds=1)
+    changed = client.patch(f"{ROUTE}/{made['id']}", json={"name": "New", "iosTeamId": None, "androidSha256Fingerprints": None})
+    assert changed.status_code == 200
+    body = changed.json()
+    assert body["updatedAt"] > made["updatedAt"]
+    assert body == made | {"name": "New", "iosTeamId": None, "androidSha256Fingerprints": [], "updatedAt": body["updatedAt"]}
+    assert client.get(f"{ROUTE}/{made['id']}").json() == body
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"name": None}, ("name", "wrong_type")),
+        ({"name": " "}, ("name", "too_short")),
+        ({"kind": "mobile"}, ("kind", "unknown_field")),
+        ({"identityScope": "x"}, ("identityScope", "unknown_field")),
+    ],
+)
+def test_what_cannot_be_changed_is_refused_and_nothing_is(client, change, fault):
+    made = create(client)
+    assert faults(client.patch(f"{ROUTE}/{made['id']}", json=change)) == {fault}
+    assert client.get(f"{ROUTE}/{made['id']}").json() == made
+
+
+def test_a_change_is_seen_at_once(client, services):
+    made = create(client)
+    assert services.accounts.find_website(made["id"]).name == "Shop"
+    client.patch(f"{ROUTE}/{made['id']}", json={"name": "New"})
+    assert services.accounts.find_website(made["id"]).name == "New"
+
+
+def test_a_deleted_website_is_gone(client, workspace, services):
+    made = create(client)
+    assert services.accounts.find_website(made["id"]) is not None
+    assert client.delete(f"{ROUTE}/{made['id']}").status_code == 204
+    assert services.accounts.find_website(made["id"]) is None
+    for answer in (
+        client.get(f"{ROUTE}/{made['id']}"),
+        client.patch(f"{ROUTE}/{made['id']}", json={"name": "New"}),
+        client.delete(f"{ROUTE}/{made['id']}"),
+    ):
+        assert answer.status_code == 404
+    assert [website["id"] for website in client.get(ROUTE).json()["data"]] == [workspace.website_id]
+
+
+def test_a_website_is_its_own_identity_scope_unless_it_names_one(workspace, other_workspace, services):
+    def scope_of(tenant, **form):
+        return services.accounts.find_website(create(tenant.client, **form)["id"]).scope_id
+
+    alone = create(workspace.client)["id"]
+    assert services.accounts.find_website(alone).scope_id == alone
+    shared = scope_of(workspace, identityScope="brand")
+    assert shared == f"{workspace.id}/brand"
+    assert scope_of(workspace, kind="mobile", identityScope="brand") == shared
+    assert scope_of(workspace, identityScope="other") != shared
+    assert scope_of(other_workspace, identityScope="brand") != shared
+
+
+@pytest.mark.parametrize("website_id", ["web_unknown", "a%00b", "%FF%FE", "é", "x" * 3000, "'; --"])
+def test_an_unknown_website_is_404(client, website_id):
+    for answer in (
+        client.get(f"{ROUTE}/{website_id}"),
+        client.patch(f"{ROUTE}/{website_id}", json={"name": "New"}),
+        client.delete(f"{ROUTE}/{website_id}"),
+    ):
+        assert answer.status_code == 404
