@@ -23,7 +23,8 @@ MAX_BREAKDOWNS = 3
 ATTEMPT_WINDOW_S = 604_800
 
 WindowSeconds = Literal[3600, 86400, 604800, 1209600, 2592000, 7776000]
-_WINDOWS = ", ".join(str(seconds) for seconds in get_args(WindowSeconds))
+WINDOWS_S: tuple[int, ...] = get_args(WindowSeconds)
+_WINDOWS = ", ".join(map(str, WINDOWS_S))
 
 
 class StepIn(MatchIn):
@@ -113,12 +114,17 @@ class FunnelIn(Input):
         repeated = [at for at, key in enumerate(first) if key in first[:at]]
         return every_fault([Fault(f"[{at}]", "repeated", "Each property may be named once.") for at in repeated], keys, validate)
 
-    @field_validator("conversion_window_seconds", mode="wrap")
+    @field_validator("conversion_window_seconds", mode="before")
     @classmethod
-    def _is_a_window(cls, seconds: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        if seconds is None and info.data.get("counting_unit") is CountingUnit.ATTEMPT:
+    def _is_a_window(cls, seconds: Any, info: ValidationInfo) -> Any:
+        attempts = info.data.get("counting_unit") is CountingUnit.ATTEMPT
+        if seconds is None and not attempts:
+            return None
+        if seconds is None:
             raise RuleBroken("window_required", f"An attempt funnel needs a finite window: {_WINDOWS}; leave it out for seven days.")
-        return validate(int(seconds) if isinstance(seconds, float) and seconds.is_integer() else seconds)
+        if seconds not in WINDOWS_S:
+            raise RuleBroken("not_one_of", f"Must be one of {_WINDOWS}" + (", in seconds." if attempts else ", in seconds, or null."))
+        return int(seconds)
 
     @field_validator("steps", mode="wrap")
     @classmethod

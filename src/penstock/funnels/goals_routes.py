@@ -4,6 +4,8 @@ from typing import Any
 
 from anyio import to_thread
 from litestar import Request, Response, delete, get, patch, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
 from penstock.funnels.goals import GoalChange, GoalIn
@@ -18,7 +20,7 @@ AnyRequest = Request[Any, Any, Any]
 
 
 @post("/api/goals", opt=described("Save a goal", body=GoalIn, answers=GoalRecord, tag="goals"))
-async def create_goal(request: AnyRequest, caller: Caller, goals: GoalService) -> Response[bytes]:
+async def create_goal(request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[bytes]:
     """A name for a match, to use in funnels. Names are unique in the workspace; a goal cannot refer to a goal."""
     require_json(request)
     goal = await to_thread.run_sync(goals.read, await read_bytes(request), GoalIn)
@@ -26,19 +28,21 @@ async def create_goal(request: AnyRequest, caller: Caller, goals: GoalService) -
 
 
 @get("/api/goals", opt=described("Goals", answers=GoalRecord, query=PageQuery, listed=True, tag="goals"))
-async def list_goals(request: AnyRequest, caller: Caller, goals: GoalService) -> Response[bytes]:
+async def list_goals(request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[bytes]:
     """Newest first."""
     page = read_query(request, PageQuery).asked
     return listing(await to_thread.run_sync(goals.page, caller.workspace_id, page))
 
 
 @get("/api/goals/{goal_id:str}", opt=described("A goal", answers=GoalRecord, tag="goals"))
-async def read_goal(goal_id: str, caller: Caller, goals: GoalService) -> Response[bytes]:
+async def read_goal(goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[bytes]:
     return answer(await to_thread.run_sync(goals.get, caller.workspace_id, goal_id))
 
 
 @patch("/api/goals/{goal_id:str}", opt=described("Change a goal", body=GoalChange, answers=GoalRecord, tag="goals"))
-async def change_goal(request: AnyRequest, goal_id: str, caller: Caller, goals: GoalService) -> Response[bytes]:
+async def change_goal(
+    request: AnyRequest, goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
+) -> Response[bytes]:
     """A field that is left out stays. A goal that funnels use keeps its name; a new match counts from their next report on."""
     require_json(request)
     change = await to_thread.run_sync(goals.read, await read_bytes(request), GoalChange)
@@ -46,7 +50,7 @@ async def change_goal(request: AnyRequest, goal_id: str, caller: Caller, goals: 
 
 
 @delete("/api/goals/{goal_id:str}", opt=described("Delete a goal", tag="goals"))
-async def delete_goal(goal_id: str, caller: Caller, goals: GoalService) -> Response[None]:
+async def delete_goal(goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[None]:
     """Refused while a funnel uses the goal."""
     await to_thread.run_sync(goals.delete, caller.workspace_id, goal_id)
     return no_content()

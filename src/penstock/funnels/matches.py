@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 
 from penstock.base.errors import Fault
+from penstock.base.paths import page_path
 from penstock.funnels.filters import FilterIn
 from penstock.funnels.model import Filter, Match, MatchType
 from penstock.funnels.records import SavedFilter, SavedMatch
@@ -95,8 +96,3 @@ def resolved_match(match: SavedMatch, goals: Mapping[str, SavedMatch]) -> Match:
         return Match(goal.type, goal.value, goal.filters + filters)
     match_type = MatchType(match.type)
     return Match(match_type, page_path(match.value) if match_type is MatchType.PAGEVIEW else match.value, filters)
-
-
-def page_path(value: str) -> str:
-    """A page path as events carry it: without query, fragment or trailing slash; `/` stays. `*` and `**` stay as they are."""
-    return re.split(r"[?#]", value, maxsplit=1)[0].rstrip("/") or "/"

@@ -4,6 +4,8 @@ from typing import Any
 
 from anyio import to_thread
 from litestar import Request, Response, delete, get, post, put
+from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
 from penstock.base.ids import WorkspaceId
@@ -24,33 +26,39 @@ async def _funnel_in(request: AnyRequest, workspace_id: WorkspaceId, funnels: Fu
 
 
 @post("/api/funnels", opt=described("Save a funnel", body=FunnelIn, answers=FunnelRecord, tag="funnels"))
-async def create_funnel(request: AnyRequest, caller: Caller, funnels: FunnelService) -> Response[bytes]:
+async def create_funnel(request: AnyRequest, caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]) -> Response[bytes]:
     """At most 30 rows, 20 `or` rows to a step, 20 filters to a match and 256 matches in all."""
     funnel = await _funnel_in(request, caller.workspace_id, funnels)
     return answer(await to_thread.run_sync(funnels.create, caller.workspace_id, funnel), status=201)
 
 
 @get("/api/funnels", opt=described("Saved funnels", answers=FunnelRecord, query=PageQuery, listed=True, tag="funnels"))
-async def list_funnels(request: AnyRequest, caller: Caller, funnels: FunnelService) -> Response[bytes]:
+async def list_funnels(request: AnyRequest, caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]) -> Response[bytes]:
     """Newest first."""
     page = read_query(request, PageQuery).asked
     return listing(await to_thread.run_sync(funnels.page, caller.workspace_id, page))
 
 
 @get("/api/funnels/{funnel_id:str}", opt=described("A saved funnel", answers=FunnelRecord, tag="funnels"))
-async def read_funnel(funnel_id: str, caller: Caller, funnels: FunnelService) -> Response[bytes]:
+async def read_funnel(
+    funnel_id: FromPath[str], caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]
+) -> Response[bytes]:
     return answer(await to_thread.run_sync(funnels.get, caller.workspace_id, funnel_id))
 
 
 @put("/api/funnels/{funnel_id:str}", opt=described("Replace a funnel", body=FunnelIn, answers=FunnelRecord, tag="funnels"))
-async def replace_funnel(request: AnyRequest, funnel_id: str, caller: Caller, funnels: FunnelService) -> Response[bytes]:
+async def replace_funnel(
+    request: AnyRequest, funnel_id: FromPath[str], caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]
+) -> Response[bytes]:
     """Takes the whole definition. The revision rises when what is counted changes; a new name alone keeps it."""
     funnel = await _funnel_in(request, caller.workspace_id, funnels)
     return answer(await to_thread.run_sync(funnels.replace, caller.workspace_id, funnel_id, funnel))
 
 
 @delete("/api/funnels/{funnel_id:str}", opt=described("Delete a funnel", tag="funnels"))
-async def delete_funnel(funnel_id: str, caller: Caller, funnels: FunnelService) -> Response[None]:
+async def delete_funnel(
+    funnel_id: FromPath[str], caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]
+) -> Response[None]:
     """Events stay as they are; only the definition goes."""
     await to_thread.run_sync(funnels.delete, caller.workspace_id, funnel_id)
     return no_content()

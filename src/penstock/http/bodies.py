@@ -96,7 +96,7 @@ async def read_json(request: Request[Any, Any, Any], model: type[M]) -> M:
 
 def read_query(request: Request[Any, Any, Any], model: type[Q]) -> Q:
     """The query parameters of a route; `Malformed` (400) with every fault named."""
-    pairs = request.query_params.multi_items()
+    pairs = list(request.query_params.multi_items())
     given = dict(pairs)
     repeated = [Fault(name, "repeated", "Give this parameter once.") for name in given if sum(1 for key, _ in pairs if key == name) > 1]
     try:

@@ -1,0 +1,410 @@
+"""Every rule of a funnel's definition, over HTTP: what is refused, where and why; what is accepted and how it is stored."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from litestar.testing import TestClient
+
+from penstock.app import build_app, build_services
+from penstock.base.errors import Invalid
+from penstock.funnels.definition import FunnelIn, resolve
+from penstock.funnels.filters import Operator, number_of, range_of, texts_of, time_ms_of
+from penstock.funnels.matches import resolved_match
+from penstock.funnels.model import Definition, Filter, Match, MatchType, Row
+from penstock.funnels.records import SavedFilter, SavedMatch
+from penstock.http.bodies import parse_model
+from penstock.settings import Settings
+from penstock.warehouse.client import Warehouse
+from tests.tenant import BASE_URL, sign_up
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, warehouse: Warehouse) -> Iterator[httpx.Client]:
+    """One workspace for all of these tests: none of them minds what the others have saved."""
+    services = build_services(Settings(data=tmp_path_factory.mktemp("definitions"), public_url=BASE_URL), warehouse=warehouse)
+    with TestClient(build_app(services), base_url=BASE_URL) as server:
+        yield sign_up(server, services.accounts.setup_token).client
+
+
+def event(value: str = "a", **more: Any) -> Json:
+    """A step or match of type Event. or_: its `or` rows."""
+    return {"type": "Event", "value": value, **{name.rstrip("_"): given for name, given in more.items()}}
+
+
+def funnel(**changes: Any) -> Json:
+    return {"name": "Checkout", "steps": [event("a"), event("b")], **changes}
+
+
+def attempts(**changes: Any) -> Json:
+    return funnel(countingUnit="attempt", attemptProperty="attempt_id", **changes)
+
+
+def filtered(operator: str, *value: str) -> Json:
+    one = {"property": "plan", "operator": operator, **({"value": value[0]} if value else {})}
+    return funnel(steps=[event("a", filters=[one]), event("b")])
+
+
+def faults(client: httpx.Client, body: Any) -> list[tuple[str, str]]:
+    """(field, code) of each fault that the body is refused with."""
+    answer = client.post("/api/funnels", json=body)
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    return [(fault["field"], fault["code"]) for fault in answer.json()["errors"]]
+
+
+def group(*parts: Json) -> Json:
+    return event("p", mode="all_of", or_=list(parts))
+
+
+REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
+    "not an object": ([], [("", "wrong_type")]),
+    "nothing": ({}, [("name", "required"), ("steps", "required")]),
+    "unknown field": (funnel(colour="red"), [("colour", "unknown_field")]),
+    "snake case": (funnel(counting_unit="visitor"), [("counting_unit", "unknown_field")]),
+    "empty name": (funnel(name=""), [("name", "too_short")]),
+    "long name": (funnel(name="n" * 201), [("name", "too_long")]),
+    "NUL in name": (funnel(name="a\0b"), [("name", "control_character")]),
+    "name is a number": (funnel(name=5), [("name", "wrong_type")]),
+    "steps is an object": (funnel(steps={}), [("steps", "wrong_type")]),
+    "no step": (funnel(steps=[]), [("steps", "too_few_steps")]),
+    "1 step": (funnel(steps=[event()]), [("steps", "too_few_steps")]),
+    "1 required step": (funnel(steps=[event(), event("d", diagnostic=True)]), [("steps", "too_few_steps")]),
+    "21 required steps": (funnel(steps=[event()] * 21), [("steps", "too_many_steps")]),
+    "31 rows": (funnel(steps=[event()] * 20 + [event("d", diagnostic=True)] * 11), [("steps", "too_many")]),
+    "31 required rows": (funnel(steps=[event()] * 31), [("steps", "too_many"), ("steps", "too_many_steps")]),
+    "first row diagnostic": (
+        funnel(steps=[event("d", diagnostic=True), event("a"), event("b")]),
+        [("steps[0].diagnostic", "first_row_diagnostic")],
+    ),
+    "diagnostic group": (
+        funnel(steps=[event(), event(), {**group(event("q")), "diagnostic": True}]),
+        [("steps[2].mode", "diagnostic_group")],
+    ),
+    "diagnostic is a text": (funnel(steps=[event(), event(), event(diagnostic="true")]), [("steps[2].diagnostic", "wrong_type")]),
+    "step is null": (funnel(steps=[event(), None, event()]), [("steps[1]", "wrong_type")]),
+    "step without type": (funnel(steps=[event(), {"value": "b"}]), [("steps[1].type", "required")]),
+    "unknown type": (funnel(steps=[event(), {"type": "event", "value": "b"}]), [("steps[1].type", "not_one_of")]),
+    "unknown type, faulty value": (
+        funnel(steps=[event(), {"type": "Click", "value": ""}]),
+        [("steps[1].type", "not_one_of"), ("steps[1].value", "too_short")],
+    ),
+    "empty value": (funnel(steps=[event(), event("")]), [("steps[1].value", "too_short")]),
+    "long event name": (funnel(steps=[event(), event("e" * 201)]), [("steps[1].value", "too_long")]),
+    "long path": (funnel(steps=[event(), {"type": "Pageview", "value": "/" * 2001}]), [("steps[1].value", "too_long")]),
+    "line break in value": (funnel(steps=[event(), event("a\nb")]), [("steps[1].value", "control_character")]),
+    "unknown goal": (funnel(steps=[event(), {"type": "Goal", "value": "Bought"}]), [("steps[1].value", "goal_not_found")]),
+    "unknown goal in an OR row": (
+        funnel(steps=[event(), event(or_=[event(), {"type": "Goal", "value": "Bought"}])]),
+        [("steps[1].or[1].value", "goal_not_found")],
+    ),
+    "unknown mode": (funnel(steps=[event(), event(mode="any_of", or_=[event("c")])]), [("steps[1].mode", "not_one_of")]),
+    "group without parts": (funnel(steps=[event(), event(mode="all_of")]), [("steps[1].or", "required")]),
+    "group with an empty list": (funnel(steps=[event(), event(mode="all_of", or_=[])]), [("steps[1].or", "required")]),
+    "identical parts": (
+        funnel(steps=[event(), group(event("q"), event("p"), event("q"))]),
+        [("steps[1].or[1]", "identical_parts"), ("steps[1].or[2]", "identical_parts")],
+    ),
+    "identical parts in other words": (
+        funnel(
+            steps=[
+                event(),
+                {"type": "Pageview", "value": "/cart/", "mode": "all_of", "or": [{"type": "Pageview", "value": "/cart?step=1"}]},
+            ]
+        ),
+        [("steps[1].or[0]", "identical_parts")],
+    ),
+    "21 OR rows": (funnel(steps=[event(), event(or_=[event()] * 21)]), [("steps[1].or", "too_many")]),
+    "257 matches": (funnel(steps=[event(or_=[event()] * 20)] * 12 + [event(or_=[event()] * 4)]), [("steps", "too_many_matches")]),
+    "OR row with a mode": (funnel(steps=[event(), event(or_=[event(mode="all_of")])]), [("steps[1].or[0].mode", "unknown_field")]),
+    "21 filters": (
+        funnel(steps=[event(), event(filters=[{"property": "p", "operator": "is_set"}] * 21)]),
+        [("steps[1].filters", "too_many")],
+    ),
+    "unknown counting unit": (funnel(countingUnit="session"), [("countingUnit", "not_one_of")]),
+    "counting unit null": (funnel(countingUnit=None), [("countingUnit", "not_one_of")]),
+    "attempts without their property": (funnel(countingUnit="attempt"), [("attemptProperty", "required")]),
+    "attempt property on visitors": (funnel(attemptProperty="attempt_id"), [("attemptProperty", "not_allowed")]),
+    "attempt property built in": (
+        funnel(countingUnit="attempt", attemptProperty="$external_session_id"),
+        [("attemptProperty", "builtin_not_allowed")],
+    ),
+    "attempt property empty": (funnel(countingUnit="attempt", attemptProperty=""), [("attemptProperty", "too_short")]),
+    "sequence property built in": (attempts(sequenceProperty="$source"), [("sequenceProperty", "builtin_not_allowed")]),
+    "sequence property long": (attempts(sequenceProperty="ä" * 101), [("sequenceProperty", "too_long")]),
+    "fourth breakdown": (attempts(breakdownProperties=["a", "b", "c", "d"]), [("breakdownProperties", "too_many")]),
+    "repeated breakdown": (attempts(breakdownProperties=["a", "b", "a"]), [("breakdownProperties[2]", "repeated")]),
+    "empty breakdown": (attempts(breakdownProperties=["a", ""]), [("breakdownProperties[1]", "too_short")]),
+    "breakdown with NUL": (attempts(breakdownProperties=["a\0"]), [("breakdownProperties[0]", "control_character")]),
+    "breakdown is a number": (attempts(breakdownProperties=[1]), [("breakdownProperties[0]", "wrong_type")]),
+    "unknown built-in": (attempts(breakdownProperties=["$city"]), [("breakdownProperties[0]", "unknown_builtin")]),
+    "null window on attempts": (attempts(conversionWindowSeconds=None), [("conversionWindowSeconds", "window_required")]),
+    "another window": (funnel(conversionWindowSeconds=7200), [("conversionWindowSeconds", "not_one_of")]),
+    "window as text": (funnel(conversionWindowSeconds="3600"), [("conversionWindowSeconds", "not_one_of")]),
+    "window is true": (funnel(conversionWindowSeconds=True), [("conversionWindowSeconds", "not_one_of")]),
+    "huge window": (funnel(conversionWindowSeconds=10**30), [("conversionWindowSeconds", "not_one_of")]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_broken_rule_is_told_with_its_field(client: httpx.Client, name: str) -> None:
+    body, expected = REFUSED[name]
+    assert faults(client, body) == expected
+
+
+def test_all_faults_of_a_body_are_told_at_once(client: httpx.Client) -> None:
+    nameless = {"property": "", "operator": "like"}
+    body = {
+        "name": 1,
+        "countingUnit": "attempt",
+        "sequenceProperty": "$os",
+        "breakdownProperties": ["a", "a", "$city", ""],
+        "conversionWindowSeconds": None,
+        "color": "red",
+        "steps": [
+            event("d", diagnostic=True, mode="all_of"),
+            {"type": "Goal", "value": "Bought", "size": 3},
+            event("a", or_=[event("b"), event("c", filters=[{"property": "p", "operator": "is_set"}, nameless])]),
+            event("r", filters=[{"property": "$city", "operator": "matches_regex", "value": "("}]),
+            group(event("p"), event("q", extra=1)),
+        ],
+    }  # fmt: skip
+    assert sorted(faults(client, body)) == sorted(
+        [
+            ("name", "wrong_type"),
+            ("attemptProperty", "required"),
+            ("sequenceProperty", "builtin_not_allowed"),
+            ("breakdownProperties", "too_many"),
+            ("breakdownProperties[1]", "repeated"),
+            ("breakdownProperties[2]", "unknown_builtin"),
+            ("conversionWindowSeconds", "window_required"),
+            ("color", "unknown_field"),
+            ("steps[0].diagnostic", "first_row_diagnostic"),
+            ("steps[0].mode", "diagnostic_group"),
+            ("steps[1].value", "goal_not_found"),
+            ("steps[1].size", "unknown_field"),
+            ("steps[2].or[1].filters[1].property", "too_short"),
+            ("steps[2].or[1].filters[1].operator", "not_one_of"),
+            ("steps[3].filters[0].property", "unknown_builtin"),
+            ("steps[3].filters[0].value", "bad_regex"),
+            ("steps[4].or[1].extra", "unknown_field"),
+        ]
+    )
+
+
+def test_every_message_is_a_sentence(client: httpx.Client) -> None:
+    for body, _ in REFUSED.values():
+        for fault in client.post("/api/funnels", json=body).json()["errors"]:
+            assert fault["message"][0].isupper(), fault
+            assert fault["message"].endswith("."), fault
+
+
+REFUSED_VALUES = [
+    ("equals", None, "required"),
+    ("contains", None, "required"),
+    ("equals", "x\0", "control_character"),
+    ("equals", "x" * 16385, "too_long"),
+    ("in", None, "required"),
+    ("in", "", "bad_list"),
+    ("in", "pro", "bad_list"),
+    ("in", '"pro"', "bad_list"),
+    ("in", "[]", "bad_list"),
+    ("not_in", json.dumps(list(range(101))), "bad_list"),
+    ("in", "[null]", "bad_list"),
+    ("in", '[["a"]]', "bad_list"),
+    ("in", '[{"a": 1}]', "bad_list"),
+    ("in", "[NaN]", "bad_list"),
+    ("in", "[1e999]", "not_finite"),
+    ("in", '["\\u0000"]', "control_character"),
+    ("in", '["\\ud800"]', "bad_list"),
+    ("in", "[" * 5000, "bad_list"),
+    ("between", "10", "bad_list"),
+    ("between", "[1]", "bad_range"),
+    ("between", "[1, 2, 3]", "bad_range"),
+    ("between", '["1", "2"]', "bad_range"),
+    ("between", "[true, 2]", "bad_range"),
+    ("not_between", "[2, 1]", "bad_range"),
+    ("between", f"[1, 1{'0' * 400}]", "not_finite"),
+    ("between", f"[1, 1{'0' * 5000}]", "bad_list"),
+    ("greater_than", "", "bad_number"),
+    ("greater_than", "five", "bad_number"),
+    ("greater_than_or_equal", "+5", "bad_number"),
+    ("less_than", " 5", "bad_number"),
+    ("less_than", "5\n", "bad_number"),
+    ("less_than", ".5", "bad_number"),
+    ("less_than", "0x10", "bad_number"),
+    ("less_than", "٥", "bad_number"),
+    ("less_than", "NaN", "bad_number"),
+    ("less_than_or_equal", "1e999", "not_finite"),
+    ("before", "", "bad_time"),
+    ("before", "yesterday", "bad_time"),
+    ("after", "2026-02-30", "bad_time"),
+    ("after", "2026-W01-1", "bad_time"),
+    ("after", "9" * 5000, "bad_time"),
+    ("matches_regex", "(", "bad_regex"),
+    ("matches_regex", "(?<=a)b", "bad_regex"),
+    ("not_matches_regex", "a{2000}", "bad_regex"),
+    ("not_matches_regex", None, "required"),
+    ("is_set", "x", "value_not_allowed"),
+    ("is_not_set", "true", "value_not_allowed"),
+    ("is_true", "true", "value_not_allowed"),
+    ("is_false", "0", "value_not_allowed"),
+]
+
+
+@pytest.mark.parametrize(("operator", "value", "code"), REFUSED_VALUES)
+def test_a_value_that_the_operator_cannot_take_is_refused(client: httpx.Client, operator: str, value: str | None, code: str) -> None:
+    body = filtered(operator) if value is None else filtered(operator, value)
+    assert faults(client, body) == [("steps[0].filters[0].value", code)]
+
+
+ACCEPTED_VALUES = [
+    ("equals", ""),
+    ("equals", "5"),
+    ("not_equals", "O'Brien \\ \" {x} %s 🧾\n"),
+    ("in", '["a", 1, 2.5, true, ""]'),
+    ("not_in", json.dumps(list(range(100)))),
+    ("contains", ""),
+    ("not_contains", "x"),
+    ("starts_with", "x"),
+    ("ends_with", "x"),
+    ("matches_regex", r"^(\d+|[a-zé]{2,3}) .*\\$"),
+    ("not_matches_regex", "(?i)'; DROP"),
+    ("is_set", ""),
+    ("is_not_set",),
+    ("is_true",),
+    ("is_false",),
+    ("greater_than", "-0.5"),
+    ("greater_than_or_equal", "1e3"),
+    ("less_than", "1.25E-7"),
+    ("less_than_or_equal", "007"),
+    ("between", "[-1, 2.5]"),
+    ("not_between", "[3, 3]"),
+    ("before", "2026-05-01"),
+    ("after", "2026-05-01T12:00:00+02:00"),
+    ("after", "1767225600000"),
+]
+
+
+def test_the_accepted_values_cover_every_operator() -> None:
+    assert {operator for operator, *_ in ACCEPTED_VALUES} == set(Operator)
+
+
+@pytest.mark.parametrize("case", ACCEPTED_VALUES)
+def test_a_value_is_stored_as_sent(client: httpx.Client, case: tuple[str, ...]) -> None:
+    answer = client.post("/api/funnels", json=filtered(*case))
+    assert answer.status_code == 201, answer.text
+    expected = {"property": "plan", "operator": case[0], "value": case[1] if len(case) > 1 else ""}
+    assert answer.json()["steps"][0]["filters"] == [expected]
+
+
+def test_openapi_lists_the_operators(client: httpx.Client) -> None:
+    assert client.get("/api/openapi.json").json()["components"]["schemas"]["Operator"]["enum"] == [str(one) for one in Operator]
+
+
+ACCEPTED: dict[str, Json] = {
+    "20 required and 10 diagnostic rows": funnel(steps=[event()] * 20 + [event("d", diagnostic=True)] * 10),
+    "two identical steps": funnel(steps=[event(), event()]),
+    "256 matches": funnel(steps=[event(or_=[event()] * 20)] * 12 + [event(or_=[event()] * 3)]),
+    "identical options of a plain step": funnel(steps=[event(), event(or_=[event()])]),
+    "parts that differ in a filter": funnel(steps=[event(), group(event("p", filters=[{"property": "x", "operator": "is_set"}]))]),
+    "diagnostic row with options": funnel(steps=[event(), event("d", diagnostic=True, or_=[event("e")]), event()]),
+    "every type": funnel(steps=[{"type": kind, "value": "x"} for kind in ("Pageview", "Screen view", "Event", "Transaction")]),
+    "quotes and emoji": funnel(name='"A" & <b> 🚀', steps=[event('it\'s "so" `good` {x:String} 🛒'), event("b; --")]),
+    "any property key": attempts(sequenceProperty="`n`.'x'", breakdownProperties=['a "b"', "a.b:c", "ключ 🔑"]),
+    "longest property key": attempts(sequenceProperty="ä" * 100),
+    "built-in breakdowns": funnel(breakdownProperties=["$path", "$utm_source", "$external_session_id"]),
+    "sequence on visitors": funnel(sequenceProperty="n"),
+    "unlimited visitors": funnel(conversionWindowSeconds=None),
+    "window with a fraction of zero": funnel(conversionWindowSeconds=3600.0),
+    "nulls where nothing is set": funnel(attemptProperty=None, sequenceProperty=None),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_definition_within_the_rules_is_stored_as_sent(client: httpx.Client, name: str) -> None:
+    body = ACCEPTED[name]
+    answer = client.post("/api/funnels", json=body)
+    assert answer.status_code == 201, answer.text
+    record = answer.json()
+    assert {field: record[field] for field in body} | {"steps": None} == body | {"steps": None}
+    for sent, stored in zip(body["steps"], record["steps"], strict=True):
+        assert (stored["type"], stored["value"], len(stored["or"])) == (sent["type"], sent["value"], len(sent.get("or", [])))
+    again = {field: record[field] for field in record.keys() - {"id", "revision", "createdAt", "updatedAt"}}
+    assert client.put(f"/api/funnels/{record['id']}", json=again).json() == record
+
+
+@pytest.mark.parametrize("seconds", [3600, 86400, 604800, 1209600, 2592000, 7776000])
+def test_the_six_windows(client: httpx.Client, seconds: int) -> None:
+    assert client.post("/api/funnels", json=attempts(conversionWindowSeconds=seconds)).json()["conversionWindowSeconds"] == seconds
+
+
+def test_defaults_are_filled_in(client: httpx.Client) -> None:
+    record = client.post("/api/funnels", json=funnel()).json()
+    step = {"type": "Event", "filters": [], "or": [], "mode": None, "diagnostic": False}
+    assert record == {
+        "id": record["id"],
+        "name": "Checkout",
+        "steps": [{**step, "value": "a"}, {**step, "value": "b"}],
+        "countingUnit": "visitor",
+        "attemptProperty": None,
+        "sequenceProperty": None,
+        "breakdownProperties": [],
+        "conversionWindowSeconds": None,
+        "revision": 1,
+        "createdAt": record["createdAt"],
+        "updatedAt": record["createdAt"],
+    }
+    assert client.post("/api/funnels", json=attempts()).json()["conversionWindowSeconds"] == 604_800
+
+
+def test_a_resolved_definition_has_the_goals_match_and_the_filters_of_both() -> None:
+    goal = SavedMatch(type="Event", value="paid", filters=[SavedFilter(property="ok", operator="is_true", value="")])
+    plan = {"property": "plan", "operator": "equals", "value": "pro"}
+    steps = [
+        {"type": "Pageview", "value": "/cart/?x=1"},
+        event("x", mode="all_of", or_=[{"type": "Goal", "value": "Paid", "filters": [plan]}]),
+        event("d", diagnostic=True),
+    ]
+    sent = parse_model(json.dumps(attempts(steps=steps, breakdownProperties=["plan"])).encode(), FunnelIn)
+    paid = Match(MatchType.EVENT, "paid", (Filter("ok", "is_true", ""), Filter("plan", "equals", "pro")))
+    resolved = resolve(sent.saved(), {"Paid": goal})
+    assert resolved == Definition(
+        rows=(
+            Row((Match(MatchType.PAGEVIEW, "/cart"),)),
+            Row((Match(MatchType.EVENT, "x"), paid), all_of=True),
+            Row((Match(MatchType.EVENT, "d"),), diagnostic=True),
+        ),
+        counting_unit=resolved.counting_unit,
+        window_s=604_800,
+        attempt_property="attempt_id",
+        breakdown_properties=("plan",),
+    )
+
+
+def test_a_page_path_is_compared_without_query_fragment_and_trailing_slash() -> None:
+    for value, path in (("/cart/#pay?x", "/cart"), ("/", "/"), ("/?x", "/"), ("/blog/*", "/blog/*"), ("/blog/**/", "/blog/**")):
+        match = resolved_match(SavedMatch(type="Pageview", value=value, filters=[]), {})
+        assert match == Match(MatchType.PAGEVIEW, path)
+    assert resolved_match(SavedMatch(type="Screen view", value="/cart/", filters=[]), {}).value == "/cart/"
+
+
+def test_filter_values_are_read_for_the_engine() -> None:
+    assert number_of("-1.5e2") == -150.0
+    assert range_of("[1, 2.5]") == (1.0, 2.5)
+    assert texts_of('["a", 5, 5.0, true]') == ("a", "5", "5", "true")
+    assert [time_ms_of(text) for text in ("1970-01-02", "1970-01-01T01:00", "1970-01-01T01:00:00.5+01:00", "-7")] == [
+        86_400_000,
+        3_600_000,
+        500,
+        -7,
+    ]
+
+
+def test_a_definition_can_be_checked_without_a_workspace() -> None:
+    with pytest.raises(Invalid):
+        parse_model(b"{}", FunnelIn)

@@ -1,0 +1,187 @@
+"""Saved funnels: created, read, listed, replaced and deleted by their own workspace alone."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+
+from tests.conftest import ShiftedClock
+from tests.tenant import Tenant, visitor
+
+Json = dict[str, Any]
+
+STEPS = [{"type": "Pageview", "value": "/cart"}, {"type": "Transaction", "value": "purchase"}]
+FUNNEL: Json = {"name": "Checkout", "steps": STEPS}
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+def save(client: httpx.Client, **changes: Any) -> Json:
+    answer = client.post("/api/funnels", json={**FUNNEL, **changes})
+    assert answer.status_code == 201, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def test_a_funnel_is_read_as_it_was_answered(client: httpx.Client) -> None:
+    plan = {"property": 'a.b:c "d" `e` ключ', "operator": "not_in", "value": '["pro", 1, true]'}
+    record = save(
+        client,
+        name="Checkout 🛒",
+        countingUnit="attempt",
+        attemptProperty="attempt_id",
+        sequenceProperty="n",
+        breakdownProperties=["variant", "$country"],
+        conversionWindowSeconds=86400,
+        steps=[
+            {**STEPS[0], "filters": [plan], "mode": "all_of", "or": [{"type": "Screen view", "value": "Cart", "filters": []}]},
+            {"type": "Event", "value": "failed", "diagnostic": True},
+            STEPS[1],
+        ],
+    )
+    assert record["steps"][0] == {
+        "type": "Pageview",
+        "value": "/cart",
+        "filters": [plan],
+        "or": [{"type": "Screen view", "value": "Cart", "filters": []}],
+        "mode": "all_of",
+        "diagnostic": False,
+    }
+    assert client.get(f"/api/funnels/{record['id']}").json() == record
+
+
+def test_names_of_funnels_need_not_be_unique(client: httpx.Client) -> None:
+    assert save(client)["id"] != save(client)["id"]
+
+
+def test_the_revision_rises_with_each_change_of_the_definition(client: httpx.Client, clock: ShiftedClock) -> None:
+    record = save(client)
+    path = f"/api/funnels/{record['id']}"
+
+    def put(**changes: Any) -> Json:
+        clock.advance(seconds=60)
+        answer = client.put(path, json={**FUNNEL, **changes})
+        assert answer.status_code == 200, answer.text
+        assert client.get(path).json() == answer.json()
+        body: Json = answer.json()
+        return body
+
+    assert put() == record, "a replacement that changes nothing leaves the record as it is"
+    assert put(countingUnit="visitor", breakdownProperties=[]) == record, "nor does a default that is spelled out"
+
+    renamed = put(name="Web checkout")
+    assert renamed == {**record, "name": "Web checkout", "updatedAt": renamed["updatedAt"]}
+    assert renamed["updatedAt"] > record["updatedAt"]
+
+    changed = put(name="Web checkout", conversionWindowSeconds=3600)
+    assert (changed["revision"], changed["createdAt"]) == (2, record["createdAt"])
+    assert put(name="Web checkout", conversionWindowSeconds=3600)["revision"] == 2
+    back = put()
+    assert back == {**record, "revision": 3, "updatedAt": back["updatedAt"]}, "a replacement takes the whole definition"
+
+
+def test_changes_at_once_each_get_a_revision_of_their_own(client: httpx.Client) -> None:
+    path = f"/api/funnels/{save(client)['id']}"
+
+    def put(number: int) -> int:
+        steps = [*STEPS, {"type": "Event", "value": f"thanks {number}"}]
+        revision: int = client.put(path, json={**FUNNEL, "steps": steps}).json()["revision"]
+        return revision
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(put, range(16))) == list(range(2, 18))
+
+
+def test_a_refused_replacement_changes_nothing(client: httpx.Client) -> None:
+    record = save(client)
+    answer = client.put(f"/api/funnels/{record['id']}", json={**FUNNEL, "steps": STEPS[:1]})
+    assert answer.status_code == 422
+    assert client.get(f"/api/funnels/{record['id']}").json() == record
+
+
+def test_the_list_has_pages_newest_first(client: httpx.Client, clock: ShiftedClock) -> None:
+    records = []
+    for number in range(5):
+        clock.advance(seconds=1)
+        records.append(save(client, name=f"Funnel {number}"))
+    newest = records[::-1]
+    assert client.get("/api/funnels").json() == {"data": newest, "page": 1, "pageSize": 20, "total": 5}
+    assert client.get("/api/funnels?page=2&pageSize=2").json() == {"data": newest[2:4], "page": 2, "pageSize": 2, "total": 5}
+    assert client.get("/api/funnels?page=9").json() == {"data": [], "page": 9, "pageSize": 20, "total": 5}
+
+
+def test_a_malformed_query_names_the_parameter(client: httpx.Client) -> None:
+    for query in ("page=0", "page=x", "page=1e3", "pageSize=0", "pageSize=101", "page=1&page=2", "size=5", f"page={10**30}"):
+        answer = client.get(f"/api/funnels?{query}")
+        assert answer.status_code == 400, query
+        assert answer.json()["errors"][0]["field"] == query.partition("=")[0]
+
+
+def test_a_deleted_funnel_is_gone(client: httpx.Client) -> None:
+    record = save(client)
+    path = f"/api/funnels/{record['id']}"
+    deleted = client.delete(path)
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    for answer in (client.get(path), client.put(path, json=FUNNEL), client.delete(path)):
+        assert answer.status_code == 404
+    assert client.get("/api/funnels").json()["data"] == []
+
+
+def test_a_foreign_funnel_is_unknown(client: httpx.Client, other_workspace: Tenant) -> None:
+    record = save(client)
+    path = f"/api/funnels/{record['id']}"
+    other = other_workspace.client
+    unknown = other.get("/api/funnels/fun_none")
+    for answer in (other.get(path), other.put(path, json=FUNNEL), other.delete(path)):
+        assert answer.status_code == 404
+        assert answer.json() == {**unknown.json(), "instance": path}
+    assert other.get("/api/funnels").json()["data"] == []
+    assert client.get(path).json() == record
+
+
+def test_nobody_is_let_in_without_a_key(server: TestClient[Litestar]) -> None:
+    anonymous = visitor(server)
+    for room, change in (("/api/funnels", "PUT"), ("/api/goals", "PATCH")):
+        for method, path in (("GET", room), ("POST", room), ("GET", f"{room}/x"), (change, f"{room}/x"), ("DELETE", f"{room}/x")):
+            answer = anonymous.request(method, path, json=FUNNEL if method in ("POST", change) else None)
+            assert answer.status_code == 401, (method, path)
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_the_session_cookie_serves_the_same_routes(workspace: Tenant) -> None:
+    record = workspace.browser.post("/api/funnels", json=FUNNEL).json()
+    assert workspace.client.get(f"/api/funnels/{record['id']}").json() == record
+    assert workspace.browser.post("/api/funnels", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+    assert workspace.browser.post("/api/funnels", json=FUNNEL, headers={"Origin": "https://evil.example"}).status_code == 403
+
+
+BAD_BODIES: dict[str, tuple[bytes, dict[str, str], int]] = {
+    "empty": (b"", {}, 400),
+    "cut off": (b'{"name": "x"', {}, 400),
+    "invalid UTF-8": (b'{"name": "\xff"}', {}, 400),
+    "lone surrogate": (b'{"name": "\\ud800", "steps": []}', {}, 400),
+    "NaN": (b'{"conversionWindowSeconds": NaN}', {}, 422),
+    "3,000 deep": (b"[" * 3000 + b"]" * 3000, {}, 400),
+    "3,000 deep inside": (b'{"steps":' + b"[" * 3000 + b"]" * 3000 + b"}", {}, 400),
+    "not JSON": (b"name=x", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    "unknown encoding": (b"{}", {"Content-Encoding": "br"}, 415),
+    "too large": (b'{"name": "' + b"x" * 1_100_000 + b'"}', {}, 413),
+    "100,000 rows": (b'{"name": "x", "steps": [' + b"{}," * 100_000 + b"{}]}", {}, 422),
+    "huge integer": (b'{"name": 1' + b"0" * 400 + b"}", {}, 422),
+}
+
+
+@pytest.mark.parametrize("path", ["/api/funnels", "/api/goals"])
+def test_a_bad_body_is_refused_with_a_problem_and_nothing_is_stored(client: httpx.Client, path: str) -> None:
+    for name, (body, headers, status) in BAD_BODIES.items():
+        answer = client.post(path, content=body, headers={"Content-Type": "application/json", **headers})
+        assert answer.status_code == status, (name, answer.text[:500])
+        assert answer.headers["content-type"] == "application/problem+json", name
+        assert len(answer.content) < 20_000, name
+    assert client.get(path).json()["total"] == 0

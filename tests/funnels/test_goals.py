@@ -1,0 +1,213 @@
+"""Goals: names for matches, unique in their workspace, kept while funnels use them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.app import Services
+from penstock.base.ids import WorkspaceId
+from penstock.funnels.model import Match, MatchType
+from tests.conftest import ShiftedClock
+from tests.tenant import Tenant
+
+Json = dict[str, Any]
+
+PAID: Json = {"name": "Paid", "match": {"type": "Transaction", "value": "purchase"}}
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+def save(client: httpx.Client, path: str, body: Json) -> Json:
+    answer = client.post(path, json=body)
+    assert answer.status_code == 201, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def save_funnel(client: httpx.Client, name: str, goal: str = "Paid") -> Json:
+    return save(client, "/api/funnels", {"name": name, "steps": [{"type": "Event", "value": "a"}, {"type": "Goal", "value": goal}]})
+
+
+def code(answer: httpx.Response, status: int) -> str:
+    assert answer.status_code == status, answer.text
+    told: str = answer.json()["code"]
+    return told
+
+
+def test_a_goal_is_created_read_changed_listed_and_deleted(client: httpx.Client, clock: ShiftedClock) -> None:
+    goal = save(client, "/api/goals", PAID)
+    assert goal == {
+        "id": goal["id"],
+        "name": "Paid",
+        "match": {"type": "Transaction", "value": "purchase", "filters": []},
+        "createdAt": goal["createdAt"],
+        "updatedAt": goal["createdAt"],
+    }
+    assert client.get(f"/api/goals/{goal['id']}").json() == goal
+
+    clock.advance(seconds=60)
+    plan = {"property": "plan", "operator": "in", "value": '["pro"]'}
+    match = {"type": "Event", "value": "paid", "filters": [plan]}
+    changed = client.patch(f"/api/goals/{goal['id']}", json={"match": match})
+    assert changed.status_code == 200
+    assert changed.json() == {**goal, "match": match, "updatedAt": changed.json()["updatedAt"]}
+    assert changed.json()["updatedAt"] > goal["updatedAt"]
+
+    renamed = client.patch(f"/api/goals/{goal['id']}", json={"name": "Bought"}).json()
+    assert renamed == {**changed.json(), "name": "Bought", "updatedAt": renamed["updatedAt"]}
+    other = save(client, "/api/goals", PAID)
+    assert client.get("/api/goals").json() == {"data": [other, renamed], "page": 1, "pageSize": 20, "total": 2}
+    assert client.get("/api/goals?page=2&pageSize=1").json() == {"data": [renamed], "page": 2, "pageSize": 1, "total": 2}
+
+    assert client.delete(f"/api/goals/{goal['id']}").status_code == 204
+    assert code(client.get(f"/api/goals/{goal['id']}"), 404) == "not_found"
+    assert code(client.delete(f"/api/goals/{goal['id']}"), 404) == "not_found"
+    assert code(client.patch(f"/api/goals/{goal['id']}", json={}), 404) == "not_found"
+
+
+def test_a_change_that_changes_nothing_leaves_the_goal_as_it_is(client: httpx.Client, clock: ShiftedClock) -> None:
+    goal = save(client, "/api/goals", PAID)
+    clock.advance(seconds=60)
+    for change in ({}, PAID, {"name": "Paid"}):
+        assert client.patch(f"/api/goals/{goal['id']}", json=change).json() == goal
+
+
+REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
+    "nothing": ({}, [("name", "required"), ("match", "required")]),
+    "blank name": ({**PAID, "name": " "}, [("name", "too_short")]),
+    "unknown field": ({**PAID, "type": "Event"}, [("type", "unknown_field")]),
+    "match is a text": ({**PAID, "match": "purchase"}, [("match", "wrong_type")]),
+    "a goal of a goal": ({"name": "Deal", "match": {"type": "Goal", "value": "Paid"}}, [("match.type", "goal_of_goal")]),
+    "a match with or": ({**PAID, "match": {**PAID["match"], "or": []}}, [("match.or", "unknown_field")]),
+    "several at once": (
+        {
+            "name": "",
+            "match": {
+                "type": "Goal",
+                "value": "a\tb",
+                "filters": [
+                    {"property": "p", "operator": "matches_regex", "value": "["},
+                    {"property": "$p", "operator": "is_set"},
+                ],
+            },
+        },
+        [
+            ("name", "too_short"),
+            ("match.type", "goal_of_goal"),
+            ("match.value", "control_character"),
+            ("match.filters[0].value", "bad_regex"),
+            ("match.filters[1].property", "unknown_builtin"),
+        ],
+    ),
+}
+
+
+def test_a_broken_rule_is_told_with_its_field(client: httpx.Client) -> None:
+    goal = save(client, "/api/goals", PAID)
+    for name, (body, expected) in REFUSED.items():
+        answer = client.post("/api/goals", json=body)
+        assert answer.status_code == 422, name
+        assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == expected, name
+        if name != "nothing":
+            answer = client.patch(f"/api/goals/{goal['id']}", json=body)
+            assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == expected, name
+    for field in ("name", "match"):
+        answer = client.patch(f"/api/goals/{goal['id']}", json={field: None})
+        assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [(field, "not_null")]
+    assert client.get("/api/goals").json()["data"] == [goal]
+
+
+def test_a_name_is_taken_once_in_a_workspace(client: httpx.Client, other_workspace: Tenant) -> None:
+    save(client, "/api/goals", PAID)
+    assert code(client.post("/api/goals", json=PAID), 409) == "name_taken"
+    lower = save(client, "/api/goals", {**PAID, "name": "paid"})
+    assert code(client.patch(f"/api/goals/{lower['id']}", json={"name": "Paid"}), 409) == "name_taken"
+    assert client.get(f"/api/goals/{lower['id']}").json() == lower
+    save(other_workspace.client, "/api/goals", PAID)
+
+
+def test_of_many_posts_of_one_name_at_once_one_is_saved(client: httpx.Client) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: client.post("/api/goals", json=PAID).status_code, range(16)))
+    assert sorted(answers) == [201] + [409] * 15
+    assert client.get("/api/goals").json()["total"] == 1
+
+
+def test_a_goal_in_use_is_neither_deleted_nor_renamed(client: httpx.Client) -> None:
+    goal = save(client, "/api/goals", PAID)
+    funnels = [save_funnel(client, name) for name in ("Web", "App")]
+    for answer in (client.delete(f"/api/goals/{goal['id']}"), client.patch(f"/api/goals/{goal['id']}", json={"name": "Bought"})):
+        assert code(answer, 409) == "goal_in_use"
+        assert "App, Web" in answer.json()["detail"]
+    assert client.get(f"/api/goals/{goal['id']}").json() == goal
+
+    client.delete(f"/api/funnels/{funnels[0]['id']}")
+    without = {"name": "App", "steps": [{"type": "Event", "value": "a"}, {"type": "Event", "value": "b"}]}
+    assert client.put(f"/api/funnels/{funnels[1]['id']}", json=without).json()["revision"] == 2
+    assert client.delete(f"/api/goals/{goal['id']}").status_code == 204
+
+
+def test_a_goal_is_in_use_wherever_a_funnel_names_it(client: httpx.Client) -> None:
+    goal = save(client, "/api/goals", PAID)
+    first, paid = {"type": "Event", "value": "a"}, {"type": "Goal", "value": "Paid"}
+    for steps in (
+        [paid, first],
+        [first, {"type": "Event", "value": "b", "or": [paid]}],
+        [first, first, {**paid, "diagnostic": True, "or": [paid]}],
+    ):
+        funnel = save(client, "/api/funnels", {"name": "Web", "steps": steps})
+        assert code(client.delete(f"/api/goals/{goal['id']}"), 409) == "goal_in_use"
+        client.delete(f"/api/funnels/{funnel['id']}")
+
+
+def test_a_goal_in_use_may_change_its_match(client: httpx.Client, services: Services, workspace: Tenant) -> None:
+    goal = save(client, "/api/goals", PAID)
+    funnel = save_funnel(client, "Web")
+    assert client.patch(f"/api/goals/{goal['id']}", json={"match": {"type": "Event", "value": "paid"}}).status_code == 200
+
+    assert client.get(f"/api/funnels/{funnel['id']}").json() == funnel
+    workspace_id = WorkspaceId(workspace.id)
+    saved = services.funnels.get(workspace_id, funnel["id"])
+    resolved = services.funnels.resolved(workspace_id, saved.definition)
+    assert resolved.rows[1].matches == (Match(MatchType.EVENT, "paid"),)
+
+
+def test_a_goal_and_its_match_are_identical_parts(client: httpx.Client) -> None:
+    save(client, "/api/goals", PAID)
+    group = {**PAID["match"], "mode": "all_of", "or": [{"type": "Goal", "value": "Paid"}]}
+    answer = client.post("/api/funnels", json={"name": "Web", "steps": [{"type": "Event", "value": "a"}, group]})
+    assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [("steps[1].or[0]", "identical_parts")]
+    group["or"][0]["filters"] = [{"property": "plan", "operator": "is_set"}]
+    save(client, "/api/funnels", {"name": "Web", "steps": [{"type": "Event", "value": "a"}, group]})
+
+
+def test_a_foreign_goal_is_unknown(client: httpx.Client, other_workspace: Tenant) -> None:
+    goal = save(client, "/api/goals", PAID)
+    other = other_workspace.client
+    path = f"/api/goals/{goal['id']}"
+    for answer in (other.get(path), other.patch(path, json={"name": "Mine"}), other.delete(path), client.get("/api/goals/goal_none")):
+        assert code(answer, 404) == "not_found"
+    assert other.get("/api/goals").json()["total"] == 0
+    steps = [{"type": "Event", "value": "a"}, {"type": "Goal", "value": "Paid"}]
+    answer = other.post("/api/funnels", json={"name": "Web", "steps": steps})
+    assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [("steps[1].value", "goal_not_found")]
+    assert client.get(path).json() == goal
+
+
+def test_a_funnel_and_the_deletion_of_its_goal_exclude_each_other(client: httpx.Client) -> None:
+    steps = [{"type": "Event", "value": "a"}, {"type": "Goal", "value": "Paid"}]
+    for _ in range(10):
+        goal = save(client, "/api/goals", PAID)
+        with ThreadPoolExecutor(2) as pool:
+            created = pool.submit(client.post, "/api/funnels", json={"name": "Web", "steps": steps})
+            deleted = pool.submit(client.delete, f"/api/goals/{goal['id']}")
+        outcome = (created.result().status_code, deleted.result().status_code)
+        assert outcome in ((201, 409), (422, 204))
+        if outcome == (201, 409):
+            client.delete(f"/api/funnels/{created.result().json()['id']}")
+            assert client.delete(f"/api/goals/{goal['id']}").status_code == 204
