@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 _START_S = 30
 _QUICK = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "max_connections=200", "listen_addresses=")
@@ -25,7 +26,7 @@ def programs() -> Path | None:
 
 
 class PostgresServer:
-    """A running server. `fresh()` gives the URL of a new database, empty or a copy of another."""
+    """A running server. `fresh()` gives the URL of a new, empty database."""
 
     def __init__(self, bin_folder: Path) -> None:
         # A short path: the name of a Unix socket has at most about 100 characters.
@@ -54,11 +55,10 @@ class PostgresServer:
     def url(self, database: str) -> str:
         return f"postgresql://penstock@/{database}?host={self.folder}"
 
-    def fresh(self, *, copy_of: str = "template0") -> str:
-        """The URL of a new database. copy_of: the name of one that nobody is connected to."""
+    def fresh(self) -> str:
         name = f"test_{next(self._numbers)}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{copy_of}"'.encode())
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return self.url(name)
 
     def _await_answer(self) -> None:

@@ -1,12 +1,12 @@
 """Logging in and out, and how long a session lasts."""
 
-from statistics import median
 from time import perf_counter
 
 import pytest
 from sqlalchemy import delete, select
 
 from penstock.metadb.tables import memberships, sessions
+from tests.serving import Served
 from tests.tenant import PASSWORD, visitor
 
 
@@ -36,14 +36,18 @@ def test_an_unknown_address_and_a_wrong_password_get_the_same_answer(server, wor
     assert "set-cookie" not in wrong.headers
 
 
-def test_an_unknown_address_takes_as_long_as_a_known_one(server, workspace):
-    def seconds(email):
+def test_an_unknown_address_takes_as_long_as_a_known_one(tmp_path):
+    def seconds(client, email):
         begun = perf_counter()
-        log_in(visitor(server), email, "wrong password")
+        assert log_in(client, email, "wrong password").status_code == 401
         return perf_counter() - begun
 
-    pairs = [(seconds(workspace.email), seconds(f"nobody{n}@example.com")) for n in range(5)]
-    known, unknown = (median(times) for times in zip(*pairs, strict=True))
+    with Served(tmp_path / "data") as service:
+        form = {"email": "ada@example.com", "password": PASSWORD, "workspaceName": "Acme"}
+        assert service.client.post("/api/auth/signup", json=form).status_code == 201
+        service.client.cookies.clear()
+        pairs = [(seconds(service.client, form["email"]), seconds(service.client, f"nobody{n}@example.com")) for n in range(7)]
+    known, unknown = (min(times) for times in zip(*pairs, strict=True))
     assert 0.5 < unknown / known < 2
 
 
