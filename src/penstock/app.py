@@ -13,6 +13,10 @@ from penstock.accounts import routes as account_routes
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import NotFound
+from penstock.events import routes as event_routes
+from penstock.events.intake import Intake
+from penstock.events.service import EventService
+from penstock.events.shipper import Shipper
 from penstock.funnels import goals_routes
 from penstock.funnels import routes as funnel_routes
 from penstock.funnels.goals_service import GoalService
@@ -35,6 +39,9 @@ class Services:
     database: Database
     warehouse: Warehouse
     accounts: AccountService
+    intake: Intake
+    shipper: Shipper
+    events: EventService
     goals: GoalService
     funnels: FunnelService
 
@@ -46,12 +53,18 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     database.migrate()
     warehouse = warehouse or Warehouse(data=settings.data, url=settings.warehouse_url)
     warehouse.create_schema()
+    accounts = AccountService(database, settings, clock)
+    shipper = Shipper(database, warehouse, clock)
+    intake = Intake(database, clock, on_stored=shipper.wake)
     return Services(
         settings=settings,
         clock=clock,
         database=database,
         warehouse=warehouse,
-        accounts=AccountService(database, settings, clock),
+        accounts=accounts,
+        intake=intake,
+        shipper=shipper,
+        events=EventService(accounts, intake, settings, clock),
         goals=GoalService(database, warehouse, clock),
         funnels=FunnelService(database, warehouse, clock),
     )
@@ -85,17 +98,27 @@ def build_app(services: Services) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        async with services.accounts.running():
+        async with services.accounts.running(), services.shipper.running(), services.intake.running():
             yield
         services.warehouse.close()
         services.database.close()
 
     return Litestar(
-        route_handlers=[live, ready, openapi, *account_routes.ROUTES, *goals_routes.ROUTES, *funnel_routes.ROUTES, *web_routes.ROUTES],
+        route_handlers=[
+            live,
+            ready,
+            openapi,
+            *account_routes.ROUTES,
+            *event_routes.ROUTES,
+            *goals_routes.ROUTES,
+            *funnel_routes.ROUTES,
+            *web_routes.ROUTES,
+        ],
         dependencies={
             "services": Provide(lambda: services, sync_to_thread=False),
             "settings": Provide(lambda: services.settings, sync_to_thread=False),
             "accounts": Provide(lambda: services.accounts, sync_to_thread=False),
+            "events": Provide(lambda: services.events, sync_to_thread=False),
             "goals": Provide(lambda: services.goals, sync_to_thread=False),
             "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),

@@ -4,8 +4,9 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -41,7 +42,7 @@ class _Submission:
 class Intake:
     """The one way in for events of every source. Group commit: one transaction at a time, for everything that arrived during the last one.
 
-    The waiting line lives on the event loop, the transaction runs in a thread of its own. `start` and `stop` belong to the app's lifespan.
+    The waiting line lives on the event loop, the transaction runs in a thread of its own.
     """
 
     def __init__(self, database: Database, clock: Clock, on_stored: Callable[[], None]) -> None:
@@ -52,19 +53,19 @@ class Intake:
         self._arrived = asyncio.Event()
         self._open = False
         self._writer = ThreadPoolExecutor(1, "intake")
-        self._loop: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While the service runs. At the end: take nothing more, commit what was taken."""
         self._open = True
-        self._loop = asyncio.create_task(self._commit_until_stopped(), name="intake")
-
-    async def stop(self) -> None:
-        """Take nothing more, commit what was taken."""
-        self._open = False
-        self._arrived.set()
-        if self._loop is not None:
-            await self._loop
-        self._writer.shutdown()
+        committing = asyncio.create_task(self._commit_until_stopped(), name="intake")
+        try:
+            yield
+        finally:
+            self._open = False
+            self._arrived.set()
+            await committing
+            self._writer.shutdown()
 
     async def submit(self, events: Sequence[NewEvent]) -> list[Receipt]:
         """Store events durably, all of one call in one transaction. Receipts in the order of the events.

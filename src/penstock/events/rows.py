@@ -6,13 +6,13 @@ from msgspec import json
 
 from penstock.base.clock import iso
 from penstock.base.ids import EventId, VisitorId
-from penstock.base.scalar import scalar_columns
+from penstock.base.scalar import property_columns
 from penstock.events.model import NewEvent
 
 EVENT_COLUMNS = (
     "website_id", "kind", "name", "source", "scope_id", "visitor_id", "user_id", "event_id", "occurred_at", "stated_at", "received_at",
     "session_id", "external_session_id", "path", "url", "title", "referrer", "referrer_host", "country", "region", "device", "os",
-    "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "properties", "scalars",
+    "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "properties", "scalars", "hashes",
 )  # fmt: skip
 """Columns of `events` that the intake writes; a row leaves out those that are empty."""
 
@@ -40,5 +40,5 @@ def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
         row["user_id"] = event.user_id
     if event.properties:
         row["properties"] = json.encode(event.properties).decode()
-        row["scalars"] = scalar_columns(event.properties)
+        row |= property_columns(event.properties)
     return json.encode(row).decode()

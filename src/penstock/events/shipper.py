@@ -4,12 +4,14 @@ A shipment's number is written down before it is sent and sent as the token by w
 point the same rows go out again under the same number, which changes nothing if they had arrived.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from math import inf
 from threading import Condition, Event, Thread
 from time import monotonic
 
 import structlog
+from anyio import to_thread
 from sqlalchemy.exc import DBAPIError
 
 from penstock.base.clock import Clock
@@ -33,7 +35,7 @@ _LAST_WORDS_S = 5.0
 
 
 class Shipper:
-    """One thread. `start` and `stop` belong to the app's lifespan."""
+    """One thread, which ships whatever is in the outbox while the service runs."""
 
     def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._outbox, self._warehouse, self._clock = Outbox(database), warehouse, clock
@@ -42,15 +44,16 @@ class Shipper:
         self._shipped = Condition()
         self._thread = Thread(target=self._ship_until_stopped, name="shipper", daemon=True)
 
-    def start(self) -> None:
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While the service runs. At the end: ship what waits, but only for a few seconds; the rest goes out after the next start."""
         self._thread.start()
-
-    def stop(self) -> None:
-        """Ship what waits, but only for a few seconds: the rest goes out after the next start."""
-        for signal in (self._stopping, self._hurry, self._wake):
-            signal.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        try:
+            yield
+        finally:
+            for signal in (self._stopping, self._hurry, self._wake):
+                signal.set()
+            await to_thread.run_sync(self._thread.join)
 
     def wake(self) -> None:
         """There is something to ship. Never blocks."""
