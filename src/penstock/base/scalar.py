@@ -8,6 +8,7 @@ stored as `o`: it is missing to filters and cohorts, but present to whoever asks
 
 import json
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote
 
@@ -60,10 +61,40 @@ def column_key(key: str) -> str:
     return quote(key, safe="").replace(".", "%2E").replace("~", "%7E") or "%"
 
 
-def scalar_columns(properties: Mapping[str, Any]) -> dict[str, str]:
-    """All properties of an event but nulls, as the warehouse stores them: encoded key -> tagged text, `COMPOSITE` for an object or array."""
-    return {
-        column_key(key): COMPOSITE if isinstance(value, dict | list) else tagged(value)
-        for key, value in properties.items()
-        if value is not None
-    }
+def value_hash(text: str) -> int:
+    """A tagged text as 64 bits, signed: 62 bits of BLAKE2b of the plain text, then 2 bits of type. Never 0, which stands for missing.
+
+    Grouping by numbers instead of texts halves the time of a funnel. The type stands apart so that an attempt ID can be compared as text:
+    `"5"` and `5` share the upper 62 bits. Two of ten million IDs fall together with a probability of 1 in 90,000.
+    """
+    digest = int.from_bytes(blake2b(text[1:].encode(), digest_size=8).digest(), "little", signed=True)
+    return (digest & ~3) | _type_bits(text) or 4
+
+
+STRING, INTEGER, FRACTION, BOOLEAN = range(4)
+
+
+def _type_bits(text: str) -> int:
+    match text[0]:
+        case "s":
+            return STRING
+        case "b":
+            return BOOLEAN
+    return INTEGER if text[1:].lstrip("-").isdigit() else FRACTION
+
+
+def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] | dict[str, int]]:
+    """How the warehouse stores properties for funnels, by encoded key.
+
+    `scalars`: the tagged text, `COMPOSITE` for an object or array. `hashes`: `value_hash` of each scalar. Nulls are in neither.
+    """
+    scalars: dict[str, str] = {}
+    hashes: dict[str, int] = {}
+    for name, value in properties.items():
+        if value is None:
+            continue
+        key, text = column_key(name), tagged(value)
+        scalars[key] = text or COMPOSITE
+        if text:
+            hashes[key] = value_hash(text)
+    return {"scalars": scalars, "hashes": hashes}

@@ -33,6 +33,20 @@ def property_text(name: str, binder: Binder) -> str:
     return f"ifNull(events.scalars.{binder.bind('Identifier', column_key(name))}.:String, '')"
 
 
+def property_hash(name: str, binder: Binder) -> str:
+    """A typed value as 64 bits (`penstock.base.scalar.value_hash`); 0 where it is missing."""
+    if name in BUILTIN_COLUMNS:
+        column = _builtin(name)
+        text = f"concat('s', {column})"
+        return f"if({column} = '', 0, {text_hash(text)})"
+    return f"reinterpretAsUInt64(ifNull(events.hashes.{binder.bind('Identifier', column_key(name))}.:Int64, 0))"
+
+
+def text_hash(tagged_text: str) -> str:
+    """The hash of a built-in field, which the engine takes itself."""
+    return f"cityHash64({tagged_text})"
+
+
 def _builtin(name: str) -> str:
     column = BUILTIN_COLUMNS[name]
     return f"toString(events.{column})"
@@ -155,7 +169,7 @@ def _sql(regex: str) -> str:
 
 
 def moment_ms(value: str) -> int:
-    """Milliseconds since 1970 of a filter's `before` or `after` value: an ISO 8601 date or time (UTC without offset) or epoch milliseconds."""
+    """Milliseconds since 1970 of a `before` or `after` value: an ISO 8601 date or time (UTC without offset), or epoch milliseconds."""
     if re.fullmatch(r"-?[0-9]+", value):
         return int(value)
     if not re.fullmatch(_MOMENT[1:-1], value):
@@ -164,8 +178,3 @@ def moment_ms(value: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-
-
-def attempt_id_condition(tagged_text: str) -> str:
-    """Whether a tagged text is an attempt ID: a non-empty string or an integer. Source: funnel semantics, "Units"."""
-    return f"((startsWith({tagged_text}, 's') AND length({tagged_text}) > 1) OR match({tagged_text}, '^n-?[0-9]+$'))"

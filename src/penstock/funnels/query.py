@@ -16,9 +16,9 @@ from typing import Any
 
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.base.paging import Page
-from penstock.base.scalar import Scalar
+from penstock.base.scalar import INTEGER, Scalar, tagged, value_hash
 from penstock.funnels.binder import Binder
-from penstock.funnels.matching import attempt_id_condition, is_pattern, match_condition, present, property_text
+from penstock.funnels.matching import is_pattern, match_condition, property_hash, property_text
 from penstock.funnels.model import CountingUnit, Definition, Row
 
 MAX_MATCHES = 256
@@ -134,7 +134,7 @@ def matched_events(plan: Plan) -> str:
         ),
     )
     number = property_text(definition.sequence_property, binder) if definition.sequence_property else "''"
-    keys = ", ".join(value_key(property_text(name, binder)) for name in definition.breakdown_properties)
+    keys = ", ".join(property_hash(name, binder) for name in definition.breakdown_properties)
     return f"""
     SELECT {unit_key(plan)} AS unit,
            toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
@@ -171,16 +171,12 @@ def visitor_key(plan: Plan) -> str:
 
 
 def unit_key(plan: Plan) -> str:
-    """What an event is counted under; 0 for an event without an attempt ID."""
+    """What an event is counted under; 0 for an event without an attempt ID: neither a non-empty string nor an integer."""
     if plan.definition.attempt_property is None:
         return visitor_key(plan)
-    text = property_text(plan.definition.attempt_property, plan.binder)
-    return f"if({attempt_id_condition(text)}, cityHash64(substring({text}, 2)), 0)"
-
-
-def value_key(tagged_text: str) -> str:
-    """A typed value as a hash, 0 when missing. 64 bits: two of a million values collide once in 37 million reports."""
-    return f"if({present(tagged_text)}, cityHash64({tagged_text}), 0)"
+    value = property_hash(plan.definition.attempt_property, plan.binder)
+    empty = value_hash(tagged("")) % 2**64
+    return f"if(bitAnd({value}, 3) <= {INTEGER} AND {value} != {empty}, bitShiftRight({value}, 2), 0)"
 
 
 def event_scope(plan: Plan) -> str:

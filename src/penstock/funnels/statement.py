@@ -1,8 +1,9 @@
 """The whole statement of a funnel report: units folded, grouped by cohort, totals and one page, with typed values."""
 
-from penstock.base.scalar import tagged
+from penstock.base.scalar import Scalar, tagged, value_hash
+from penstock.funnels.builtins import BUILTIN_COLUMNS
 from penstock.funnels.fold import general_units
-from penstock.funnels.matching import match_condition, present, property_text
+from penstock.funnels.matching import match_condition, property_hash, property_text, text_hash
 from penstock.funnels.model import Definition
 from penstock.funnels.query import (
     Facts,
@@ -36,7 +37,7 @@ def build(definition: Definition, question: Question, facts: Facts, strategy: St
     if plan.breadth:
         relations["entry_values"] = _entry_values(plan)
     relations["ranked"] = _ranked(plan)
-    with_clause = ",\n".join(f"{name} AS ({sql})" for name, sql in relations.items())
+    with_clause = ",\n".join(f"{name} AS {'MATERIALIZED ' if name == 'cohorts' else ''}({sql})" for name, sql in relations.items())
     first = plan.binder.bind("UInt64", question.page.offset + 1)
     last = plan.binder.bind("UInt64", question.page.offset + question.page.size)
     sql = f"""WITH {with_clause}
@@ -71,7 +72,7 @@ def _cohorts(plan: Plan) -> str:
     conflicting = ", ".join(f"countIf(bitTest(conflicts, {j}))" for j in range(plan.breadth))
     sums = ", ".join(f"sum({name}) AS total_{name}" for name in _SUMS)
     return f"""
-    SELECT keys, {_wanted(plan)} AS wanted, count() AS entered,
+    SELECT keys, {_wanted(plan)} AS wanted, count() AS entered, any(entry_ts) AS sample_ts,
            [{counts}] AS counts, [{pendings}] AS pendings, [{chosen}] AS options,
            quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = {n}) AS completion,
            sumForEach(arrayMap(c -> c > 0, seen)) AS seen_units, sumForEach(seen) AS seen_events,
@@ -85,10 +86,17 @@ def _wanted(plan: Plan) -> str:
     conditions = ["1"]
     for name, value in plan.question.cohort.items():
         place = plan.definition.breakdown_properties.index(name) + 1
-        text = tagged(value)
-        wanted = f"cityHash64({plan.binder.bind('String', text)})" if text else "0"
-        conditions.append(f"keys[{place}] = {wanted}")
+        conditions.append(f"keys[{place}] = {_key_of(plan, name, value)}")
     return " AND ".join(conditions)
+
+
+def _key_of(plan: Plan, name: str, value: Scalar | None) -> str:
+    text = tagged(value)
+    if not text:
+        return "0"
+    if name in BUILTIN_COLUMNS:
+        return text_hash(plan.binder.bind("String", text))
+    return plan.binder.bind("UInt64", value_hash(text) % 2**64)
 
 
 def _grouped(plan: Plan) -> str:
@@ -105,13 +113,15 @@ def _grouped(plan: Plan) -> str:
 
 
 def _entry_values(plan: Plan) -> str:
-    """Hash and tagged text of every value that an event of step 1 carries."""
-    texts = ", ".join(property_text(name, plan.binder) for name in plan.definition.breakdown_properties)
+    """Hash and tagged text of every entry value, read from one entry of each cohort: the sort order of events finds it by its time."""
+    names = plan.definition.breakdown_properties
+    pairs = ", ".join(f"({property_hash(name, plan.binder)}, {property_text(name, plan.binder)})" for name in names)
     starts = " OR ".join(match_condition(match, plan.binder) for match in plan.steps[0].row.matches)
+    times = "SELECT fromUnixTimestamp64Milli(sample_ts) FROM cohorts"
     return f"""
-    SELECT arrayJoin([{texts}]) AS text, cityHash64(text) AS key
-    FROM events WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts}) AND {present("text")}
-    GROUP BY text"""
+    SELECT arrayJoin([{pairs}]) AS pair, pair.1 AS key, pair.2 AS text
+    FROM events WHERE {event_scope(plan)} AND {name_scope(plan)} AND events.occurred_at IN ({times}) AND ({starts}) AND key != 0
+    GROUP BY pair"""
 
 
 def _ranked(plan: Plan) -> str:

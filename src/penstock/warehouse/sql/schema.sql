@@ -1,5 +1,6 @@
 -- Events as they were taken in; never rewritten. Sorted so that a funnel reads the names it needs and skips the rest.
--- A text field that an event does not have is ''. `scalars` holds the scalar properties once more, typed, a column each (penstock.base.scalar).
+-- A text field that an event does not have is ''. `scalars` and `hashes` hold the scalar properties once more, typed,
+-- a column for each key (penstock.base.scalar).
 CREATE TABLE IF NOT EXISTS events
 (
     website_id          LowCardinality(String),
@@ -33,7 +34,8 @@ CREATE TABLE IF NOT EXISTS events
     utm_content         LowCardinality(String),
     utm_term            LowCardinality(String),
     properties          String CODEC(ZSTD) COMMENT 'the JSON object as sent',
-    scalars             JSON(max_dynamic_paths = 1024)
+    scalars             JSON(max_dynamic_paths = 1024) COMMENT 'tagged texts',
+    hashes              JSON(max_dynamic_paths = 1024) COMMENT 'their hashes'
 )
 ENGINE = MergeTree
 ORDER BY (website_id, name, occurred_at)
