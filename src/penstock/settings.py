@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     max_property_depth: Annotated[int, Field(ge=1, description="Deepest nesting of properties.")] = 5
     max_string_bytes: Annotated[int, Field(ge=1, description="Longest string value in properties, in bytes.")] = 8 * 1024
     max_import_bytes: Annotated[int, Field(ge=1024, description="Largest import file on the wire, in bytes.")] = 2 * 1024**3
+    max_import_inflated_bytes: Annotated[int, Field(ge=1024, description="Largest import file once inflated, in bytes.")] = 50 * 1024**3
     future_tolerance_s: Annotated[int, Field(ge=0, description="How far ahead of the server's clock a timestamp may be.")] = 300
     dedupe_days: Annotated[
         int | None, Field(ge=100, description="Days that deduplication keys are kept, at least 100; for ever when unset.")

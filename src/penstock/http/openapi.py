@@ -25,12 +25,16 @@ def described(
     query: type[Query] | None = None,
     listed: bool = False,
     open_to_all: bool = False,
+    media: str = "application/json",
     tag: str,
 ) -> dict[str, Any]:
-    """The `opt` of a route handler. listed: the answer is a page of `answers`. open_to_all: needs neither key nor session."""
+    """The `opt` of a route handler. listed: the answer is a page of `answers`. open_to_all: needs neither key nor session.
+    media: of the body.
+    """
     return {
         "described": {
-            "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed, "open": open_to_all, "tag": tag,
+            "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed, "open": open_to_all, "media": media,
+            "tag": tag,
         }
     }  # fmt: skip
 
@@ -121,7 +125,7 @@ def _operation(path: str, handler: HTTPRouteHandler, entry: dict[str, Any], name
     if entry["body"]:
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": names[(entry["body"], "validation")]}},
+            "content": {entry["media"]: {"schema": names[(entry["body"], "validation")]}},
         }
     if entry["open"]:
         operation["security"] = []

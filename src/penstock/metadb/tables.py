@@ -222,6 +222,7 @@ imports = Table(
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
     Column("state", Text, nullable=False, comment="queued, running, done or failed"),
     Column("file_name", Text),
+    Column("sha256", Text, nullable=False, comment="of the file as it was sent, in hex"),
     Column("bytes_total", BigInteger, nullable=False),
     Column("bytes_read", BigInteger, nullable=False),
     Column("lines_read", BigInteger, nullable=False),

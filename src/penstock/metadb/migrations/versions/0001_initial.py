@@ -216,6 +216,7 @@ def upgrade() -> None:
         sa.Column("website_id", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False, comment="queued, running, done or failed"),
         sa.Column("file_name", sa.Text(), nullable=True),
+        sa.Column("sha256", sa.Text(), nullable=False, comment="of the file as it was sent, in hex"),
         sa.Column("bytes_total", sa.BigInteger(), nullable=False),
         sa.Column("bytes_read", sa.BigInteger(), nullable=False),
         sa.Column("lines_read", sa.BigInteger(), nullable=False),

@@ -1,0 +1,68 @@
+"""Plain types of imports. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from penstock.base.errors import Fault
+from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
+
+
+class ImportState(StrEnum):
+    """queued: the file is kept, nothing is read yet. failed: the file cannot be read any further; what was read before stays."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportJob:
+    """One file and how far it is read.
+
+    bytes_total, bytes_read: of the file as it was sent, compressed or not. lines_read: empty lines too.
+    duplicates: lines whose event was known already. first_event_at_ms, last_event_at_ms: of its events, known before or not.
+    error: why a failed import stopped.
+    """
+
+    id: ImportId
+    workspace_id: WorkspaceId
+    website_id: WebsiteId
+    state: ImportState
+    file_name: str | None
+    sha256: str
+    bytes_total: int
+    bytes_read: int
+    lines_read: int
+    accepted: int
+    duplicates: int
+    rejected: int
+    first_event_at_ms: int | None
+    last_event_at_ms: int | None
+    error: str | None
+    created_at_ms: int
+    updated_at_ms: int
+    finished_at_ms: int | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in (ImportState.QUEUED, ImportState.RUNNING)
+
+
+class Reject(NamedTuple):
+    """A line that was not taken, and every reason. line: from 1."""
+
+    line: int
+    faults: Sequence[Fault]
+
+
+class ImportSpan(NamedTuple):
+    """What an import touches of a website's history; of one that runs, what it touched so far. at_ms: when it was asked for."""
+
+    website_id: WebsiteId
+    from_ms: int
+    to_ms: int
+    at_ms: int
+    state: ImportState

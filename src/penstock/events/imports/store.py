@@ -1,0 +1,80 @@
+"""Rows of imports and of their rejected lines."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from penstock.base.errors import Fault
+from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
+from penstock.metadb.tables import import_rejects, imports
+
+_OPEN = (ImportState.QUEUED, ImportState.RUNNING)
+_TIMES = ("first_event_at", "last_event_at", "created_at", "updated_at", "finished_at")
+
+
+def add(connection: Connection, job: ImportJob) -> None:
+    connection.execute(insert(imports).values(_values(job)))
+
+
+def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ()) -> None:
+    """How far a job is now, and the lines that were rejected on the way."""
+    connection.execute(update(imports).where(imports.c.id == job.id).values(_values(job)))
+    if rejects:
+        rows = [{"import_id": job.id, "line": line, "errors": [_told(fault) for fault in faults]} for line, faults in rejects]
+        connection.execute(insert(import_rejects), rows)
+
+
+def _values(job: ImportJob) -> dict[str, Any]:
+    return {name: getattr(job, f"{name}_ms" if name in _TIMES else name) for name in imports.c.keys()}  # noqa: SIM118
+
+
+def _told(fault: Fault) -> dict[str, str]:
+    return {"field": fault.field, "code": fault.code, "message": fault.message}
+
+
+def _job(row: Row[Any]) -> ImportJob:
+    columns = {(f"{name}_ms" if name in _TIMES else name): value for name, value in row._mapping.items()}
+    return ImportJob(**{**columns, "state": ImportState(row.state)})
+
+
+def find(connection: Connection, workspace_id: WorkspaceId, import_id: str) -> ImportJob | None:
+    row = connection.execute(select(imports).where(imports.c.id == import_id, imports.c.workspace_id == workspace_id)).first()
+    return None if row is None else _job(row)
+
+
+def page(connection: Connection, workspace_id: WorkspaceId, website_id: str | None, asked: Page) -> Listing[ImportJob]:
+    """Newest first."""
+    wanted = imports.c.workspace_id == workspace_id
+    if website_id is not None:
+        wanted &= imports.c.website_id == website_id
+    total = connection.execute(select(func.count()).select_from(imports).where(wanted)).scalar_one()
+    newest_first = select(imports).where(wanted).order_by(imports.c.created_at.desc(), imports.c.id.desc())
+    rows = connection.execute(newest_first.offset(asked.offset).limit(asked.size))
+    return Listing([_job(row) for row in rows], asked, total)
+
+
+def rejects(connection: Connection, job: ImportJob, asked: Page) -> Listing[Reject]:
+    """In the order of the lines."""
+    of_job = select(import_rejects.c.line, import_rejects.c.errors).where(import_rejects.c.import_id == job.id)
+    rows = connection.execute(of_job.order_by(import_rejects.c.line).offset(asked.offset).limit(asked.size))
+    return Listing([Reject(line, [Fault(**told) for told in errors]) for line, errors in rows], asked, job.rejected)
+
+
+def open_jobs(connection: Connection) -> list[ImportJob]:
+    """What is still to be read, oldest first, of every workspace."""
+    return [_job(row) for row in connection.execute(select(imports).where(imports.c.state.in_(_OPEN)).order_by(imports.c.created_at))]
+
+
+def spans(connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]) -> list[ImportSpan]:
+    """Of imports that have touched at least one event, oldest first."""
+    c = imports.c
+    touched = select(c.website_id, c.first_event_at, c.last_event_at, c.created_at, c.state).where(
+        c.workspace_id == workspace_id, c.website_id.in_(website_ids), c.first_event_at.is_not(None)
+    )
+    return [
+        ImportSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, ImportState(state))
+        for website_id, from_ms, to_ms, at_ms, state in connection.execute(touched.order_by(c.created_at))
+    ]
