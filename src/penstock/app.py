@@ -14,6 +14,8 @@ from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import NotFound
 from penstock.events import routes as event_routes
+from penstock.events.imports import routes as import_routes
+from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
@@ -42,6 +44,7 @@ class Services:
     intake: Intake
     shipper: Shipper
     events: EventService
+    imports: ImportService
     goals: GoalService
     funnels: FunnelService
 
@@ -65,6 +68,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         intake=intake,
         shipper=shipper,
         events=EventService(accounts, intake, settings, clock),
+        imports=ImportService(database, accounts, intake, settings, clock),
         goals=GoalService(database, warehouse, clock),
         funnels=FunnelService(database, warehouse, clock),
     )
@@ -98,7 +102,7 @@ def build_app(services: Services) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        async with services.accounts.running(), services.shipper.running(), services.intake.running():
+        async with services.accounts.running(), services.shipper.running(), services.intake.running(), services.imports.running():
             yield
         services.warehouse.close()
         services.database.close()
@@ -110,6 +114,7 @@ def build_app(services: Services) -> Litestar:
             openapi,
             *account_routes.ROUTES,
             *event_routes.ROUTES,
+            *import_routes.ROUTES,
             *goals_routes.ROUTES,
             *funnel_routes.ROUTES,
             *web_routes.ROUTES,
@@ -119,6 +124,7 @@ def build_app(services: Services) -> Litestar:
             "settings": Provide(lambda: services.settings, sync_to_thread=False),
             "accounts": Provide(lambda: services.accounts, sync_to_thread=False),
             "events": Provide(lambda: services.events, sync_to_thread=False),
+            "imports": Provide(lambda: services.imports, sync_to_thread=False),
             "goals": Provide(lambda: services.goals, sync_to_thread=False),
             "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),
