@@ -46,9 +46,10 @@ async def provide_signed_in(
 
 async def _session(request: AnyRequest, accounts: AccountService, settings: Settings) -> SignedIn:
     require_own_page(request, settings)
+    signed_in = await to_thread.run_sync(accounts.session, request.cookies[SESSION_COOKIE])
     if _has_body(request):
         require_json(request)
-    return await to_thread.run_sync(accounts.session, request.cookies[SESSION_COOKIE])
+    return signed_in
 
 
 def require_own_page(request: AnyRequest, settings: Settings) -> None:

@@ -1,0 +1,162 @@
+"""No credentials, no answer; another workspace's record looks like none. Held for every route that the API describes of itself.
+
+A new route is covered by itself. One with a path parameter or a `websiteId` of a new kind fails here until a sample says how to ask it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.tenant import Tenant, visitor
+
+PUBLIC_PAGES = ("/api/docs", "/api/openapi.json", "/health/")
+
+STEP = {"type": "Event", "value": "signed_up"}
+FUNNEL = {"name": "Sign-up", "steps": [STEP, {"type": "Event", "value": "paid"}]}
+EVENT = {"userId": "ada", "event": "signed_up"}
+LINE = b'{"type": "event", "name": "signed_up", "timestamp": "2026-01-01T00:00:00Z", "userId": "ada"}\n'
+NDJSON = {"content": LINE, "headers": {"Content-Type": "application/x-ndjson"}}
+
+
+def made(path: str, body: dict[str, Any], *, by: str = "client") -> Callable[[Tenant], str]:
+    """How a workspace makes a record: answers its ID."""
+
+    def make(tenant: Tenant) -> str:
+        answer = getattr(tenant, by).post(path, json=body)
+        assert answer.status_code == 201, answer.text
+        record_id: str = answer.json()["id"]
+        return record_id
+
+    return make
+
+
+def imported(tenant: Tenant) -> str:
+    record_id: str = tenant.client.post("/api/imports", params={"websiteId": tenant.website_id}, **NDJSON).json()["id"]
+    return record_id
+
+
+RECORDS: dict[str, Callable[[Tenant], str]] = {
+    "key_id": made("/api/settings/api-keys", {"name": "k"}, by="browser"),
+    "website_id": made("/api/settings/websites", {"name": "Shop", "kind": "web"}),
+    "goal_id": made("/api/goals", {"name": "Signed up", "match": STEP}),
+    "funnel_id": made("/api/funnels", FUNNEL),
+    "import_id": imported,
+}
+"""How to make the record that a path parameter names."""
+
+BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("put", "/api/funnels/{funnel_id}"): {"json": FUNNEL},
+    ("post", "/api/v1/events"): {"json": EVENT},
+    ("post", "/api/v1/transactions"): {"json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}},
+    ("post", "/api/imports"): NDJSON,
+    ("post", "/api/funnels/preview"): {"json": FUNNEL},
+}
+"""A valid body of a route, without its `websiteId`; for a PATCH the default is a new name."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one described route."""
+
+    method: str
+    path: str
+    open: bool
+    parameters: tuple[str, ...]
+    website_in: str | None  # "query", "body" or nowhere
+
+    def ask(self, client: httpx.Client, ids: dict[str, str], website_id: str | None = None) -> httpx.Response:
+        default = {"json": {"name": "New"}} if self.method == "patch" else {}
+        request = dict(BODIES.get((self.method, self.path), default))
+        if website_id is not None and self.website_in == "query":
+            request["params"] = {"websiteId": website_id}
+        if website_id is not None and self.website_in == "body":
+            assert "json" in request, f"{self.method} {self.path}: add a valid body to BODIES"
+            request["json"] = request["json"] | {"websiteId": website_id}
+        return client.request(self.method, self.path.format(**ids), **request)
+
+    def __str__(self) -> str:
+        return f"{self.method.upper()} {self.path}"
+
+
+@pytest.fixture
+def operations(server) -> list[Operation]:
+    document = server.get("/api/openapi.json").json()
+    return list(described(document))
+
+
+def described(document: dict[str, Any]) -> Iterator[Operation]:
+    schemas = document["components"]["schemas"]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            where = {(parameter["in"], parameter["name"]) for parameter in operation["parameters"]}
+            website_in = "query" if ("query", "websiteId") in where else None
+            for media in operation.get("requestBody", {}).get("content", {}).values():
+                name = media["schema"].get("$ref", "").rpartition("/")[2]
+                if website_in is None and "websiteId" in schemas.get(name, {}).get("properties", {}):
+                    website_in = "body"
+            parameters = tuple(name for place, name in where if place == "path")
+            yield Operation(method, path, operation.get("security") == [], parameters, website_in)
+
+
+def problems_of(answers: dict[str, httpx.Response], expected: int) -> dict[str, str]:
+    return {route: f"{answer.status_code} {answer.text[:200]}" for route, answer in answers.items() if answer.status_code != expected}
+
+
+def test_every_route_is_described_or_a_public_page(server, operations):
+    known = {(operation.method.upper(), operation.path) for operation in operations}
+    unknown = {
+        (method, route.path_format)
+        for route in server.app.routes
+        for method in getattr(route, "methods", ())
+        if method not in ("OPTIONS", "HEAD") and not route.path_format.startswith(PUBLIC_PAGES)
+    }
+    assert unknown - known == set()
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer psk_made_up"}, {"Cookie": "service_session=made_up"}])
+def test_every_route_that_is_not_open_is_401_without_credentials(server, operations, headers):
+    answers = {
+        str(operation): operation.ask(visitor(server, headers), dict.fromkeys(operation.parameters, "x"), "x")
+        for operation in operations
+        if not operation.open
+    }
+    assert len(answers) >= 10
+    assert problems_of(answers, 401) == {}
+    for route, answer in answers.items():
+        assert answer.headers["www-authenticate"] == "Bearer", route
+        assert answer.headers["content-type"] == "application/problem+json", route
+
+
+def test_every_record_of_another_workspace_is_404(workspace, other_workspace, operations):
+    foreign, own = {}, {}
+    for operation in operations:
+        if operation.open or not operation.parameters:
+            continue
+        ids = {}
+        for parameter in operation.parameters:
+            assert parameter in RECORDS, f"{operation}: add how to make the record of {{{parameter}}} to RECORDS"
+            ids[parameter] = RECORDS[parameter](workspace)
+        foreign[str(operation)] = operation.ask(other_workspace.browser, ids)
+        own[str(operation)] = operation.ask(workspace.browser, ids)
+    assert problems_of(foreign, 404) == {}
+    assert {route: answer.text for route, answer in own.items() if answer.status_code >= 400} == {}
+
+
+def test_every_website_id_of_another_workspace_is_401(workspace, other_workspace, operations):
+    foreign, unknown, own = {}, {}, {}
+    for operation in operations:
+        if operation.open or operation.website_in is None:
+            continue
+        ids = {parameter: RECORDS[parameter](workspace) for parameter in operation.parameters}
+        foreign[str(operation)] = operation.ask(workspace.client, ids, other_workspace.website_id)
+        unknown[str(operation)] = operation.ask(workspace.client, ids, "web_unknown")
+        own[str(operation)] = operation.ask(workspace.client, ids, workspace.website_id)
+    assert problems_of(foreign, 401) == {}
+    assert problems_of(unknown, 401) == {}
+    assert {route: answer.text for route, answer in own.items() if answer.status_code >= 400} == {}
+    for route, answer in foreign.items():
+        same = {"instance": None}
+        assert answer.json() | same == unknown[route].json() | same, route
