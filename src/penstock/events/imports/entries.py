@@ -1,58 +1,41 @@
 """One line of an import, from JSON to `NewEvent`."""
 
 import sqlite3
+from codecs import BOM_UTF8
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from penstock.accounts.model import Website
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.events.checking import Rule, Sent, checked, sized
-from penstock.events.fields import Bounds, Currency, EventName, Number, PagePath, PastMoment, Properties, SentId, Text
+from penstock.events.fields import Bounds, Currency, EventName, Number, PastMoment, SentId
+from penstock.events.happening import Happening, has_its_name, name_and_columns
 from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
 from penstock.events.server import TRANSACTION_FIELDS, keeps_transaction_fields_apart, says_who
-from penstock.events.track import has_its_name
 from penstock.http.bodies import parse_json
-from penstock.http.schema import Input
 
 
-class ImportLine(Input):
-    """A past event. A pageview needs `path`, a screenview `screen`, an event or transaction `name`; all need `visitorId` or `userId`."""
+class ImportLine(Happening):
+    """A past event of a visitor (`visitorId`) or user (`userId`)."""
 
-    type: Literal["pageview", "screenview", "event", "transaction"]
-    name: EventName | None = None
-    path: PagePath | None = None
-    screen: EventName | None = None
     timestamp: Annotated[PastMoment, Field(description="When it happened, however long ago.")]
     visitor_id: SentId | None = None
     user_id: SentId | None = None
     external_session_id: SentId | None = None
     dedupe_key: Annotated[SentId | None, Field(description="Recognises a repeat; without one, the line's content does.")] = None
-    properties: Properties | None = None
     country: EventName | None = None
     region: EventName | None = None
     device: EventName | None = None
     os: EventName | None = None
     browser: EventName | None = None
-    url: Text | None = None
-    referrer: Text | None = None
-    title: Text | None = None
-    utm_source: Text | None = None
-    utm_medium: Text | None = None
-    utm_campaign: Text | None = None
-    utm_content: Text | None = None
-    utm_term: Text | None = None
     transaction_id: SentId | None = None
     amount: Number | None = None
     currency: Currency | None = None
 
 
-_COLUMNS = (
-    "external_session_id", "country", "region", "device", "os", "browser", "path", "url", "referrer", "title",
-    "utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term",
-)  # fmt: skip
+_OWN_COLUMNS = ("external_session_id", "country", "region", "device", "os", "browser")
 
 
 class Occurrences:
@@ -79,16 +62,14 @@ def read_entry(text: bytes, website: Website, occurrences: Occurrences, bounds: 
     raw = _json(text)
     sent = checked(raw, ImportLine, _RULES, bounds)
     content = sized(raw, bounds)
-    kind = Kind(sent.type)
-    columns = {name: value for name in _COLUMNS if (value := getattr(sent, name))}
-    if sent.referrer and (host := _host(sent.referrer)):
-        columns["referrer_host"] = host
+    name, columns = name_and_columns(sent, bounds)
+    columns |= {column: value for column in _OWN_COLUMNS if (value := getattr(sent, column)) is not None}
     told = {"amount": sent.amount, "currency": sent.currency, "transactionId": sent.transaction_id}
     return NewEvent(
         website_id=website.id,
         scope_id=website.scope_id,
-        kind=kind,
-        name=(sent.path if kind is Kind.PAGEVIEW else sent.screen or sent.name) or "",
+        kind=Kind(sent.type),
+        name=name,
         source=Source.IMPORT,
         occurred_at_ms=sent.timestamp,
         stated_at_ms=sent.timestamp,
@@ -108,7 +89,7 @@ def too_long(bounds: Bounds) -> Fault:
 
 def _json(text: bytes) -> Any:
     try:
-        return parse_json(text)
+        return parse_json(text.removeprefix(BOM_UTF8))
     except Malformed as error:
         raise Invalid([Fault("", error.code, error.detail.replace("The body", "The line"))]) from None
 
@@ -123,10 +104,3 @@ def _is_a_transaction(sent: Sent) -> Iterator[Fault]:
 
 
 _RULES: tuple[Rule, ...] = (has_its_name, says_who, _is_a_transaction)
-
-
-def _host(referrer: str) -> str:
-    try:
-        return (urlsplit(referrer).hostname or "").lower()
-    except ValueError:
-        return ""
