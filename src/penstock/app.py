@@ -91,9 +91,9 @@ def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
     return answer(openapi_document_of(request.app))
 
 
-def refuse_nul(request: Request[Any, Any, Any]) -> None:
-    """No ID has a NUL character, and PostgreSQL takes none in a text."""
-    if "\x00" in request.url.path:
+async def refuse_nul(request: Request[Any, Any, Any]) -> None:
+    """No ID has a NUL character, and PostgreSQL takes none in a text. A coroutine, or the framework would run it in a thread."""
+    if "\x00" in request.scope["path"]:
         raise NotFound("There is nothing at this address.")
 
 
