@@ -50,10 +50,15 @@ async def create_import(
 
 @get("/api/imports", opt=described("Imports", query=ImportsQuery, answers=ImportRecord, listed=True, tag="imports"))
 async def list_imports(
-    request: Request[Any, Any, Any], caller: NamedDependency[Caller], imports: NamedDependency[ImportService]
+    request: Request[Any, Any, Any],
+    caller: NamedDependency[Caller],
+    accounts: NamedDependency[AccountService],
+    imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     """Newest first."""
     query = read_query(request, ImportsQuery)
+    if query.website_id is not None:
+        await to_thread.run_sync(accounts.owned_website, caller.workspace_id, query.website_id)
     found = await to_thread.run_sync(imports.page, caller.workspace_id, query.website_id, query.asked)
     return listing(Listing([ImportRecord.of(job) for job in found.data], found.page, found.total))
 
