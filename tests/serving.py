@@ -38,6 +38,15 @@ class Served:
         self.url = self._await_banner()
         self.client = httpx.Client(base_url=self.url, timeout=30)
 
+    def first_account(self) -> tuple[str, str]:
+        """Sign up on a fresh service; an API key and a website's ID."""
+        form = {"email": "owner@example.com", "password": "correct horse battery", "workspaceName": "Acme"}
+        assert self.client.post("/api/auth/signup", json=form).status_code == 201
+        key = self.client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
+        self.client.cookies.clear()
+        self.client.headers["Authorization"] = f"Bearer {key}"
+        return key, self.client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+
     def output(self) -> str:
         return self.log.read_text("utf-8")
 

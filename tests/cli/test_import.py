@@ -1,0 +1,130 @@
+"""`penstock import` as a real process against a real service."""
+
+import gzip
+import json
+import sqlite3
+import time
+
+import pytest
+
+from tests.serving import Served, penstock
+
+
+def line(number, **more):
+    at_ms = 1_588_327_200_000 + number * 1000
+    return {"type": "event", "name": "step", "timestamp": at_ms, "visitorId": f"v{number}"} | more
+
+
+def written(path, lines):
+    path.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in lines), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with Served(tmp_path_factory.mktemp("import") / "data") as running:
+        running.key, running.website = running.first_account()
+        yield running
+
+
+def run(service, *arguments, **settings):
+    keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
+    return penstock("import", *map(str, arguments), **{**keys, **settings})
+
+
+def website(service):
+    return service.client.post("/api/settings/websites", json={"name": "Other", "kind": "web"}).json()["id"]
+
+
+def test_imports_a_file_and_again_without_doubles(service, tmp_path):
+    file, here = written(tmp_path / "past.ndjson", map(line, range(1200))), website(service)
+    first = run(service, file, "--website", here)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.splitlines() == [
+        "1,200 events imported, 0 known already, 0 lines rejected.",
+        "They happened from 2020-05-01T10:00:00.000Z to 2020-05-01T10:19:59.000Z.",
+    ]
+    assert first.stderr.splitlines()[-1].startswith("Importing: ")
+    again = run(service, file, "--website", here)
+    assert (again.returncode, again.stdout.splitlines()[0]) == (0, "0 events imported, 1,200 known already, 0 lines rejected.")
+
+
+def test_a_gzip_file_is_imported_as_it_is(service, tmp_path):
+    file = tmp_path / "past.ndjson.gz"
+    file.write_bytes(gzip.compress(json.dumps(line(1)).encode()))
+    assert run(service, file, "--website", website(service)).stdout.startswith("1 events imported")
+
+
+def test_rejected_lines_go_to_a_file_with_their_reasons_and_the_exit_code_says_so(service, tmp_path):
+    file, here = written(tmp_path / "past.ndjson", [line(1), "nonsense", line(2, timestamp="never"), line(3)]), website(service)
+    found = run(service, file, "--website", here)
+    assert found.returncode == 1
+    assert "2 events imported, 0 known already, 2 lines rejected." in found.stdout
+    rejected = tmp_path / "past.ndjson.rejected.ndjson"
+    assert str(rejected) in found.stdout
+    told = [json.loads(one) for one in rejected.read_text("utf-8").splitlines()]
+    assert [(one["line"], one["input"], one["errors"][0]["code"]) for one in told] == [
+        (2, "nonsense", "not_json"),
+        (3, line(2, timestamp="never"), "not_a_time"),
+    ]
+    written(file, [line(1), line(3)])
+    assert run(service, file, "--website", here).returncode == 0
+    assert not rejected.exists()
+
+
+def test_more_rejects_than_a_page_are_all_written(service, tmp_path):
+    file = written(tmp_path / "past.ndjson", ["x" if number % 3 else line(number) for number in range(400)])
+    assert run(service, file, "--website", website(service)).returncode == 1
+    told = (tmp_path / "past.ndjson.rejected.ndjson").read_text("utf-8").splitlines()
+    assert [json.loads(one)["line"] for one in told] == [number + 1 for number in range(400) if number % 3]
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "reason"),
+    [
+        ({"PENSTOCK_API_KEY": ""}, 2, "set PENSTOCK_API_KEY"),
+        ({"PENSTOCK_API_KEY": "wrong"}, 1, "The API key is not valid."),
+        ({"PENSTOCK_URL": "http://127.0.0.1:1"}, 1, "no Penstock answers at http://127.0.0.1:1"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(service, tmp_path, settings, code, reason):
+    found = run(service, written(tmp_path / "past.ndjson", [line(1)]), "--website", service.website, **settings)
+    assert found.returncode == code
+    [told] = found.stderr.splitlines()
+    assert told.startswith("penstock: ")
+    assert reason in told
+
+
+def test_an_unknown_website_and_a_missing_file_are_told(service, tmp_path):
+    file = written(tmp_path / "past.ndjson", [line(1)])
+    unknown = run(service, file, "--website", "web_x")
+    assert (unknown.returncode, unknown.stderr) == (1, "penstock: There is no such website in this workspace.\n")
+    assert run(service, tmp_path / "none.ndjson", "--website", service.website).returncode == 2
+
+
+def test_an_import_goes_on_after_the_service_was_killed(tmp_path):
+    # Every line stands in the file twice, far apart: equal lines must be told apart across the restart.
+    lines = [line(number) for number in range(8_000)] * 2
+    file = written(tmp_path / "past.ndjson", lines)
+    with Served(tmp_path / "data") as first:
+        key, here = first.first_account()
+        answer = first.client.post(
+            f"/api/imports?websiteId={here}", content=file.read_bytes(), headers={"Content-Type": "application/x-ndjson"}
+        )
+        job = answer.json()
+        deadline = time.monotonic() + 30
+        while job["linesRead"] < 9_000 and time.monotonic() < deadline:
+            job = first.client.get(f"/api/imports/{job['id']}").json()
+        first.kill()
+    assert 9_000 <= job["linesRead"] < len(lines)
+    with Served(tmp_path / "data") as second:
+        found = penstock("import", str(file), "--website", here, PENSTOCK_URL=second.url, PENSTOCK_API_KEY=key)
+        assert found.returncode == 0, found.stderr
+        assert "Uploading" not in found.stderr  # the job that was there already went on
+        second.client.headers["Authorization"] = f"Bearer {key}"
+        [done] = second.client.get("/api/imports").json()["data"]
+        assert second.stop() == 0
+    assert (done["state"], done["linesRead"], done["accepted"] + done["duplicates"]) == ("done", len(lines), len(lines))
+    assert done["duplicates"] <= 500  # at most the one batch that was in flight
+    with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
+        assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (len(lines),)

@@ -1,0 +1,61 @@
+"""Imports keep their jobs in the metadata DB: their tests run on both kinds of it."""
+
+import gzip
+import json
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.settings import Settings
+from tests.tenant import Tenant
+
+Import = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+@pytest.fixture
+def limits() -> dict[str, Any]:
+    """Settings that a test wants otherwise: parametrize it."""
+    return {}
+
+
+@pytest.fixture
+def settings(settings: Settings, limits: dict[str, Any]) -> Settings:
+    return settings.model_copy(update=limits)
+
+
+def ndjson(lines: Iterable[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
+    """The import once nothing more happens to it."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        job: dict[str, Any] = client.get(f"/api/imports/{import_id}").json()
+        if job["state"] in ("done", "failed"):
+            return job
+        time.sleep(0.02)
+    raise AssertionError(f"still {job}")
+
+
+@pytest.fixture
+def run_import(workspace: Tenant) -> Import:
+    """Import lines, or a body as it is, and wait for the end."""
+
+    def run(lines: Iterable[dict[str, Any]] | bytes, *, zipped: bool = False, website_id: str | None = None) -> dict[str, Any]:
+        body = lines if isinstance(lines, bytes) else ndjson(lines)
+        query = {"websiteId": website_id or workspace.website_id}
+        headers = {"Content-Type": "application/x-ndjson", **({"Content-Encoding": "gzip"} if zipped else {})}
+        answer = workspace.client.post("/api/imports", params=query, content=gzip.compress(body) if zipped else body, headers=headers)
+        assert answer.status_code == 201, answer.text
+        return finished(workspace.client, answer.json()["id"])
+
+    return run

@@ -1,0 +1,277 @@
+"""Imports over HTTP: what is taken, what is refused and why, repeats, limits, tenancy."""
+
+import gzip
+import time
+
+import pytest
+
+from tests.events.imports.conftest import finished, ndjson
+
+COUNTS = ("linesRead", "accepted", "duplicates", "rejected")
+
+
+def line(number=0, **more):
+    at = f"2020-05-01T10:00:{number % 60:02d}.000Z"
+    return {"type": "event", "name": f"step {number}", "timestamp": at, "visitorId": f"v{number}"} | more
+
+
+def counts(job):
+    return tuple(job[name] for name in COUNTS)
+
+
+def stored(services, website_id, columns="name"):
+    """What the warehouse has of a website, by time and name."""
+    assert services.shipper.wait_until_shipped(10)
+    _, rows = services.warehouse.query(
+        f"SELECT {columns} FROM events WHERE website_id = {{website:String}} ORDER BY occurred_at, name",  # noqa: S608
+        {"website": website_id},
+    )
+    return [row[0] if len(row) == 1 else tuple(row) for row in rows]
+
+
+def rejects(client, job):
+    return client.get(f"/api/imports/{job['id']}/rejects").json()["data"]
+
+
+def test_events_of_a_file_are_stored_with_their_own_times(run_import, workspace, services):
+    job = run_import([line(number) for number in range(3)])
+    assert counts(job) == (3, 3, 0, 0)
+    assert (job["state"], job["error"], job["bytesRead"]) == ("done", None, job["bytesTotal"])
+    assert (job["firstEventAt"], job["lastEventAt"]) == ("2020-05-01T10:00:00.000Z", "2020-05-01T10:00:02.000Z")
+    found = stored(services, workspace.website_id, "name, toString(occurred_at), visitor_id, toString(source)")
+    assert found[2] == ("step 2", "2020-05-01 10:00:02.000", "v2", "import")
+
+
+def test_a_line_of_each_type_is_stored_as_the_tracker_would(run_import, workspace, services):
+    common = {"visitorId": "v", "timestamp": 1_588_327_200_000}
+    job = run_import(
+        [
+            common | {"type": "pageview", "path": "/pricing/?a=1", "referrer": "https://Example.com/x", "title": "Pricing"},
+            common | {"type": "screenview", "screen": "Home", "device": "mobile", "os": "iOS", "browser": "Safari"},
+            common | {"type": "transaction", "name": "purchase", "transactionId": "t1", "amount": 9.5, "currency": "EUR"},
+            common | {"type": "event", "name": "signup", "country": "NL", "region": "Utrecht", "utmSource": "news", "properties": {"a": 1}},
+        ]
+    )
+    assert counts(job) == (4, 4, 0, 0)
+    assert stored(services, workspace.website_id, "name, toString(kind), path, referrer_host, device, country, utm_source, properties") == [
+        ("/pricing", "pageview", "/pricing", "example.com", "", "", "", ""),
+        ("Home", "screenview", "", "", "mobile", "", "", ""),
+        ("purchase", "transaction", "", "", "", "", "", '{"amount":9.5,"currency":"EUR","transactionId":"t1"}'),
+        ("signup", "event", "", "", "", "NL", "news", '{"a":1}'),
+    ]
+
+
+def test_the_same_file_twice_makes_no_doubles(run_import, workspace, services):
+    lines = [line(1), line(2, dedupeKey="own"), line(1)]
+    assert counts(run_import(lines)) == (3, 3, 0, 0)
+    assert counts(run_import(lines)) == (3, 0, 3, 0)
+    assert stored(services, workspace.website_id) == ["step 1", "step 1", "step 2"]
+
+
+def test_two_equal_lines_without_dedupe_key_are_two_events(run_import):
+    assert counts(run_import([line(1), line(1)])) == (2, 2, 0, 0)
+
+
+def test_two_lines_with_one_dedupe_key_are_one_event(run_import):
+    assert counts(run_import([line(1, dedupeKey="a"), line(2, dedupeKey="a")])) == (2, 1, 1, 0)
+
+
+def test_content_is_compared_without_regard_to_spelling(run_import):
+    shuffled = dict(reversed(line(1).items()))
+    assert counts(run_import([line(1)])) == (1, 1, 0, 0)
+    assert counts(run_import([shuffled, line(2)])) == (2, 1, 1, 0)
+
+
+def test_a_larger_file_with_the_same_beginning_adds_only_the_rest(run_import):
+    run_import([line(1), line(1)])
+    assert counts(run_import([line(1), line(1), line(1), line(2)])) == (4, 2, 2, 0)
+
+
+def test_the_same_content_on_another_website_is_another_event(run_import, client):
+    other = client.post("/api/settings/websites", json={"name": "Other", "kind": "web"}).json()["id"]
+    assert counts(run_import([line(1)])) == (1, 1, 0, 0)
+    assert counts(run_import([line(1)], website_id=other)) == (1, 1, 0, 0)
+
+
+def test_users_of_an_import_are_bound_like_any_others(run_import, workspace, services):
+    run_import([line(1, visitorId="before"), line(2, visitorId="before", userId="u"), {**line(3), "visitorId": None, "userId": "u"}])
+    assert stored(services, workspace.website_id, "visitor_id") == ["before", "before", "before"]
+
+
+def test_gzip_is_read_whether_or_not_the_header_says_so(run_import):
+    assert counts(run_import([line(1)], zipped=True)) == (1, 1, 0, 0)
+    assert counts(run_import(gzip.compress(ndjson([line(1), line(2)])))) == (2, 1, 1, 0)
+
+
+def test_empty_lines_a_byte_order_mark_and_a_missing_last_newline_do_not_matter(run_import):
+    body = b"\xef\xbb\xbf" + ndjson([line(1)]) + b"\r\n  \n" + ndjson([line(2)]).rstrip()
+    assert counts(run_import(body)) == (4, 2, 0, 0)
+
+
+def test_an_empty_file_is_done_at_once(run_import):
+    job = run_import(b"")
+    assert (counts(job), job["state"], job["firstEventAt"]) == ((0, 0, 0, 0), "done", None)
+
+
+def test_rejected_lines_are_kept_with_every_reason_and_good_ones_stored(run_import, client):
+    body = b"\n".join(
+        [
+            ndjson([line(1)]).rstrip(),
+            b"nonsense",
+            ndjson([{"type": "pageview", "timestamp": "yesterday", "sessionId": "s", "amount": 1}]).rstrip(),
+            b"[" * 3000,
+            b'{"type": "event", "name": "\xff"}',
+            b'"text"',
+            ndjson([line(2)]).rstrip(),
+        ]
+    )
+    job = run_import(body)
+    assert counts(job) == (7, 2, 0, 5)
+    found = {reject["line"]: {(fault["field"], fault["code"]) for fault in reject["errors"]} for reject in rejects(client, job)}
+    assert found == {
+        2: {("", "not_json")},
+        3: {
+            ("timestamp", "not_a_time"),
+            ("path", "required"),
+            ("visitorId", "identity_required"),
+            ("sessionId", "session_id_not_accepted"),
+            ("amount", "not_for_type"),
+        },
+        4: {("", "not_json")},
+        5: {("", "not_json")},
+        6: {("", "wrong_type")},
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "code"),
+    [
+        ({"timestamp": None}, "timestamp", "not_a_time"),
+        ({"timestamp": "2999-01-01T00:00:00Z"}, "timestamp", "timestamp_in_future"),
+        ({"timestamp": "2020-01-01T00:00:00"}, "timestamp", "not_a_time"),
+        ({"name": ""}, "name", "too_short"),
+        ({"name": "a\x00"}, "name", "nul_character"),
+        ({"type": "Event"}, "type", "not_one_of"),
+        ({"websiteId": "web_x"}, "websiteId", "unknown_field"),
+        ({"properties": {"$country": "NL"}}, "properties.$country", "reserved_property"),
+        ({"properties": {"n": 2**70}}, "properties.n", "integer_out_of_range"),
+        ({"dedupeKey": "x" * 201}, "dedupeKey", "too_long"),
+        ({"dedupeKey": "\x00ab"}, "dedupeKey", "nul_character"),
+    ],
+)
+def test_a_line_is_held_to_the_rules_of_every_event(run_import, client, change, field, code):
+    job = run_import([line(1) | change])
+    assert counts(job) == (1, 0, 0, 1)
+    [reject] = rejects(client, job)
+    assert [(fault["field"], fault["code"]) for fault in reject["errors"]] == [(field, code)]
+
+
+def test_a_timestamp_is_required(run_import, client):
+    job = run_import([{"type": "event", "name": "a", "visitorId": "v"}])
+    [reject] = rejects(client, job)
+    assert [(fault["field"], fault["code"]) for fault in reject["errors"]] == [("timestamp", "required")]
+
+
+def test_a_line_over_the_limit_is_rejected_and_the_next_one_read(run_import, client):
+    job = run_import([line(1, properties={"a": "x" * 70_000}), line(2)])
+    assert counts(job) == (2, 1, 0, 1)
+    assert rejects(client, job)[0]["errors"][0]["code"] == "too_large"
+
+
+def test_rejects_are_paged(run_import, client):
+    job = run_import(b"x\n" * 25)
+    page = client.get(f"/api/imports/{job['id']}/rejects", params={"page": 2, "pageSize": 10}).json()
+    assert (page["page"], page["pageSize"], page["total"]) == (2, 10, 25)
+    assert [reject["line"] for reject in page["data"]] == list(range(11, 21))
+
+
+def test_a_damaged_gzip_fails_the_import_and_keeps_what_was_read(run_import):
+    whole = gzip.compress(ndjson([line(number, properties={"n": number * 7919}) for number in range(3000)]))
+    job = run_import(whole[:-100])
+    assert job["state"] == "failed"
+    assert "cut off" in job["error"]
+    assert job["accepted"] == job["linesRead"] - job["linesRead"] % 500
+    assert run_import(whole)["state"] == "done"
+
+
+@pytest.mark.parametrize("limits", [{"max_import_inflated_bytes": 1_000_000}])
+def test_a_gzip_bomb_fails_the_import(run_import):
+    job = run_import(b"\0" * 10_000_000, zipped=True)
+    assert (job["state"], job["rejected"]) == ("failed", 0)
+    assert "1,000,000 bytes once inflated" in job["error"]
+
+
+@pytest.mark.parametrize("limits", [{"max_import_bytes": 1000}])
+def test_a_file_over_the_limit_is_413_and_leaves_nothing(client, workspace, settings):
+    answer = client.post(
+        f"/api/imports?websiteId={workspace.website_id}", content=b"x" * 1001, headers={"Content-Type": "application/x-ndjson"}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert list((settings.data / "imports").iterdir()) == []
+    assert client.get("/api/imports").json()["total"] == 0
+
+
+@pytest.mark.parametrize("headers", [{"Content-Type": "application/json"}, {"Content-Type": "text/plain", "Content-Encoding": "br"}])
+def test_another_content_type_or_encoding_is_415(client, workspace, headers):
+    answer = client.post(f"/api/imports?websiteId={workspace.website_id}", content=b"{}", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+
+
+def test_the_website_must_be_named_and_be_the_callers_own(client, other_workspace):
+    headers = {"Content-Type": "application/x-ndjson"}
+    assert client.post("/api/imports", content=b"", headers=headers).status_code == 400
+    foreign = client.post(f"/api/imports?websiteId={other_workspace.website_id}", content=b"", headers=headers)
+    assert (foreign.status_code, foreign.json()["code"]) == (401, "website_not_owned")
+
+
+def test_an_import_of_another_workspace_is_404(run_import, other_workspace):
+    job = run_import([line(1)])
+    for path in ("", "/rejects"):
+        assert other_workspace.client.get(f"/api/imports/{job['id']}{path}").status_code == 404
+    assert other_workspace.client.get("/api/imports").json()["total"] == 0
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", ""), ("GET", ""), ("GET", "/imp_x"), ("GET", "/imp_x/rejects")])
+def test_without_a_key_it_is_401(server, method, path):
+    assert server.request(method, f"/api/imports{path}").status_code == 401
+
+
+def test_imports_are_listed_newest_first_and_by_website(run_import, client, workspace, clock):
+    first = run_import([line(1)])
+    clock.advance(seconds=1)
+    second = run_import([line(2)])
+    found = client.get("/api/imports").json()
+    assert [job["id"] for job in found["data"]] == [second["id"], first["id"]]
+    assert found["data"][1] == first
+    assert client.get("/api/imports", params={"websiteId": workspace.website_id, "pageSize": 1}).json()["total"] == 2
+    assert client.get("/api/imports", params={"websiteId": "web_other"}).status_code == 401
+
+
+def test_spans_tell_what_imports_touched(run_import, workspace, services):
+    job = run_import([line(1), line(5)])
+    run_import([line(1), line(5)])
+    run_import(b"nonsense")
+    spans = services.imports.spans(workspace.id, [workspace.website_id])
+    assert [(span.website_id, span.to_ms - span.from_ms, span.state) for span in spans] == [(workspace.website_id, 4000, "done")] * 2
+    assert services.imports.spans("wsp_other", [workspace.website_id]) == []
+    assert job["firstEventAt"] == "2020-05-01T10:00:01.000Z"
+
+
+def test_a_kept_file_goes_when_its_import_is_done(run_import, settings):
+    run_import([line(1)])
+    deadline = time.monotonic() + 5  # the file goes after the job's end is saved, not before
+    while list((settings.data / "imports").iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert list((settings.data / "imports").iterdir()) == []
+
+
+def test_an_import_of_a_website_deleted_meanwhile_fails_with_the_reason(client, workspace):
+    headers = {"Content-Type": "application/x-ndjson"}
+    other = client.post("/api/settings/websites", json={"name": "Other", "kind": "web"}).json()["id"]
+    long = ndjson(line(number) for number in range(5000))
+    client.post(f"/api/imports?websiteId={other}", content=long, headers=headers)
+    waiting = client.post(f"/api/imports?websiteId={workspace.website_id}", content=ndjson([line(1)]), headers=headers).json()
+    assert waiting["state"] == "queued"
+    assert client.delete(f"/api/settings/websites/{workspace.website_id}").status_code == 204
+    failed = finished(client, waiting["id"])
+    assert (failed["state"], failed["error"]) == ("failed", "The website was deleted.")
