@@ -6,7 +6,7 @@ from pathlib import Path
 
 import penstock
 from penstock.http import schema
-from penstock.web.codes import FAULTS, PROBLEMS
+from penstock.web.codes import FAULTS, PROBLEMS, WARNINGS
 
 SOURCE = Path(penstock.__file__).parent
 FROM_PYDANTIC = {"greater_than_equal", "less_than_equal"}
@@ -29,18 +29,20 @@ def _calls() -> Iterator[ast.Call]:
                 yield node
 
 
-def _raised() -> tuple[set[str], set[str]]:
-    """Codes of problems and of faults that stand in the source as text."""
-    problems, faults = set(), set()
+def _raised() -> tuple[set[str], set[str], set[str]]:
+    """Codes of problems, of faults and of warnings that stand in the source as text."""
+    problems, faults, warnings = set(), set(), set()
     for call in _calls():
         name = getattr(call.func, "id", getattr(call.func, "attr", ""))
         by_name = {keyword.arg: keyword.value for keyword in call.keywords}
-        position = {"RuleBroken": 0, "Fault": 1}.get(name)
+        position = {"RuleBroken": 0, "Fault": 1, "fault": 1}.get(name)
         if position is not None:
             faults |= set(_texts(call.args[position] if len(call.args) > position else by_name.get("code")))
+        elif name == "Notice":
+            warnings |= set(_texts(call.args[0]))
         elif "code" in by_name:
             problems |= set(_texts(by_name["code"]))
-    return problems, faults
+    return problems, faults, warnings
 
 
 def _base_codes() -> set[str]:
@@ -50,16 +52,21 @@ def _base_codes() -> set[str]:
 
 
 def test_every_problem_code_is_documented():
-    problems, _ = _raised()
+    problems, _, _ = _raised()
     assert {code.name for code in PROBLEMS} == problems | _base_codes() | FROM_HTTP
 
 
 def test_every_fault_code_is_documented():
-    _, faults = _raised()
+    _, faults, _ = _raised()
     documented = {code.name for code in FAULTS}
     possible = faults | set(schema._CODES.values()) | FROM_PYDANTIC
     assert possible <= documented
     assert documented <= possible
+
+
+def test_every_warning_is_documented():
+    _, _, warnings = _raised()
+    assert {code.name for code in WARNINGS} == warnings
 
 
 def test_no_code_is_listed_twice():

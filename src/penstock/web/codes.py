@@ -24,6 +24,7 @@ malformed_request       400 The request cannot be read as HTTP or as what the ro
 not_json                400 The body is not valid JSON: wrong syntax, not UTF-8, nested too deep, or a number JSON does not have.
 bad_gzip                400 Content-Encoding says gzip, but the body is not, or ends too early.
 bad_parameter           400 A query parameter is unknown, repeated or out of range; errors names each.
+unknown_identity_contract 400 The header x-service-identity-contract has a value that is not known. Leave it out.
 unauthorized            401 There is no valid API key or session for what is asked.
 key_required            401 The call needs an API key: Authorization: Bearer <key>.
 key_not_valid           401 The API key is unknown or revoked. Make a new one in the settings.
@@ -51,6 +52,7 @@ unavailable             503 A store does not answer. Nothing was kept; try again
 store_unavailable       503 The metadata database does not answer right now; nothing was kept. Try again.
 overloaded              503 More events wait than can be stored at once; nothing was kept. Retry-After says when to come back.
 stopping                503 The service is stopping; nothing was kept. Try again in a moment.
+folder_unavailable      503 The data folder cannot take an import's file; the operator must look at the disk.
 warehouse_unavailable   503 The event store does not answer right now. Try again.
 request_refused         4xx The server refused the request before any route saw it.
 """)
@@ -63,6 +65,24 @@ not_one_of              - The value is not one of those the message lists.
 not_finite              - The number is not finite or too large.
 not_null                - Null is not possible here; leave the field out.
 not_allowed             - The field does not go together with another; the message says which.
+identity_required       - Send visitorId or userId, or both.
+identity_ambiguous      - Two fields name the user differently; send one of them.
+session_id_not_accepted - A server event takes no sessionId; send externalSessionId.
+alias_differs           - A field and its alias have different values; send one of them.
+given_twice             - The same thing is told in two places; send it in one.
+not_for_type            - Items of this type do not have the field.
+unknown_website         - There is no such website.
+not_a_time              - The value is not an ISO 8601 time with an offset, nor epoch milliseconds.
+before_1970             - Times before 1970 are not taken.
+timestamp_in_future     - The time lies too far ahead of the server's clock.
+not_a_path              - A page path begins with a slash.
+not_a_currency          - The value is not an ISO 4217 code.
+reserved_property       - Property names with $ are Penstock's own.
+too_many_keys           - The properties have too many keys.
+too_deep                - The properties nest too deep.
+integer_out_of_range    - The integer does not fit into 64 bits; send it as a string.
+nul_character           - The NUL character is not possible here.
+too_large               - The event or line is larger than allowed.
 too_short               - The text is empty, blank or too short.
 too_long                - The text is too long.
 too_few                 - The list has too few items.
@@ -74,6 +94,9 @@ control_character       - Control characters such as NUL or line breaks are not 
 not_an_email            - The value is not an e-mail address.
 not_a_domain            - The value is not a host name.
 not_a_url               - The value is not a usable URL.
+not_a_bundle_id         - The value is not an iOS bundle ID.
+not_a_team_id           - The value is not the ID of an Apple team.
+not_a_package           - The value is not an Android package name.
 not_a_fingerprint       - The value is not a SHA-256 certificate fingerprint.
 not_a_scheme            - The value is not a URL scheme of an app.
 only_mobile             - Only websites of kind mobile have this field.
@@ -94,4 +117,10 @@ bad_time                - The value is not an ISO 8601 time with an offset, nor 
 value_not_allowed       - This operator takes no value.
 unknown_builtin         - There is no such built-in event field.
 builtin_not_allowed     - A built-in event field is not possible here; name a property of the event.
+""")
+
+WARNINGS = _codes("""
+identity_conflict       - visitorId and userId belong to different people; the event was stored, but nothing was merged.
+placeholder_id          - An ID such as `null` or `anonymous` was stored as sent; it is never linked or merged.
+body_differs            - A repeat differs from the first event under its ID; the first one stays.
 """)

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from penstock import __version__
 from penstock.http.openapi import openapi_document_of
-from penstock.web.codes import FAULTS, PROBLEMS
+from penstock.web.codes import FAULTS, PROBLEMS, WARNINGS
 from penstock.web.reference import reference
 
 
@@ -48,7 +48,7 @@ def docs(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 @get("/api/docs/errors", sync_to_thread=True)
 def errors() -> Response[bytes]:
-    return _page("errors.html", problems=PROBLEMS, faults=FAULTS)
+    return _page("errors.html", problems=PROBLEMS, faults=FAULTS, warnings=WARNINGS)
 
 
 @get("/api/docs/docs.css", sync_to_thread=True)
