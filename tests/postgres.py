@@ -73,7 +73,12 @@ class PostgresServer:
             else:
                 return
 
+    def halt(self) -> None:
+        """Cut every connection and end the process."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(timeout=30)
+
     def stop(self) -> None:
-        self.process.send_signal(signal.SIGINT)  # fast shutdown: open connections are cut
-        self.process.wait(timeout=30)
+        self.halt()
         shutil.rmtree(self.folder)

@@ -5,6 +5,7 @@ A new route is covered by itself. One with a path parameter or a `websiteId` of 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import httpx
@@ -21,11 +22,14 @@ LINE = b'{"type": "event", "name": "signed_up", "timestamp": "2026-01-01T00:00:0
 NDJSON = {"content": LINE, "headers": {"Content-Type": "application/x-ndjson"}}
 
 
+_numbers = count(1)
+
+
 def made(path: str, body: dict[str, Any], *, by: str = "client") -> Callable[[Tenant], str]:
-    """How a workspace makes a record: answers its ID."""
+    """How a workspace makes a record, each with a name of its own: answers its ID."""
 
     def make(tenant: Tenant) -> str:
-        answer = getattr(tenant, by).post(path, json=body)
+        answer = getattr(tenant, by).post(path, json=body | {"name": f"Sample {next(_numbers)}"})
         assert answer.status_code == 201, answer.text
         record_id: str = answer.json()["id"]
         return record_id

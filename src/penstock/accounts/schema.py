@@ -1,7 +1,7 @@
 """What goes over the wire: inputs with their rules, answers."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
@@ -90,12 +90,12 @@ def _scheme(value: str) -> str:
     return lowered
 
 
-def _matching(pattern: str, code: str, message: str) -> AfterValidator:
+def _matching(pattern: str, broken: Callable[[], RuleBroken]) -> AfterValidator:
     rule = re.compile(pattern)
 
     def check(value: str) -> str:
         if not rule.fullmatch(value):
-            raise RuleBroken(code, message)
+            raise broken()
         return value
 
     return AfterValidator(check)
@@ -110,18 +110,24 @@ CustomScheme = Annotated[str, Field(max_length=64), AfterValidator(_scheme)]
 IosBundleId = Annotated[
     str,
     Field(max_length=155),
-    _matching(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", "not_a_bundle_id", "Must be a bundle ID, as com.example.shop."),
+    _matching(
+        r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*",
+        lambda: RuleBroken("not_a_bundle_id", "Must be a bundle ID, as com.example.shop."),
+    ),
 ]
 IosTeamId = Annotated[
-    str, _matching(r"[A-Z0-9]{10}", "not_a_team_id", "Must be the ten letters and digits of an Apple team, as A1B2C3D4E5.")
+    str,
+    _matching(
+        r"[A-Z0-9]{10}",
+        lambda: RuleBroken("not_a_team_id", "Must be the ten letters and digits of an Apple team, as A1B2C3D4E5."),
+    ),
 ]
 AndroidPackage = Annotated[
     str,
     Field(max_length=255),
     _matching(
         r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+",
-        "not_a_package",
-        "Must be a package name of at least two parts, as com.example.shop.",
+        lambda: RuleBroken("not_a_package", "Must be a package name of at least two parts, as com.example.shop."),
     ),
 ]
 

@@ -6,6 +6,8 @@ import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 from msgspec import json
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from penstock.base.errors import PenstockError, RateLimited, Unauthorized, Unavailable
 
@@ -54,6 +56,13 @@ def on_http_exception(request: Request[Any, Any, Any], error: HTTPException) -> 
     return response
 
 
+def on_database_error(request: Request[Any, Any, Any], error: SQLAlchemyError) -> Response[bytes]:
+    """The metadata DB cannot be reached, has gone away, or keeps the request waiting too long."""
+    log.error("database_failed", method=request.method, path=request.url.path, exc_info=error)
+    gone = Unavailable("The metadata database does not answer right now; try again.", code="store_unavailable", retry_after_s=1)
+    return on_penstock_error(request, gone)
+
+
 def on_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """A fault of ours. The log has the trace, the caller gets no inside."""
     log.error("request_failed", method=request.method, path=request.url.path, exc_info=error)
@@ -63,5 +72,7 @@ def on_unexpected(request: Request[Any, Any, Any], error: Exception) -> Response
 EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {
     PenstockError: on_penstock_error,
     HTTPException: on_http_exception,
+    OperationalError: on_database_error,
+    PoolTimeout: on_database_error,
     Exception: on_unexpected,
 }

@@ -29,7 +29,9 @@ class Database:
             Path(self.url.database).parent.mkdir(parents=True, exist_ok=True)
         if self.url.drivername == "postgresql":
             self.url = self.url.set(drivername="postgresql+psycopg")
-        self.engine: Engine = create_engine(self.url, **({} if self.is_sqlite else {"pool_pre_ping": True, "pool_size": 10}))
+        self.engine: Engine = create_engine(
+            self.url, hide_parameters=True, **({} if self.is_sqlite else {"pool_pre_ping": True, "pool_size": 10})
+        )
         if self.is_sqlite:
             event.listen(self.engine, "connect", _prepare_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)

@@ -1,0 +1,36 @@
+"""When the metadata DB goes away while the service runs."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.postgres import PostgresServer, programs
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    folder = programs()
+    if folder is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
+    server = PostgresServer(folder)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def metadb_url(own_server: PostgresServer) -> str:
+    return own_server.fresh()
+
+
+def test_a_database_that_does_not_answer_is_503(server, workspace, own_server):
+    own_server.halt()
+    for answer in (
+        workspace.browser.get("/api/auth/session"),
+        workspace.browser.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}),
+        server.post("/api/auth/login", json={"email": workspace.email, "password": "wrong password"}),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+        assert answer.headers["retry-after"] == "1"
+        assert own_server.folder.name not in answer.text
+    assert server.get("/health/live").status_code == 200
+    assert server.get("/health/ready").status_code == 503
