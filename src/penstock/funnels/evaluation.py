@@ -32,7 +32,7 @@ def facts_of(warehouse: Warehouse, question: Question) -> Facts:
         },
     )
     events, first, last, providers, aliases = rows[0]
-    return Facts(first if events else None, last if events else None, bool(providers), bool(aliases))
+    return Facts(events, first if events else None, last if events else None, bool(providers), bool(aliases))
 
 
 def evaluate(
@@ -67,7 +67,7 @@ def evaluate(
 _EMPTY: Mapping[str, Any] = {
     "wanted_cohorts": 0, "entered": 0, "counts": [], "pendings": [], "options": [], "open_windows": 0, "median_ms": None,
     "seen_units": [], "seen_events": [], "skips": 0, "ties": 0, "invalid": 0, "tied": 0, "several": 0, "disordered": 0,
-    "missing": [], "conflicting": [], "without_unit": 0, "unverified": 0,
+    "missing": [], "conflicting": [], "unitless": 0, "unverified": 0,
 }  # fmt: skip
 
 

@@ -25,9 +25,10 @@ MAX_MATCHES = 256
 
 
 class Strategy(StrEnum):
-    """How units are folded. AUTO: packed where it applies, the general fold elsewhere; the answer is the same."""
+    """How units are folded; the answer is the same. PACKED: plain units first, the general fold for the rest. AUTO: whichever is sooner."""
 
     AUTO = "auto"
+    PACKED = "packed"
     GENERAL = "general"
 
 
@@ -52,9 +53,10 @@ class Question:
 class Facts:
     """What is known of the data before the funnel is asked; it decides what the statement has to care for.
 
-    has_aliases: visitors were merged. has_provider_events: payment providers sent something.
+    events: how many are retained. has_aliases: visitors were merged. has_provider_events: payment providers sent something.
     """
 
+    events: int
     first_event_ms: int | None
     last_event_ms: int | None
     has_provider_events: bool
@@ -134,7 +136,8 @@ def matched_events(plan: Plan) -> str:
         ),
     )
     number = property_text(definition.sequence_property, binder) if definition.sequence_property else "''"
-    keys = ", ".join(property_hash(name, binder) for name in definition.breakdown_properties)
+    names = enumerate(definition.breakdown_properties, start=1)
+    keys = "".join(f"\n           {property_hash(name, binder)} AS key_{j}," for j, name in names)
     return f"""
     SELECT {unit_key(plan)} AS unit,
            toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
@@ -144,8 +147,7 @@ def matched_events(plan: Plan) -> str:
            unusable AND number_text != '' AS invalid,
            if(unusable, 0, number) AS seq,
            events.event_id AS event_id,
-           {mask} AS mask,
-           CAST([{keys}], 'Array(UInt64)') AS keys,
+           {mask} AS mask,{keys}
            {visitor_key(plan)} AS visitor,
            events.source = 'provider' AS provider,
            events.verified AS verified
@@ -190,3 +192,12 @@ def name_scope(plan: Plan) -> str:
     if any(is_pattern(match) for match in matches):
         return "1"
     return f"events.name IN {plan.binder.bind('Array(String)', sorted({match.value for match in matches}))}"
+
+
+def period_scope(plan: Plan) -> str:
+    """Events that occurred in the reporting period, by the column that the table is sorted by."""
+    start, end = plan.question.start_ms, plan.question.end_ms
+    if start is None or end is None:
+        return "1"
+    first, last = (f"fromUnixTimestamp64Milli({plan.binder.bind('Int64', at_ms)})" for at_ms in (start, end))
+    return f"(events.occurred_at >= {first} AND events.occurred_at < {last})"

@@ -77,7 +77,7 @@ def data_quality_of(definition: Definition, counted: Mapping[str, Any]) -> dict[
     names = definition.breakdown_properties
     missing, conflicting = (_padded(counted[name], len(names)) for name in ("missing", "conflicting"))
     return {
-        "eventsWithoutAttemptId": counted["without_unit"],
+        "eventsWithoutAttemptId": counted["unitless"],
         "invalidSequenceValues": counted["invalid"],
         "sequenceSkips": counted["skips"],
         "unorderedTies": counted["ties"],

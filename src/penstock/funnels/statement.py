@@ -5,6 +5,7 @@ from penstock.funnels.builtins import BUILTIN_COLUMNS
 from penstock.funnels.fold import general_units
 from penstock.funnels.matching import match_condition, property_hash, property_text, text_hash
 from penstock.funnels.model import Definition
+from penstock.funnels.packed import PLAIN, UNITLESS, combined, layout_of, tallies, unit_chains
 from penstock.funnels.query import (
     Facts,
     Plan,
@@ -15,70 +16,166 @@ from penstock.funnels.query import (
     event_source,
     matched_events,
     name_scope,
+    period_scope,
     unit_key,
     visitor_key,
 )
 
-# Aggregates of a cohort; the total is made from the same columns. (name, over units, over cohorts)
-_SUMS = ("skips", "ties", "invalid", "tied", "several")
+# What is counted of a cohort; every relation between the fold and the answer has these columns.
+_FILTERED_LISTS = ("counts", "pendings", "options", "seen_units", "seen_events")  # follow the question's cohort filter
+_FILTERED_NUMBERS = ("entered",)
+_QUALITY_LISTS = ("missing", "conflicting")  # cover all entry cohorts
+_QUALITY_NUMBERS = ("skips", "ties", "invalid", "tied", "several", "disordered", "unitless", "unverified")
+
+_WORTH_PACKING = 200_000
+
+# Relations that more than one other reads; the engine keeps their rows instead of computing them again.
+_KEPT = ("tallies", "entry_values")
 
 
 def build(definition: Definition, question: Question, facts: Facts, strategy: Strategy = Strategy.AUTO) -> Statement:
     """One statement that answers a question. Columns of its rows: see `penstock.funnels.evaluation`."""
     plan = Plan(definition, question, facts)
+    layout = layout_of(plan) if _packs(strategy, facts) else None
     relations = {"matched": matched_events(plan)}
-    if plan.by_attempt and facts.has_provider_events:
-        relations["witnesses"] = _witnesses(plan)
-        relations["judged"] = _judged()
-    counted = "(SELECT * FROM judged WHERE NOT left_out)" if "judged" in relations else "matched"
-    relations["units"] = general_units(plan, counted)
-    relations["cohorts"] = _cohorts(plan)
-    relations["grouped"] = _grouped(plan)
+    to_fold = "matched"
+    if layout:
+        relations["chains"] = unit_chains(plan, layout)
+        relations["tallies"] = tallies(plan, layout)
+        relations["odd"] = "SELECT * FROM matched WHERE unit IN (SELECT arrayJoin(units) FROM tallies)"
+        to_fold = "odd"
+    judged = plan.by_attempt and facts.has_provider_events
+    if judged:
+        relations["witnesses"] = _witnesses(plan, to_fold)
+        relations["judged"] = _judged(to_fold)
+        to_fold = "(SELECT * FROM judged WHERE NOT left_out)"
+    relations["units"] = general_units(plan, to_fold)
+    relations["folded"] = _folded_cohorts(plan)
     if plan.breadth:
         relations["entry_values"] = _entry_values(plan)
+    parts = ["folded"]
+    if layout:
+        relations["plain"] = _plain_cohorts(plan)
+        parts.append("plain")
+    elif plan.by_attempt:
+        relations["unitless"] = _left_out(plan, "unitless", "matched WHERE unit = 0")
+        parts.append("unitless")
+    if judged:
+        relations["unverified"] = _left_out(plan, "unverified", "judged WHERE left_out AND unit != 0")
+        parts.append("unverified")
+    relations["cohorts"] = _cohorts(plan, parts)
+    relations["grouped"] = _grouped()
     relations["ranked"] = _ranked(plan)
-    with_clause = ",\n".join(f"{name} AS {'MATERIALIZED ' if name == 'cohorts' else ''}({sql})" for name, sql in relations.items())
-    first = plan.binder.bind("UInt64", question.page.offset + 1)
-    last = plan.binder.bind("UInt64", question.page.offset + question.page.size)
-    sql = f"""WITH {with_clause}
-SELECT *, {_events_left_out(plan, "judged" in relations)} FROM ranked WHERE is_total OR place BETWEEN {first} AND {last} ORDER BY is_total DESC, place"""
+    return _answer(plan, relations)
+
+
+def _packs(strategy: Strategy, facts: Facts) -> bool:
+    """Few events are folded sooner than the longer statement is analysed."""
+    return strategy is Strategy.PACKED or (strategy is Strategy.AUTO and facts.events >= _WORTH_PACKING)
+
+
+def _answer(plan: Plan, relations: dict[str, str]) -> Statement:
+    named = ",\n".join(f"{name} AS {'MATERIALIZED ' if name in _KEPT else ''}({sql})" for name, sql in relations.items())
+    first = plan.binder.bind("UInt64", plan.question.page.offset + 1)
+    last = plan.binder.bind("UInt64", plan.question.page.offset + plan.question.page.size)
+    sql = f"WITH {named}\nSELECT * FROM ranked WHERE is_total OR place BETWEEN {first} AND {last} ORDER BY is_total DESC, place"
     return Statement(sql, plan.binder.values)
 
 
-def _witnesses(plan: Plan) -> str:
+def _witnesses(plan: Plan, matched: str) -> str:
     """The visitors of all other events of the attempts that a payment provider sent events for. Source: semantics, "Units"."""
     return f"""
     SELECT {unit_key(plan)} AS unit, groupUniqArray({visitor_key(plan)}) AS visitors
     FROM {event_source(plan)}
-    WHERE {event_scope(plan)} AND events.source != 'provider' AND unit IN (SELECT unit FROM matched WHERE provider AND unit != 0)
+    WHERE {event_scope(plan)} AND events.source != 'provider' AND unit IN (SELECT unit FROM {matched} WHERE provider AND unit != 0)
     GROUP BY unit"""
 
 
-def _judged() -> str:
+def _judged(matched: str) -> str:
     """Matched events, each with whether it is a provider's event without a proven link to the attempt's visitor."""
-    return """
-    SELECT matched.*, provider AND NOT (verified AND has(witnesses.visitors, visitor)) AS left_out
-    FROM matched LEFT ANY JOIN witnesses ON matched.unit = witnesses.unit"""
+    return f"""
+    SELECT {matched}.*, provider AND NOT (verified AND has(witnesses.visitors, visitor)) AS left_out
+    FROM {matched} LEFT ANY JOIN witnesses ON {matched}.unit = witnesses.unit"""
 
 
-def _cohorts(plan: Plan) -> str:
-    """One row a cohort, with everything that the report counts."""
+def _folded_cohorts(plan: Plan) -> str:
+    """One row a cohort of the units that the general fold counted."""
     n = len(plan.steps)
     counts = ", ".join(f"countIf(reached >= {k})" for k in range(1, n + 1))
     waiting = f"{plan.evaluated_at()} <= {plan.window_end('entry_ts')}"
     pendings = ", ".join(f"countIf(reached = {k} AND {waiting})" for k in range(1, n))
-    chosen = ", ".join(f"countIf({plan.overlaps('chosen', bit)})" for step in plan.steps for bit in step.each)
+    options = ", ".join(f"countIf({plan.overlaps('chosen', bit)})" for step in plan.steps for bit in step.each)
     missing = ", ".join(f"countIf(keys[{j}] = 0)" for j in range(1, plan.breadth + 1))
     conflicting = ", ".join(f"countIf(bitTest(conflicts, {j}))" for j in range(plan.breadth))
-    sums = ", ".join(f"sum({name}) AS total_{name}" for name in _SUMS)
     return f"""
-    SELECT keys, {_wanted(plan)} AS wanted, count() AS entered, any(entry_ts) AS sample_ts,
-           [{counts}] AS counts, [{pendings}] AS pendings, [{chosen}] AS options,
+    SELECT keys, count() AS entered,
+           [{counts}] AS counts, [{pendings}] AS pendings, [{options}] AS options,
            quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = {n}) AS completion,
            sumForEach(arrayMap(c -> c > 0, seen)) AS seen_units, sumForEach(seen) AS seen_events,
-           {sums}, countIf(skips + ties + invalid > 0) AS disordered,
-           CAST([{missing}], 'Array(UInt64)') AS missing, CAST([{conflicting}], 'Array(UInt64)') AS conflicting
+           {_list(missing)} AS missing, {_list(conflicting)} AS conflicting,
+           sum(skips) AS skips, sum(ties) AS ties, sum(invalid) AS invalid, sum(tied) AS tied, sum(several) AS several,
+           countIf(skips + ties + invalid > 0) AS disordered, 0 AS unitless, 0 AS unverified
     FROM units GROUP BY keys"""
+
+
+def _list(items: str) -> str:
+    return f"CAST([{items}], 'Array(UInt64)')"
+
+
+def _zeros(length: int) -> str:
+    return _list(", ".join("0" for _ in range(length)))
+
+
+def _entry_values(plan: Plan) -> str:
+    """Every combination of values that an event of step 1 in the period carries: combined hash, hashes and tagged texts."""
+    names = plan.definition.breakdown_properties
+    keys = [property_hash(name, plan.binder) for name in names]
+    texts = ", ".join(property_text(name, plan.binder) for name in names)
+    starts = " OR ".join(match_condition(match, plan.binder) for match in plan.steps[0].row.matches)
+    return f"""
+    SELECT {combined(keys)} AS value, {_list(", ".join(keys))} AS keys, any([{texts}]) AS texts
+    FROM events WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts}) AND {period_scope(plan)}
+    GROUP BY value, keys"""
+
+
+def _plain_cohorts(plan: Plan) -> str:
+    """The tallies of plain units, and of events without a unit, in the shape of folded cohorts."""
+    keys = f"arrayResize(entry_values.keys, {plan.breadth})" if plan.breadth else _list("")
+    join = "LEFT ANY JOIN entry_values ON tallies.value = entry_values.value" if plan.breadth else ""
+    diagnostics = sum(row.diagnostic for row in plan.definition.rows)
+    return f"""
+    SELECT {keys} AS keys, entered, counts, pendings, options, completion,
+           {_zeros(diagnostics)} AS seen_units, {_zeros(diagnostics)} AS seen_events,
+           arrayMap(key -> if(key = 0, entered, 0), keys) AS missing, {_zeros(plan.breadth)} AS conflicting,
+           0 AS skips, 0 AS ties, invalid, 0 AS tied, several, disordered, unitless, 0 AS unverified
+    FROM tallies {join} WHERE class IN ({PLAIN}, {UNITLESS})"""
+
+
+def _left_out(plan: Plan, name: str, events: str) -> str:
+    """How many events of the period match a required step and could not take part, in the shape of a cohort that nobody entered.
+
+    name: the column that counts them. events: a relation and its condition.
+    """
+    n, options = len(plan.steps), sum(len(step.each) for step in plan.steps)
+    diagnostics = sum(row.diagnostic for row in plan.definition.rows)
+    numbers = ", ".join(f"{'count()' if number == name else '0'} AS {number}" for number in _QUALITY_NUMBERS)
+    return f"""
+    SELECT {_zeros(plan.breadth)} AS keys, 0 AS entered, {_zeros(n)} AS counts, {_zeros(n - 1)} AS pendings, {_zeros(options)} AS options,
+           quantileExactInclusiveStateIf(0.5)(ts, 0) AS completion, {_zeros(diagnostics)} AS seen_units, {_zeros(diagnostics)} AS seen_events,
+           {_zeros(plan.breadth)} AS missing, {_zeros(plan.breadth)} AS conflicting, {numbers}
+    FROM {events} AND {plan.overlaps("mask", plan.required)} AND {plan.in_period("ts")}"""
+
+
+def _cohorts(plan: Plan, parts: list[str]) -> str:
+    """One row a cohort. Units of one cohort may come from both folds."""
+    shape = ", ".join((*_FILTERED_NUMBERS, *_FILTERED_LISTS, *_QUALITY_LISTS, *_QUALITY_NUMBERS))
+    rows = " UNION ALL ".join(f"SELECT keys, completion, {shape} FROM {part}" for part in parts)
+    lists = ", ".join(f"sumForEach({name}) AS {name}" for name in (*_FILTERED_LISTS, *_QUALITY_LISTS))
+    numbers = ", ".join(f"sum({name}) AS {name}" for name in (*_FILTERED_NUMBERS, *_QUALITY_NUMBERS))
+    return f"""
+    SELECT keys, sum(entered) > 0 AND {_wanted(plan)} AS wanted,
+           quantileExactInclusiveMergeState(0.5)(completion) AS completion, {numbers}, {lists}
+    FROM ({rows}) GROUP BY keys"""
 
 
 def _wanted(plan: Plan) -> str:
@@ -99,50 +196,36 @@ def _key_of(plan: Plan, name: str, value: Scalar | None) -> str:
     return plan.binder.bind("UInt64", value_hash(text) % 2**64)
 
 
-def _grouped(plan: Plan) -> str:
+def _grouped() -> str:
     """The cohorts and their total. The total's counts follow the cohort filter, its data quality does not."""
-    sums = ", ".join(f"sum(total_{name}) AS {name}" for name in _SUMS)
+    lists = ", ".join(f"sumForEachIf({name}, wanted) AS {name}" for name in _FILTERED_LISTS)
+    quality = ", ".join(f"sumForEach({name}) AS {name}" for name in _QUALITY_LISTS)
+    numbers = ", ".join(f"sum({name}) AS {name}" for name in _QUALITY_NUMBERS)
     return f"""
-    SELECT keys, grouping(keys) = 1 AS is_total, sum(wanted) AS wanted_cohorts, sumIf(entered, wanted) AS entered,
-           sumForEachIf(counts, wanted) AS counts, sumForEachIf(pendings, wanted) AS pendings, sumForEachIf(options, wanted) AS options,
-           sum(arraySum(pendings)) AS open_windows,
-           arrayElement([quantileExactInclusiveMergeIf(0.5)(completion, wanted)], 1) AS median_ms,
-           sumForEachIf(seen_units, wanted) AS seen_units, sumForEachIf(seen_events, wanted) AS seen_events,
-           {sums}, sum(disordered) AS disordered, sumForEach(missing) AS missing, sumForEach(conflicting) AS conflicting
+    SELECT keys, grouping(keys) = 1 AS is_total, sum(wanted) AS wanted_cohorts, sumIf(entered, wanted) AS entered, {lists},
+           sum(arraySum(pendings)) AS open_windows, quantileExactInclusiveMergeIf(0.5)(completion, wanted) AS median_ms,
+           {quality}, {numbers}
     FROM cohorts GROUP BY GROUPING SETS ((keys), ())"""
-
-
-def _entry_values(plan: Plan) -> str:
-    """Hash and tagged text of every entry value, read from one entry of each cohort: the sort order of events finds it by its time."""
-    names = plan.definition.breakdown_properties
-    pairs = ", ".join(f"({property_hash(name, plan.binder)}, {property_text(name, plan.binder)})" for name in names)
-    starts = " OR ".join(match_condition(match, plan.binder) for match in plan.steps[0].row.matches)
-    times = "SELECT fromUnixTimestamp64Milli(sample_ts) FROM cohorts"
-    return f"""
-    SELECT arrayJoin([{pairs}]) AS pair, pair.1 AS key, pair.2 AS text
-    FROM events WHERE {event_scope(plan)} AND {name_scope(plan)} AND events.occurred_at IN ({times}) AND ({starts}) AND key != 0
-    GROUP BY pair"""
 
 
 def _ranked(plan: Plan) -> str:
     """Cohorts in the order of the report: the most entered first, then by value, missing ones last."""
-    places = range(1, plan.breadth + 1)
-    texts = ", ".join(f"value_{j}.text" for j in places)
-    joins = "\n".join(f"    LEFT ANY JOIN entry_values AS value_{j} ON value_{j}.key = grouped.keys[{j}]" for j in places)
-    order = ", ".join(["entered DESC", *(f"value_{j}.text = '', value_{j}.text" for j in places)])
+    if not plan.breadth:
+        return f"SELECT *, {_list('')}::Array(String) AS texts, 1 AS place FROM grouped WHERE is_total"
+    order = ", ".join(f"texts[{j}] = '', texts[{j}]" for j in range(1, plan.breadth + 1))
     return f"""
-    SELECT grouped.*, CAST([{texts}], 'Array(String)') AS texts, row_number() OVER (PARTITION BY is_total ORDER BY {order}) AS place
-    FROM grouped
-{joins}
+    SELECT grouped.*, arrayResize(known.texts, {plan.breadth}) AS texts,
+           row_number() OVER (PARTITION BY is_total ORDER BY entered DESC, {order}) AS place
+    FROM grouped LEFT ANY JOIN ({_known_texts(plan)}) AS known ON grouped.keys = known.keys
     WHERE is_total OR wanted_cohorts > 0"""
 
 
-def _events_left_out(plan: Plan, judged: bool) -> str:
-    """Events of the period that could not take part: (without an attempt ID, a provider's without a proven link)."""
-    if not plan.by_attempt:
-        return "0 AS without_unit, 0 AS unverified"
-    inside = f"{plan.overlaps('mask', plan.required)} AND {plan.in_period('ts')}"
-    without = f"(SELECT count() FROM matched WHERE unit = 0 AND {inside}) AS without_unit"
-    if not judged:
-        return f"{without}, 0 AS unverified"
-    return f"{without}, (SELECT count() FROM judged WHERE left_out AND unit != 0 AND {inside}) AS unverified"
+def _known_texts(plan: Plan) -> str:
+    """The texts of every possible cohort: of each combination of entry values, and of its parts, for tied entries agree on some only."""
+    places = f"range({plan.breadth})"
+    part = f"""tuple(arrayMap((key, j) -> if(bitTest(kept, j), key, 0), keys, {places}) AS part_keys,
+                     arrayMap((text, j) -> if(bitTest(kept, j), text, ''), texts, {places}) AS part_texts)"""
+    return f"""
+        SELECT part.part_keys AS keys, any(part.part_texts) AS texts FROM (
+            SELECT arrayJoin(arrayMap(kept -> {part}, range({2**plan.breadth}))) AS part FROM entry_values)
+        GROUP BY keys"""
