@@ -1,7 +1,9 @@
 """`penstock serve`, `migrate` and `--version` as real processes."""
 
 import json
+import re
 import socket
+import subprocess
 
 import pytest
 
@@ -23,6 +25,23 @@ def test_banner_names_address_docs_and_data(tmp_path):
         assert f"serves {service.url}" in told
         assert f"{service.url}/api/docs" in told
         assert str(tmp_path / "data") in told
+
+
+def test_banner_tells_how_to_make_the_first_account_until_there_is_one(tmp_path):
+    with Served(tmp_path / "data") as service:
+        command = service.output()[service.output().index("  curl ") :]
+        assert "X-Setup-Token" not in command
+        made = subprocess.run(f"cd {tmp_path} && {command}", shell=True, capture_output=True, text=True)
+        assert "you@example.com" in made.stdout
+        service.kill()
+    with Served(tmp_path / "data") as again:
+        assert "curl" not in again.output()
+
+
+def test_banner_has_the_setup_token_when_people_come_from_elsewhere(tmp_path):
+    with Served(tmp_path / "data", PENSTOCK_PUBLIC_URL="https://penstock.example.com") as service:
+        assert re.search(r"-H 'X-Setup-Token: \S{40,}'", service.output())
+        assert f"Penstock {__version__} serves https://penstock.example.com\n" in service.output()
 
 
 def test_flags_win_over_the_environment(tmp_path):
@@ -98,4 +117,4 @@ def test_version():
 
 def test_help_lists_the_commands():
     told = penstock("--help").stdout
-    assert all(command in told for command in ("serve", "migrate"))
+    assert all(command in told for command in ("demo", "import", "migrate", "serve"))

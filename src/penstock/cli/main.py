@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
+from penstock.cli.demo import demo
 from penstock.cli.importing import import_file
 from penstock.cli.migrate import migrate
 from penstock.cli.serve import serve
@@ -26,6 +27,7 @@ def main(
 
 
 app.command()(serve)
+app.command()(demo)
 app.command("import")(import_file)
 app.command()(migrate)
 

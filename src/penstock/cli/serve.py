@@ -4,6 +4,7 @@ import errno
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock import __version__
@@ -22,7 +23,11 @@ _LAST_REQUESTS_S = 10
 
 def serve(host: Host = None, port: Port = None, data: Data = None) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
-    settings = read_settings(host=host, port=port, data=data)
+    run(read_settings(host=host, port=port, data=data), lambda services: print(banner(services), flush=True))
+
+
+def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
+    """Serve until a signal, then stop in order. on_started: called in a thread of its own once requests are answered."""
     configure_logs(settings.log_level)
     # Both signals end the process in order and with 0: here while it starts, later through the server, which hands them on when it is done.
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -30,7 +35,7 @@ def serve(host: Host = None, port: Port = None, data: Data = None) -> None:
     with listening(settings) as listener:
         bound = settings.model_copy(update={"port": listener.getsockname()[1]})
         with opened(bound) as services:
-            run(services, listener)
+            _serve(services, listener, on_started)
 
 
 def listening(settings: Settings) -> socket.socket:
@@ -44,17 +49,22 @@ def listening(settings: Settings) -> socket.socket:
         fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
 
 
-def run(services: "Services", listener: socket.socket) -> None:
-    """Serve until a signal. Returns when the service has stopped in order and its stores are closed."""
+def _serve(services: "Services", listener: socket.socket, on_started: Callable[["Services"], None]) -> None:
     import uvicorn
+    from anyio import to_thread
 
     from penstock.app import build_app
 
     class Server(uvicorn.Server):
+        failure: Exception | None = None
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
-                print(banner(services), flush=True)
+                try:
+                    await to_thread.run_sync(on_started, services)
+                except Exception as error:  # told once the service has stopped in order
+                    self.failure, self.should_exit = error, True
 
     config = uvicorn.Config(
         build_app(services),
@@ -71,6 +81,8 @@ def run(services: "Services", listener: socket.socket) -> None:
     server.run(sockets=[listener])
     if not server.started:
         fail("the service could not start; the log above says why")
+    if server.failure:
+        raise server.failure
 
 
 def banner(services: "Services") -> str:
@@ -78,9 +90,20 @@ def banner(services: "Services") -> str:
     address = services.settings.base_url
     lines = [
         f"Penstock {__version__} serves {address}",
-        f"  API      {address}/api/docs",
-        f"  Data     {services.settings.data.resolve()}",
+        f"  API   {address}/api/docs",
+        f"  Data  {services.settings.data.resolve()}",
     ]
     if token := services.accounts.setup_token:
-        lines.append(f"  Sign-up  the first account is made from this machine, or from elsewhere with the header X-Setup-Token: {token}")
+        lines += ["", "There is no account yet. Make the first one:", "", *_sign_up(services.settings, token)]
     return "\n".join(lines)
+
+
+def _sign_up(settings: Settings, setup_token: str) -> list[str]:
+    """The command that makes the first account. From elsewhere than this machine it needs the one-time token."""
+    from_elsewhere = settings.public_url is not None or settings.host not in ("127.0.0.1", "::1", "localhost")
+    account = """'{"email": "you@example.com", "password": "at least 8 characters", "workspaceName": "Shop"}'"""
+    return [
+        f"  curl {settings.base_url}/api/auth/signup -c penstock.cookies -H 'Content-Type: application/json' \\",
+        *([f"    -H 'X-Setup-Token: {setup_token}' \\"] if from_elsewhere else []),
+        f"    -d {account}",
+    ]
