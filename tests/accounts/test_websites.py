@@ -149,7 +149,7 @@ def test_a_change_leaves_what_was_not_sent_and_null_clears(client, clock):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"name": None}, ("name", "wrong_type")),
+        ({"name": None}, ("name", "not_null")),
         ({"name": " "}, ("name", "too_short")),
         ({"kind": "mobile"}, ("kind", "unknown_field")),
         ({"identityScope": "x"}, ("identityScope", "unknown_field")),

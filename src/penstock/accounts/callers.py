@@ -55,7 +55,7 @@ async def _session(request: AnyRequest, accounts: AccountService, settings: Sett
 def require_own_page(request: AnyRequest, settings: Settings) -> None:
     """Refuse what a browser sends for a page that is not ours. A client that is no browser says nothing of its origin and passes."""
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-    own = (f"{request.scope['scheme']}://{request.headers.get('host', '')}", _origin_of(settings.base_url))
+    own = (f"{request.scope['scheme']}://{request.headers.get('host', '')}".lower(), _origin_of(settings.base_url))
     if (origin is not None and origin.lower() not in own) or site not in (None, "same-origin", "none"):
         raise Forbidden(
             "A browser may use its session only from Penstock's own pages. If this is one, set PENSTOCK_PUBLIC_URL to its address.",

@@ -198,8 +198,15 @@ class NewWebsite(AppFields, _NewWebsite):
 class WebsiteChanges(AppFields):
     """A field that is left out stays; null clears it. The kind and the identity scope are settled when the website is made."""
 
-    name: Name = ""  # the default stands for "not sent" and is never read
+    name: Name | None = None
     domain: Domain | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _is_not_null(cls, value: str | None) -> str | None:
+        if value is None:
+            raise RuleBroken("not_null", "Must not be null; leave it out to keep it.")
+        return value
 
 
 def only_mobile(field: str) -> Fault:
