@@ -44,6 +44,19 @@ test: check ## All checks, then all tests (ARGS="-k tie" for some)
 	@scripts/setup postgres
 	$(BIN)/pytest -n 2 $(ARGS)
 
+.PHONY: property
+property: $(DEV) ## The SQL held against plain Python, EXAMPLES=20000 random cases
+	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(BIN)/pytest -n 2 tests/funnels/test_property.py
+
+.PHONY: kills
+kills: $(DEV) ## SIGKILL at random moments while clients post, KILLS=200 times
+	PENSTOCK_KILLS=$(or $(KILLS),200) $(BIN)/pytest -s tests/events/test_kills.py
+
+.PHONY: bench
+bench: $(DEV) ## Speed of funnels and intake, as ratios, into bench/results.md
+	@scripts/setup wrk
+	$(BIN)/python -m bench
+
 .PHONY: format
 format: $(DEV) ## Mend what the formatter and linter can mend
 	$(BIN)/ruff check --fix
