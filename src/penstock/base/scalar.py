@@ -7,7 +7,9 @@ stored as `o`: it is missing to filters and cohorts, but present to whoever asks
 """
 
 import json
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote
@@ -52,6 +54,7 @@ def plain_text(value: Scalar) -> str:
     return tagged(value)[1:]
 
 
+@lru_cache(maxsize=20_000)
 def column_key(key: str) -> str:
     """A property key as the warehouse names its column: percent-encoded UTF-8.
 
@@ -61,26 +64,28 @@ def column_key(key: str) -> str:
     return quote(key, safe="").replace(".", "%2E").replace("~", "%7E") or "%"
 
 
+STRING, INTEGER, BIG_INTEGER, FRACTION, BOOLEAN = range(1, 6)
+"""The lower three bits of a value hash: its type. INTEGER: -2**60 to 2**60-1. BIG_INTEGER: beyond."""
+
+_SMALL = 2**60
+_CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+@lru_cache(maxsize=10_000)
 def value_hash(text: str) -> int:
-    """A tagged text as 64 bits, signed: 62 bits of BLAKE2b of the plain text, then 2 bits of type. Never 0, which stands for missing.
+    """A tagged text as 64 bits, signed: 61 bits for the plain text, then 3 bits for the type. Never 0, which stands for missing.
 
-    Grouping by numbers instead of texts halves the time of a funnel. The type stands apart so that an attempt ID can be compared as text:
-    `"5"` and `5` share the upper 62 bits. Two of ten million IDs fall together with a probability of 1 in 90,000.
+    A text that spells an integer below 2**60 is that integer, so that sequence numbers need no other column; any other is hashed (BLAKE2b).
+    The type stands apart so that an attempt ID can be compared as text: `"5"` and `5` share the upper bits. Grouping by numbers instead of
+    texts halves the time of a funnel. Two of ten million random IDs fall together with a probability of 1 in 46,000.
     """
-    digest = int.from_bytes(blake2b(text[1:].encode(), digest_size=8).digest(), "little", signed=True)
-    return (digest & ~3) | _type_bits(text) or 4
-
-
-STRING, INTEGER, FRACTION, BOOLEAN = range(4)
-
-
-def _type_bits(text: str) -> int:
-    match text[0]:
-        case "s":
-            return STRING
-        case "b":
-            return BOOLEAN
-    return INTEGER if text[1:].lstrip("-").isdigit() else FRACTION
+    plain = text[1:]
+    if _CANONICAL_INTEGER.fullmatch(plain) and -_SMALL <= (number := int(plain)) < _SMALL:
+        upper, numeric_type = number << 3, INTEGER
+    else:
+        upper = int.from_bytes(blake2b(plain.encode(), digest_size=8).digest(), "little", signed=True) & ~7
+        numeric_type = BIG_INTEGER if plain.lstrip("-").isdigit() else FRACTION
+    return upper | {"s": STRING, "b": BOOLEAN}.get(text[0], numeric_type)
 
 
 def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] | dict[str, int]]:

@@ -9,7 +9,9 @@ Reads the columns of `query.matched_events`, gives one row for each counted unit
     units       the one entry that counts, with what the diagnostic rows saw
 """
 
-from penstock.funnels.query import Plan, RowBits
+from typing import NamedTuple
+
+from penstock.funnels.query import UNUSABLE, Plan, RowBits
 
 UNIT_COLUMNS = (
     "keys",  # Array(UInt64): hashes of the entry values, 0 for missing
@@ -26,18 +28,13 @@ UNIT_COLUMNS = (
     "seen",  # Array(UInt32): events that each diagnostic row saw
 )
 
-_STATE = (
-    "Tuple(reached UInt8, last_ts Int64, last_unusable UInt8, last_seq UInt64, numbered UInt8, number UInt64, filled {mask}, "
-    "chosen {mask}, skips UInt32, ties UInt32, conflicts UInt8, done Array(Int64))"
-)
-
 
 def general_units(plan: Plan, matched: str) -> str:
     """One row for each counted unit. matched: the name of a relation with the columns of `matched_events`."""
     keys = ", ".join(f"key_{j}" for j in range(1, plan.breadth + 1))
     histories = f"""
         SELECT unit,
-               arraySort(groupArray(tuple(ts, unusable, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)') AS keys, invalid, visitor))) AS history
+               arraySort(groupArray(tuple(ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)') AS keys, invalid, visitor))) AS history
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
     entries = f"""
         SELECT unit, history, arrayJoin({_entries(plan)}) AS entry,
@@ -49,18 +46,21 @@ def general_units(plan: Plan, matched: str) -> str:
                {_open_parts(plan)} AS open_parts,
                arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0, history) AS tied_events,
                length(tied_events) > 1
-                   AND (arrayExists(x -> x.unusable, tied_events) OR length(arrayDistinct(tied_events.seq)) < length(tied_events)) AS tied,
+                   AND (has(tied_events.seq, {UNUSABLE}) OR length(arrayDistinct(tied_events.seq)) < length(tied_events)) AS tied,
                if(tied,
                   arrayMap(j -> if(arrayUniq(arrayMap(x -> x.keys[j], tied_events)) = 1, first_event.keys[j], 0), {_breakdown_indices(plan)}),
                   first_event.keys)::Array(UInt64) AS entry_keys
         FROM ({entries}) WHERE {plan.in_period("entry_ts")}"""
+    state = _state(plan)
+    kind = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
+    start = ", ".join(item.start for item in state)
+    step = ", ".join(item.next for item in state)
     folded = f"""
         SELECT *,
-               arrayFold((s, x) -> {_advance(plan)}, {_followers(plan)}, {_start(plan)}) AS progress,
-               arrayPushFront(progress.done, entry_ts) AS done
+               arrayFold((s, x) -> CAST(({step}), '{kind}'), {_followers(plan)}, CAST(({start}), '{kind}')) AS progress
         FROM ({values})"""
     outcome = f"""
-        SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts, done[reached] AS done_ts, progress.chosen AS chosen,
+        SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts, progress.last_ts AS done_ts, {_chosen(plan)} AS chosen,
                progress.skips AS skips, progress.ties AS ties,
                arrayCount(x -> x.invalid AND {plan.overlaps("x.mask", plan.required)}, history) AS invalid,
                tied, progress.conflicts AS conflicts,
@@ -104,78 +104,90 @@ def _breakdown_indices(plan: Plan) -> str:
 
 
 def _followers(plan: Plan) -> str:
-    """The events after the entry, inside the window, as the fold reads them: with the entry values that each disagrees with."""
+    """The events after the entry, inside the window (rule 1), with the entry values that each disagrees with."""
     conflicts = " + ".join(
         f"{1 << j} * (x.keys[{j + 1}] != 0 AND entry_keys[{j + 1}] != 0 AND x.keys[{j + 1}] != entry_keys[{j + 1}])"
         for j in range(plan.breadth)
     )
-    return f"""arrayMap(x -> tuple(x.ts AS ts, x.unusable AS unusable, x.seq AS seq, x.mask AS mask, toUInt8({conflicts or "0"}) AS conflicts),
-            arrayFilter(x -> x.ts <= window_end AND {plan.overlaps("x.mask", plan.required)}, arraySlice(history, entry.at + 1)))"""
+    inside = f"x.ts <= window_end AND {plan.overlaps('x.mask', plan.required)}"
+    return f"""arrayMap(x -> tuple(x.ts AS ts, x.seq AS seq, x.mask AS mask, toUInt8({conflicts or "0"}) AS conflicts),
+                         arrayFilter(x -> {inside}, arraySlice(history, entry.at + 1)))"""
 
 
-def _start(plan: Plan) -> str:
-    """The state right after entry."""
+class _Field(NamedTuple):
+    """One field of the fold's state. start: its value right after entry. next: its value after event `x`, `s` being the state before."""
+
+    name: str
+    type: str
+    start: str
+    next: str
+
+
+def _state(plan: Plan) -> list[_Field]:
+    """The state of the fold. The first field names the decision on `x`. Source: semantics, "Progress after entry", rules 2 to 5."""
+    groups = [step.row.all_of for step in plan.steps]
+    # After the last step nothing is wanted any more: the list has one mask more than there are steps.
+    wanted = f"[{', '.join([*(plan.mask(step.all) for step in plan.steps), plan.mask(0)])}][s.reached + 1]"
+    hit = f"bitAnd(x.mask, {wanted})" if not any(groups) else f"bitAnd(x.mask, bitAnd({wanted}, bitNot(s.filled)))"
+    candidate = f"({hit} != 0)"  # rule 2
+    after = f"(x.ts > s.last_ts OR (x.ts = s.last_ts AND x.seq != {UNUSABLE} AND x.seq > s.last_seq))"  # rule 3
+    fresh = "(x.seq >= s.least)"  # rule 4
+    accepted = f"({candidate} AND {after} AND {fresh})"  # rule 5
+    completes = accepted
+    if any(groups):
+        full = f"bitOr(s.filled, {hit}) = {wanted}"
+        completes = f"({accepted} AND ({_of_group(groups, '0', '1')} OR {full}))"
+    fields = [
+        _Field("reached", "UInt8", "1", f"s.reached + {completes}"),
+        _Field("last_ts", "Int64", "entry_ts", f"if({completes}, x.ts, s.last_ts)"),
+        _Field("last_seq", "UInt64", "first_event.seq", f"if({completes}, x.seq, s.last_seq)"),
+        _Field("least", "UInt64", _after_number("first_event.seq", "0"), f"if({accepted}, {_after_number('x.seq', 's.least')}, s.least)"),
+        _Field("skips", "UInt32", "0", f"s.skips + ({candidate} AND {after} AND NOT {fresh})"),
+        _Field("ties", "UInt32", "0", f"s.ties + ({candidate} AND NOT {after})"),
+        _Field("conflicts", "UInt8", "0", f"if({accepted}, bitOr(s.conflicts, x.conflicts), s.conflicts)"),
+    ]
+    if any(groups):
+        filled = f"multiIf({completes}, {plan.mask(0)}, {accepted}, bitOr(s.filled, {hit}), s.filled)"
+        fields.append(_Field("filled", plan.mask_type, plan.mask(0), filled))
+    if _has_options(plan):
+        counted = f"if({_of_group(groups, '1', '0')}, {hit}, {_lowest_bit(plan, hit)})"
+        fields.append(_Field("chosen", plan.mask_type, _chosen_at_entry(plan), f"if({accepted}, bitOr(s.chosen, {counted}), s.chosen)"))
+    if any(bits.row.diagnostic for bits in plan.rows):
+        fields.append(_Field("done", "Array(Int64)", "[entry_ts]", f"if({completes}, arrayPushBack(s.done, x.ts), s.done)"))
+    return fields
+
+
+def _after_number(seq: str, otherwise: str) -> str:
+    """The least number that may follow an accepted one; an unusable number changes nothing."""
+    return f"if({seq} = {UNUSABLE}, {otherwise}, {seq} + 1)"
+
+
+def _of_group(groups: list[bool], group: str, plain: str) -> str:
+    """One of two constants, by whether the step that is wanted next is a group."""
+    if all(groups) or not any(groups):
+        return group if groups[0] else plain
+    return f"[{', '.join(group if is_group else plain for is_group in [*groups, False])}][s.reached + 1]"
+
+
+def _has_options(plan: Plan) -> bool:
+    return any(len(step.each) > 1 for step in plan.steps)
+
+
+def _chosen(plan: Plan) -> str:
+    """The matches that a unit's accepted events counted for. Without OR rows each step has but one."""
+    if _has_options(plan):
+        return "progress.chosen"
+    return f"[{', '.join(plan.mask(sum(step.all for step in plan.steps[:k])) for k in range(1, len(plan.steps) + 1))}][reached]"
+
+
+def _chosen_at_entry(plan: Plan) -> str:
     first = plan.steps[0]
-    hit = f"bitAnd(first_event.mask, {plan.mask(first.all)})"
-    chosen = plan.mask(first.all) if first.row.all_of else _lowest_bit(plan, hit)
-    return f"""CAST((1, entry_ts, first_event.unusable, first_event.seq, NOT first_event.unusable, first_event.seq, {plan.mask(0)},
-            {chosen}, 0, 0, 0, []), '{_state(plan)}')"""
-
-
-def _state(plan: Plan) -> str:
-    return _STATE.format(mask=plan.mask_type)
+    return plan.mask(first.all) if first.row.all_of else _lowest_bit(plan, f"bitAnd(first_event.mask, {plan.mask(first.all)})")
 
 
 def _lowest_bit(plan: Plan, mask: str) -> str:
     """The first matching option, as a mask."""
     return f"to{plan.mask_type}(bitAnd({mask}, bitNot({mask} - {plan.mask(1)})))"
-
-
-def _advance(plan: Plan) -> str:
-    """One event `x` against the state `s`. The numbers are the rules of semantics, "Progress after entry"; rule 1 is in `_followers`."""
-    # After the last step nothing is wanted any more: the list has one mask more than there are steps.
-    wanted = f"[{', '.join([*(plan.mask(step.all) for step in plan.steps), plan.mask(0)])}][s.reached + 1]"
-    hit = f"bitAnd(x.mask, bitAnd({wanted}, bitNot(s.filled)))"
-    groups = [step.row.all_of for step in plan.steps]
-    counted = _accepted_bits(plan, hit, groups)
-    completes = f"bitOr(s.filled, {hit}) = {wanted}" if all(groups) else "1"
-    if any(groups) and not all(groups):
-        is_group = f"[{', '.join(str(int(group)) for group in [*groups, False])}][s.reached + 1]"
-        completes = f"({is_group} = 0 OR bitOr(s.filled, {hit}) = {wanted})"
-    after = "(x.ts > s.last_ts OR (x.ts = s.last_ts AND NOT x.unusable AND NOT s.last_unusable AND x.seq > s.last_seq))"
-    same = "s.reached, s.last_ts, s.last_unusable, s.last_seq, s.numbered, s.number, s.filled, s.chosen"
-    numbering = "if(x.unusable, s.numbered, 1), if(x.unusable, s.number, x.seq)"
-    tail = "s.skips, s.ties, bitOr(s.conflicts, x.conflicts)"
-    step_done = f"tuple(s.reached + 1, x.ts, x.unusable, x.seq, {numbering}, {plan.mask(0)}, bitOr(s.chosen, {counted}), {tail}, arrayPushBack(s.done, x.ts))"
-    part_done = f"tuple(s.reached, s.last_ts, s.last_unusable, s.last_seq, {numbering}, bitOr(s.filled, {hit}), bitOr(s.chosen, {counted}), {tail}, s.done)"
-    branches = [
-        (f"{hit} = 0", "s"),  # rule 2
-        (f"NOT {after}", _cast(plan, f"tuple({same}, s.skips, s.ties + 1, s.conflicts, s.done)")),  # rule 3
-        (
-            "NOT x.unusable AND s.numbered AND x.seq <= s.number",
-            _cast(plan, f"tuple({same}, s.skips + 1, s.ties, s.conflicts, s.done)"),
-        ),  # rule 4
-    ]
-    accepted = _cast(plan, step_done)  # rule 5
-    if completes != "1":
-        branches.append((completes, accepted))
-        accepted = _cast(plan, part_done)
-    return f"multiIf({', '.join(f'{condition}, {result}' for condition, result in branches)}, {accepted})"
-
-
-def _accepted_bits(plan: Plan, hit: str, groups: list[bool]) -> str:
-    """Which matches an accepted event counts for: the first matching option of a plain step, every part that it fills of a group."""
-    if not any(len(step.each) > 1 for step in plan.steps) or all(groups):
-        return hit
-    lowest = _lowest_bit(plan, hit)
-    if not any(groups):
-        return lowest
-    is_group = f"[{', '.join(str(int(group)) for group in [*groups, False])}][s.reached + 1]"
-    return f"if({is_group}, {hit}, {lowest})"
-
-
-def _cast(plan: Plan, value: str) -> str:
-    return f"CAST({value}, '{_state(plan)}')"
 
 
 def _several(plan: Plan) -> str:
@@ -197,8 +209,8 @@ def _seen(plan: Plan) -> str:
 
 
 def _seen_by(plan: Plan, bits: RowBits, step: int) -> str:
-    until = f"if(reached > {step}, done[{step + 1}], window_end)"
-    inside = f"x.ts >= done[{step}] AND x.ts <= {until} AND {plan.overlaps('x.mask', bits.all)}"
+    until = f"if(reached > {step}, progress.done[{step + 1}], window_end)"
+    inside = f"x.ts >= progress.done[{step}] AND x.ts <= {until} AND {plan.overlaps('x.mask', bits.all)}"
     return f"if(reached >= {step}, arrayCount(x -> {inside}, history), 0)"
 
 

@@ -15,7 +15,7 @@ The answer is the same as the general fold's (the property test runs both); only
 
 from dataclasses import dataclass
 
-from penstock.funnels.query import Plan
+from penstock.funnels.query import UNUSABLE, Plan
 
 _POSITION_BITS = 64
 _FEWEST_NUMBER_BITS = 8
@@ -126,8 +126,8 @@ def combined(keys: list[str]) -> str:
 def _position(plan: Plan, layout: Layout) -> str:
     parts = [f"bitShiftLeft(toUInt64(ts - {layout.base_ms}), {layout.time_shift})"]
     if layout.number_bits:
-        parts.append(f"bitShiftLeft(toUInt64(unusable), {layout.low_bits + layout.number_bits})")
-        parts.append(f"bitShiftLeft(least(seq, {2**layout.number_bits - 1}), {layout.low_bits})")
+        parts.append(f"bitShiftLeft(toUInt64(seq = {UNUSABLE}), {layout.low_bits + layout.number_bits})")
+        parts.append(f"bitShiftLeft(bitAnd(seq, {2**layout.number_bits - 1}), {layout.low_bits})")
     return " + ".join([*parts, "(value != 0)"])
 
 
@@ -136,7 +136,7 @@ def _oddity(plan: Plan, layout: Layout) -> str:
     diagnostic = sum(bits.all for bits in plan.rows if bits.row.diagnostic)
     odd = [plan.overlaps("mask", diagnostic)] if diagnostic else []
     if layout.number_bits:
-        odd.append(f"seq >= {2**layout.number_bits - 1}")
+        odd.append(f"(seq >= {2**layout.number_bits} AND seq != {UNUSABLE})")
     simple = " OR ".join(odd) or "0"
     return f"multiIf(provider, 2, {simple}, 1, 0)" if plan.by_attempt and plan.facts.has_provider_events else f"toUInt8({simple})"
 

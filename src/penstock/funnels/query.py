@@ -16,12 +16,14 @@ from typing import Any
 
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.base.paging import Page
-from penstock.base.scalar import INTEGER, Scalar, tagged, value_hash
+from penstock.base.scalar import BIG_INTEGER, INTEGER, STRING, Scalar, tagged, value_hash
 from penstock.funnels.binder import Binder
 from penstock.funnels.matching import is_pattern, match_condition, property_hash, property_text
 from penstock.funnels.model import CountingUnit, Definition, Row
 
-MAX_MATCHES = 256
+LARGEST_NUMBER = 2**63 - 1
+UNUSABLE = 2**64 - 1
+"""Stands for a sequence number that proves nothing; sorts after all usable ones."""
 
 
 class Strategy(StrEnum):
@@ -135,17 +137,14 @@ def matched_events(plan: Plan) -> str:
             for match, bit in zip(row.row.matches, row.each, strict=True)
         ),
     )
-    number = property_text(definition.sequence_property, binder) if definition.sequence_property else "''"
+    seq, invalid = _sequence(plan)
     names = enumerate(definition.breakdown_properties, start=1)
     keys = "".join(f"\n           {property_hash(name, binder)} AS key_{j}," for j, name in names)
     return f"""
     SELECT {unit_key(plan)} AS unit,
            toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
-           {number} AS number_text,
-           ifNull(toUInt64OrNull(substring(number_text, 2)), 9223372036854775808) AS number,
-           NOT (startsWith(number_text, 'n') AND number <= 9223372036854775807) AS unusable,
-           unusable AND number_text != '' AS invalid,
-           if(unusable, 0, number) AS seq,
+           {seq} AS seq,
+           {invalid} AS invalid,
            events.event_id AS event_id,
            {mask} AS mask,{keys}
            {visitor_key(plan)} AS visitor,
@@ -153,6 +152,19 @@ def matched_events(plan: Plan) -> str:
            events.verified AS verified
     FROM {event_source(plan)}
     WHERE {event_scope(plan)} AND {name_scope(plan)} AND mask != 0"""
+
+
+def _sequence(plan: Plan) -> tuple[str, str]:
+    """An event's sequence number, `UNUSABLE` where it has no usable one, and whether something unusable was sent. Source: semantics, "Order"."""
+    name = plan.definition.sequence_property
+    if name is None:
+        return f"toUInt64({UNUSABLE})", "toUInt8(0)"
+    value, text = property_hash(name, plan.binder), property_text(name, plan.binder)
+    beyond_60_bits = f"toUInt64OrNull(substring({text}, 2))"
+    usable_kind, small = f"bitAnd({value}, 7)", f"reinterpretAsInt64({value}) >= 0"
+    seq = f"""multiIf({usable_kind} = {INTEGER} AND {small}, bitShiftRight({value}, 3),
+                   {usable_kind} = {BIG_INTEGER} AND {beyond_60_bits} <= {LARGEST_NUMBER}, assumeNotNull({beyond_60_bits}), {UNUSABLE})"""
+    return seq, f"seq = {UNUSABLE} AND {text} != ''"
 
 
 def event_source(plan: Plan) -> str:
@@ -178,7 +190,7 @@ def unit_key(plan: Plan) -> str:
         return visitor_key(plan)
     value = property_hash(plan.definition.attempt_property, plan.binder)
     empty = value_hash(tagged("")) % 2**64
-    return f"if(bitAnd({value}, 3) <= {INTEGER} AND {value} != {empty}, bitShiftRight({value}, 2), 0)"
+    return f"if(bitAnd({value}, 7) BETWEEN {STRING} AND {BIG_INTEGER} AND {value} != {empty}, bitShiftRight({value}, 3) + 1, 0)"
 
 
 def event_scope(plan: Plan) -> str:
