@@ -1,11 +1,13 @@
 """Putting it together: stores, services, routes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from litestar import Litestar, Request, Response, get
+from litestar.datastructures import State
 from litestar.di import NamedDependency, Provide
 
 from penstock.accounts import callers
@@ -13,15 +15,18 @@ from penstock.accounts import routes as account_routes
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import NotFound
+from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.events import routes as event_routes
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
-from penstock.funnels import goals_routes
+from penstock.funnels import goals_routes, results_routes
 from penstock.funnels import routes as funnel_routes
+from penstock.funnels.coverage import Gap
 from penstock.funnels.goals_service import GoalService
+from penstock.funnels.results import ResultsService
 from penstock.funnels.service import FunnelService
 from penstock.http.answers import answer
 from penstock.http.openapi import openapi_document_of
@@ -47,6 +52,7 @@ class Services:
     imports: ImportService
     goals: GoalService
     funnels: FunnelService
+    results: ResultsService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -59,6 +65,17 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     accounts = AccountService(database, settings, clock)
     shipper = Shipper(database, warehouse, clock)
     intake = Intake(database, clock, on_stored=shipper.wake)
+    imports = ImportService(database, accounts, intake, settings, clock)
+    funnels = FunnelService(database, warehouse, clock)
+    results = ResultsService(
+        warehouse,
+        accounts,
+        funnels,
+        settings,
+        clock,
+        wait_until_shipped=shipper.wait_until_shipped,
+        read_gaps=partial(_gaps, imports),
+    )
     return Services(
         settings=settings,
         clock=clock,
@@ -68,10 +85,19 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         intake=intake,
         shipper=shipper,
         events=EventService(accounts, intake, settings, clock),
-        imports=ImportService(database, accounts, intake, settings, clock),
+        imports=imports,
         goals=GoalService(database, warehouse, clock),
-        funnels=FunnelService(database, warehouse, clock),
+        funnels=funnels,
+        results=results,
     )
+
+
+def _gaps(imports: ImportService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
+    """What imports did to the history of some websites, as the coverage of a funnel tells it."""
+    return [
+        Gap("import", span.website_id, span.from_ms, span.to_ms, span.at_ms, span.state, finished=span.whole)
+        for span in imports.spans(workspace_id, website_ids)
+    ]
 
 
 @get("/health/live", sync_to_thread=False)
@@ -117,6 +143,7 @@ def build_app(services: Services) -> Litestar:
             *import_routes.ROUTES,
             *goals_routes.ROUTES,
             *funnel_routes.ROUTES,
+            *results_routes.ROUTES,
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -127,9 +154,11 @@ def build_app(services: Services) -> Litestar:
             "imports": Provide(lambda: services.imports, sync_to_thread=False),
             "goals": Provide(lambda: services.goals, sync_to_thread=False),
             "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
+            "results": Provide(lambda: services.results, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },
+        state=State({"events": services.events}),
         exception_handlers=EXCEPTION_HANDLERS,
         before_request=refuse_nul,
         lifespan=[lifespan],

@@ -31,10 +31,10 @@ UNIT_COLUMNS = (
 
 def general_units(plan: Plan, matched: str) -> str:
     """One row for each counted unit. matched: the name of a relation with the columns of `matched_events`."""
-    keys = ", ".join(f"key_{j}" for j in range(1, plan.breadth + 1))
+    keys = f"CAST([{', '.join(f'key_{j}' for j in range(1, plan.breadth + 1))}], 'Array(UInt64)') AS keys"
     histories = f"""
         SELECT unit,
-               arraySort(groupArray(tuple(ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)') AS keys, invalid, visitor))) AS history
+               arraySort(groupArray(tuple(ts, seq, event_id, mask, {keys}, invalid, visitor))) AS history
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
     entries = f"""
         SELECT unit, history, arrayJoin({_entries(plan)}) AS entry,

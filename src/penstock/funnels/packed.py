@@ -1,8 +1,8 @@
 """The packed fold: units in plain order, counted from one number a step, without sorting their events.
 
-A unit's first event of each step is kept as one packed position (time, sequence number). Where these positions rise from step to step, they are
-exactly the events that the general fold would accept: nothing lies before them that could match, be refused or disagree. Such a unit is
-*plain* and finished here. Every other unit is *odd*: its events go through the general fold. Odd is what the rules need the whole history for:
+A unit's first event of each step is kept as one packed position (time, sequence number). Where these positions rise from step to step, they
+are exactly the events that the general fold would accept: nothing lies before them that could match, be refused or disagree. Such a unit is
+*plain* and finished here. Every other unit is *odd*: its events go through the general fold. What makes a unit odd:
 
     - a first occurrence that is not provably after the step before (ties, repeats of earlier steps, numbers that fall)
     - several events of step 1 at the entry's timestamp, or two options of one step at one position
@@ -10,7 +10,7 @@ exactly the events that the general fold would accept: nothing lies before them 
     - an event of a diagnostic row, or of a payment provider
     - of a visitor: a window that closed before the next step, for a later entry may lead further
 
-The answer is the same as the general fold's (the property test runs both); only the time differs. Measured in docs/decisions/0003-packed-fold.md.
+The answer is the same as the general fold's (the property test runs both); only the time differs: docs/decisions/0003-packed-fold.md.
 """
 
 from dataclasses import dataclass
@@ -104,8 +104,9 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
            arrayMap((p, q) -> {_fate(layout)}, arrayPopFront(firsts), arrayPopBack(firsts)) AS fates,
            arrayFirstIndex(fate -> fate != 0, fates) AS stop,
            multiIf(unit = 0, {UNITLESS}, oddity = 2, {ODD}, firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}, {ABSENT},
-                   oddity = 1 OR starts > 1 OR (carries AND value_low != value_high) OR fates[stop] IN {open_reasons} OR {_rivalry(plan, layout)},
-                   {ODD}, {PLAIN}) AS class,
+                   oddity = 1 OR starts > 1 OR (carries AND value_low != value_high) OR fates[stop] IN {open_reasons}
+                       OR {_rivalry(plan, layout)}, {ODD},
+                   {PLAIN}) AS class,
            if(class = {PLAIN} AND carries, value_high, 0) AS value,
            if(class = {PLAIN}, if(stop = 0, {len(plan.steps)}, stop), 0) AS reached, {layout.time("firsts[reached]")} AS done_ts
     FROM ({firsts}) WHERE class != {ABSENT}"""

@@ -155,7 +155,7 @@ def matched_events(plan: Plan) -> str:
 
 
 def _sequence(plan: Plan) -> tuple[str, str]:
-    """An event's sequence number, `UNUSABLE` where it has no usable one, and whether something unusable was sent. Source: semantics, "Order"."""
+    """An event's sequence number, `UNUSABLE` where it has none, and whether something unusable was sent. Source: semantics, "Order"."""
     name = plan.definition.sequence_property
     if name is None:
         return f"toUInt64({UNUSABLE})", "toUInt8(0)"

@@ -161,7 +161,8 @@ def _left_out(plan: Plan, name: str, events: str) -> str:
     numbers = ", ".join(f"{'count()' if number == name else '0'} AS {number}" for number in _QUALITY_NUMBERS)
     return f"""
     SELECT {_zeros(plan.breadth)} AS keys, 0 AS entered, {_zeros(n)} AS counts, {_zeros(n - 1)} AS pendings, {_zeros(options)} AS options,
-           quantileExactInclusiveStateIf(0.5)(ts, 0) AS completion, {_zeros(diagnostics)} AS seen_units, {_zeros(diagnostics)} AS seen_events,
+           quantileExactInclusiveStateIf(0.5)(ts, 0) AS completion,
+           {_zeros(diagnostics)} AS seen_units, {_zeros(diagnostics)} AS seen_events,
            {_zeros(plan.breadth)} AS missing, {_zeros(plan.breadth)} AS conflicting, {numbers}
     FROM {events} AND {plan.overlaps("mask", plan.required)} AND {plan.in_period("ts")}"""
 

@@ -59,10 +59,14 @@ class Reject(NamedTuple):
 
 
 class ImportSpan(NamedTuple):
-    """What an import touches of a website's history; of one that runs, what it touched so far. at_ms: when it was asked for."""
+    """What an import touches of a website's history; of one that runs, what it touched so far. at_ms: when it was asked for.
+
+    whole: it is done and no line was rejected.
+    """
 
     website_id: WebsiteId
     from_ms: int
     to_ms: int
     at_ms: int
     state: ImportState
+    whole: bool

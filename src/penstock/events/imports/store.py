@@ -71,10 +71,10 @@ def open_jobs(connection: Connection) -> list[ImportJob]:
 def spans(connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]) -> list[ImportSpan]:
     """Of imports that have touched at least one event, oldest first."""
     c = imports.c
-    touched = select(c.website_id, c.first_event_at, c.last_event_at, c.created_at, c.state).where(
+    touched = select(c.website_id, c.first_event_at, c.last_event_at, c.created_at, c.state, c.rejected).where(
         c.workspace_id == workspace_id, c.website_id.in_(website_ids), c.first_event_at.is_not(None)
     )
     return [
-        ImportSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, ImportState(state))
-        for website_id, from_ms, to_ms, at_ms, state in connection.execute(touched.order_by(c.created_at))
+        ImportSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, ImportState(state), whole=state == ImportState.DONE and not rejected)
+        for website_id, from_ms, to_ms, at_ms, state, rejected in connection.execute(touched.order_by(c.created_at))
     ]
