@@ -2,7 +2,7 @@
 
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import httpx
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -71,7 +72,7 @@ def _fill_and_tell(services: "Services") -> None:
             _send(client, told)
         funnel, _ = [_answer(client.post("/api/funnels", json=definition)) for definition in (CHECKOUT_FUNNEL, VISIT_FUNNEL)]
         results = _answer(client.get(f"/api/funnels/{funnel['id']}/results", params={"pageSize": 6}))
-    console.print(_steps_table(funnel["name"], results), _cohorts_table(results), sep="\n")
+    console.print(_steps_table(funnel["name"], results), _cohorts_table(results), _quality(results), sep="\n")
     console.print(f"\nLogin    {EMAIL} with the password {password}", f"API key  {key}", "", sep="\n")
     print(banner(services), flush=True)
     console.print(f"\nThe same table:  curl -H 'Authorization: Bearer {key}' {address}/api/funnels/{funnel['id']}/results", soft_wrap=True)
@@ -124,10 +125,7 @@ def _batches(bodies: Sequence[Record]) -> Iterator[Sequence[Record]]:
 
 
 def _steps_table(name: str, results: Record) -> Table:
-    table = Table(title=f"{name}: attempts of the last 30 days", title_justify="left")
-    table.add_column("Step")
-    for column in ("Reached", "Of all", "Of the step before", "Pending", "Dropped off"):
-        table.add_column(column, justify="right")
+    table = _table(f"{name}, attempts", ("Step",), ("Count", "Of all", "Of previous", "Pending", "Dropped off"))
     aggregate = results["aggregate"]
     diagnostics = {row["afterStep"]: row for row in aggregate["diagnostics"]}
     for step in aggregate["steps"]:
@@ -139,16 +137,27 @@ def _steps_table(name: str, results: Record) -> Table:
 
 
 def _cohorts_table(results: Record) -> Table:
-    table = Table(title="By variant and plan at entry", title_justify="left")
     cohorts = results["cohorts"]["data"]
-    for name in cohorts[0]["label"]:
-        table.add_column(name)
-    for column in ("Entered", "Completed", "Rate", "Median minutes"):
-        table.add_column(column, justify="right")
+    table = _table("The largest cohorts, by what held at entry", cohorts[0]["label"], ("Entered", "Completed", "Rate", "Median minutes"))
     for cohort in cohorts:
         median = cohort["medianCompletionMinutes"]
         counts = (f"{cohort['entered']:,}", f"{cohort['completed']:,}", _percent(cohort["conversionRate"]))
         table.add_row(*map(str, cohort["label"].values()), *counts, "" if median is None else f"{median:.1f}")
+    return table
+
+
+def _quality(results: Record) -> str:
+    """What the numbers had to do without, as far as it is a count of its own."""
+    found = {name: count for name, count in results["dataQuality"].items() if isinstance(count, int) and count}
+    return "  Data quality: " + ", ".join(f"{name} {count:,}" for name, count in found.items())
+
+
+def _table(title: str, names: Iterable[str], numbers: Iterable[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE)
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    for number in numbers:
+        table.add_column(number, justify="right", no_wrap=True)
     return table
 
 

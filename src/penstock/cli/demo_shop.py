@@ -150,9 +150,9 @@ class _Visitor:
         if random.random() < 0.18:
             return told
         at_ms += self._pause(15, 200)
+        if random.random() < 0.02:  # a client that lost count for a moment
+            told.append(self._step(at_ms - _SECOND, "payment_submitted", attempt, 1))
         told.append(self._step(at_ms, "payment_submitted", attempt, 3))
-        if random.random() < 0.02:  # a delayed delivery of something older
-            told.append(self._step(at_ms + _SECOND, "payment_submitted", attempt, 1))
         if random.random() < 0.14:
             reason = random.choice(("card_declined", "3ds_timeout", "insufficient_funds"))
             told.append(self._step(at_ms + 3 * _SECOND, "payment_failed", attempt, None, reason=reason))
