@@ -1,0 +1,78 @@
+"""Puts a history straight into the warehouse, past the intake, as the shipper would have left it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+
+from penstock.base.clock import iso
+from penstock.base.scalar import property_columns
+from penstock.warehouse.client import Warehouse
+from tests.funnels.plain import Event, History
+
+EVENT_COLUMNS = (
+    "website_id",
+    "kind",
+    "name",
+    "occurred_at",
+    "event_id",
+    "received_at",
+    "stated_at",
+    "scope_id",
+    "visitor_id",
+    "source",
+    "verified",
+    "path",
+    "referrer_host",
+    "country",
+    "properties",
+    "scalars",
+    "hashes",
+)
+ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
+
+_numbers = count(1)
+
+
+def apart(history: History) -> tuple[History, str]:
+    """The same history on websites and in scopes that nothing else uses, and the text that now stands before their IDs."""
+    mark = f"{next(_numbers)}_"
+    events = tuple(replace(event, website_id=mark + event.website_id, scope_id=mark + event.scope_id) for event in history.events)
+    return History(events, {(mark + scope, visitor): canonical for (scope, visitor), canonical in history.merges.items()}), mark
+
+
+def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
+    """Insert events in the order given, in `inserts` portions, and the merges, each absorbed visitor first pointing elsewhere."""
+    for portion in range(inserts):
+        _insert(warehouse, "events", EVENT_COLUMNS, [event_row(event) for event in history.events[portion::inserts]])
+    rows = []
+    for version, ((scope, visitor), canonical) in enumerate(history.merges.items(), start=1):
+        rows.append({"scope_id": scope, "visitor_id": visitor, "canonical_id": f"before-{visitor}", "version": version})
+        rows.append({"scope_id": scope, "visitor_id": visitor, "canonical_id": canonical, "version": 1000 + version})
+    _insert(warehouse, "visitor_aliases", ALIAS_COLUMNS, rows)
+
+
+def event_row(event: Event) -> dict[str, object]:
+    occurred_at = iso(event.at_ms)
+    row = {
+        "website_id": event.website_id,
+        "kind": event.kind,
+        "name": event.name,
+        "occurred_at": occurred_at,
+        "event_id": event.event_id,
+        "received_at": occurred_at,
+        "stated_at": occurred_at,
+        "scope_id": event.scope_id,
+        "visitor_id": event.visitor_id,
+        "source": event.source,
+        "verified": event.verified,
+        "properties": json.dumps(event.properties, ensure_ascii=False),
+        **property_columns(event.properties),
+    }
+    return row | dict(event.fields)
+
+
+def _insert(warehouse: Warehouse, table: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+    if rows:
+        lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+        warehouse.insert_json_rows(table, lines.encode(), columns, token=f"{table}-{next(_numbers)}")

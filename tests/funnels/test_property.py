@@ -1,0 +1,120 @@
+"""The engine's statement against the plain evaluation, on random funnels and histories: every field of the counted report.
+
+`PENSTOCK_EXAMPLES` sets how many examples run in all: 2,000 unless told, 20,000 by `make property`.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from difflib import unified_diff
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from penstock.funnels.evaluation import evaluate
+from penstock.funnels.model import CountingUnit
+from penstock.funnels.query import Question
+from penstock.warehouse.client import Warehouse
+from tests.funnels import plain
+from tests.funnels.seed import apart, store
+from tests.funnels.strategies import START_MS, Case, cases
+
+EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "2000"))
+TESTS = 4
+"""Tests that share the examples, so that parallel runs divide them."""
+
+
+examples = settings(
+    max_examples=max(1, EXAMPLES // TESTS),
+    deadline=None,
+    print_blob=True,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [1, 2])
+@examples
+@given(case=cases(CountingUnit.ATTEMPT))
+def test_attempt_funnels_agree_with_the_plain_evaluation(warehouse: Warehouse, share: int, case: Case) -> None:
+    assert_agreement(warehouse, case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [1, 2])
+@examples
+@given(case=cases(CountingUnit.VISITOR))
+def test_visitor_funnels_agree_with_the_plain_evaluation(warehouse: Warehouse, share: int, case: Case) -> None:
+    assert_agreement(warehouse, case)
+
+
+def assert_agreement(warehouse: Warehouse, case: Case) -> None:
+    history, mark = apart(case.history)
+    store(warehouse, history, case.inserts)
+    websites = tuple(mark + website for website in case.website_ids)
+    expected = plain.evaluate(
+        history,
+        case.definition,
+        website_ids=websites,
+        evaluated_at_ms=case.evaluated_at_ms,
+        start_ms=case.start_ms,
+        end_ms=case.end_ms,
+        cohort=case.cohort,
+        page=case.page,
+    )
+    question = Question(
+        website_ids=websites,
+        scope_ids=tuple(sorted({event.scope_id for event in history.events})),
+        start_ms=case.start_ms,
+        end_ms=case.end_ms,
+        evaluated_at_ms=case.evaluated_at_ms,
+        cohort=case.cohort,
+        page=case.page,
+    )
+    report = evaluate(warehouse, case.definition, question, strategy=case.strategy)
+    counted = {part: report[part] for part in expected}
+    if spelled(counted) != spelled(expected):
+        raise AssertionError(f"{case.strategy} differs (- plain evaluation, + engine)\n{difference(expected, counted)}\n\n{told(case)}")
+
+
+def spelled(report: Mapping[str, Any]) -> str:
+    """A report as JSON text, which keeps `1`, `1.0` and `true` apart. Medians are compared to a billionth of a minute."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: round(part, 9) if key == "medianCompletionMinutes" and part else rounded(part) for key, part in value.items()}
+        return [rounded(part) for part in value] if isinstance(value, list) else value
+
+    return json.dumps(rounded(report), sort_keys=True, indent=1, ensure_ascii=False)
+
+
+def difference(expected: Mapping[str, Any], counted: Mapping[str, Any]) -> str:
+    return "\n".join(unified_diff(spelled(expected).splitlines(), spelled(counted).splitlines(), lineterm="", n=2))
+
+
+def told(case: Case) -> str:
+    """A case as a reader follows it: the rows, then the events in reading order, times as milliseconds from the start."""
+    definition, lines = case.definition, []
+    window_ms = definition.window_s and definition.window_s * 1000
+    for index, row in enumerate(definition.rows):
+        kind = "diagnostic" if row.diagnostic else "all of" if row.all_of else "step"
+        named = [
+            f"{match.type} {match.value!r}" + "".join(f" [{f.property!r} {f.operator} {f.value!r}]" for f in match.filters)
+            for match in row.matches
+        ]
+        lines.append(f"row {index}: {kind} {' | '.join(named)}")
+    unit, number, keys = definition.counting_unit, definition.sequence_property, definition.breakdown_properties
+    lines.append(f"{unit}, window {window_ms} ms, sequence {number!r}, by {keys}")
+    ends = [None if ms is None else ms - START_MS for ms in (case.start_ms, case.end_ms, case.evaluated_at_ms)]
+    lines.append(
+        f"asked: period {ends[0]}..{ends[1]}, evaluated at {ends[2]}, websites {case.website_ids}, cohort {case.cohort}, {case.page}"
+    )
+    for event in sorted(case.history.events, key=lambda event: (event.at_ms, event.event_id)):
+        lines.append(
+            f"{event.at_ms - START_MS:>12} {event.event_id} {event.kind} {event.name!r} {event.visitor_id}@{event.scope_id}"
+            f" on {event.website_id} {event.source}{' verified' if event.verified else ''} {dict(event.properties)} {dict(event.fields)}"
+        )
+    lines.append(f"merges: {dict(case.history.merges)}")
+    return "\n".join(lines)
