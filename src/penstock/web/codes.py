@@ -49,6 +49,8 @@ invalid                 422 The input is JSON but breaks rules; errors has every
 rate_limited            429 Too many requests. Retry-After says when to come back.
 internal_error          500 A fault of Penstock's; its log has the details.
 unavailable             503 A store does not answer. Nothing was kept; try again.
+query_timeout           503 The funnel took longer than one query may. Ask for a shorter period or one website.
+query_too_large         503 The funnel needed more memory than one query may. Ask for a shorter period or one website.
 store_unavailable       503 The metadata database does not answer right now; nothing was kept. Try again.
 overloaded              503 More events wait than can be stored at once; nothing was kept. Retry-After says when to come back.
 stopping                503 The service is stopping; nothing was kept. Try again in a moment.
@@ -115,6 +117,13 @@ bad_range               - The filter value is not a list of two numbers, the sma
 bad_list                - The filter value is not a JSON list of scalars in a string.
 bad_time                - The value is not an ISO 8601 time with an offset, nor epoch milliseconds.
 value_not_allowed       - This operator takes no value.
+out_of_range            - The time is not one that events can have.
+needs_start             - endAt was given without startAt.
+needs_end               - startAt was given without endAt.
+ends_before_start       - The period ends before it starts.
+not_an_object           - The value is not a JSON object.
+not_a_breakdown         - The cohort filter names a property that is no breakdown property of the funnel.
+not_a_scalar            - The value is an object or an array where a scalar or null is needed.
 unknown_builtin         - There is no such built-in event field.
 builtin_not_allowed     - A built-in event field is not possible here; name a property of the event.
 """)
