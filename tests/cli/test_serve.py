@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import socket
+import sqlite3
 
 import pytest
 
@@ -65,6 +66,16 @@ def test_a_killed_process_leaves_the_folder_free(tmp_path):
         service.kill()
     with Served(tmp_path / "data") as again:
         assert again.client.get("/health/ready").status_code == 200
+
+
+def test_a_clean_stop_ships_what_was_acknowledged(tmp_path):
+    with Served(tmp_path / "data") as service:
+        _, website = service.first_account()
+        events = [{"websiteId": website, "visitorId": f"v{number}", "event": "opened"} for number in range(1000)]
+        assert service.client.post("/api/v1/events/batch", json={"events": events}).json()["accepted"] == 1000
+        assert service.stop() == 0
+    with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
+        assert db.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
 
 
 def test_a_port_in_use_is_told_in_one_line_and_opens_no_store(tmp_path):
