@@ -43,6 +43,7 @@ class Operation:
     open: bool
     parameters: Sequence[tuple[str, Field]]
     media: str
+    body_text: str
     body: Sequence[Field]
     status: str
     answer: TypeText
@@ -78,7 +79,8 @@ def _operation(path: str, method: str, operation: Schema, schemas: Mapping[str, 
         open=operation.get("security") == [],
         parameters=[(one["in"], _parameter(one, schemas)) for one in operation["parameters"]],
         media=media,
-        body=_fields(body, schemas),
+        body_text=_text(schemas[_name(body)]) if "$ref" in body else _text(body),
+        body=sorted(_fields(body, schemas), key=lambda field: not field.required),
         status=status,
         answer=_answer(_content(operation["responses"][status])[1], schemas),
     )
