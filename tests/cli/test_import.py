@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import socket
 import sqlite3
 import time
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -30,6 +32,13 @@ def service(tmp_path_factory):
 def run(service, *arguments, **settings):
     keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
     return penstock("import", *map(str, arguments), **{**keys, **settings})
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def website(service):
@@ -100,6 +109,21 @@ def test_an_unknown_website_and_a_missing_file_are_told(service, tmp_path):
     unknown = run(service, file, "--website", "web_x")
     assert (unknown.returncode, unknown.stderr) == (1, "penstock: There is no such website in this workspace.\n")
     assert run(service, tmp_path / "none.ndjson", "--website", service.website).returncode == 2
+
+
+def test_an_upload_that_breaks_off_leaves_nothing_and_may_be_sent_again(service, tmp_path):
+    here, body = website(service), b"".join(json.dumps(line(number)).encode() + b"\n" for number in range(2000))
+    with socket.create_connection((urlsplit(service.url).hostname, urlsplit(service.url).port)) as sender:
+        head = (
+            f"POST /api/imports?websiteId={here} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {service.key}\r\n"
+            f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        sender.sendall(head.encode() + body[: len(body) // 2])
+        wait_until(lambda: list(service.data.glob("imports/*.part")))
+    wait_until(lambda: not list(service.data.glob("imports/*")))
+    assert service.client.get("/api/imports", params={"websiteId": here}).json()["total"] == 0
+    (tmp_path / "past.ndjson").write_bytes(body)
+    assert run(service, tmp_path / "past.ndjson", "--website", here).stdout.startswith("2,000 events imported, 0 known already")
 
 
 def test_an_import_goes_on_after_the_service_was_killed(tmp_path):
