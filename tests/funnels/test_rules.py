@@ -1,0 +1,469 @@
+"""The attempt counting rules of the interface, one scenario or more for each, through the API; and the worked examples."""
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.funnels.model import CountingUnit, Definition, Match, MatchType, Row
+from penstock.warehouse.client import Warehouse
+from tests.conftest import ShiftedClock
+from tests.funnels import plain
+from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, by_cohort, outcome, step
+from tests.funnels.seed import store
+from tests.tenant import Tenant
+
+WORKED_EXAMPLES = [
+    ("0/A 10/B 20/C", 3, "plain"),
+    ("0/B 5/A 10/C", 1, "B came before the entry"),
+    ("0/A 0/B 20/C", 1, "a tie without numbers"),
+    ("0/A(1) 0/B(2) 0/C(3)", 3, "numbers prove the order"),
+    ("0/A(1) 0/B(1) 9/B(2) 10/C(3)", 3, "the tied B is passed over, the later one counts"),
+    ("0/A(5) 10/B(4) 20/B(6) 30/C(7)", 3, "a sequence skip, then it goes on"),
+    ("0/A(1) 10/B 20/C(1)", 2, "1 is not greater than 1"),
+    ("0/A(1) 3600/B(2)", 2, "the window's end is inside"),
+    ("0/A 10/A 20/B", 2, "the first A is the entry"),
+]
+examples = pytest.mark.parametrize(("story", "reached"), [case[:2] for case in WORKED_EXAMPLES], ids=[case[2] for case in WORKED_EXAMPLES])
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
+
+
+@pytest.fixture
+def today(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    """Stories that began a minute ago."""
+    return Scene(workspace, clock, ago_s=60)
+
+
+@examples
+def test_worked_example(scene: Scene, story: str, reached: int) -> None:
+    scene.story(story)
+    assert scene.counts(scene.attempts("A", "B", "C")) == [1] * reached + [0] * (3 - reached)
+
+
+@examples
+def test_worked_example_in_the_plain_evaluation(story: str, reached: int) -> None:
+    rows = tuple(Row((Match(MatchType.EVENT, name),)) for name in "ABC")
+    definition = Definition(rows, CountingUnit.ATTEMPT, HOUR_S, attempt_property="attempt", sequence_property="n")
+    events = []
+    for place, told in enumerate(story.split()):
+        time, _, happening = told.partition("/")
+        properties = {"attempt": "a1"} | ({"n": int(happening[2:-1])} if len(happening) > 1 else {})
+        events.append(plain.Event(f"e{place}", "w", "event", happening[0], int(time) * 1000, "ann", "s", properties=properties))
+    report = plain.evaluate(plain.History(tuple(events)), definition, website_ids=["w"], evaluated_at_ms=DAY_S * 1000)
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [1] * reached + [0] * (3 - reached)
+
+
+def test_rule01_the_whole_first_group_starts_the_attempt(scene: Scene) -> None:
+    funnel = scene.attempts(step("A", "B", mode="all_of"), "C", breakdownProperties=["variant"])
+    scene.story("0/A", attempt="whole", variant="early")
+    scene.story("1800/B 5400/C", attempt="whole", variant="entry")
+    scene.story("0/A 10/C", attempt="unfinished", variant="early")
+    report = scene.results(funnel)
+    assert outcome(report["aggregate"]) == (1, 1, 0, 0)
+    assert report["aggregate"]["medianCompletionMinutes"] == 60
+    assert by_cohort(report, "variant") == {"entry": 1}
+
+
+def test_rule01_a_part_of_the_first_group_after_the_window_of_the_other_still_starts_it(scene: Scene) -> None:
+    scene.story("0/A 7200/B 7300/C")
+    assert scene.counts(scene.attempts(step("A", "B", mode="all_of"), "C")) == [1, 1]
+
+
+def test_rule02_a_resumed_journey_is_one_attempt_a_restarted_one_is_another(scene: Scene) -> None:
+    scene.story("0/A", attempt="first", visitor="phone")
+    scene.story("600/B 700/C", attempt="first", visitor="laptop")
+    scene.story("900/A 910/B", attempt="second", visitor="laptop")
+    report = scene.results(scene.attempts("A", "B", "C"))
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [2, 2, 1]
+    assert report["dataQuality"]["attemptsWithSeveralVisitors"] == 1
+
+
+def test_rule02_an_attempt_goes_on_at_another_website_of_the_workspace(scene: Scene) -> None:
+    app = scene.client.post("/api/settings/websites", json={"name": "App", "kind": "mobile"}).json()["id"]
+    funnel = scene.attempts("A", "B")
+    scene.story("0/A")
+    answer = scene.client.post("/api/track", json={"websiteId": app, **scene.item(10, "B", "other", attempt="a1")})
+    assert answer.status_code == 202
+    assert scene.counts(funnel) == [1, 1]
+    assert scene.counts(funnel, websiteId=scene.tenant.website_id) == [1, 0]
+    assert scene.counts(funnel, websiteId=app) == [0, 0]
+
+
+def test_rule02_an_integer_and_its_text_are_one_attempt(scene: Scene) -> None:
+    scene.story("0/A", attempt=5)
+    scene.story("10/B", attempt="5")
+    scene.story("0/A", attempt="05")
+    assert scene.counts(scene.attempts("A", "B")) == [2, 1]
+
+
+@pytest.mark.parametrize("attempt", [None, "", True, 1.5, {"id": 1}, ["a1"]])
+def test_rule03_an_event_without_attempt_id_cannot_advance(scene: Scene, attempt: Any) -> None:
+    scene.story("0/A 20/C")
+    scene.story("10/B", attempt=attempt)
+    report = scene.results(scene.attempts("A", "B", "C"))
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [1, 0, 0]
+    assert report["dataQuality"]["eventsWithoutAttemptId"] == 1
+
+
+def test_rule04_a_repeated_screen_needs_a_new_event(scene: Scene) -> None:
+    screen = {"type": "Screen view", "value": "Paywall"}
+    funnel = scene.attempts(screen, screen)
+    views = [{**scene.item(second, "", "ann", attempt="once"), "type": "screenview", "screen": "Paywall"} for second in (0, 0, 9)]
+    for view in views:
+        del view["name"]
+    views[1]["properties"] = views[2]["properties"] = {"attempt": "twice"}
+    scene.track(views)
+    assert scene.counts(funnel) == [2, 1]
+
+
+def test_rule05_offline_events_count_at_their_own_time(scene: Scene) -> None:
+    scene.story("0/A 10/B 20/C", sent="backwards")
+    report = scene.results(scene.attempts("A", "B", "C"))
+    assert outcome(report["aggregate"]) == (1, 1, 0, 0)
+    assert report["aggregate"]["medianCompletionMinutes"] == pytest.approx(1 / 3)
+
+
+def test_rule06_numbers_prove_the_order_of_equal_times(scene: Scene) -> None:
+    scene.story("0/A(1) 0/B(2) 0/C(3)", attempt="proven", sent="backwards")
+    scene.story("0/A(3) 0/B(2) 0/C(1)", attempt="the other way")
+    scene.story("0/A(1) 0/B 0/C", attempt="unproven")
+    report = scene.results(scene.attempts("A", "B", "C"))
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [3, 1, 1]
+    assert report["dataQuality"]["unorderedTies"] == 1, "B of the last; the other way round nothing follows the entry"
+    assert report["dataQuality"]["unitsWithOrderingIssues"] == 1
+
+
+@pytest.mark.parametrize("number", ["-1", "1.5", '"2"', "true", "{}", "[2]", "9223372036854775808"])
+def test_rule06_an_unusable_number_proves_nothing_and_is_counted(scene: Scene, number: str) -> None:
+    scene.story("0/A(1)")
+    scene.happened(0, "B", attempt="a1", n=json.loads(number))
+    report = scene.results(scene.attempts("A", "B"))
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [1, 0]
+    assert report["dataQuality"]["invalidSequenceValues"] == 1
+    assert report["dataQuality"]["unorderedTies"] == 1
+    assert report["dataQuality"]["unitsWithOrderingIssues"] == 1
+
+
+def test_rule06_numbers_are_exact_up_to_the_largest(scene: Scene) -> None:
+    scene.story("0/A(9223372036854775805) 0/B(9223372036854775806) 0/C(9223372036854775807)")
+    assert scene.counts(scene.attempts("A", "B", "C")) == [1, 1, 1]
+
+
+def test_rule06_without_sequence_property_ties_stay_unordered(scene: Scene) -> None:
+    scene.story("0/A(1) 0/B(2)")
+    assert scene.counts(scene.attempts("A", "B", sequenceProperty=None)) == [1, 0]
+
+
+def test_rule07_stale_sequence_is_skipped(scene: Scene) -> None:
+    scene.story("0/A(5) 10/B(5) 20/B(4)", attempt="stale")
+    scene.story("0/A(5) 10/B(4) 20/B(6) 30/C(7)", attempt="goes on")
+    report = scene.results(scene.attempts("A", "B", "C"))
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [2, 1, 1]
+    assert report["dataQuality"]["sequenceSkips"] == 3
+    assert report["dataQuality"]["unitsWithOrderingIssues"] == 2
+
+
+def test_rule08_a_delivery_retry_is_no_second_event(scene: Scene) -> None:
+    funnel = scene.attempts("A", "A")
+    item = {**scene.item(0, "A", attempt="a1"), "dedupeKey": "delivery-1"}
+    assert scene.track([item])["accepted"] == 1
+    assert scene.track([{**item, "timestamp": scene.at(0)}])["duplicates"] == 1
+    assert scene.counts(funnel) == [1, 0]
+    scene.track([{**scene.item(5, "A", attempt="a1"), "dedupeKey": "delivery-2"}])
+    assert scene.counts(funnel) == [1, 1]
+
+
+def test_rule09_the_entry_gives_the_cohort_and_combinations_are_compared(scene: Scene) -> None:
+    for attempt, variant, plan, seats in [("1", "a", "pro", 5), ("2", "a", "pro", 5), ("3", "a", "free", 5), ("4", "b", "pro", 1)]:
+        scene.story("0/A", attempt=attempt, variant=variant, plan=plan, seats=seats)
+        scene.story("9/B", attempt=attempt, variant="later", plan="later", seats=0)
+    report = scene.results(scene.attempts("A", "B", breakdownProperties=["variant", "plan", "seats"]))
+    assert by_cohort(report, "variant", "plan", "seats") == {("a", "pro", 5): 2, ("a", "free", 5): 1, ("b", "pro", 1): 1}
+    assert [row["cohort"] for row in report["cohorts"]["data"]] == [
+        {"variant": "a", "plan": "pro", "seats": 5},
+        {"variant": "a", "plan": "free", "seats": 5},
+        {"variant": "b", "plan": "pro", "seats": 1},
+    ]
+    assert [row["completed"] for row in report["cohorts"]["data"]] == [2, 1, 1]
+
+
+def test_rule10_a_missing_entry_value_stays_unknown(scene: Scene) -> None:
+    funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
+    scene.story("0/A")
+    scene.story("10/B", variant="a")
+    for name, value in [("null", None), ("object", {"variant": "a"}), ("array", ["a"])]:
+        scene.story("0/A", attempt=name, variant=value)
+    report = scene.results(funnel)
+    (cohort,) = report["cohorts"]["data"]
+    assert (cohort["cohort"], cohort["label"]) == ({"variant": None}, {"variant": "Unknown"})
+    assert outcome(cohort) == (4, 1, 0, 3)
+    assert report["dataQuality"]["unknownEntryValues"] == {"variant": 4}
+    assert report["dataQuality"]["conflictingEntryValues"] == {"variant": 0}
+
+
+def test_rule11_tied_entries_keep_what_they_agree_on(scene: Scene) -> None:
+    funnel = scene.attempts("A", "B", breakdownProperties=["variant", "plan"])
+    scene.track([scene.item(0, "A", attempt="tied", variant=variant, plan="pro") for variant in ("a", "b")])
+    scene.track([scene.item(0, "A", attempt="ordered", variant=variant, plan="pro", n=n) for variant, n in (("a", 2), ("b", 1))])
+    scene.track([scene.item(0, "A", attempt="half ordered", variant="a", plan="pro", **numbers) for numbers in ({"n": 1}, {})])
+    report = scene.results(funnel)
+    assert by_cohort(report, "variant", "plan") == {(None, "pro"): 1, ("b", "pro"): 1, ("a", "pro"): 1}
+    assert report["dataQuality"]["tiedEntries"] == 2
+    assert report["dataQuality"]["unknownEntryValues"] == {"variant": 1, "plan": 0}
+
+
+def test_rule11_a_value_that_only_one_of_the_tied_events_has_is_unknown(scene: Scene) -> None:
+    scene.track([scene.item(0, "A", attempt="a1", **properties) for properties in ({"variant": "a"}, {})])
+    assert by_cohort(scene.results(scene.attempts("A", "B", breakdownProperties=["variant"])), "variant") == {None: 1}
+
+
+def test_rule12_an_attempt_stays_in_its_entry_cohort_and_conflicts_are_told(scene: Scene) -> None:
+    funnel = scene.attempts("A", "B", "C", breakdownProperties=["version"])
+    scene.story("0/A", attempt="upgraded", version=1)
+    scene.story("10/B 20/C", attempt="upgraded", version=2)
+    scene.story("0/A", attempt="other type", version=1)
+    scene.story("10/B", attempt="other type", version="1")
+    scene.story("0/A 10/B", attempt="same", version=1)
+    scene.story("0/A", attempt="later without", version=1)
+    scene.story("10/B", attempt="later without")
+    scene.story("0/A", attempt="not accepted", version=1)
+    scene.story("10/C 20/A", attempt="not accepted", version=2)
+    report = scene.results(funnel)
+    assert by_cohort(report, "version") == {1: 5}
+    assert outcome(report["cohorts"]["data"][0]) == (5, 1, 0, 4)
+    assert report["dataQuality"]["conflictingEntryValues"] == {"version": 2}
+
+
+def test_rule13_the_period_selects_by_entry_and_completion_may_come_later(scene: Scene) -> None:
+    funnel = scene.attempts("A", "B")
+    scene.story("99/A 101/B", attempt="before")
+    scene.story("100/A 300/B", attempt="at the start")
+    scene.story("199.999/A 3700/B", attempt="just inside")
+    scene.story("200/A 201/B", attempt="at the end")
+    report = scene.results(funnel, startAt=scene.at(100), endAt=scene.at(200))
+    assert outcome(report["aggregate"]) == (2, 2, 0, 0)
+    assert report["period"] == {"startAt": scene.at(100), "endAt": scene.at(200)}
+    assert outcome(scene.results(funnel)["aggregate"]) == (4, 4, 0, 0)
+
+
+def test_rule13_an_attempt_that_entered_before_is_not_selected_again(scene: Scene) -> None:
+    scene.story("50/A 150/A 160/B")
+    assert scene.counts(scene.attempts("A", "B"), startAt=scene.at(100), endAt=scene.at(200)) == [0, 0]
+
+
+def test_rule14_drop_off_is_confirmed_when_the_window_is_over(today: Scene, clock: ShiftedClock) -> None:
+    funnel = today.attempts("A", "B", "C")
+    today.story("0/A", attempt="one")
+    today.story("0/A 10/B", attempt="two")
+    today.story("0/A 10/B 20/C", attempt="three")
+    report = today.results(funnel)
+    assert outcome(report["aggregate"]) == (3, 1, 2, 0)
+    assert [(row["pending"], row["droppedOff"]) for row in report["aggregate"]["steps"]] == [(1, 0), (1, 0), (0, 0)]
+    assert report["coverage"]["openWindows"] == 2
+    clock.advance(seconds=HOUR_S)
+    report = today.results(funnel)
+    assert outcome(report["aggregate"]) == (3, 1, 0, 2)
+    assert [(row["pending"], row["droppedOff"]) for row in report["aggregate"]["steps"]] == [(0, 1), (0, 1), (0, 0)]
+    assert report["coverage"]["openWindows"] == 0
+
+
+def test_rule15_a_rate_without_denominator_shows_no_data(scene: Scene) -> None:
+    funnel = scene.attempts("A", "B", "C")
+    assert [row["conversionFromStart"] for row in scene.results(funnel)["aggregate"]["steps"]] == [None, None, None]
+    scene.story("0/A")
+    total = scene.results(funnel)["aggregate"]
+    assert total["conversionRate"] == 0
+    assert [row["conversionFromStart"] for row in total["steps"]] == [1, 0, 0]
+    assert [row["conversionFromPrevious"] for row in total["steps"]] == [None, 0, None]
+
+
+def test_rule16_coverage_tells_what_history_the_answer_stands_on(scene: Scene) -> None:
+    funnel = scene.attempts("A", "B")
+    scene.story("100/A 200/B")
+    scene.happened(900, "unrelated")
+    coverage = scene.results(funnel)["coverage"]
+    assert (coverage["firstEventAt"], coverage["lastEventAt"]) == (scene.at(100), scene.at(900))
+    assert coverage["complete"] is True
+    assert coverage["gaps"] == []
+    early = scene.results(funnel, startAt=scene.at(0), endAt=scene.at(500))["coverage"]
+    assert early["periodBeginsBeforeHistory"] is True
+    assert early["complete"] is False
+    assert scene.results(funnel, startAt=scene.at(150), endAt=scene.at(500))["coverage"]["periodBeginsBeforeHistory"] is False
+
+
+def test_rule17_reports_attribute_no_revenue(scene: Scene) -> None:
+    funnel = scene.attempts("A", {"type": "Transaction", "value": "purchase"})
+    scene.story("0/A")
+    body = {"websiteId": scene.tenant.website_id, "visitorId": "ann", "event": "purchase", "timestamp": scene.at(9)}
+    sale = {**body, "transactionId": "t1", "amount": 1234.5, "currency": "EUR", "properties": {"attempt": "a1"}}
+    assert scene.client.post("/api/v1/transactions", json=sale).status_code == 202
+    report = scene.results(funnel)
+    assert outcome(report["aggregate"]) == (1, 1, 0, 0)
+    text = json.dumps(report).lower()
+    assert not any(word in text for word in ("1234", "eur", "revenue", "amount", "currency"))
+
+
+def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(scene: Scene, warehouse: Warehouse, workspace: Tenant) -> None:
+    funnel = scene.attempts("A", "paid")
+    cases = {
+        "verified": {"verified": True, "visitor_id": "ann", "properties": {"attempt": "verified"}},
+        "unverified": {"verified": False, "visitor_id": "ann", "properties": {"attempt": "unverified"}},
+        "another visitor": {"verified": True, "visitor_id": "bob", "properties": {"attempt": "another visitor"}},
+        "customer alone": {"verified": True, "visitor_id": "ann", "properties": {"customer": "c1"}},
+    }
+    for attempt in cases:
+        scene.story("0/A", attempt=attempt, customer="c1")
+    assert scene.counts(funnel) == [4, 0]
+    scope = warehouse.query("SELECT any(scope_id) FROM events WHERE website_id = {w:String}", {"w": workspace.website_id})[1][0][0]
+    paid = [
+        plain.Event(
+            f"paid-{place}", workspace.website_id, "event", "paid", scene.start_ms + 9000, scope_id=scope, source="provider", **case
+        )
+        for place, case in enumerate(cases.values())
+    ]
+    store(warehouse, plain.History(tuple(paid)))
+    report = scene.results(funnel)
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [4, 1]
+    assert report["dataQuality"]["unverifiedProviderEvents"] == 2
+    assert report["dataQuality"]["eventsWithoutAttemptId"] == 1
+
+
+def test_rule19_funnels_count_visitors_unless_told_otherwise(scene: Scene) -> None:
+    funnel = scene.funnel("A", "B")
+    scene.story("0/A 10/B", visitor="ann", attempt="one")
+    scene.story("20/A 30/B", visitor="ann", attempt="two")
+    scene.story("0/A", visitor="bob", attempt=None)
+    report = scene.results(funnel)
+    assert report["countingUnit"] == "visitor"
+    assert outcome(report["aggregate"]) == (2, 1, 1, 0)
+    assert report["dataQuality"]["eventsWithoutAttemptId"] == 0
+
+
+def test_rule20_each_group_has_its_pending_and_its_median(today: Scene) -> None:
+    funnel = today.attempts("A", "B", breakdownProperties=["variant"])
+    for attempt, seconds in [("1", 10), ("2", 20), ("3", 50)]:
+        today.story(f"0/A {seconds}/B", attempt=attempt, variant="odd")
+    for attempt, seconds in [("4", 30), ("5", 45)]:
+        today.story(f"0/A {seconds}/B", attempt=attempt, variant="even")
+    today.story("0/A", attempt="6", variant="none")
+    report = today.results(funnel)
+    medians = {row["cohort"]["variant"]: row["medianCompletionMinutes"] for row in report["cohorts"]["data"]}
+    assert medians == {"odd": pytest.approx(20 / 60), "even": pytest.approx(37.5 / 60), "none": None}
+    assert {row["cohort"]["variant"]: row["steps"][0]["pending"] for row in report["cohorts"]["data"]} == {"odd": 0, "even": 0, "none": 1}
+    assert report["aggregate"]["medianCompletionMinutes"] == pytest.approx(0.5)
+
+
+def test_rule21_a_saved_change_recalculates_retained_history(scene: Scene) -> None:
+    funnel = scene.attempts("A", "B")
+    scene.story("0/A 10/C")
+    before = scene.results(funnel)
+    assert (before["definitionRevision"], outcome(before["aggregate"])) == (1, (1, 0, 0, 1))
+    definition = scene.client.get(f"/api/funnels/{funnel}").json()
+    changed = {
+        name: definition[name] for name in ("name", "countingUnit", "attemptProperty", "sequenceProperty", "conversionWindowSeconds")
+    }
+    assert scene.client.put(f"/api/funnels/{funnel}", json={**changed, "steps": [step("A"), step("C")]}).status_code == 200
+    after = scene.results(funnel)
+    assert (after["definitionRevision"], outcome(after["aggregate"])) == (2, (1, 1, 0, 0))
+
+
+def test_rule22_variants_assigned_before_the_journey_compare_end_to_end(scene: Scene) -> None:
+    funnel = scene.attempts("opened", "paywall", "paid", breakdownProperties=["paywall"])
+    for place in range(4):
+        scene.story("0/opened 10/paywall 20/paid" if place < 3 else "0/opened", attempt=f"a{place}", paywall="short")
+        scene.story("0/opened 10/paywall" if place else "0/opened 10/paywall 20/paid", attempt=f"b{place}", paywall="long")
+    rates = {row["cohort"]["paywall"]: row["conversionRate"] for row in scene.results(funnel)["cohorts"]["data"]}
+    assert rates == {"short": 0.75, "long": 0.25}
+
+
+def test_a_whole_report(scene: Scene) -> None:
+    """Every field of a report, as the contract has it."""
+    rows: list[str | Json] = [step("A", "a"), step("failed", diagnostic=True), step("B", "C", mode="all_of"), "D"]
+    funnel = scene.attempts(*rows, breakdownProperties=["variant"])
+    scene.story("0/A(1) 5/failed 6/failed 10/C(2) 20/B(3) 80/D(4)", attempt="done", variant="x")
+    scene.story("0/a 7/failed 10/B", attempt="lost", variant="x")
+    scene.story("30/a(9) 40/B(8) 41/B(10) 42/C(11)", attempt="skipped")
+    report = scene.results(funnel, pageSize=1)
+    assert report["evaluatedAt"] > scene.at(90 * DAY_S)
+    shared = {"conversionFromStart": 1.0, "conversionFromPrevious": None}
+    two = {"conversionFromStart": 0.5, "conversionFromPrevious": 0.5}
+    names = [{"step": 1, "row": 0, "type": "Event", "value": "A"}, {"step": 2, "row": 2, "type": "Event", "value": "B"}]
+    names.append({"step": 3, "row": 3, "type": "Event", "value": "D"})
+    assert report == {
+        "funnelId": funnel,
+        "definitionRevision": 1,
+        "countingUnit": "attempt",
+        "evaluatedAt": report["evaluatedAt"],
+        "period": {"startAt": None, "endAt": None},
+        "websiteId": None,
+        "aggregate": {
+            "entered": 3,
+            "completed": 1,
+            "pending": 0,
+            "droppedOff": 2,
+            "conversionRate": 0.3333,
+            "medianCompletionMinutes": pytest.approx(80 / 60),
+            "steps": [
+                {**names[0], "count": 3, "pending": 0, "droppedOff": 1, **shared, "options": options(1, 2)},
+                {**names[1], "count": 2, "pending": 0, "droppedOff": 1, **rates(0.6667, 0.6667), "options": options(2, 2)},
+                {**names[2], "count": 1, "pending": 0, "droppedOff": 0, **rates(0.3333, 0.5), "options": options(1)},
+            ],
+            "diagnostics": [{"row": 1, "afterStep": 1, "type": "Event", "value": "failed", "units": 2, "events": 3}],
+        },
+        "cohorts": {
+            "page": 1,
+            "pageSize": 1,
+            "total": 2,
+            "data": [
+                {
+                    "cohort": {"variant": "x"},
+                    "label": {"variant": "x"},
+                    "entered": 2,
+                    "completed": 1,
+                    "pending": 0,
+                    "droppedOff": 1,
+                    "conversionRate": 0.5,
+                    "medianCompletionMinutes": pytest.approx(80 / 60),
+                    "steps": [
+                        {**names[0], "count": 2, "pending": 0, "droppedOff": 1, **shared, "options": options(1, 1)},
+                        {**names[1], "count": 1, "pending": 0, "droppedOff": 0, **two, "options": options(1, 1)},
+                        {**names[2], "count": 1, "pending": 0, "droppedOff": 0, **rates(0.5, 1.0), "options": options(1)},
+                    ],
+                    "diagnostics": [{"row": 1, "afterStep": 1, "type": "Event", "value": "failed", "units": 2, "events": 3}],
+                }
+            ],
+        },
+        "dataQuality": {
+            "eventsWithoutAttemptId": 0,
+            "invalidSequenceValues": 0,
+            "sequenceSkips": 1,
+            "unorderedTies": 0,
+            "unitsWithOrderingIssues": 1,
+            "tiedEntries": 0,
+            "unknownEntryValues": {"variant": 1},
+            "conflictingEntryValues": {"variant": 0},
+            "unverifiedProviderEvents": 0,
+            "attemptsWithSeveralVisitors": 0,
+        },
+        "coverage": {
+            "complete": True,
+            "firstEventAt": scene.at(0),
+            "lastEventAt": scene.at(80),
+            "periodBeginsBeforeHistory": False,
+            "openWindows": 0,
+            "gaps": [],
+            "notes": [],
+        },
+    }
+
+
+def options(*counts: int) -> list[Json]:
+    return [{"option": option, "count": count} for option, count in enumerate(counts)]
+
+
+def rates(from_start: float, from_previous: float) -> Json:
+    return {"conversionFromStart": from_start, "conversionFromPrevious": from_previous}
