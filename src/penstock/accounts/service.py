@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import NoReturn
 
@@ -166,9 +167,8 @@ class AccountService:
     async def authenticate(self, authorization: str | None) -> Caller:
         """Who an `Authorization` header speaks for; `Unauthorized` when no key in force is in it. Does not block the event loop."""
         known = self.authenticate_cached(authorization)
-        return known if known is not None else await to_thread.run_sync(self._authenticate, authorization)
-
-    def _authenticate(self, authorization: str | None) -> Caller:
+        if known is not None:
+            return known
         key = _bearer_key(authorization)
         if key is None:
             raise Unauthorized("Send a workspace API key, as Authorization: Bearer <key>.", code="key_required")
@@ -178,7 +178,7 @@ class AccountService:
             with self._database.read() as db:
                 return store.key_holder(db, key_hash)
 
-        caller = self._callers.load(key_hash, holder)
+        caller = await self._callers.fetch(key_hash, holder)
         if caller is None:
             raise Unauthorized("The API key is not valid.", code="key_not_valid")
         return self._noted(caller)
@@ -275,16 +275,17 @@ class AccountService:
 
     def find_website(self, website_id: str) -> Website | None:
         """A website of whatever workspace, for the public routes. Blocks only when it was not read in the last two seconds."""
+        return None if "\x00" in website_id else self._websites.load(website_id, partial(self._read_website, website_id))
 
-        def read() -> Website | None:
-            with self._database.read() as db:
-                return store.website(db, website_id)
+    async def locate_website(self, website_id: str) -> Website | None:
+        """As `find_website`, without blocking the event loop."""
+        if (known := self._websites.get(website_id)) is not None or "\x00" in website_id:
+            return known
+        return await self._websites.fetch(website_id, partial(self._read_website, website_id))
 
-        return None if "\x00" in website_id else self._websites.load(website_id, read)
-
-    def cached_website(self, website_id: str) -> Website | None:
-        """The website, if this node knew it a moment ago. Never blocks; None says nothing: ask `find_website`."""
-        return self._websites.get(website_id)
+    def _read_website(self, website_id: str) -> Website | None:
+        with self._database.read() as db:
+            return store.website(db, website_id)
 
     def websites(self, workspace_id: WorkspaceId) -> list[Website]:
         """All of a workspace, oldest first."""

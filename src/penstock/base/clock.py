@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 
 Clock = Callable[[], int]
 """Returns the current time in milliseconds since 1970-01-01 UTC."""
@@ -14,8 +15,12 @@ def system_clock() -> int:
 
 def iso(at_ms: int) -> str:
     """ISO 8601 UTC with milliseconds and `Z`, the one spelling of a time on the way out."""
-    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
+    return f"{_iso_second(at_ms // 1000)}.{at_ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=1000)
+def _iso_second(at_s: int) -> str:
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def iso_or_none(at_ms: int | None) -> str | None:

@@ -34,7 +34,7 @@ def _checked_text(value: str, most_chars: int) -> str:
 
 def _id(value: str, info: ValidationInfo) -> str:
     limit = _bounds(info).limits.max_id_bytes
-    if len(value) * 4 > limit and len(value.encode()) > limit:
+    if len(value.encode()) > limit:
         raise RuleBroken("too_long", f"At most {limit} bytes.")
     return _checked_text(value, limit)
 

@@ -10,12 +10,16 @@ from penstock.settings import Settings
 OWN_PREFIX = "$"
 LOWEST_INTEGER, HIGHEST_INTEGER = -(2**63), 2**64 - 1
 
+_EXACT = 2**53
+_MOST_BYTES_OF_A_CHARACTER = 4
 _MOST_FAULTS = 100
 _SHOWN_KEY_CHARS = 64
 
 
 def property_faults(properties: Mapping[str, Any], limits: Settings) -> list[Fault]:
     """Every rule that the properties break; fields are paths below `properties`. Bounded: who breaks hundreds is told of the first."""
+    if _plainly_fine(properties, limits):
+        return []
     walk = _Walk(limits)
     for key in properties:
         if key.startswith(OWN_PREFIX):
@@ -24,6 +28,24 @@ def property_faults(properties: Mapping[str, Any], limits: Settings) -> list[Fau
     if walk.keys > limits.max_property_keys:
         walk.faults.insert(0, Fault("", "too_many_keys", f"At most {limits.max_property_keys} keys, nested ones included."))
     return walk.faults[:_MOST_FAULTS]
+
+
+def _plainly_fine(properties: Mapping[str, Any], limits: Settings) -> bool:
+    """Whether a glance is enough, as it is for most events: a few short texts and small numbers. False says nothing."""
+    short = limits.max_string_bytes // _MOST_BYTES_OF_A_CHARACTER
+    for key, value in properties.items():
+        if key[:1] == OWN_PREFIX or len(key) > short or "\x00" in key:
+            return False
+        kind = type(value)
+        if kind is str:
+            if len(value) > short or "\x00" in value:
+                return False
+        elif kind is int or kind is float:
+            if not -_EXACT <= value <= _EXACT:
+                return False
+        elif kind is not bool and value is not None:
+            return False
+    return len(properties) <= limits.max_property_keys
 
 
 class _Walk:
@@ -65,8 +87,7 @@ class _Walk:
 
     def text(self, path: str, value: str) -> None:
         limit = self.limits.max_string_bytes
-        # No character takes more than four bytes: most texts need no encoding to be measured.
-        if len(value) * 4 > limit and len(value.encode()) > limit:
+        if len(value) * _MOST_BYTES_OF_A_CHARACTER > limit and len(value.encode()) > limit:
             self.fault(path, "too_long", f"At most {limit:,} bytes.")
         if "\x00" in value:
             self.fault(path, "nul_character", "Must not contain the NUL character.")

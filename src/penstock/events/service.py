@@ -74,7 +74,7 @@ class EventService:
         website_id = raw.get("websiteId") if isinstance(raw, dict) else None
         if not isinstance(website_id, str):
             return lambda _: None
-        website = self.accounts.cached_website(website_id) or await to_thread.run_sync(self.accounts.find_website, website_id)
+        website = await self.accounts.locate_website(website_id)
         return lambda _: website
 
     def _sort_events(self, caller: Caller, body: bytes, legacy: bool) -> Sorted:

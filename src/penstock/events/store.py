@@ -5,17 +5,15 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import json
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, select
 
 from penstock.base.ids import EventId, VisitorId
 from penstock.identity.model import Alias
+from penstock.metadb.rows import insert_rows, select_rows
 from penstock.metadb.tables import dedupe_keys, outbox
 
 _CHUNK = 1000
 
-_KEPT = select(dedupe_keys.c.key, dedupe_keys.c.body_hash, dedupe_keys.c.event_id, dedupe_keys.c.visitor_id).where(
-    dedupe_keys.c.key.in_(bindparam("keys", expanding=True))
-)
 _OLD = select(dedupe_keys.c.key).where(dedupe_keys.c.created_at < bindparam("before")).order_by(dedupe_keys.c.created_at).limit(_CHUNK)
 
 
@@ -36,25 +34,22 @@ class Kept(NamedTuple):
 
 def kept(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, Kept]:
     """Which of the keys are used up, and by what."""
-    return {
-        key: Kept(body_hash, EventId(event_id), VisitorId(visitor_id))
-        for start in range(0, len(keys), _CHUNK)
-        for key, body_hash, event_id, visitor_id in connection.execute(_KEPT, {"keys": keys[start : start + _CHUNK]})
-    }
+    found = select_rows(connection, dedupe_keys, ("key", "body_hash", "event_id", "visitor_id"), {}, "key", keys)
+    return {key: Kept(body_hash, event_id, visitor_id) for key, body_hash, event_id, visitor_id in found}
 
 
 def keep(connection: Connection, used: Mapping[bytes, Kept], now_ms: int) -> None:
     """Use up keys. In the order of the keys, so that two nodes with the same keys wait for each other instead of locking each other out."""
-    if used:
-        rows = [{"key": key, **first._asdict(), "created_at": now_ms} for key, first in sorted(used.items())]
-        connection.execute(insert(dedupe_keys), rows)
+    insert_rows(
+        connection, dedupe_keys, ("key", "body_hash", "event_id", "visitor_id", "created_at"),
+        [(key, *first, now_ms) for key, first in sorted(used.items())],
+    )  # fmt: skip
 
 
 def put_in_outbox(connection: Connection, event_rows: Sequence[str], aliases: Collection[Alias]) -> None:
-    rows = [{"target": Target.ALIASES, "row": json.encode(alias._asdict()).decode()} for alias in aliases]
-    rows += [{"target": Target.EVENTS, "row": row} for row in event_rows]
-    if rows:
-        connection.execute(insert(outbox), rows)
+    rows = [(Target.ALIASES, json.encode(alias._asdict()).decode()) for alias in aliases]
+    rows += [(Target.EVENTS, row) for row in event_rows]
+    insert_rows(connection, outbox, ("target", "row"), rows)
 
 
 def forget_keys(connection: Connection, before_ms: int) -> int:

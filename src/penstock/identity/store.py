@@ -8,16 +8,14 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.ledger import Ledger, UserKey, Visitor, VisitorKey
 from penstock.identity.model import Alias, Claim
+from penstock.metadb.rows import insert_rows, select_rows
 from penstock.metadb.tables import merges, user_links, visitors
 
-_CHUNK = 1000
-
-_VISITORS = select(visitors.c.visitor_id, visitors.c.canonical_id, visitors.c.user_id).where(
-    visitors.c.scope_id == bindparam("scope"), visitors.c.visitor_id.in_(bindparam("ids", expanding=True))
-)
-_VISITORS_LOCKED = _VISITORS.order_by(visitors.c.visitor_id).with_for_update()
-_LINKS = select(user_links.c.user_id, user_links.c.visitor_id).where(
-    user_links.c.scope_id == bindparam("scope"), user_links.c.user_id.in_(bindparam("ids", expanding=True))
+_LOCKED = (
+    select(visitors.c.visitor_id, visitors.c.canonical_id, visitors.c.user_id)
+    .where(visitors.c.scope_id == bindparam("scope"), visitors.c.visitor_id.in_(bindparam("ids", expanding=True)))
+    .order_by(visitors.c.visitor_id)
+    .with_for_update()
 )
 _CHANGE = (
     update(visitors)
@@ -45,63 +43,58 @@ def load(connection: Connection, claims: Sequence[Claim]) -> Ledger:
         if claim.user_id is not None and claim.visitor_id is not None
         if (key := (claim.scope_id, claim.visitor_id)) in known and known[key].user_id is None
     }
-    if undecided and _read_visitors(connection, undecided, lock=True) != {key: known[key] for key in undecided}:
+    if undecided and _lock(connection, undecided) != {key: known[key] for key in undecided}:
         raise Contended
     return Ledger(visitors=known, links=links)
 
 
-def _read_visitors(connection: Connection, keys: Collection[VisitorKey], *, lock: bool = False) -> dict[VisitorKey, Visitor]:
-    statement = _VISITORS_LOCKED if lock else _VISITORS
+def _read_visitors(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, Visitor]:
+    columns = ("visitor_id", "canonical_id", "user_id")
     return {
-        (scope, visitor_id): Visitor(VisitorId(canonical_id), user_id)
+        (scope, visitor_id): Visitor(canonical_id, user_id)
         for scope, ids in _by_scope(keys)
-        for visitor_id, canonical_id, user_id in connection.execute(statement, {"scope": scope, "ids": ids})
+        for visitor_id, canonical_id, user_id in select_rows(connection, visitors, columns, {"scope_id": scope}, "visitor_id", ids)
     }
 
 
 def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserKey, VisitorId]:
     return {
-        (scope, user_id): VisitorId(visitor_id)
+        (scope, user_id): visitor_id
         for scope, ids in _by_scope(keys)
-        for user_id, visitor_id in connection.execute(_LINKS, {"scope": scope, "ids": ids})
+        for user_id, visitor_id in select_rows(connection, user_links, ("user_id", "visitor_id"), {"scope_id": scope}, "user_id", ids)
+    }
+
+
+def _lock(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, Visitor]:
+    """The visitors as they are now, and stay until the transaction ends. SQLite has one writer at a time and needs no row locks."""
+    return {
+        (scope, visitor_id): Visitor(canonical_id, user_id)
+        for scope, ids in _by_scope(keys)
+        for visitor_id, canonical_id, user_id in connection.execute(_LOCKED, {"scope": scope, "ids": ids})
     }
 
 
 def _by_scope(keys: Collection[tuple[ScopeId, str]]) -> Iterator[tuple[ScopeId, list[str]]]:
-    """IDs of one scope at a time, sorted: all nodes take locks in one order."""
+    """The IDs of one scope at a time, sorted: all nodes take locks in one order."""
     scopes: defaultdict[ScopeId, list[str]] = defaultdict(list)
     for scope, sent_id in sorted(keys):
         scopes[scope].append(sent_id)
-    for scope, ids in scopes.items():
-        for start in range(0, len(ids), _CHUNK):
-            yield scope, ids[start : start + _CHUNK]
+    yield from scopes.items()
 
 
 def save(connection: Connection, ledger: Ledger, now_ms: int) -> list[Alias]:
     """Write what the ledger's claims changed; the aliases that its merges made."""
-    if ledger.created:
-        created = [
-            {"scope_id": scope, "visitor_id": visitor_id, **ledger.visitors[scope, visitor_id]._asdict(), "created_at": now_ms}
-            for scope, visitor_id in sorted(ledger.created)
-        ]
-        connection.execute(insert(visitors), created)
+    created = [(*key, *ledger.visitors[key], now_ms) for key in sorted(ledger.created)]
+    insert_rows(connection, visitors, ("scope_id", "visitor_id", "canonical_id", "user_id", "created_at"), created)
     if ledger.changed:
         changed = [
-            {
-                "scope": scope,
-                "id": visitor_id,
-                "canonical": ledger.visitors[scope, visitor_id][0],
-                "user": ledger.visitors[scope, visitor_id][1],
-            }
+            {"scope": scope, "id": visitor_id, "canonical": visitor.canonical_id, "user": visitor.user_id}
             for scope, visitor_id in sorted(ledger.changed)
+            for visitor in [ledger.visitors[scope, visitor_id]]
         ]
         connection.execute(_CHANGE, changed)
-    if ledger.linked:
-        linked = [
-            {"scope_id": scope, "user_id": user_id, "visitor_id": ledger.links[scope, user_id], "created_at": now_ms}
-            for scope, user_id in sorted(ledger.linked)
-        ]
-        connection.execute(insert(user_links), linked)
+    linked = [(*key, ledger.links[key], now_ms) for key in sorted(ledger.linked)]
+    insert_rows(connection, user_links, ("scope_id", "user_id", "visitor_id", "created_at"), linked)
     if ledger.traits:
         connection.execute(
             _TRAITS, [{"scope": scope, "user": user_id, "told": dict(told)} for (scope, user_id), told in sorted(ledger.traits.items())]

@@ -155,7 +155,7 @@ visitors = Table(
     Column("canonical_id", Text, nullable=False, comment="itself, or the visitor that it was merged into; never a chain"),
     Column("user_id", Text, comment="the user that the canonical visitor is linked to"),
     Column("created_at", BigInteger, nullable=False),
-    Index(None, "scope_id", "canonical_id"),
+    sqlite_with_rowid=False,
 )
 
 user_links = Table(
@@ -166,7 +166,7 @@ user_links = Table(
     Column("visitor_id", Text, nullable=False, comment="canonical"),
     Column("traits", JSON, comment="what identify last said of the user"),
     Column("created_at", BigInteger, nullable=False),
-    UniqueConstraint("scope_id", "visitor_id"),
+    sqlite_with_rowid=False,
 )
 
 merges = Table(

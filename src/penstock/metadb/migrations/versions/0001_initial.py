@@ -72,7 +72,7 @@ def upgrade() -> None:
         sa.Column("traits", sa.JSON(), nullable=True, comment="what identify last said of the user"),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("scope_id", "user_id", name=op.f("pk_user_links")),
-        sa.UniqueConstraint("scope_id", "visitor_id", name=op.f("uq_user_links_scope_id_visitor_id")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "users",
@@ -91,10 +91,8 @@ def upgrade() -> None:
         sa.Column("user_id", sa.Text(), nullable=True, comment="the user that the canonical visitor is linked to"),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("scope_id", "visitor_id", name=op.f("pk_visitors")),
+        sqlite_with_rowid=False,
     )
-    with op.batch_alter_table("visitors", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_visitors_scope_id_canonical_id"), ["scope_id", "canonical_id"], unique=False)
-
     op.create_table(
         "workspaces",
         sa.Column("id", sa.Text(), nullable=False),
@@ -288,9 +286,6 @@ def downgrade() -> None:
 
     op.drop_table("api_keys")
     op.drop_table("workspaces")
-    with op.batch_alter_table("visitors", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_visitors_scope_id_canonical_id"))
-
     op.drop_table("visitors")
     op.drop_table("users")
     op.drop_table("user_links")

@@ -1,0 +1,127 @@
+"""How fast single events are taken in and answered durably, beside the same framework with an empty handler.
+
+Both servers are one process of Litestar on uvicorn with uvloop and httptools, and get the same requests from `wrk` in turn. An answered
+event is on disk: in the metadata DB with its dedupe key and its visitor. Shipping to the warehouse goes on meanwhile.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+CONNECTIONS = 64
+SECONDS = 8
+ROUNDS = 2
+_SCRIPT = Path(__file__).with_suffix(".lua")
+
+EMPTY_APP = """
+import sys, uvicorn
+from litestar import Litestar, post
+
+@post("/api/v1/events", status_code=202)
+async def empty() -> dict[str, str]:
+    return {"status": "accepted"}
+
+uvicorn.run(Litestar([empty], openapi_config=None, logging_config=None), port=int(sys.argv[1]), loop="uvloop", http="httptools",
+            access_log=False, log_level="warning")
+"""
+
+
+def run(seconds: int = SECONDS, rounds: int = ROUNDS) -> dict[str, Any]:
+    """Rates in requests a second, the best of each server's rounds, and their ratio."""
+    if shutil.which("wrk") is None:
+        raise SystemExit("the intake bench needs wrk (Debian: apt install wrk)")
+    results: dict[str, list[Mapping[str, float]]] = {"empty": [], "durable": []}
+    with tempfile.TemporaryDirectory() as folder, _empty_server() as empty, _penstock(Path(folder) / "data") as penstock:
+        key, website_id = _workspace(penstock)
+        for round_number in range(rounds):
+            for name, url in (("empty", empty), ("durable", penstock)):
+                results[name].append(_load(url, key, website_id, f"{name}-{round_number}", seconds))
+    empty_rate, durable_rate = (max(figures["rate"] for figures in results[name]) for name in ("empty", "durable"))
+    return {
+        "connections": CONNECTIONS,
+        "empty_handler_per_s": round(empty_rate),
+        "durable_events_per_s": round(durable_rate),
+        "ratio": round(durable_rate / empty_rate, 3),
+        "durable_p50_ms": results["durable"][-1]["p50_ms"],
+        "durable_p99_ms": results["durable"][-1]["p99_ms"],
+        "rounds": results,
+    }
+
+
+def _load(url: str, key: str, website_id: str, prefix: str, seconds: int) -> dict[str, float]:
+    told = subprocess.run(
+        ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", str(_SCRIPT), url],
+        env={**os.environ, "BENCH_KEY": key, "BENCH_WEBSITE": website_id, "BENCH_PREFIX": prefix},
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    figures: dict[str, float] = json.loads(told.splitlines()[-1])
+    if figures["refused"] or figures["socket_errors"]:
+        raise SystemExit(f"{url} refused requests: {figures}")
+    return {**figures, "rate": figures["requests"] / figures["seconds"]}
+
+
+def _workspace(url: str) -> tuple[str, str]:
+    with httpx.Client(base_url=url) as client:
+        form = {"email": "bench@example.com", "password": "correct horse battery", "workspaceName": "Bench"}
+        client.post("/api/auth/signup", json=form).raise_for_status()
+        key: str = client.post("/api/settings/api-keys", json={"name": "bench"}).raise_for_status().json()["key"]
+        website = client.post("/api/settings/websites", json={"name": "Bench", "kind": "web"}).raise_for_status().json()
+        return key, website["id"]
+
+
+@contextmanager
+def _penstock(data: Path) -> Iterator[str]:
+    log = data.with_suffix(".log")
+    with (
+        log.open("w") as output,
+        _process([sys.executable, "-m", "penstock.cli.main", "serve", "--port", "0", "--data", str(data)], stdout=output),
+    ):
+        yield _await(lambda: (told := re.search(r"^Penstock \S+ serves (\S+)$", log.read_text(), re.MULTILINE)) and told[1])
+
+
+@contextmanager
+def _empty_server() -> Iterator[str]:
+    url = "http://127.0.0.1:18473"
+    with _process([sys.executable, "-c", EMPTY_APP, url.rpartition(":")[2]]):
+        yield _await(lambda: url if _answers(url) else None)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 404
+    except httpx.TransportError:
+        return False
+
+
+def _await(told: Any) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if found := told():
+            return str(found)
+        time.sleep(0.1)
+    raise SystemExit("a server did not start")
+
+
+@contextmanager
+def _process(command: list[str], **options: Any) -> Iterator[None]:
+    process = subprocess.Popen(command, **options)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(), indent=2))
