@@ -70,7 +70,8 @@ def _upload(client: httpx.Client, file: Path, website: str, shown: Progress) -> 
                 shown.at("Uploading", sent, total)
 
     headers = {"Content-Type": "application/x-ndjson", "Content-Length": str(total)}
-    query = {"websiteId": website, "fileName": file.name[-255:]}
+    name = "".join(character if character.isprintable() else "?" for character in file.name)
+    query = {"websiteId": website, "fileName": name[-200:]}
     return _answer(client.post("/api/imports", params=query, content=chunks(), headers=headers))
 
 

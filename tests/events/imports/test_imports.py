@@ -155,6 +155,8 @@ def test_rejected_lines_are_kept_with_every_reason_and_good_ones_stored(run_impo
         ({"websiteId": "web_x"}, "websiteId", "unknown_field"),
         ({"properties": {"$country": "NL"}}, "properties.$country", "reserved_property"),
         ({"properties": {"n": 2**70}}, "properties.n", "integer_out_of_range"),
+        ({"properties": {"a\x00": 1}}, "properties.a\x00", "nul_character"),
+        ({"properties": {"a\ud800": 1}}, "", "not_json"),
         ({"dedupeKey": "x" * 201}, "dedupeKey", "too_long"),
         ({"dedupeKey": "\x00ab"}, "dedupeKey", "nul_character"),
     ],
@@ -215,6 +217,16 @@ def test_a_file_over_the_limit_is_413_and_leaves_nothing(client, workspace, sett
 def test_another_content_type_or_encoding_is_415(client, workspace, headers):
     answer = client.post(f"/api/imports?websiteId={workspace.website_id}", content=b"{}", headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+
+
+def test_a_file_name_is_shown_and_held_to_the_rules_of_names(client, workspace):
+    def post(name):
+        query = {"websiteId": workspace.website_id, "fileName": name}
+        return client.post("/api/imports", params=query, content=b"", headers={"Content-Type": "application/x-ndjson"})
+
+    assert post("März 2020.ndjson").json()["fileName"] == "März 2020.ndjson"
+    for name in ("a\x00", "a\n", "x" * 201):
+        assert (post(name).status_code, post(name).json()["errors"][0]["field"]) == (400, "fileName")
 
 
 def test_the_website_must_be_named_and_be_the_callers_own(client, other_workspace):

@@ -6,14 +6,14 @@ from pydantic import Field
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.events.imports.model import ImportJob, ImportState, Reject
-from penstock.http.schema import PageQuery, Query, Record
+from penstock.http.schema import Name, PageQuery, Query, Record
 
 
 class ImportQuery(Query):
     """Where an import goes."""
 
     website_id: Annotated[str, Field(description="The website or app that the events belong to.")]
-    file_name: Annotated[str | None, Field(max_length=255, description="Shown in the list of imports.")] = None
+    file_name: Annotated[Name | None, Field(description="Shown in the list of imports.")] = None
 
 
 class ImportsQuery(PageQuery):

@@ -33,12 +33,12 @@ class ImportService:
     async def running(self) -> AsyncIterator[None]:
         """While the service runs, jobs are read; those that a stop or a crash interrupted go on where they were. Needs a running intake."""
         await to_thread.run_sync(self._tidy)
-        reading = asyncio.create_task(self._worker.read_until_cancelled(), name="imports")
+        reading = asyncio.create_task(self._worker.read_until_stopped(), name="imports")
         try:
             yield
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            self._worker.stop()
+            await reading
 
     def _tidy(self) -> None:
         """Remove what a crash left: files that did not arrive whole, files that no job reads."""

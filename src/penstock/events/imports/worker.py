@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from threading import Event
 from typing import NamedTuple
 
 import structlog
@@ -40,6 +41,10 @@ class Batch(NamedTuple):
     bytes_read: int
 
 
+class _Stopped(Exception):
+    """The service stops; the job goes on after the next start."""
+
+
 class ImportWorker:
     """One job at a time, oldest first; on the event loop, with what blocks in worker threads.
 
@@ -52,18 +57,26 @@ class ImportWorker:
         self._database, self._accounts, self._intake = database, accounts, intake
         self._files, self._settings, self._clock = files, settings, clock
         self._arrived = asyncio.Event()
+        self._stopping = Event()
 
     def wake(self) -> None:
         """A job has come. Call it on the event loop."""
         self._arrived.set()
 
-    async def read_until_cancelled(self) -> None:
-        while True:
+    def stop(self) -> None:
+        """Finish the batch at hand and no more. Call it on the event loop."""
+        self._stopping.set()
+        self._arrived.set()
+
+    async def read_until_stopped(self) -> None:
+        while not self._stopping.is_set():
             self._arrived.clear()
             try:
                 for job in await to_thread.run_sync(self._waiting):
                     await self._read(job)
                 await self._arrived.wait()
+            except _Stopped:
+                return
             except DBAPIError as error:
                 log.warning("import_waits", reason=type(error).__name__)
                 await asyncio.sleep(_RETRY_S)
@@ -87,7 +100,7 @@ class ImportWorker:
             job = replace(job, state=ImportState.DONE, bytes_read=job.bytes_total)
         except Unreadable as error:
             job = replace(job, state=ImportState.FAILED, error=str(error))
-        except DBAPIError:
+        except (_Stopped, DBAPIError):
             raise
         except Exception as error:
             log.error("import_failed", import_id=job.id, exc_info=error)
@@ -118,6 +131,8 @@ class ImportWorker:
             yield self._batch(some, website, occurrences)
 
     def _batch(self, some: list[Line], website: Website, occurrences: Occurrences) -> Batch:
+        if self._stopping.is_set():
+            raise _Stopped
         batch = Batch([], [], some[-1].number, some[-1].bytes_read)
         bounds = Bounds(self._settings, self._clock())
         for number, text, _ in some:
@@ -136,6 +151,8 @@ class ImportWorker:
             try:
                 return await self._intake.submit(events)
             except Unavailable as error:
+                if self._stopping.is_set():
+                    raise _Stopped from None
                 log.warning("import_waits", reason=error.code)
                 await asyncio.sleep(_RETRY_S)
         return []
