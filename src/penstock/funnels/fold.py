@@ -29,12 +29,16 @@ UNIT_COLUMNS = (
 )
 
 
+_ENTRY = "Tuple(at UInt32, began UInt32, least UInt64)"
+
+
 def general_units(plan: Plan, matched: str) -> str:
     """One row for each counted unit. matched: the name of a relation with the columns of `matched_events`."""
     keys = f"CAST([{', '.join(f'key_{j}' for j in range(1, plan.breadth + 1))}], 'Array(UInt64)') AS keys"
     histories = f"""
         SELECT unit,
-               arraySort(groupArray(tuple(ts, seq, event_id, mask, {keys}, invalid, visitor))) AS history
+               arraySort(groupArray(
+                   tuple(ts, seq, event_id, mask, {keys}, invalid, visitor))) AS history
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
     entries = f"""
         SELECT unit, history, arrayJoin({_entries(plan)}) AS entry,
@@ -47,18 +51,21 @@ def general_units(plan: Plan, matched: str) -> str:
                arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0, history) AS tied_events,
                length(tied_events) > 1
                    AND (has(tied_events.seq, {UNUSABLE}) OR length(arrayDistinct(tied_events.seq)) < length(tied_events)) AS tied,
-               if(tied,
-                  arrayMap(j -> if(arrayUniq(arrayMap(x -> x.keys[j], tied_events)) = 1, first_event.keys[j], 0), {_breakdown_indices(plan)}),
-                  first_event.keys)::Array(UInt64) AS entry_keys
+               arrayMap(j -> if(tied AND arrayUniq(arrayMap(x -> x.keys[j], tied_events)) > 1, 0, first_event.keys[j]),
+                        range(1, {plan.breadth + 1})) AS entry_keys
         FROM ({entries}) WHERE {plan.in_period("entry_ts")}"""
     state = _state(plan)
     kind = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
     start = ", ".join(item.start for item in state)
     step = ", ".join(item.next for item in state)
+    # Without short circuits: the fold's conditions are cheap, and taking rows out of columns for each of them is not.
     folded = f"""
         SELECT *,
-               arrayFold((s, x) -> CAST(({step}), '{kind}'), {_followers(plan)}, CAST(({start}), '{kind}')) AS progress
-        FROM ({values})"""
+               {_followers(plan)} AS followers,
+               arrayFold((s, ts, seq, mask, conflicts) -> CAST(({step}), '{kind}'),
+                         followers.ts, followers.seq, followers.mask, {_conflicts(plan)}, CAST(({start}), '{kind}')) AS progress
+        FROM ({values})
+        SETTINGS short_circuit_function_evaluation = 'disable'"""
     outcome = f"""
         SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts, progress.last_ts AS done_ts, {_chosen(plan)} AS chosen,
                progress.skips AS skips, progress.ties AS ties,
@@ -72,18 +79,25 @@ def general_units(plan: Plan, matched: str) -> str:
 
 
 def _entries(plan: Plan) -> str:
-    """Positions in `history` that complete step 1, each with the position where its set of parts began."""
+    """Where in `history` step 1 is completed.
+
+    at: position of the entry. began: position where its set of parts began. least: the least number that may follow (rule 4), counting
+    every part that was filled as accepted.
+    """
     first = plan.steps[0]
     if first.row.all_of:
-        hits = f"bitAnd(x.mask, {plan.mask(first.all)})"
-        state = f"Tuple(position UInt32, began UInt32, filled {plan.mask_type}, found Array(Tuple(at UInt32, began UInt32)))"
-        step = f"""CAST(if(bitOr(s.filled, {hits}) = {plan.mask(first.all)},
-            tuple(toUInt32(s.position + 1), toUInt32(s.position + 1), {plan.mask(0)}, arrayPushBack(s.found, tuple(s.position, s.began))),
-            tuple(toUInt32(s.position + 1), s.began, bitOr(s.filled, {hits}), s.found)), '{state}')"""
-        positions = f"arrayFold((s, x) -> {step}, history, CAST((1, 1, {plan.mask(0)}, []), '{state}')).found"
+        every, none = plan.mask(first.all), plan.mask(0)
+        hits = f"bitAnd(x.mask, {every})"
+        least = f"if(bitOr(s.filled, {hits}) != s.filled AND x.seq != {UNUSABLE}, x.seq + 1, s.least)"
+        state = f"Tuple(position UInt32, began UInt32, filled {plan.mask_type}, least UInt64, found Array({_ENTRY}))"
+        after = "toUInt32(s.position + 1)"
+        complete = f"tuple({after}, {after}, {none}, toUInt64(0), arrayPushBack(s.found, tuple(s.position, s.began, {least})))"
+        partial = f"tuple({after}, s.began, bitOr(s.filled, {hits}), {least}, s.found)"
+        step = f"CAST(if(bitOr(s.filled, {hits}) = {every}, {complete}, {partial}), '{state}')"
+        positions = f"arrayFold((s, x) -> {step}, history, CAST((1, 1, {none}, 0, []), '{state}')).found"
     else:
         found = f"arrayFilter((i, x) -> {plan.overlaps('x.mask', first.all)}, arrayEnumerate(history), history)"
-        positions = f"arrayMap(i -> CAST((i, 1), 'Tuple(at UInt32, began UInt32)'), {found})"
+        positions = f"arrayMap(i -> CAST((i, 1, {_after_number('history[i].seq', '0')}), '{_ENTRY}'), {found})"
     if plan.by_attempt:
         return f"arraySlice({positions}, 1, 1)"
     return f"arrayFilter(e -> {plan.in_period('history[e.at].ts')}, {positions})"
@@ -99,23 +113,25 @@ def _open_parts(plan: Plan) -> str:
     return f"bitAnd({plan.mask(first.all)}, bitNot({filled}))"
 
 
-def _breakdown_indices(plan: Plan) -> str:
-    return f"CAST({list(range(1, plan.breadth + 1))}, 'Array(UInt8)')"
-
-
 def _followers(plan: Plan) -> str:
-    """The events after the entry, inside the window (rule 1), with the entry values that each disagrees with."""
-    conflicts = " + ".join(
+    """The events after the entry, inside the window: rule 1."""
+    return f"arrayFilter(x -> x.ts <= window_end AND {plan.overlaps('x.mask', plan.required)}, arraySlice(history, entry.at + 1))"
+
+
+def _conflicts(plan: Plan) -> str:
+    """Of each follower the entry values that it disagrees with, a bit each."""
+    bits = " + ".join(
         f"{1 << j} * (x.keys[{j + 1}] != 0 AND entry_keys[{j + 1}] != 0 AND x.keys[{j + 1}] != entry_keys[{j + 1}])"
         for j in range(plan.breadth)
     )
-    inside = f"x.ts <= window_end AND {plan.overlaps('x.mask', plan.required)}"
-    return f"""arrayMap(x -> tuple(x.ts AS ts, x.seq AS seq, x.mask AS mask, toUInt8({conflicts or "0"}) AS conflicts),
-                         arrayFilter(x -> {inside}, arraySlice(history, entry.at + 1)))"""
+    return f"arrayMap(x -> toUInt8({bits or '0'}), followers)"
 
 
 class _Field(NamedTuple):
-    """One field of the fold's state. start: its value right after entry. next: its value after event `x`, `s` being the state before."""
+    """One field of the fold's state. start: its value right after entry. next: its value after an event (ts, seq, mask, conflicts).
+
+    `s` is the state before that event.
+    """
 
     name: str
     type: str
@@ -124,14 +140,14 @@ class _Field(NamedTuple):
 
 
 def _state(plan: Plan) -> list[_Field]:
-    """The state of the fold. The first field names the decision on `x`. Source: semantics, "Progress after entry", rules 2 to 5."""
+    """The state of the fold. Source: semantics, "Progress after entry", rules 2 to 5."""
     groups = [step.row.all_of for step in plan.steps]
     # After the last step nothing is wanted any more: the list has one mask more than there are steps.
     wanted = f"[{', '.join([*(plan.mask(step.all) for step in plan.steps), plan.mask(0)])}][s.reached + 1]"
-    hit = f"bitAnd(x.mask, {wanted})" if not any(groups) else f"bitAnd(x.mask, bitAnd({wanted}, bitNot(s.filled)))"
+    hit = f"bitAnd(mask, {wanted})" if not any(groups) else f"bitAnd(mask, bitAnd({wanted}, bitNot(s.filled)))"
     candidate = f"({hit} != 0)"  # rule 2
-    after = f"(x.ts > s.last_ts OR (x.ts = s.last_ts AND x.seq != {UNUSABLE} AND x.seq > s.last_seq))"  # rule 3
-    fresh = "(x.seq >= s.least)"  # rule 4
+    after = f"(ts > s.last_ts OR (ts = s.last_ts AND seq != {UNUSABLE} AND seq > s.last_seq))"  # rule 3
+    fresh = "(seq >= s.least)"  # rule 4
     accepted = f"({candidate} AND {after} AND {fresh})"  # rule 5
     completes = accepted
     if any(groups):
@@ -139,12 +155,12 @@ def _state(plan: Plan) -> list[_Field]:
         completes = f"({accepted} AND ({_of_group(groups, '0', '1')} OR {full}))"
     fields = [
         _Field("reached", "UInt8", "1", f"s.reached + {completes}"),
-        _Field("last_ts", "Int64", "entry_ts", f"if({completes}, x.ts, s.last_ts)"),
-        _Field("last_seq", "UInt64", "first_event.seq", f"if({completes}, x.seq, s.last_seq)"),
-        _Field("least", "UInt64", _after_number("first_event.seq", "0"), f"if({accepted}, {_after_number('x.seq', 's.least')}, s.least)"),
+        _Field("last_ts", "Int64", "entry_ts", f"if({completes}, ts, s.last_ts)"),
+        _Field("last_seq", "UInt64", "first_event.seq", f"if({completes}, seq, s.last_seq)"),
+        _Field("least", "UInt64", "entry.least", f"if({accepted}, {_after_number('seq', 's.least')}, s.least)"),
         _Field("skips", "UInt32", "0", f"s.skips + ({candidate} AND {after} AND NOT {fresh})"),
         _Field("ties", "UInt32", "0", f"s.ties + ({candidate} AND NOT {after})"),
-        _Field("conflicts", "UInt8", "0", f"if({accepted}, bitOr(s.conflicts, x.conflicts), s.conflicts)"),
+        _Field("conflicts", "UInt8", "0", f"if({accepted}, bitOr(s.conflicts, conflicts), s.conflicts)"),
     ]
     if any(groups):
         filled = f"multiIf({completes}, {plan.mask(0)}, {accepted}, bitOr(s.filled, {hit}), s.filled)"
@@ -153,7 +169,7 @@ def _state(plan: Plan) -> list[_Field]:
         counted = f"if({_of_group(groups, '1', '0')}, {hit}, {_lowest_bit(plan, hit)})"
         fields.append(_Field("chosen", plan.mask_type, _chosen_at_entry(plan), f"if({accepted}, bitOr(s.chosen, {counted}), s.chosen)"))
     if any(bits.row.diagnostic for bits in plan.rows):
-        fields.append(_Field("done", "Array(Int64)", "[entry_ts]", f"if({completes}, arrayPushBack(s.done, x.ts), s.done)"))
+        fields.append(_Field("done", "Array(Int64)", "[entry_ts]", f"if({completes}, arrayPushBack(s.done, ts), s.done)"))
     return fields
 
 

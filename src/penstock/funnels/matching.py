@@ -42,6 +42,11 @@ def property_hash(name: str, binder: Binder) -> str:
     return f"reinterpretAsUInt64(ifNull(events.hashes.{binder.bind('Identifier', column_key(name))}.:Int64, 0))"
 
 
+def property_sent(name: str, binder: Binder) -> str:
+    """Whether an event carries a property of its own at all, be it an object or an array; null counts as not sent."""
+    return f"isNotNull(events.scalars.{binder.bind('Identifier', column_key(name))}.:String)"
+
+
 def text_hash(tagged_text: str) -> str:
     """The hash of a built-in field, which the engine takes itself."""
     return f"cityHash64({tagged_text})"

@@ -7,7 +7,7 @@ are exactly the events that the general fold would accept: nothing lies before t
     - a first occurrence that is not provably after the step before (ties, repeats of earlier steps, numbers that fall)
     - several events of step 1 at the entry's timestamp, or two options of one step at one position
     - entry values that a later event may disagree with
-    - an event of a diagnostic row, or of a payment provider
+    - an event of a diagnostic row, or of a payment provider, or with a sequence value that is none
     - of a visitor: a window that closed before the next step, for a later entry may lead further
 
 The answer is the same as the general fold's (the property test runs both); only the time differs: docs/decisions/0003-packed-fold.md.
@@ -15,7 +15,7 @@ The answer is the same as the general fold's (the property test runs both); only
 
 from dataclasses import dataclass
 
-from penstock.funnels.query import UNUSABLE, Plan
+from penstock.funnels.query import Plan, small_number
 
 _POSITION_BITS = 64
 _FEWEST_NUMBER_BITS = 8
@@ -85,29 +85,27 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
     value: hash of all entry values together, 0 when all are missing.
     """
     positions = f"""
-        SELECT unit, ts, visitor, mask, invalid, {_values_hash(plan)} AS value,
+        SELECT unit, ts, visitor, mask, {_values_hash(plan)} AS value,
                {_position(plan, layout)} AS position, {_oddity(plan, layout)} AS oddity
         FROM matched"""
     firsts = f"""
         SELECT unit, [{", ".join(_firsts(plan, reverse=False))}] AS firsts,
                CAST([{", ".join(_firsts(plan, reverse=True))}], 'Array(UInt64)') AS rivals,
                countArgMinIf(bitShiftRight(position, {layout.time_shift}), {_starts(plan)}) AS starts,
-               minIf(value, value != 0) AS value_low, max(value) AS value_high,
-               min(visitor) AS visitor_low, max(visitor) AS visitor_high,
-               sum(invalid) AS invalid, max(oddity) AS oddity,
-               countIf({plan.overlaps("mask", plan.required)} AND {plan.in_period("ts")}) AS events_in_period
+               uniqUpToIf(1)(value, value != 0) AS values, max(value) AS any_value, uniqUpTo(1)(visitor) AS visitors,
+               max(oddity) AS oddity, {_unitless(plan)} AS unitless
         FROM ({positions}) GROUP BY unit"""
     open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
     return f"""
-    SELECT unit, invalid, events_in_period, firsts, visitor_low != visitor_high AS several, bitTest(firsts[1], 0) AS carries,
+    SELECT unit, unitless, firsts, visitors > 1 AS several, bitTest(firsts[1], 0) AS carries,
            {layout.time("firsts[1]")} AS entry_ts, {plan.window_end("entry_ts")} AS window_end,
            arrayMap((p, q) -> {_fate(layout)}, arrayPopFront(firsts), arrayPopBack(firsts)) AS fates,
            arrayFirstIndex(fate -> fate != 0, fates) AS stop,
            multiIf(unit = 0, {UNITLESS}, oddity = 2, {ODD}, firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}, {ABSENT},
-                   oddity = 1 OR starts > 1 OR (carries AND value_low != value_high) OR fates[stop] IN {open_reasons}
+                   oddity = 1 OR starts > 1 OR (carries AND values > 1) OR fates[stop] IN {open_reasons}
                        OR {_rivalry(plan, layout)}, {ODD},
                    {PLAIN}) AS class,
-           if(class = {PLAIN} AND carries, value_high, 0) AS value,
+           if(class = {PLAIN} AND carries, any_value, 0) AS value,
            if(class = {PLAIN}, if(stop = 0, {len(plan.steps)}, stop), 0) AS reached, {layout.time("firsts[reached]")} AS done_ts
     FROM ({firsts}) WHERE class != {ABSENT}"""
 
@@ -127,8 +125,9 @@ def combined(keys: list[str]) -> str:
 def _position(plan: Plan, layout: Layout) -> str:
     parts = [f"bitShiftLeft(toUInt64(ts - {layout.base_ms}), {layout.time_shift})"]
     if layout.number_bits:
-        parts.append(f"bitShiftLeft(toUInt64(seq = {UNUSABLE}), {layout.low_bits + layout.number_bits})")
-        parts.append(f"bitShiftLeft(bitAnd(seq, {2**layout.number_bits - 1}), {layout.low_bits})")
+        number = f"bitShiftLeft(bitAnd(bitShiftRight(number, 3), {2**layout.number_bits - 1}), {layout.low_bits})"
+        unusable = 1 << (layout.low_bits + layout.number_bits)
+        parts.append(f"if({small_number('number')}, {number}, {unusable})")
     return " + ".join([*parts, "(value != 0)"])
 
 
@@ -137,9 +136,20 @@ def _oddity(plan: Plan, layout: Layout) -> str:
     diagnostic = sum(bits.all for bits in plan.rows if bits.row.diagnostic)
     odd = [plan.overlaps("mask", diagnostic)] if diagnostic else []
     if layout.number_bits:
-        odd.append(f"(seq >= {2**layout.number_bits} AND seq != {UNUSABLE})")
+        fits = f"{small_number('number')} AND number < {2 ** (layout.number_bits + 3)}"
+        odd.append(f"(number_sent AND NOT ({fits}))")  # a number too large for its bits, or something that is no number
     simple = " OR ".join(odd) or "0"
     return f"multiIf(provider, 2, {simple}, 1, 0)" if plan.by_attempt and plan.facts.has_provider_events else f"toUInt8({simple})"
+
+
+def _unitless(plan: Plan) -> str:
+    """Events of the period that match a required step; they matter where they carry no attempt ID."""
+    conditions = []
+    if any(bits.row.diagnostic for bits in plan.rows):
+        conditions.append(plan.overlaps("mask", plan.required))
+    if plan.question.start_ms is not None:
+        conditions.append(plan.in_period("ts"))
+    return f"countIf({' AND '.join(conditions)})" if conditions else "count()"
 
 
 def _starts(plan: Plan) -> str:
@@ -200,9 +210,8 @@ def tallies(plan: Plan, layout: Layout) -> str:
         for option in range(len(step.each))
     )
     return f"""
-    SELECT class, value, groupArrayIf(unit, class = {ODD}) AS units, sumIf(events_in_period, class = {UNITLESS}) AS unitless,
+    SELECT class, value, groupArrayIf(unit, class = {ODD}) AS units, sumIf(unitless, class = {UNITLESS}) AS unitless,
            countIf(class = {PLAIN}) AS entered, [{counts}] AS counts, [{pendings}] AS pendings, [{options}] AS options,
            quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = {n}) AS completion,
-           sumIf(invalid, class = {PLAIN}) AS invalid, countIf(invalid > 0 AND class = {PLAIN}) AS disordered,
            countIf(several AND class = {PLAIN}) AS several
     FROM chains GROUP BY class, value"""

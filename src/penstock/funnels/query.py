@@ -18,7 +18,7 @@ from penstock.base.ids import ScopeId, WebsiteId
 from penstock.base.paging import Page
 from penstock.base.scalar import BIG_INTEGER, INTEGER, STRING, Scalar, tagged, value_hash
 from penstock.funnels.binder import Binder
-from penstock.funnels.matching import is_pattern, match_condition, property_hash, property_text
+from penstock.funnels.matching import KINDS, is_pattern, match_condition, property_hash, property_sent, property_text
 from penstock.funnels.model import CountingUnit, Definition, Row
 
 LARGEST_NUMBER = 2**63 - 1
@@ -129,24 +129,17 @@ def _row_bits(definition: Definition) -> list[RowBits]:
 def matched_events(plan: Plan) -> str:
     """The events that match any row, with everything that the fold needs to know of them."""
     definition, binder = plan.definition, plan.binder
-    mask = reduce(
-        lambda left, right: f"bitOr({left}, {right})",
-        (
-            f"if({match_condition(match, binder)}, {plan.mask(bit)}, {plan.mask(0)})"
-            for row in plan.rows
-            for match, bit in zip(row.row.matches, row.each, strict=True)
-        ),
-    )
-    seq, invalid = _sequence(plan)
     names = enumerate(definition.breakdown_properties, start=1)
     keys = "".join(f"\n           {property_hash(name, binder)} AS key_{j}," for j, name in names)
     return f"""
     SELECT {unit_key(plan)} AS unit,
            toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
-           {seq} AS seq,
-           {invalid} AS invalid,
+           {_number(plan)} AS number,
+           {_sequence(plan)} AS seq,
+           {_number_sent(plan)} AS number_sent,
+           seq = {UNUSABLE} AND number_sent AS invalid,
            events.event_id AS event_id,
-           {mask} AS mask,{keys}
+           {_mask(plan)} AS mask,{keys}
            {visitor_key(plan)} AS visitor,
            events.source = 'provider' AS provider,
            events.verified AS verified
@@ -154,17 +147,49 @@ def matched_events(plan: Plan) -> str:
     WHERE {event_scope(plan)} AND {name_scope(plan)} AND mask != 0"""
 
 
-def _sequence(plan: Plan) -> tuple[str, str]:
-    """An event's sequence number, `UNUSABLE` where it has none, and whether something unusable was sent. Source: semantics, "Order"."""
+def _mask(plan: Plan) -> str:
+    """The matches that an event fulfils, a bit each. Matches by name alone are looked up; the engine does that once for each name."""
+    by_kind: dict[str, dict[str, int]] = {}
+    parts = []
+    for row in plan.rows:
+        for match, bit in zip(row.row.matches, row.each, strict=True):
+            if match.filters or is_pattern(match):
+                parts.append(f"if({match_condition(match, plan.binder)}, {plan.mask(bit)}, {plan.mask(0)})")
+            else:
+                names = by_kind.setdefault(KINDS[match.type], {})
+                names[match.value] = names.get(match.value, 0) | bit
+    for kind, names in by_kind.items():
+        masks = "[" + ", ".join(plan.mask(bits) for bits in names.values()) + "]"
+        looked_up = f"transform(events.name, {plan.binder.bind('Array(String)', list(names))}, {masks}, {plan.mask(0)})"
+        parts.append(f"if(events.kind = '{kind}', {looked_up}, {plan.mask(0)})")
+    return reduce(lambda left, right: f"bitOr({left}, {right})", parts)
+
+
+def _number(plan: Plan) -> str:
+    """What was sent as the sequence number, as a value hash; 0 where nothing was."""
+    name = plan.definition.sequence_property
+    return property_hash(name, plan.binder) if name else "toUInt64(0)"
+
+
+def small_number(number: str) -> str:
+    """Whether a value hash is a usable sequence number that it holds itself, in its upper bits."""
+    return f"(bitAnd({number}, 7) = {INTEGER} AND {number} < {2**63})"
+
+
+def _sequence(plan: Plan) -> str:
+    """An event's sequence number, `UNUSABLE` where it has none. Source: semantics, "Order"."""
     name = plan.definition.sequence_property
     if name is None:
-        return f"toUInt64({UNUSABLE})", "toUInt8(0)"
-    value, text = property_hash(name, plan.binder), property_text(name, plan.binder)
-    beyond_60_bits = f"toUInt64OrNull(substring({text}, 2))"
-    usable_kind, small = f"bitAnd({value}, 7)", f"reinterpretAsInt64({value}) >= 0"
-    seq = f"""multiIf({usable_kind} = {INTEGER} AND {small}, bitShiftRight({value}, 3),
-                   {usable_kind} = {BIG_INTEGER} AND {beyond_60_bits} <= {LARGEST_NUMBER}, assumeNotNull({beyond_60_bits}), {UNUSABLE})"""
-    return seq, f"seq = {UNUSABLE} AND {text} != ''"
+        return f"toUInt64({UNUSABLE})"
+    big = f"toUInt64OrNull(substring({property_text(name, plan.binder)}, 2))"
+    return f"""multiIf({small_number("number")}, bitShiftRight(number, 3),
+                   bitAnd(number, 7) = {BIG_INTEGER} AND {big} <= {LARGEST_NUMBER}, assumeNotNull({big}), {UNUSABLE})"""
+
+
+def _number_sent(plan: Plan) -> str:
+    """Whether an event carries anything as its sequence number, usable or not."""
+    name = plan.definition.sequence_property
+    return property_sent(name, plan.binder) if name else "toUInt8(0)"
 
 
 def event_source(plan: Plan) -> str:

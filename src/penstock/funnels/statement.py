@@ -1,6 +1,6 @@
 """The whole statement of a funnel report: units folded, grouped by cohort, totals and one page, with typed values."""
 
-from penstock.base.scalar import Scalar, tagged, value_hash
+from penstock.base.scalar import COMPOSITE, Scalar, tagged, value_hash
 from penstock.funnels.builtins import BUILTIN_COLUMNS
 from penstock.funnels.fold import general_units
 from penstock.funnels.matching import match_condition, property_hash, property_text, text_hash
@@ -100,19 +100,18 @@ def _judged(matched: str) -> str:
 
 def _folded_cohorts(plan: Plan) -> str:
     """One row a cohort of the units that the general fold counted."""
-    n = len(plan.steps)
-    counts = ", ".join(f"countIf(reached >= {k})" for k in range(1, n + 1))
+    n, breadth = len(plan.steps), plan.breadth
     waiting = f"{plan.evaluated_at()} <= {plan.window_end('entry_ts')}"
-    pendings = ", ".join(f"countIf(reached = {k} AND {waiting})" for k in range(1, n))
-    options = ", ".join(f"countIf({plan.overlaps('chosen', bit)})" for step in plan.steps for bit in step.each)
-    missing = ", ".join(f"countIf(keys[{j}] = 0)" for j in range(1, plan.breadth + 1))
-    conflicting = ", ".join(f"countIf(bitTest(conflicts, {j}))" for j in range(plan.breadth))
+    bits = ", ".join(plan.mask(bit) for step in plan.steps for bit in step.each)
     return f"""
     SELECT keys, count() AS entered,
-           [{counts}] AS counts, [{pendings}] AS pendings, [{options}] AS options,
+           sumForEach(arrayMap(k -> reached >= k, range(1, {n + 1}))) AS counts,
+           sumForEach(arrayMap(k -> reached = k AND {waiting}, range(1, {n}))) AS pendings,
+           sumForEach(arrayMap(bit -> bitAnd(chosen, bit) != 0, [{bits}])) AS options,
            quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = {n}) AS completion,
            sumForEach(arrayMap(c -> c > 0, seen)) AS seen_units, sumForEach(seen) AS seen_events,
-           {_list(missing)} AS missing, {_list(conflicting)} AS conflicting,
+           sumForEach(arrayMap(key -> key = 0, keys)) AS missing,
+           sumForEach(arrayMap(j -> bitTest(conflicts, j), range({breadth}))) AS conflicting,
            sum(skips) AS skips, sum(ties) AS ties, sum(invalid) AS invalid, sum(tied) AS tied, sum(several) AS several,
            countIf(skips + ties + invalid > 0) AS disordered, 0 AS unitless, 0 AS unverified
     FROM units GROUP BY keys"""
@@ -128,14 +127,20 @@ def _zeros(length: int) -> str:
 
 def _entry_values(plan: Plan) -> str:
     """Every combination of values that an event of step 1 in the period carries: combined hash, hashes and tagged texts."""
-    names = plan.definition.breakdown_properties
-    keys = [property_hash(name, plan.binder) for name in names]
-    texts = ", ".join(property_text(name, plan.binder) for name in names)
+    places = range(1, plan.breadth + 1)
+    names = dict(zip(places, plan.definition.breakdown_properties, strict=True))
+    read = ", ".join(
+        f"{property_hash(name, plan.binder)} AS key_{j}, {property_text(name, plan.binder)} AS text_{j}" for j, name in names.items()
+    )
+    known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in places)
+    keys, texts = ([f"{column}_{j}" for j in places] for column in ("key", "text"))
     starts = " OR ".join(match_condition(match, plan.binder) for match in plan.steps[0].row.matches)
     return f"""
-    SELECT {combined(keys)} AS value, {_list(", ".join(keys))} AS keys, any([{texts}]) AS texts
-    FROM events WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts}) AND {period_scope(plan)}
-    GROUP BY value, keys"""
+    SELECT value, [{", ".join(keys)}] AS keys, arrayMap(text -> if(text = '{COMPOSITE}', '', text), [{", ".join(texts)}]) AS texts
+    FROM (
+        SELECT {combined(keys)} AS value, {known}
+        FROM (SELECT {read} FROM events WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts}) AND {period_scope(plan)})
+        GROUP BY value)"""
 
 
 def _plain_cohorts(plan: Plan) -> str:
@@ -147,7 +152,7 @@ def _plain_cohorts(plan: Plan) -> str:
     SELECT {keys} AS keys, entered, counts, pendings, options, completion,
            {_zeros(diagnostics)} AS seen_units, {_zeros(diagnostics)} AS seen_events,
            arrayMap(key -> if(key = 0, entered, 0), keys) AS missing, {_zeros(plan.breadth)} AS conflicting,
-           0 AS skips, 0 AS ties, invalid, 0 AS tied, several, disordered, unitless, 0 AS unverified
+           0 AS skips, 0 AS ties, 0 AS invalid, 0 AS tied, several, 0 AS disordered, unitless, 0 AS unverified
     FROM tallies {join} WHERE class IN ({PLAIN}, {UNITLESS})"""
 
 

@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS events
     kind                Enum8('pageview' = 1, 'screenview' = 2, 'event' = 3, 'transaction' = 4),
     name                LowCardinality(String) COMMENT 'path of a pageview, screen, event name or transaction event',
     occurred_at         DateTime64(3, 'UTC') CODEC(Delta, ZSTD),
-    event_id            String CODEC(ZSTD),
+    event_id            String,
     received_at         DateTime64(3, 'UTC') CODEC(Delta, ZSTD),
     stated_at           DateTime64(3, 'UTC') CODEC(Delta, ZSTD) COMMENT 'the time the sender gave; differs from occurred_at where its clock was corrected',
     scope_id            LowCardinality(String) COMMENT 'identity scope of the visitor',
