@@ -1,0 +1,68 @@
+"""Sending events over HTTP, and reading what the warehouse has of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.app import Services
+from penstock.warehouse.client import Warehouse
+from tests.tenant import Tenant
+
+Stored = Callable[[], list[dict[str, Any]]]
+Post = Callable[..., httpx.Response]
+
+
+@pytest.fixture
+def site(workspace: Tenant) -> str:
+    return workspace.website_id
+
+
+@pytest.fixture
+def app_site(workspace: Tenant) -> str:
+    """A tracked mobile app."""
+    website_id: str = workspace.client.post("/api/settings/websites", json={"name": "App", "kind": "mobile"}).json()["id"]
+    return website_id
+
+
+@pytest.fixture
+def post_event(workspace: Tenant, site: str) -> Post:
+    """Post a server event of the site; what is not said otherwise is as for a valid one."""
+
+    def post(*, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
+        event = {"websiteId": site, "visitorId": "visitor-1", "event": "signed_up", **fields}
+        body = {name: value for name, value in event.items() if value is not ...}
+        return workspace.client.post("/api/v1/events", json=body, headers=headers)
+
+    return post
+
+
+@pytest.fixture
+def stored_at(services: Services, warehouse: Warehouse) -> Callable[[str], list[dict[str, Any]]]:
+    """The events of a website as the warehouse has them, in the order of their times; fields that an event lacks are left out."""
+
+    def read(website_id: str) -> list[dict[str, Any]]:
+        assert services.shipper.wait_until_shipped(10)
+        names, rows = warehouse.query(
+            "SELECT * REPLACE (toUnixTimestamp64Milli(occurred_at) AS occurred_at, toUnixTimestamp64Milli(received_at) AS received_at,"
+            " toUnixTimestamp64Milli(stated_at) AS stated_at) FROM events"
+            " WHERE website_id = {website_id:String} ORDER BY occurred_at, event_id",
+            {"website_id": website_id},
+        )
+        return [
+            {name: value for name, value in zip(names, row, strict=True) if value or (value == 0 and value is not False)} for row in rows
+        ]
+
+    return read
+
+
+@pytest.fixture
+def stored(stored_at: Callable[[str], list[dict[str, Any]]], site: str) -> Stored:
+    return lambda: stored_at(site)
+
+
+def faults(answer: httpx.Response) -> dict[str, str]:
+    """Field -> code of a refusal."""
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    return {error["field"]: error["code"] for error in answer.json()["errors"]}

@@ -1,0 +1,187 @@
+"""POST /api/v1/events: what is taken, what is answered, what is stored."""
+
+import httpx
+import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+
+from penstock.base.clock import iso
+from tests.conftest import ShiftedClock
+from tests.events.conftest import Post, Stored, faults
+from tests.tenant import Tenant, visitor
+
+HOUR_MS = 3_600_000
+
+
+def test_an_event_is_answered_and_stored_with_everything_it_carries(
+    post_event: Post, stored: Stored, site: str, clock: ShiftedClock
+) -> None:
+    at_ms = clock() - HOUR_MS
+    properties = {"plan": "pro", "n": 7, "price": 9.5, "trial": False, "nothing": None, "nested": {"a": [1, {"b": "c"}]}, "ключ": "€"}
+    answer = post_event(
+        userId="user-1",
+        externalSessionId="session-1",
+        eventId="order-1",
+        timestamp=iso(at_ms),
+        country="DE",
+        region="BE",
+        properties=properties,
+    )
+    assert answer.status_code == 202
+    event_id = answer.json()["eventId"]
+    assert answer.json() == {"status": "accepted", "eventId": event_id, "visitorId": "visitor-1"}
+    [row] = stored()
+    assert event_id.startswith("evt_")
+    received_at = row.pop("received_at")
+    assert clock() - 10_000 < received_at <= clock()
+    assert {name: row.pop(name) for name in ("visitor_key", "scalars", "hashes", "properties")}
+    assert row == {
+        "website_id": site, "scope_id": site, "kind": "event", "name": "signed_up", "source": "server", "event_id": event_id,
+        "visitor_id": "visitor-1", "user_id": "user-1", "external_session_id": "session-1", "country": "DE", "region": "BE",
+        "occurred_at": at_ms, "stated_at": at_ms,
+    }  # fmt: skip
+
+
+def test_properties_are_kept_as_sent(post_event: Post, stored: Stored) -> None:
+    post_event(properties={"b": 1, "a": {"x": [1.5, None, "é"]}, "big": 2**64 - 1, "low": -(2**63)})
+    assert stored()[0]["properties"] == '{"b":1,"a":{"x":[1.5,null,"é"]},"big":18446744073709551615,"low":-9223372036854775808}'
+
+
+def test_without_a_timestamp_the_time_of_receipt_counts(post_event: Post, stored: Stored) -> None:
+    post_event()
+    [row] = stored()
+    assert row["occurred_at"] == row["stated_at"] == row["received_at"]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "at_ms"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        (1, 1),
+        ("999", 999),
+        ("2001-09-09T01:46:39.999Z", 999_999_999_999),
+        (1_763_690_000_123, 1_763_690_000_123),
+        ("2025-11-21T03:53:20.123456+02:00", 1_763_690_000_123),
+        ("2025-11-20T20:53:20.123-05:00", 1_763_690_000_123),
+    ],
+)
+def test_times_are_kept_to_the_millisecond(post_event: Post, stored: Stored, timestamp: str | int, at_ms: int) -> None:
+    assert post_event(timestamp=timestamp).status_code == 202
+    assert stored()[0]["occurred_at"] == at_ms
+
+
+def test_name_is_an_alias_of_event(post_event: Post, stored: Stored) -> None:
+    assert post_event(event=..., name="renamed").status_code == 202
+    assert post_event(event="renamed", name="renamed").status_code == 202
+    assert {row["name"] for row in stored()} == {"renamed"}
+
+
+def test_two_different_names_are_a_fault(post_event: Post) -> None:
+    assert faults(post_event(event="a", name="b")) == {"name": "alias_differs"}
+
+
+def test_no_name_is_a_fault(post_event: Post) -> None:
+    assert faults(post_event(event=...)) == {"event": "required"}
+
+
+def test_an_event_needs_a_visitor_or_a_user(post_event: Post, stored: Stored) -> None:
+    answer = post_event(visitorId=...)
+    assert (answer.status_code, faults(answer)) == (422, {"visitorId": "identity_required"})
+    assert post_event(visitorId=None, userId=None).status_code == 422
+    assert stored() == []
+
+
+def test_session_id_is_refused_and_the_way_out_named(post_event: Post) -> None:
+    answer = post_event(sessionId="s")
+    assert (answer.status_code, faults(answer)) == (422, {"sessionId": "session_id_not_accepted"})
+    assert "externalSessionId" in answer.json()["errors"][0]["message"]
+
+
+def test_all_faults_are_told_at_once(post_event: Post) -> None:
+    answer = post_event(
+        event=..., visitorId=7, sessionId="s", eventId="", timestamp="yesterday", properties={"$a": 1, "b": 10**30}, country="", unheard=1
+    )
+    assert faults(answer) == {
+        "visitorId": "wrong_type",
+        "sessionId": "session_id_not_accepted",
+        "eventId": "too_short",
+        "timestamp": "not_a_time",
+        "properties.$a": "reserved_property",
+        "properties.b": "integer_out_of_range",
+        "country": "too_short",
+        "unheard": "unknown_field",
+        "event": "required",
+    }
+
+
+def test_a_time_too_far_ahead_is_refused(post_event: Post, clock: ShiftedClock) -> None:
+    assert post_event(timestamp=clock() + 290_000).status_code == 202
+    assert faults(post_event(timestamp=clock() + 310_000)) == {"timestamp": "timestamp_in_future"}
+
+
+def test_a_time_before_1970_is_refused(post_event: Post) -> None:
+    assert faults(post_event(timestamp=-1)) == {"timestamp": "before_1970"}
+    assert faults(post_event(timestamp="1969-12-31T23:59:59.999Z")) == {"timestamp": "before_1970"}
+
+
+@pytest.mark.parametrize("timestamp", [True, 1.5, [], {}, "2025-11-21T03:53:20", "noon", "", "9" * 5000, "2025-13-01T00:00:00Z"])
+def test_what_is_no_time_is_refused(post_event: Post, timestamp: object) -> None:
+    assert faults(post_event(timestamp=timestamp)) == {"timestamp": "not_a_time"}
+
+
+def test_a_foreign_website_is_unauthorized(workspace: Tenant, other_workspace: Tenant, post_event: Post, stored: Stored) -> None:
+    for website_id in (other_workspace.website_id, "web_unheard", "\x00"):
+        answer = post_event(websiteId=website_id)
+        assert answer.status_code in (401, 422), answer.text
+    assert post_event(websiteId=other_workspace.website_id).headers["www-authenticate"] == "Bearer"
+    assert stored() == []
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer psk_unheard"}, {"Authorization": "Basic abc"}, {"Authorization": ""}])
+def test_without_a_key_in_force_nothing_is_taken(server: TestClient[Litestar], site: str, headers: dict[str, str], stored: Stored) -> None:
+    answer = visitor(server, headers).post("/api/v1/events", json={"websiteId": site, "visitorId": "v", "event": "e"})
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert stored() == []
+
+
+def test_a_revoked_key_takes_nothing_more(workspace: Tenant, post_event: Post) -> None:
+    assert post_event().status_code == 202
+    [key] = workspace.browser.get("/api/settings/api-keys").json()["data"]
+    workspace.browser.delete(f"/api/settings/api-keys/{key['id']}")
+    assert post_event().status_code == 401
+
+
+def test_the_callers_address_is_no_evidence_of_the_visitors_place(post_event: Post, stored: Stored) -> None:
+    post_event(headers={"X-Forwarded-For": "198.51.100.7", "User-Agent": "Mozilla/5.0 (Windows NT 10.0) Chrome/120.0 Safari/537.36"})
+    assert not {"country", "region", "device", "os", "browser"} & set(stored()[0])
+    assert "198.51.100.7" not in str(stored())
+
+
+def test_legacy_contract_reads_the_visitor_as_the_user(post_event: Post, stored: Stored) -> None:
+    legacy = {"x-service-identity-contract": "legacy-user-id"}
+    answer = post_event(visitorId="customer-1", headers=legacy)
+    assert answer.status_code == 202
+    assert answer.headers["deprecation"] == "@1767225600"
+    visitor_id = answer.json()["visitorId"]
+    assert visitor_id != "customer-1"
+    assert post_event(visitorId=..., userId="customer-1").json()["visitorId"] == visitor_id
+    assert post_event(visitorId="customer-1", userId="customer-1", headers=legacy).json()["visitorId"] == visitor_id
+    assert [row["user_id"] for row in stored()] == ["customer-1"] * 3
+    assert "deprecation" not in post_event().headers
+
+
+def test_legacy_contract_with_a_different_user_is_ambiguous(post_event: Post) -> None:
+    answer = post_event(visitorId="a", userId="b", headers={"x-service-identity-contract": "legacy-user-id"})
+    assert (answer.status_code, faults(answer)) == (422, {"userId": "identity_ambiguous"})
+
+
+@pytest.mark.parametrize("contract", ["legacy", "LEGACY-USER-ID", ""])
+def test_another_contract_is_malformed(post_event: Post, contract: str) -> None:
+    answer = post_event(headers={"x-service-identity-contract": contract})
+    assert (answer.status_code, answer.json()["code"]) == (400, "unknown_identity_contract")
+
+
+def test_other_methods_are_refused(workspace: Tenant) -> None:
+    answer: httpx.Response = workspace.client.get("/api/v1/events")
+    assert answer.status_code == 405

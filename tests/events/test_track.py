@@ -1,0 +1,234 @@
+"""POST /api/track: what browsers and apps send, from any page and without a key."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+
+from tests.conftest import ShiftedClock
+from tests.events.conftest import Stored, faults
+from tests.tenant import Tenant, visitor
+
+CHROME = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"
+Track = Callable[..., httpx.Response]
+
+
+@pytest.fixture
+def track(server: TestClient[Litestar], site: str) -> Track:
+    """Send one item as a browser on another site does."""
+    browser = visitor(server, {"User-Agent": CHROME, "Origin": "https://shop.example"})
+
+    def send(**fields: Any) -> httpx.Response:
+        item = {"websiteId": site, "type": "pageview", "visitorId": "v", **fields}
+        return browser.post("/api/track", json={name: value for name, value in item.items() if value is not ...})
+
+    return send
+
+
+def test_a_pageview_is_stored_with_all_that_is_known_of_it(track: Track, stored: Stored, site: str, clock: ShiftedClock) -> None:
+    at_ms = clock() - 60_000
+    answer = track(
+        path="/pricing/", url="https://shop.example/pricing/?utm_source=mail&utm_campaign=may#top", referrer="https://News.example/a?b",
+        title="Prices", utmSource="newsletter", sessionId="s-1", dedupeKey="d-1", timestamp=at_ms, properties={"variant": "b"},
+    )  # fmt: skip
+    assert answer.status_code == 202
+    assert answer.headers["access-control-allow-origin"] == "*"
+    event_id = answer.json()["results"][0]["eventId"]
+    assert answer.json() == {
+        "accepted": 1, "duplicates": 0, "rejected": 0,
+        "results": [{"index": 0, "status": "accepted", "eventId": event_id, "visitorId": "v", "errors": []}],
+    }  # fmt: skip
+    [row] = stored()
+    assert {name: row.pop(name) for name in ("visitor_key", "received_at", "scalars", "hashes")}
+    assert row == {
+        "website_id": site, "scope_id": site, "kind": "pageview", "name": "/pricing", "source": "browser", "event_id": event_id,
+        "visitor_id": "v", "session_id": "s-1", "path": "/pricing", "title": "Prices", "properties": '{"variant":"b"}',
+        "url": "https://shop.example/pricing/?utm_source=mail&utm_campaign=may#top",
+        "referrer": "https://News.example/a?b", "referrer_host": "news.example", "utm_source": "newsletter", "utm_campaign": "may",
+        "device": "desktop", "os": "Windows", "browser": "Chrome", "occurred_at": at_ms, "stated_at": at_ms,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sent", "path"),
+    [
+        ({"path": "/"}, "/"),
+        ({"path": "/a/"}, "/a"),
+        ({"path": "/a//"}, "/a"),
+        ({"path": "/a?b=/c/"}, "/a"),
+        ({"path": "/a/#/b"}, "/a"),
+        ({"path": "/?x"}, "/"),
+        ({"path": "/Ä/%C3%84"}, "/Ä/%C3%84"),
+        ({"url": "https://shop.example"}, "/"),
+        ({"url": "https://shop.example/a/b/?c#d"}, "/a/b"),
+        ({"path": "/told", "url": "https://shop.example/other"}, "/told"),
+    ],
+)
+def test_a_path_is_stored_without_query_fragment_and_trailing_slash(track: Track, stored: Stored, sent: dict[str, str], path: str) -> None:
+    assert track(**sent).status_code == 202
+    [row] = stored()
+    assert (row["name"], row["path"]) == (path, path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [("screenview", "screen"), ("event", "name"), ("transaction", "name")], ids=["screenview", "event", "transaction"]
+)
+def test_the_other_types_are_named_by_their_own_field(track: Track, stored: Stored, kind: str, field: str) -> None:
+    assert track(type=kind, **{field: "Checkout"}, url="https://shop.example/cart/").status_code == 202
+    [row] = stored()
+    assert (row["kind"], row["name"], row["path"]) == (kind, "Checkout", "/cart")
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, {"path": "required"}),
+        ({"path": "no-slash"}, {"path": "not_a_path"}),
+        ({"path": ""}, {"path": "too_short"}),
+        ({"path": "/" + "a" * 2000}, {"path": "too_long"}),
+        ({"url": "https://shop.example/" + "a" * 2000}, {"url": "too_long"}),
+        ({"url": "http://[bad"}, {"url": "not_a_url"}),
+        ({"url": "mailto:someone"}, {"url": "not_a_url"}),
+        ({"type": "screenview"}, {"screen": "required"}),
+        ({"type": "event", "screen": "s"}, {"name": "required", "screen": "not_for_type"}),
+        ({"type": "purchase", "path": "/"}, {"type": "not_one_of"}),
+        ({"type": ..., "path": "/"}, {"type": "required"}),
+        ({"type": ["event"], "path": "/"}, {"type": "not_one_of"}),
+        ({"path": "/", "visitorId": ...}, {"visitorId": "required"}),
+        ({"path": "/", "userId": "u"}, {"userId": "unknown_field"}),
+        ({"path": "/", "websiteId": "web_unheard"}, {"websiteId": "unknown_website"}),
+        ({"path": "/", "websiteId": ...}, {"websiteId": "required"}),
+        ({"path": "/", "title": "\x00"}, {"title": "nul_character"}),
+        ({"path": "/\x00"}, {"path": "nul_character"}),
+        ({"path": "/", "referrer": "x" * 8193}, {"referrer": "too_long"}),
+        ({"path": "/", "properties": {"$path": "/"}}, {"properties.$path": "reserved_property"}),
+        ({"path": "/", "sentAt": "now"}, {"sentAt": "not_a_time"}),
+    ],
+)
+def test_a_single_item_that_breaks_a_rule_is_refused(track: Track, stored: Stored, fields: dict[str, Any], told: dict[str, str]) -> None:
+    answer = track(**fields)
+    assert (answer.status_code, faults(answer)) == (422, told)
+    assert answer.headers["access-control-allow-origin"] == "*", "the page can read why"
+    assert stored() == []
+
+
+def test_a_batch_shares_website_and_time_of_sending(server: TestClient[Litestar], site: str, stored: Stored, clock: ShiftedClock) -> None:
+    items = [{"type": "pageview", "path": f"/{n}", "visitorId": "v", "timestamp": clock() - 1000 + n} for n in range(3)]
+    body = {"websiteId": site, "sentAt": clock(), "events": [*items, {"type": "pageview"}, 7, {**items[0], "websiteId": "web_unheard"}]}
+    document = visitor(server).post("/api/track", json=body).json()
+    assert (document["accepted"], document["rejected"]) == (3, 3)
+    assert [{error["field"]: error["code"] for error in result["errors"]} for result in document["results"][3:]] == [
+        {"visitorId": "required", "path": "required"},
+        {"": "wrong_type"},
+        {"websiteId": "unknown_website"},
+    ]
+    assert [row["name"] for row in stored()] == ["/0", "/1", "/2"]
+
+
+def test_a_batch_of_an_unknown_website_is_refused_as_a_whole(server: TestClient[Litestar]) -> None:
+    body = {"websiteId": "web_unheard", "events": [{"type": "pageview", "path": "/", "visitorId": "v"}]}
+    assert faults(visitor(server).post("/api/track", json=body)) == {"websiteId": "unknown_website"}
+
+
+def test_send_beacon_sends_text(server: TestClient[Litestar], site: str, stored: Stored) -> None:
+    item = json.dumps({"websiteId": site, "type": "pageview", "path": "/", "visitorId": "v"})
+    answer = visitor(server).post("/api/track", content=item, headers={"Content-Type": "text/plain;charset=UTF-8"})
+    assert answer.status_code == 202
+    assert len(stored()) == 1
+
+
+@pytest.mark.parametrize("path", ["/api/track", "/api/identify"])
+def test_any_page_may_ask_without_credentials(server: TestClient[Litestar], path: str) -> None:
+    asked = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    answer = visitor(server).options(path, headers=asked)
+    assert answer.status_code == 204
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["access-control-allow-methods"] == "POST"
+    assert "content-type" in answer.headers["access-control-allow-headers"].lower()
+    assert "access-control-allow-credentials" not in answer.headers
+
+
+def test_the_dedupe_key_recognises_a_retry_sent_at_another_time(track: Track, stored: Stored, clock: ShiftedClock) -> None:
+    at_ms = clock() - 1000
+    first = track(path="/", dedupeKey="d", timestamp=at_ms, sentAt=clock()).json()["results"][0]
+    again = track(path="/", dedupeKey="d", timestamp=at_ms, sentAt=clock() + 1).json()
+    assert again["duplicates"] == 1
+    assert again["results"][0] == {**first, "status": "duplicate"}, "no warning: sentAt is no part of what was sent"
+    assert len(stored()) == 1
+
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize("skew_ms", [-DAY_MS, -6_000, 6_000, DAY_MS])
+def test_a_wrong_device_clock_is_corrected_and_both_times_kept(track: Track, stored: Stored, clock: ShiftedClock, skew_ms: int) -> None:
+    now_ms = clock()
+    stated_ms = now_ms - 60_000 + skew_ms
+    assert track(path="/", timestamp=stated_ms, sentAt=now_ms + skew_ms).status_code == 202
+    [row] = stored()
+    assert row["stated_at"] == stated_ms
+    assert row["occurred_at"] == row["received_at"] - 60_000
+
+
+@pytest.mark.parametrize("skew_ms", [-4_000, 0, 4_000])
+def test_a_clock_within_the_slack_is_believed(track: Track, stored: Stored, clock: ShiftedClock, skew_ms: int) -> None:
+    stated_ms = clock() - 60_000
+    assert track(path="/", timestamp=stated_ms, sentAt=clock() + skew_ms).status_code == 202
+    [row] = stored()
+    assert row["stated_at"] == row["occurred_at"] == stated_ms
+
+
+def test_without_the_time_of_sending_a_timestamp_is_believed_or_refused(track: Track, stored: Stored, clock: ShiftedClock) -> None:
+    assert faults(track(path="/", timestamp=clock() + DAY_MS)) == {"timestamp": "timestamp_in_future"}
+    assert track(path="/", timestamp=clock() - DAY_MS).status_code == 202
+    assert len(stored()) == 1
+
+
+def test_a_correction_does_not_lead_before_1970(track: Track, clock: ShiftedClock) -> None:
+    assert faults(track(path="/", timestamp=5, sentAt=clock() + DAY_MS)) == {"timestamp": "before_1970"}
+
+
+IPAD = "Mozilla/5.0 (iPad; CPU OS 16_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/16.5 Mobile/15E148 Safari/604.1"
+TABLET = "Mozilla/5.0 (Linux; Android 13; SM-X906C) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/112.0.0.0 Safari/537.36"
+PHONE = "Mozilla/5.0 (Linux; Android 13; Pixel 7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/112.0.0.0 Mobile Safari/537.36"
+CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "device", "os", "browser"),
+    [
+        (CHROME, "desktop", "Windows", "Chrome"),
+        (IPAD, "tablet", "iOS", "Mobile Safari"),
+        (TABLET, "tablet", "Android", "Chrome"),
+        (PHONE, "mobile", "Android", "Chrome Mobile"),
+        (CRAWLER, "bot", None, "Googlebot"),
+        ("", None, None, None),
+    ],
+    ids=["desktop", "ipad", "tablet", "phone", "crawler", "none"],
+)
+def test_device_and_browser_come_from_the_user_agent(
+    server: TestClient[Litestar], site: str, stored: Stored, user_agent: str, device: str | None, os: str | None, browser: str | None
+) -> None:
+    item = {"websiteId": site, "type": "pageview", "path": "/", "visitorId": "v"}
+    visitor(server, {"User-Agent": user_agent}).post("/api/track", json=item)
+    [row] = stored()
+    assert (row.get("device"), row.get("os"), row.get("browser")) == (device, os, browser)
+
+
+def test_an_app_is_an_app_whatever_library_it_sends_with(
+    server: TestClient[Litestar], app_site: str, stored_at: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    item = {"websiteId": app_site, "type": "screenview", "screen": "Home", "visitorId": "v"}
+    visitor(server, {"User-Agent": "okhttp/4.12.0"}).post("/api/track", json=item)
+    [row] = stored_at(app_site)
+    assert (row["source"], row["device"], row["kind"]) == ("app", "mobile", "screenview")
+
+
+def test_a_deleted_website_takes_nothing_more(workspace: Tenant, track: Track) -> None:
+    assert track(path="/").status_code == 202
+    workspace.browser.delete(f"/api/settings/websites/{workspace.website_id}", headers={"Content-Type": "application/json"})
+    assert faults(track(path="/")) == {"websiteId": "unknown_website"}
