@@ -22,6 +22,7 @@ from tests.funnels.plain import matches as matches_event
 START_MS = 1_704_164_640_000
 """2024-01-02T03:04:00Z: near the dates among the property values."""
 
+YEARS_MS = 12 * 366 * 86_400_000
 WINDOWS_S = (3600, 86_400, 604_800, 1_209_600, 2_592_000, 7_776_000)
 KEYS = ("plan", "Plan", "a.b", 'it\'s "q" `b` \\ :{}', "ключ 😀", "a%2Eb", "Unknown", "n", "attempt")
 BUILTINS = ("$country", "$referrer_host", "$source", "$path")
@@ -59,11 +60,11 @@ NUMBERS: tuple[tuple[Any, ...], ...] = (
     (0, 1, 2, 3, 4, 5, 6, None),
     (None,),
     (1, 1, 2, 3, -1, 1.5, "3", 2.0, True, {}, [], 2**63, None),
-    (0, 2**20 - 1, 2**20, 2**32, 2**53 + 1, 2**53 + 2, 2**62 + 1, 2**62 + 2, 2**63 - 1, 2**63),
+    (0, 2**20 - 1, 2**20, 2**32, 2**53 + 1, 2**53 + 2, 2**62 + 1, 2**62 + 2, 2**63 - 1, 2**63, 2**60 - 1, 2**60),
 )
 """Sequence numbers: small ones, unusable ones, large ones, none at all."""
 
-ATTEMPTS: tuple[tuple[Any, ...], ...] = ("x",), (5, "5", 5.0), (-5, "-5"), ("ы 😀",), ("y",), ("0",)
+ATTEMPTS: tuple[tuple[Any, ...], ...] = ("x",), (5, "5", 5.0), (-5, "-5"), ("ы 😀",), ("007",), (2**61 + 1, str(2**61 + 1))
 """Spellings of one attempt ID each."""
 NO_ATTEMPT: tuple[Any, ...] = None, "", True, 1.5, {}, ["x"]
 
@@ -148,10 +149,10 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
     least = draw(st.sampled_from([1, len(script.targets), len(script.targets)]))
     events: list[Event] = []
     for who in range(draw(st.sampled_from([3, 2, 1, 4, 6]))):
-        start_ms = START_MS + draw(st.sampled_from([0, 0, 1, 3, 60_000, window_ms]))
+        start_ms = START_MS + draw(st.sampled_from([0, 0, 0, 1, 3, 60_000, window_ms, -YEARS_MS, YEARS_MS]))
         chosen = draw(st.lists(picks, min_size=min(least, 14), max_size=len(script.targets) + 5))
         events += script.journey(who, start_ms, chosen)
-    moments = (*(START_MS + ms for ms in (0, 1, 2, 60_000, *script.edges, 2 * window_ms, 9 * window_ms)),)
+    moments = (*(START_MS + ms for ms in (0, 1, 2, 60_000, *script.edges, 2 * window_ms, 9 * window_ms, 2 * YEARS_MS)),)
     return Case(
         definition=definition,
         history=History(arrived(events, draw(choice)), merges_of(events, draw(choice))),
@@ -161,7 +162,7 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         cohort=asked_cohort(definition, events, draw(choice)),
         page=draw(st.sampled_from([Page(), Page(), Page(1, 1), Page(2, 1), Page(2, 3)])),
         inserts=draw(st.sampled_from([1, 1, 1, 2])),
-        strategy=draw(st.sampled_from([Strategy.AUTO, Strategy.AUTO, Strategy.GENERAL])),
+        strategy=draw(st.sampled_from([Strategy.PACKED, Strategy.PACKED, Strategy.GENERAL])),
     )
 
 

@@ -11,6 +11,7 @@ Reads the columns of `query.matched_events`, gives one row for each counted unit
 
 from typing import NamedTuple
 
+from penstock.funnels.entries import after_number, entries_of, open_parts
 from penstock.funnels.query import UNUSABLE, Plan, RowBits
 
 UNIT_COLUMNS = (
@@ -29,9 +30,6 @@ UNIT_COLUMNS = (
 )
 
 
-_ENTRY = "Tuple(at UInt32, began UInt32, least UInt64)"
-
-
 def general_units(plan: Plan, matched: str) -> str:
     """One row for each counted unit. matched: the name of a relation with the columns of `matched_events`."""
     keys = f"CAST([{', '.join(f'key_{j}' for j in range(1, plan.breadth + 1))}], 'Array(UInt64)') AS keys"
@@ -41,13 +39,13 @@ def general_units(plan: Plan, matched: str) -> str:
                    tuple(ts, seq, event_id, mask, {keys}, invalid, visitor))) AS history
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
     entries = f"""
-        SELECT unit, history, arrayJoin({_entries(plan)}) AS entry,
+        SELECT unit, history, arrayJoin({entries_of(plan)}) AS entry,
                history[entry.at] AS first_event, first_event.ts AS entry_ts,
                {plan.window_end("entry_ts")} AS window_end
         FROM ({histories})"""
     values = f"""
         SELECT *,
-               {_open_parts(plan)} AS open_parts,
+               {open_parts(plan)} AS open_parts,
                arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0, history) AS tied_events,
                length(tied_events) > 1
                    AND (has(tied_events.seq, {UNUSABLE}) OR length(arrayDistinct(tied_events.seq)) < length(tied_events)) AS tied,
@@ -78,44 +76,10 @@ def general_units(plan: Plan, matched: str) -> str:
     return _furthest(outcome) if not plan.by_attempt else outcome
 
 
-def _entries(plan: Plan) -> str:
-    """Where in `history` step 1 is completed.
-
-    at: position of the entry. began: position where its set of parts began. least: the least number that may follow (rule 4), counting
-    every part that was filled as accepted.
-    """
-    first = plan.steps[0]
-    if first.row.all_of:
-        every, none = plan.mask(first.all), plan.mask(0)
-        hits = f"bitAnd(x.mask, {every})"
-        least = f"if(bitOr(s.filled, {hits}) != s.filled AND x.seq != {UNUSABLE}, x.seq + 1, s.least)"
-        state = f"Tuple(position UInt32, began UInt32, filled {plan.mask_type}, least UInt64, found Array({_ENTRY}))"
-        after = "toUInt32(s.position + 1)"
-        complete = f"tuple({after}, {after}, {none}, toUInt64(0), arrayPushBack(s.found, tuple(s.position, s.began, {least})))"
-        partial = f"tuple({after}, s.began, bitOr(s.filled, {hits}), {least}, s.found)"
-        step = f"CAST(if(bitOr(s.filled, {hits}) = {every}, {complete}, {partial}), '{state}')"
-        positions = f"arrayFold((s, x) -> {step}, history, CAST((1, 1, {none}, 0, []), '{state}')).found"
-    else:
-        found = f"arrayFilter((i, x) -> {plan.overlaps('x.mask', first.all)}, arrayEnumerate(history), history)"
-        positions = f"arrayMap(i -> CAST((i, 1, {_after_number('history[i].seq', '0')}), '{_ENTRY}'), {found})"
-    if plan.by_attempt:
-        return f"arraySlice({positions}, 1, 1)"
-    return f"arrayFilter(e -> {plan.in_period('history[e.at].ts')}, {positions})"
-
-
-def _open_parts(plan: Plan) -> str:
-    """The matches of step 1 that were still unfilled just before the entry's timestamp. Source: semantics, "Entry values"."""
-    first = plan.steps[0]
-    if not first.row.all_of:
-        return plan.mask(first.all)
-    earlier = "arrayFilter(x -> x.ts < entry_ts, arraySlice(history, entry.began, entry.at - entry.began))"
-    filled = f"arrayFold((s, x) -> bitOr(s, x.mask), {earlier}, {plan.mask(0)})"
-    return f"bitAnd({plan.mask(first.all)}, bitNot({filled}))"
-
-
 def _followers(plan: Plan) -> str:
-    """The events after the entry, inside the window: rule 1."""
-    return f"arrayFilter(x -> x.ts <= window_end AND {plan.overlaps('x.mask', plan.required)}, arraySlice(history, entry.at + 1))"
+    """The events after the entry, inside the window (rule 1), that match any later step."""
+    later = plan.overlaps("x.mask", sum(step.all for step in plan.steps[1:]))
+    return f"arrayFilter(x -> x.ts <= window_end AND {later}, arraySlice(history, entry.at + 1))"
 
 
 def _conflicts(plan: Plan) -> str:
@@ -157,7 +121,7 @@ def _state(plan: Plan) -> list[_Field]:
         _Field("reached", "UInt8", "1", f"s.reached + {completes}"),
         _Field("last_ts", "Int64", "entry_ts", f"if({completes}, ts, s.last_ts)"),
         _Field("last_seq", "UInt64", "first_event.seq", f"if({completes}, seq, s.last_seq)"),
-        _Field("least", "UInt64", "entry.least", f"if({accepted}, {_after_number('seq', 's.least')}, s.least)"),
+        _Field("least", "UInt64", "entry.least", f"if({accepted}, {after_number('seq', 's.least')}, s.least)"),
         _Field("skips", "UInt32", "0", f"s.skips + ({candidate} AND {after} AND NOT {fresh})"),
         _Field("ties", "UInt32", "0", f"s.ties + ({candidate} AND NOT {after})"),
         _Field("conflicts", "UInt8", "0", f"if({accepted}, bitOr(s.conflicts, conflicts), s.conflicts)"),
@@ -171,11 +135,6 @@ def _state(plan: Plan) -> list[_Field]:
     if any(bits.row.diagnostic for bits in plan.rows):
         fields.append(_Field("done", "Array(Int64)", "[entry_ts]", f"if({completes}, arrayPushBack(s.done, ts), s.done)"))
     return fields
-
-
-def _after_number(seq: str, otherwise: str) -> str:
-    """The least number that may follow an accepted one; an unusable number changes nothing."""
-    return f"if({seq} = {UNUSABLE}, {otherwise}, {seq} + 1)"
 
 
 def _of_group(groups: list[bool], group: str, plain: str) -> str:
