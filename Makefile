@@ -42,11 +42,11 @@ check: $(DEV) ## Style, types and the rules between rooms
 .PHONY: test
 test: check ## All checks, then all tests (ARGS="-k tie" for some)
 	@scripts/setup postgres
-	$(BIN)/pytest -n 2 $(ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 
 .PHONY: property
 property: $(DEV) ## The SQL held against plain Python, EXAMPLES=20000 random cases
-	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(BIN)/pytest -n 2 tests/funnels/test_property.py
+	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(BIN)/pytest -n 2 --dist worksteal tests/funnels/test_property.py
 
 .PHONY: kills
 kills: $(DEV) ## SIGKILL at random moments while clients post, KILLS=200 times
