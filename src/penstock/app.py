@@ -64,7 +64,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     warehouse.create_schema()
     accounts = AccountService(database, settings, clock)
     shipper = Shipper(database, warehouse, clock)
-    intake = Intake(database, clock, on_stored=shipper.wake)
+    intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
     imports = ImportService(database, accounts, intake, settings, clock)
     funnels = FunnelService(database, warehouse, clock)
     results = ResultsService(

@@ -15,11 +15,13 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, Operation
 
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, Unavailable
+from penstock.events import store
 from penstock.events.model import NewEvent, Receipt
 from penstock.events.transaction import Item, Outcome, store_items
 from penstock.identity.model import Claim, Resolution
 from penstock.identity.service import Contended
 from penstock.metadb.database import Database
+from penstock.settings import DAY_S
 
 log = structlog.get_logger()
 
@@ -30,6 +32,7 @@ _MOST_TOGETHER = 2_000
 _SIBLINGS = 8
 _LONGEST_LINGER_S = 0.005
 _TRIES = 6
+_FORGET_EVERY_S = 3600
 _CONTENTION_STATES = ("40001", "40P01")  # PostgreSQL: serialization failure, deadlock
 
 
@@ -47,9 +50,9 @@ class Intake:
     The waiting line lives on the event loop, the transaction runs in a thread of its own.
     """
 
-    def __init__(self, database: Database, clock: Clock, on_stored: Callable[[], None]) -> None:
-        """on_stored: called after each commit, from the writer's thread; wakes the shipper."""
-        self._database, self._clock, self._on_stored = database, clock, on_stored
+    def __init__(self, database: Database, clock: Clock, on_stored: Callable[[], None], dedupe_days: int | None = None) -> None:
+        """on_stored: called after each commit, from the writer's thread; wakes the shipper. dedupe_days: None keeps keys for ever."""
+        self._database, self._clock, self._on_stored, self._dedupe_days = database, clock, on_stored, dedupe_days
         self._line: deque[_Submission] = deque()
         self._waiting = 0
         self._arrived = asyncio.Event()
@@ -61,9 +64,11 @@ class Intake:
         """While the service runs. At the end: take nothing more, commit what was taken."""
         self._open = True
         committing = asyncio.create_task(self._commit_until_stopped(), name="intake")
+        forgetting = asyncio.create_task(self._forget_now_and_then(), name="dedupe keys")
         try:
             yield
         finally:
+            forgetting.cancel()
             self._open = False
             self._arrived.set()
             await committing
@@ -81,6 +86,24 @@ class Intake:
         """Bind or merge durably what a claim ties together. Errors as `submit`."""
         [resolution] = await self._stored([claim])
         return cast("Resolution", resolution)
+
+    def forget_old_keys(self) -> None:
+        """Delete the dedupe keys that are older than they need be. Blocks."""
+        if self._dedupe_days is None:
+            return
+        before_ms = self._clock() - self._dedupe_days * DAY_S * 1000
+        deleted = 1
+        while deleted:
+            with self._database.write() as connection:
+                deleted = store.forget_keys(connection, before_ms)
+
+    async def _forget_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(_FORGET_EVERY_S)
+            try:
+                await asyncio.to_thread(self.forget_old_keys)
+            except DBAPIError as error:
+                log.warning("dedupe_keys_not_forgotten", error=str(error.orig))
 
     def _stored(self, items: Sequence[Item]) -> asyncio.Future[list[Outcome]]:
         if not self._open:

@@ -50,10 +50,12 @@ class Outbox:
         )
         with self._database.write() as connection:
             number = connection.execute(insert(shipments).values(target=target, cut_at=now_ms).returning(shipments.c.id)).scalar_one()
-            cut = connection.execute(update(outbox).where(outbox.c.id.in_(select(waiting.c.id))).values(shipment_id=number))
-            if not cut.rowcount:
+            connection.execute(update(outbox).where(outbox.c.id.in_(select(waiting.c.id))).values(shipment_id=number))
+            # Asked rather than counted: the SQLite driver counts no rows of a statement that begins with WITH.
+            cut = connection.execute(select(outbox.c.id).where(outbox.c.shipment_id == number).limit(1)).first() is not None
+            if not cut:
                 _remove(connection, number)
-        return cut.rowcount > 0
+        return cut
 
     @contextmanager
     def next_shipment(self, target: Target) -> Iterator[Shipment | None]:

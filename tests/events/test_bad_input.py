@@ -1,0 +1,201 @@
+"""What must not get in: each is a 4xx problem document that names the field, and nothing is stored."""
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.settings import Settings
+from tests.events.conftest import Post, Stored, faults
+from tests.tenant import Tenant
+
+JSON = {"Content-Type": "application/json"}
+DEEP = b"[" * 3000 + b"]" * 3000
+
+
+def body(site: str, **fields: bytes) -> bytes:
+    """A valid event as JSON text, some fields replaced by raw text."""
+    told = {"websiteId": b'"%s"' % site.encode(), "visitorId": b'"v"', "event": b'"e"', **fields}
+    return b"{" + b", ".join(b'"%s": %s' % (name.encode(), text) for name, text in told.items()) + b"}"
+
+
+@pytest.fixture(params=["/api/v1/events", "/api/v1/transactions", "/api/v1/events/batch", "/api/track", "/api/identify"])
+def any_route(request: pytest.FixtureRequest) -> str:
+    path: str = request.param
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b"nonsense", b'{"a": 1,}', b"\xff\xfe", b'{"event": "\xff"}', b'{"event": "\xc3"}', DEEP, b'{"a": ' + DEEP + b"}",
+     b'{"event": "\\ud800"}', b'{"event": "\\udc00\\ud800"}', b'{"n": 1' + b"0" * 5000 + b"}", b"{}{}", b"\xef\xbb\xbf{}", b"'{}'"],
+    ids=["empty", "cut", "word", "comma", "utf16", "utf8", "cut-utf8", "deep", "deep-field", "surrogate", "surrogates", "digits", "two",
+         "bom", "quotes"],
+)  # fmt: skip
+def test_what_is_no_json_is_malformed(workspace: Tenant, stored: Stored, any_route: str, text: bytes) -> None:
+    answer = workspace.client.post(any_route, content=text, headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (400, "not_json"), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert stored() == []
+
+
+@pytest.mark.parametrize("value", [b"null", b"true", b"7", b'"text"', b"[]", b"[{}]", b"NaN"])
+def test_what_is_no_object_is_refused(workspace: Tenant, stored: Stored, any_route: str, value: bytes) -> None:
+    answer = workspace.client.post(any_route, content=value, headers=JSON)
+    assert (answer.status_code, faults(answer)) == (422, {"": "wrong_type"})
+    assert stored() == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "code"),
+    [
+        ({"visitorId": b"7"}, "visitorId", "wrong_type"),
+        ({"visitorId": b'["v"]'}, "visitorId", "wrong_type"),
+        ({"visitorId": b'""'}, "visitorId", "too_short"),
+        ({"visitorId": b'"a\\u0000b"'}, "visitorId", "nul_character"),
+        ({"userId": b"1" + b"0" * 40}, "userId", "wrong_type"),
+        ({"event": b'"\\u0000"'}, "event", "nul_character"),
+        ({"event": b"{}"}, "event", "wrong_type"),
+        ({"eventId": b'"\\u0000"'}, "eventId", "nul_character"),
+        ({"externalSessionId": b"[]"}, "externalSessionId", "wrong_type"),
+        ({"country": b'"\\u0000"'}, "country", "nul_character"),
+        ({"properties": b"[]"}, "properties", "wrong_type"),
+        ({"properties": b'"x"'}, "properties", "wrong_type"),
+        ({"properties": b'{"n": NaN}'}, "properties.n", "not_finite"),
+        ({"properties": b'{"n": [1, -Infinity]}'}, "properties.n[1]", "not_finite"),
+        ({"properties": b'{"n": 1e999}'}, "properties.n", "not_finite"),
+        ({"properties": b'{"n": 18446744073709551616}'}, "properties.n", "integer_out_of_range"),
+        ({"properties": b'{"n": -9223372036854775809}'}, "properties.n", "integer_out_of_range"),
+        ({"properties": b'{"n": 123456789012345678901234567890}'}, "properties.n", "integer_out_of_range"),
+        ({"properties": b'{"a": {"b": "\\u0000"}}'}, "properties.a.b", "nul_character"),
+        ({"properties": b'{"a\\u0000": 1}'}, "properties.a\x00", "nul_character"),
+        ({"properties": b'{"$source": "x"}'}, "properties.$source", "reserved_property"),
+        ({"properties": b'{"a": {"b": {"c": {"d": {"e": []}}}}}'}, "properties.a.b.c.d.e", "too_deep"),
+        ({"timestamp": b"1" + b"0" * 30}, "timestamp", "timestamp_in_future"),
+        ({"timestamp": b"NaN"}, "timestamp", "not_a_time"),
+        ({"sessionId": b"null"}, "sessionId", "session_id_not_accepted"),
+        ({"unheard": b"1"}, "unheard", "unknown_field"),
+    ],
+)  # fmt: skip
+def test_a_field_that_breaks_a_rule_is_named(
+    workspace: Tenant, site: str, stored: Stored, fields: dict[str, bytes], field: str, code: str
+) -> None:
+    answer = workspace.client.post("/api/v1/events", content=body(site, **fields), headers=JSON)
+    assert (answer.status_code, faults(answer)) == (422, {field: code})
+    good = body(site)
+    batch = workspace.client.post("/api/v1/events/batch", content=b'{"events": [%s, %s]}' % (body(site, **fields), good), headers=JSON)
+    refused, taken = batch.json()["results"]
+    assert ([error["field"] for error in refused["errors"]], taken["status"]) == ([field], "accepted")
+    assert len(stored()) == 1, "the good item beside the bad one, and nothing else"
+
+
+@pytest.mark.parametrize("label", ["text/html", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", ""])
+def test_a_body_that_is_not_labelled_json_is_unsupported(workspace: Tenant, site: str, stored: Stored, any_route: str, label: str) -> None:
+    answer = workspace.client.post(any_route, content=body(site), headers={"Content-Type": label} if label else {})
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert stored() == []
+
+
+def test_plain_text_is_for_the_tracker_alone(workspace: Tenant, site: str) -> None:
+    assert workspace.client.post("/api/v1/events", content=body(site), headers={"Content-Type": "text/plain"}).status_code == 415
+
+
+@pytest.mark.parametrize("encoding", ["br", "deflate", "zstd", "gzip, gzip", "nonsense"])
+def test_an_unknown_encoding_is_unsupported(workspace: Tenant, site: str, stored: Stored, any_route: str, encoding: str) -> None:
+    answer = workspace.client.post(any_route, content=body(site), headers={**JSON, "Content-Encoding": encoding})
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert stored() == []
+
+
+def test_gzip_is_understood(workspace: Tenant, site: str, stored: Stored) -> None:
+    zipped = {**JSON, "Content-Encoding": "gzip"}
+    assert workspace.client.post("/api/v1/events", content=gzip.compress(body(site)), headers=zipped).status_code == 202
+    batch = b'{"events": [%s]}' % body(site)
+    assert workspace.client.post("/api/v1/events/batch", content=gzip.compress(batch), headers=zipped).json()["accepted"] == 1
+    assert len(stored()) == 2
+
+
+@pytest.mark.parametrize("broken", [b"no gzip", gzip.compress(b"{}")[:-9], zlib.compress(b"{}")], ids=["text", "cut", "zlib"])
+def test_broken_gzip_is_malformed(workspace: Tenant, any_route: str, broken: bytes) -> None:
+    answer = workspace.client.post(any_route, content=broken, headers={**JSON, "Content-Encoding": "gzip"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_gzip")
+
+
+def test_a_gzip_bomb_is_too_large(workspace: Tenant, settings: Settings, any_route: str) -> None:
+    bomb = gzip.compress(b" " * (settings.max_inflated_bytes + 1))
+    assert len(bomb) < 64 * 1024
+    answer = workspace.client.post(any_route, content=bomb, headers={**JSON, "Content-Encoding": "gzip"})
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
+def test_a_body_over_the_limit_is_too_large(workspace: Tenant, settings: Settings, any_route: str, chunked: bool) -> None:
+    text = b" " * (settings.max_body_bytes + 1)
+    answer = workspace.client.post(any_route, content=iter([text[:1000], text[1000:]]) if chunked else text, headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+class TestLimits:
+    """Each at its edge: the limit itself is taken, one more is refused."""
+
+    def check(self, answer: httpx.Response, field: str | None, code: str = "too_long") -> None:
+        if field is None:
+            assert answer.status_code == 202, answer.text
+        else:
+            assert (answer.status_code, faults(answer)) == (422, {field: code})
+
+    @pytest.mark.parametrize("field", ["visitorId", "userId", "eventId", "externalSessionId"])
+    def test_an_id_has_200_bytes(self, post_event: Post, field: str) -> None:
+        for longest in ("x" * 200, "é" * 100, "𝄞" * 50):
+            self.check(post_event(**{field: longest}), None)
+            self.check(post_event(**{field: longest + "x"}), field)
+
+    def test_a_website_id_over_the_limit_is_a_fault_of_its_field(self, post_event: Post) -> None:
+        self.check(post_event(websiteId="w" * 201), "websiteId")
+
+    def test_a_name_has_200_characters(self, post_event: Post) -> None:
+        self.check(post_event(event="é" * 200), None)
+        self.check(post_event(event="é" * 201), "event")
+        self.check(post_event(event=""), "event", "too_short")
+
+    def test_properties_have_255_keys_nested_ones_included(self, post_event: Post) -> None:
+        self.check(post_event(properties={f"k{n}": n for n in range(255)}), None)
+        self.check(post_event(properties={f"k{n}": n for n in range(256)}), "properties", "too_many_keys")
+        self.check(post_event(properties={"a": {f"k{n}": n for n in range(254)}}), None)
+        self.check(post_event(properties={"a": {f"k{n}": n for n in range(255)}}), "properties", "too_many_keys")
+
+    def test_properties_nest_five_levels(self, post_event: Post) -> None:
+        self.check(post_event(properties={"a": {"b": {"c": {"d": 1}}}}), None)
+        self.check(post_event(properties={"a": {"b": {"c": {"d": [1]}}}}), None)
+        self.check(post_event(properties={"a": {"b": {"c": {"d": [[1]]}}}}), "properties.a.b.c.d[0]", "too_deep")
+
+    def test_a_string_has_8_kb(self, post_event: Post) -> None:
+        self.check(post_event(properties={"a": "é" * 4096}), None)
+        self.check(post_event(properties={"a": "é" * 4096 + "x"}), "properties.a")
+        self.check(post_event(properties={"a": ["x" * 8192]}), None)
+        self.check(post_event(properties={"a": ["x" * 8193]}), "properties.a[0]")
+        self.check(post_event(properties={"k" * 8192: 1}), None)
+        self.check(post_event(properties={"k" * 8193: 1}), "properties." + "k" * 64 + "…")
+
+    def test_an_event_has_64_kb(self, workspace: Tenant, site: str, post_event: Post) -> None:
+        properties = {f"k{n}": "x" * 8000 for n in range(8)}
+        size = len(json.dumps({"websiteId": site, "visitorId": "v", "event": "e", "properties": {**properties, "last": ""}}))
+        assert size < 65_536
+        for more, status in ((65_536 - size, 202), (65_537 - size, 413)):
+            event: dict[str, Any] = {"websiteId": site, "visitorId": "v", "event": "e", "properties": {**properties, "last": "x" * more}}
+            answer = workspace.client.post("/api/v1/events", content=json.dumps(event), headers=JSON)
+            assert answer.status_code == status
+
+    def test_an_event_of_a_batch_has_64_kb(self, workspace: Tenant, site: str) -> None:
+        events = [
+            {"websiteId": site, "visitorId": "v", "event": "e", "properties": {f"k{n}": "x" * 8000 for n in range(count)}}
+            for count in (8, 9)
+        ]
+        taken, refused = workspace.client.post("/api/v1/events/batch", json={"events": events}).json()["results"]
+        assert (taken["status"], refused["errors"][0]["code"]) == ("accepted", "too_large")
+
+    def test_who_breaks_hundreds_of_rules_is_told_of_the_first(self, post_event: Post) -> None:
+        assert len(post_event(properties={f"${n}": 1 for n in range(250)}).json()["errors"]) == 100

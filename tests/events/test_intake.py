@@ -1,0 +1,142 @@
+"""The group commit: many callers, one transaction at a time, each its own answer."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from penstock.base.clock import system_clock
+from penstock.base.errors import Unavailable
+from penstock.base.ids import ScopeId, WebsiteId
+from penstock.events import intake as intake_module
+from penstock.events.intake import Intake
+from penstock.events.model import Family, Kind, NewEvent, Receipt, Source, Status, dedupe_key
+from penstock.identity.model import Claim
+from penstock.metadb.database import Database
+from penstock.metadb.tables import dedupe_keys, outbox, visitors
+
+SITE = WebsiteId("web_1")
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    database = Database(database_url)
+    yield database
+    database.close()
+
+
+def event(client_id: str, **changes: Any) -> NewEvent:
+    now_ms = system_clock()
+    made = NewEvent(
+        SITE,
+        ScopeId(SITE),
+        Kind.EVENT,
+        "e",
+        Source.SERVER,
+        now_ms,
+        now_ms,
+        now_ms,
+        "v",
+        None,
+        b"",
+        dedupe_key(SITE, Family.EVENTS, client_id),
+    )
+    return made._replace(**changes)
+
+
+def count(database: Database, table: Any) -> int:
+    with database.read() as db:
+        return int(db.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def run(database: Database, work: Callable[[Intake], Any]) -> Any:
+    async def main() -> Any:
+        intake = Intake(database, system_clock, on_stored=lambda: None)
+        async with intake.running():
+            return await work(intake)
+
+    return asyncio.run(main())
+
+
+async def all_of(*submissions: Any) -> list[Any]:
+    return await asyncio.gather(*submissions, return_exceptions=True)
+
+
+def test_receipts_come_in_the_order_of_the_events(database: Database) -> None:
+    receipts = run(database, lambda intake: intake.submit([event("a"), event("b"), event("a"), event("c", visitor_id="w")]))
+    assert [(receipt.status, receipt.visitor_id) for receipt in receipts] == [
+        (Status.ACCEPTED, "v"), (Status.ACCEPTED, "v"), (Status.DUPLICATE, "v"), (Status.ACCEPTED, "w"),
+    ]  # fmt: skip
+    assert receipts[0].event_id == receipts[2].event_id
+    assert (count(database, outbox), count(database, dedupe_keys), count(database, visitors)) == (3, 3, 2)
+
+
+def test_callers_that_wait_together_are_committed_together(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    store_items = intake_module.store_items
+    monkeypatch.setattr(intake_module, "store_items", lambda db, items, now_ms: sizes.append(len(items)) or store_items(db, items, now_ms))
+    outcomes = run(database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(200))))
+    assert all(isinstance(outcome, list) for outcome in outcomes)
+    assert sum(sizes) == 200
+    assert len(sizes) < 20
+
+
+def test_a_submission_that_the_store_cannot_take_fails_alone(database: Database) -> None:
+    poisonous = event("poison", visitor_id=object())
+    outcomes = run(database, lambda intake: all_of(*(intake.submit([event(f"{n}")] if n != 5 else [poisonous]) for n in range(10))))
+    assert [isinstance(outcome, Exception) for outcome in outcomes] == [n == 5 for n in range(10)]
+    assert count(database, outbox) == 9
+
+
+def test_a_failed_submission_leaves_nothing_of_itself(database: Database) -> None:
+    [outcome] = run(database, lambda intake: all_of(intake.submit([event("a"), event("poison", visitor_id=object())])))
+    assert isinstance(outcome, Exception)
+    assert (count(database, outbox), count(database, dedupe_keys), count(database, visitors)) == (0, 0, 0)
+    [receipt] = run(database, lambda intake: intake.submit([event("a")]))
+    assert receipt.status is Status.ACCEPTED, "the ID is not used up"
+
+
+def test_identify_calls_and_events_keep_their_order(database: Database) -> None:
+    async def work(intake: Intake) -> list[Any]:
+        return await all_of(
+            intake.submit([event("1", visitor_id="w", user_id="u")]),
+            intake.submit([event("2", visitor_id="v")]),
+            intake.identify(Claim(ScopeId(SITE), "v", "u")),
+            intake.submit([event("3", visitor_id="v")]),
+        )
+
+    [[first], [second], merged, [last]] = run(database, work)
+    assert (first.visitor_id, second.visitor_id, last.visitor_id) == ("w", "v", "w")
+    assert (merged.visitor_id, merged.merged) == ("w", True)
+
+
+def test_too_many_waiting_are_sent_away_with_a_time_to_come_back(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake_module, "MOST_WAITING", 10)
+    outcomes = run(database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(15))))
+    refused = [outcome for outcome in outcomes if isinstance(outcome, Unavailable)]
+    assert [(error.code, error.retry_after_s) for error in refused] == [("overloaded", 1)] * 5
+    assert count(database, outbox) == 10
+
+
+def test_a_stop_commits_what_was_taken_and_takes_nothing_more(database: Database) -> None:
+    async def main() -> tuple[list[Any], Any]:
+        intake = Intake(database, system_clock, on_stored=lambda: None)
+        async with intake.running():
+            taken = [asyncio.create_task(intake.submit([event(str(n))])) for n in range(50)]
+            await asyncio.sleep(0)
+        [late] = await all_of(intake.submit([event("late")]))
+        return await all_of(*taken), late
+
+    taken, late = asyncio.run(main())
+    assert all(isinstance(outcome, list) and isinstance(outcome[0], Receipt) for outcome in taken)
+    assert (isinstance(late, Unavailable), count(database, outbox)) == (True, 50)
+
+
+def test_when_the_store_is_gone_the_caller_is_told_to_come_back(postgres_url: str) -> None:
+    gone = Database(postgres_url.replace("penstock-pg-", "no-such-folder-"))
+    [outcome] = run(gone, lambda intake: all_of(intake.submit([event("a")])))
+    assert isinstance(outcome, Unavailable)
+    assert (outcome.code, outcome.retry_after_s) == ("store_unavailable", 1)
+    gone.close()

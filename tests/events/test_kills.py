@@ -1,0 +1,148 @@
+"""What was acknowledged survives SIGKILL at any moment, exactly once.
+
+`PENSTOCK_KILLS` says how often the service is killed; `make kills` does it 200 times.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serving import Served
+
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "20"))
+CLIENTS = 6
+BATCH = 10
+
+READ_WAREHOUSE = """
+import json, sys
+from pathlib import Path
+from penstock.warehouse.client import Warehouse
+warehouse = Warehouse(data=Path(sys.argv[1]), url=None)
+print(json.dumps(warehouse.query("SELECT name, event_id FROM events")[1]))
+warehouse.close()
+"""
+
+
+@dataclass
+class Client:
+    """Posts events one after another, each until it is answered, over every restart. Even numbers post one by one, odd ones in batches."""
+
+    number: int
+    key: str
+    website_id: str
+    acknowledged: dict[str, str] = field(default_factory=dict)
+    sent: set[str] = field(default_factory=set)
+    repeats: int = 0
+
+    def post_until(self, stop: Event, service: "Service") -> None:
+        batches = 0
+        while not stop.is_set():
+            names = [f"{self.number}-{batches}-{n}" for n in range(BATCH if self.number % 2 else 1)]
+            batches += 1
+            self.sent.update(names)
+            # On disk, an event may be known before its answer reached the client: the retry is then a duplicate with the first one's ID.
+            while (answers := self.answers(service, names)) is None:
+                service.running.wait(60)
+            for name, answer in zip(names, answers, strict=True):
+                assert answer["status"] in ("accepted", "duplicate"), answer
+                self.repeats += answer["status"] == "duplicate"
+                self.acknowledged[name] = answer["eventId"]
+
+    def answers(self, service: "Service", names: list[str]) -> list[dict[str, Any]] | None:
+        """None when no answer came."""
+        events = [{"websiteId": self.website_id, "userId": f"user-{self.number}", "event": name, "eventId": name} for name in names]
+        headers = {"Authorization": f"Bearer {self.key}"}
+        single = len(events) == 1
+        try:
+            answer = service.client.post(
+                "/api/v1/events" if single else "/api/v1/events/batch", json=events[0] if single else {"events": events}, headers=headers
+            )
+        except httpx.TransportError:
+            service.running.clear()
+            return None
+        if answer.status_code == 503:  # it is stopping
+            return None
+        assert answer.status_code == 202, answer.text
+        return [answer.json()] if single else answer.json()["results"]
+
+
+class Service:
+    """The service as the clients see it: now here, now there, now away."""
+
+    client: httpx.Client
+
+    def __init__(self) -> None:
+        self.running = Event()
+
+    def is_at(self, url: str) -> None:
+        self.client = httpx.Client(base_url=url, timeout=30)
+        self.running.set()
+
+
+@contextmanager
+def posting(clients: list[Client], service: Service) -> Iterator[None]:
+    stop, failures = Event(), []
+
+    def work(client: Client) -> None:
+        try:
+            client.post_until(stop, service)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [Thread(target=work, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.slow
+def test_every_acknowledged_event_is_there_exactly_once_after_kills(tmp_path: Path) -> None:
+    data, service = tmp_path / "data", Service()
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    served = Served(data)
+    try:
+        key, website_id = served.first_account()
+        service.is_at(served.url)
+        clients = [Client(number, key, website_id) for number in range(CLIENTS)]
+        with posting(clients, service):
+            for _ in range(KILLS):
+                time.sleep(chance.uniform(0, 0.6))
+                served.kill()
+                served = Served(data)
+                service.is_at(served.url)
+            time.sleep(0.3)
+        assert served.stop() == 0
+    finally:
+        served.kill()
+
+    told = subprocess.run([sys.executable, "-c", READ_WAREHOUSE, str(data)], check=True, capture_output=True, text=True).stdout
+    stored = [tuple(row) for row in json.loads(told)]
+    acknowledged = {pair for client in clients for pair in client.acknowledged.items()}
+    repeats = sum(client.repeats for client in clients)
+    print(f"{KILLS} kills (seed {seed}): {len(acknowledged)} acknowledged, {repeats} of them as repeats, {len(stored)} stored")
+    assert acknowledged <= set(stored), "lost"
+    assert [pair for pair, times in Counter(stored).items() if times > 1] == [], "twice"
+    assert len({name for name, _ in stored}) == len(stored), "one ID, two events"
+    assert {name for name, _ in stored} <= set().union(*(client.sent for client in clients))
+    assert len(acknowledged) > KILLS

@@ -1,0 +1,189 @@
+"""The way from the outbox to the warehouse: each row exactly once, whatever fails in between. On both databases."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+from sqlalchemy import func, insert, select
+
+from penstock.base.clock import system_clock
+from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId, new_id
+from penstock.events import shipper as shipper_module
+from penstock.events.model import Kind, NewEvent, Source
+from penstock.events.rows import event_row
+from penstock.events.shipper import Shipper
+from penstock.metadb.database import Database
+from penstock.metadb.tables import outbox, shipments
+from penstock.warehouse.client import QueryFailed, Warehouse
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    database = Database(database_url)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def website() -> WebsiteId:
+    return WebsiteId(new_id("web", system_clock()))
+
+
+def put(database: Database, website: WebsiteId, numbers: Sequence[int]) -> None:
+    """What the intake leaves behind after it acknowledged events."""
+    now_ms = system_clock()
+    rows = [
+        event_row(
+            NewEvent(website, ScopeId(website), Kind.EVENT, f"e{n}", Source.SERVER, now_ms, now_ms, now_ms, "v", None, b""),
+            EventId(f"evt_{n}"), VisitorId("v"),
+        )
+        for n in numbers
+    ]  # fmt: skip
+    with database.write() as db:
+        db.execute(insert(outbox), [{"target": "events", "row": row} for row in rows])
+
+
+def arrived(warehouse: Warehouse, website: WebsiteId) -> list[str]:
+    statement = "SELECT name FROM events WHERE website_id = {website:String} ORDER BY toUInt64(substring(name, 2))"
+    return [name for (name,) in warehouse.query(statement, {"website": website})[1]]
+
+
+def left(database: Database) -> tuple[int, int]:
+    """Rows in the outbox, shipments under way."""
+    with database.read() as db:
+        rows, cut = (db.execute(select(func.count()).select_from(table)).scalar_one() for table in (outbox, shipments))
+    return rows, cut
+
+
+class Breaking(Warehouse):
+    """A warehouse whose next inserts fail: before anything was stored, or after everything was."""
+
+    def __init__(self, whole: Warehouse, *failures: str) -> None:
+        self._client = whole._client
+        self.failures = list(failures)
+        self.inserts: list[tuple[bytes, str]] = []
+
+    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> None:
+        self.inserts.append((rows, token))
+        failure = self.failures.pop(0) if self.failures else None
+        if failure != "before":
+            super().insert_json_rows(table, rows, columns, token)
+        if failure:
+            raise QueryFailed("gone", 0)
+
+
+def names(numbers: Sequence[int]) -> list[str]:
+    return [f"e{n}" for n in numbers]
+
+
+def test_rows_arrive_and_leave_nothing_behind(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+    put(database, website, range(100))
+    Shipper(database, warehouse, system_clock).ship()
+    assert (arrived(warehouse, website), left(database)) == (names(range(100)), (0, 0))
+
+
+@pytest.mark.parametrize("failure", ["before", "after"])
+def test_a_shipment_that_failed_is_repeated_with_the_same_rows_and_number(
+    database: Database, warehouse: Warehouse, website: WebsiteId, failure: str
+) -> None:
+    put(database, website, range(10))
+    breaking = Breaking(warehouse, failure, failure, failure)
+    for _ in range(3):
+        with pytest.raises(QueryFailed):
+            Shipper(database, breaking, system_clock).ship()
+        put(database, website, [100 + len(breaking.inserts)])
+    Shipper(database, breaking, system_clock).ship()
+    assert len(set(breaking.inserts[:4])) == 1, "the same rows under the same token, whatever came in meanwhile"
+    assert (arrived(warehouse, website), left(database)) == (names([*range(10), 101, 102, 103]), (0, 0))
+
+
+def test_a_crash_between_cutting_and_sending_loses_nothing(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+    put(database, website, range(10))
+    crashed = Shipper(database, warehouse, system_clock)
+    assert crashed._outbox.cut(shipper_module.Target.EVENTS, 4, system_clock())
+    assert left(database) == (10, 1)
+    Shipper(database, warehouse, system_clock).ship()
+    assert (arrived(warehouse, website), left(database)) == (names(range(10)), (0, 0))
+
+
+def test_large_shipments_go_in_pieces_that_a_repeat_recognises(
+    database: Database, warehouse: Warehouse, website: WebsiteId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipper_module, "_PIECE_BYTES", 2000)
+    put(database, website, range(50))
+    breaking = Breaking(warehouse, "", "", "after")
+    with pytest.raises(QueryFailed):
+        Shipper(database, breaking, system_clock).ship()
+    Shipper(database, breaking, system_clock).ship()
+    assert breaking.inserts[:3] == breaking.inserts[3:6]
+    assert len({token for _, token in breaking.inserts}) > 5
+    assert (arrived(warehouse, website), left(database)) == (names(range(50)), (0, 0))
+
+
+def test_another_database_before_the_same_warehouse_has_numbers_of_its_own(
+    database: Database, warehouse: Warehouse, website: WebsiteId, tmp_path: Path
+) -> None:
+    put(database, website, range(3))
+    Shipper(database, warehouse, system_clock).ship()
+    other = Database(f"sqlite:///{tmp_path / 'other.sqlite3'}")
+    other.migrate()
+    put(other, website, range(3, 6))
+    Shipper(other, warehouse, system_clock).ship()
+    assert arrived(warehouse, website) == names(range(6))
+    other.close()
+
+
+def test_shippers_of_several_nodes_share_the_outbox(
+    postgres_url: str, warehouse: Warehouse, website: WebsiteId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipper_module, "_SHIPMENT_ROWS", 7)
+    nodes = [Database(postgres_url) for _ in range(3)]
+    put(nodes[0], website, range(300))
+
+    async def ship_on_all() -> None:
+        async with anyio.create_task_group() as tasks:
+            for node in nodes:
+                tasks.start_soon(anyio.to_thread.run_sync, Shipper(node, warehouse, system_clock).ship)
+
+    anyio.run(ship_on_all)
+    assert (arrived(warehouse, website), left(nodes[0])) == (names(range(300)), (0, 0))
+    for node in nodes:
+        node.close()
+
+
+async def while_running(shipper: Shipper, database: Database, website: WebsiteId) -> list[bool]:
+    async with shipper.running():
+        shipper.wake()
+        first = await anyio.to_thread.run_sync(shipper.wait_until_shipped, 10)
+        put(database, website, range(10, 20))
+        return [first, await anyio.to_thread.run_sync(shipper.wait_until_shipped, 10)]
+
+
+def test_waiting_ends_when_everything_acknowledged_before_has_arrived(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+    put(database, website, range(10))
+    assert anyio.run(while_running, Shipper(database, warehouse, system_clock), database, website) == [True, True]
+    assert (arrived(warehouse, website), left(database)) == (names(range(20)), (0, 0))
+
+
+def test_the_shipper_goes_on_when_the_warehouse_is_back(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+    put(database, website, range(10))
+    breaking = Breaking(warehouse, "before", "after", "before")
+    assert anyio.run(while_running, Shipper(database, breaking, system_clock), database, website) == [True, True]
+    assert (arrived(warehouse, website), left(database)) == (names(range(20)), (0, 0))
+
+
+def test_waiting_is_bounded(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+    put(database, website, range(10))
+    idle = Shipper(database, warehouse, system_clock)
+    assert idle.wait_until_shipped(0.2) is False
+    assert left(database) == (10, 0)
+
+
+def test_a_clean_stop_ships_what_waits(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+    async def start_and_stop(shipper: Shipper) -> None:
+        async with shipper.running():
+            put(database, website, range(10))
+
+    anyio.run(start_and_stop, Shipper(database, warehouse, system_clock))
+    assert (arrived(warehouse, website), left(database)) == (names(range(10)), (0, 0))
