@@ -4,13 +4,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from penstock.base.ids import new_id
 from penstock.events.store import Target
 from penstock.metadb.database import Database
 from penstock.metadb.tables import installation, outbox, shipments
+
+_UNCUT = select(outbox.c.id).where(outbox.c.shipment_id.is_(None), outbox.c.target == bindparam("to")).order_by(outbox.c.id)
+_ANY_UNCUT = _UNCUT.limit(1)
+_CHOSEN = _UNCUT.limit(bindparam("most_rows")).with_for_update(skip_locked=True).cte("chosen")
+_CUT = update(outbox).where(outbox.c.id.in_(select(_CHOSEN.c.id))).values(shipment_id=bindparam("number"))
+_ANY_IN = select(outbox.c.id).where(outbox.c.shipment_id == bindparam("number")).limit(1)
+_OLDEST = (
+    select(shipments.c.id).where(shipments.c.target == bindparam("to")).order_by(shipments.c.id).limit(1).with_for_update(skip_locked=True)
+)
+_ROWS = select(outbox.c.row).where(outbox.c.shipment_id == bindparam("number")).order_by(outbox.c.id)
+_REMOVE_ROWS = delete(outbox).where(outbox.c.shipment_id == bindparam("number"))
+_REMOVE = delete(shipments).where(shipments.c.id == bindparam("number"))
+_NEWEST_ROW = select(func.max(outbox.c.id))
+_OLDEST_ROW = select(func.min(outbox.c.id))
 
 
 class Shipment(NamedTuple):
@@ -40,20 +54,15 @@ class Outbox:
 
     def cut(self, target: Target, most_rows: int, now_ms: int) -> bool:
         """Write down the number of a new shipment and which rows are in it. False when nothing waits."""
-        waiting = (
-            select(outbox.c.id)
-            .where(outbox.c.shipment_id.is_(None), outbox.c.target == target)
-            .order_by(outbox.c.id)
-            .limit(most_rows)
-            .with_for_update(skip_locked=True)
-            .cte("waiting")
-        )
+        with self._database.read() as connection:
+            if connection.execute(_ANY_UNCUT, {"to": target}).first() is None:
+                return False
         with self._database.write() as connection:
             number = connection.execute(insert(shipments).values(target=target, cut_at=now_ms).returning(shipments.c.id)).scalar_one()
-            connection.execute(update(outbox).where(outbox.c.id.in_(select(waiting.c.id))).values(shipment_id=number))
+            connection.execute(_CUT, {"to": target, "most_rows": most_rows, "number": number})
             # Asked rather than counted: the SQLite driver counts no rows of a statement that begins with WITH.
-            cut = connection.execute(select(outbox.c.id).where(outbox.c.shipment_id == number).limit(1)).first() is not None
-            if not cut:
+            cut = connection.execute(_ANY_IN, {"number": number}).first() is not None
+            if not cut:  # other nodes were faster
                 _remove(connection, number)
         return cut
 
@@ -81,25 +90,20 @@ class Outbox:
     def newest(self) -> int | None:
         """The highest number of a waiting row; None when the outbox is empty."""
         with self._database.read() as connection:
-            return connection.execute(select(func.max(outbox.c.id))).scalar()
+            return connection.execute(_NEWEST_ROW).scalar()
 
     def holds_any_up_to(self, row_number: int) -> bool:
         """Whether a row waits that is at most as new."""
         with self._database.read() as connection:
-            oldest = connection.execute(select(func.min(outbox.c.id))).scalar()
+            oldest = connection.execute(_OLDEST_ROW).scalar()
         return oldest is not None and oldest <= row_number
 
 
 def _oldest(connection: Connection, target: Target) -> Shipment | None:
-    found = connection.execute(
-        select(shipments.c.id).where(shipments.c.target == target).order_by(shipments.c.id).limit(1).with_for_update(skip_locked=True)
-    ).first()
-    if found is None:
-        return None
-    rows = connection.execute(select(outbox.c.row).where(outbox.c.shipment_id == found.id).order_by(outbox.c.id)).scalars().all()
-    return Shipment(found.id, target, rows)
+    number = connection.execute(_OLDEST, {"to": target}).scalar()
+    return None if number is None else Shipment(number, target, connection.execute(_ROWS, {"number": number}).scalars().all())
 
 
 def _remove(connection: Connection, number: int) -> None:
-    connection.execute(delete(outbox).where(outbox.c.shipment_id == number))
-    connection.execute(delete(shipments).where(shipments.c.id == number))
+    connection.execute(_REMOVE_ROWS, {"number": number})
+    connection.execute(_REMOVE, {"number": number})

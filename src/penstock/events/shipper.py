@@ -28,7 +28,9 @@ COLUMNS = {Target.ALIASES: ALIAS_COLUMNS, Target.EVENTS: EVENT_COLUMNS}
 
 _SHIPMENT_ROWS = 10_000
 _PIECE_BYTES = 32 * 1024 * 1024
-_LINGER_S = 0.1  # gathers commits into one insert: each insert is a file that the engine has to merge later
+_LINGER_S = 0.15  # gathers commits into one insert: each insert is a part on disk that the engine has to merge later
+_LONGEST_LINGER_S = 0.6
+_REST = 4  # on a busy machine, times the last shipping: at most a fifth of the time goes into it
 _POLL_S = 1.0  # finds what other nodes left behind
 _LONGEST_BACKOFF_S = 15.0
 _LAST_WORDS_S = 5.0
@@ -102,18 +104,21 @@ class Shipper:
         return True
 
     def _ship_until_stopped(self) -> None:
-        backoff_s = 0.0
+        backoff_s, linger_s = 0.0, _LINGER_S
         while not self._stopping.is_set():
             self._wake.wait(_POLL_S)
             self._wake.clear()
-            self._hurry.wait(_LINGER_S)
+            self._hurry.wait(linger_s)
             self._hurry.clear()
+            began_s = monotonic()
             try:
-                self.ship(until_s=monotonic() + _LAST_WORDS_S if self._stopping.is_set() else inf)
+                self.ship(until_s=began_s + _LAST_WORDS_S if self._stopping.is_set() else inf)
                 backoff_s = 0.0
-            except (QueryFailed, DBAPIError, OSError) as error:
+                linger_s = min(max(_LINGER_S, (monotonic() - began_s) * _REST), _LONGEST_LINGER_S)
+            except Exception as error:  # whatever it is, the rows are safe, and a shipper that has ended ships nothing
                 backoff_s = min(max(0.2, backoff_s * 2), _LONGEST_BACKOFF_S)
-                log.warning("shipping_failed", error=str(error), retry_in_s=backoff_s)
+                away = isinstance(error, QueryFailed | DBAPIError | OSError)
+                log.warning("shipping_failed", error=str(error), retry_in_s=backoff_s, exc_info=None if away else error)
                 self._stopping.wait(backoff_s)
 
 
