@@ -1,4 +1,4 @@
--- Believable attempts: {attempts} of them, six steps with a loss at each, repeats, noise between the steps, sequence numbers,
+-- Believable attempts: six steps with a loss at each, repeats, noise between the steps, sequence numbers,
 -- and a share of what makes counting hard: ties, resumed attempts whose plan changed, missing values, a second visitor.
 INSERT INTO events
     (website_id, kind, name, occurred_at, event_id, received_at, stated_at, scope_id, visitor_id, source, country, device, properties, scalars, hashes)
@@ -14,11 +14,11 @@ SELECT
     concat('evt_', lower(hex(attempt)), '_', lower(hex(nth))), occurred_at, occurred_at,
     'web_bench', concat('vis_', lower(hex(if(odd = 3 AND nth > 2, cityHash64(attempt, 'second'), cityHash64(attempt))))),
     'server', ['DE', 'US', 'FR', 'JP', 'GB', 'NL', 'ES', 'IT', 'BR', 'IN'][1 + intDiv(attempt, 12) % 10], ['mobile', 'desktop'][1 + attempt % 2],
-    '{{}}',
-    concat('{{"attemptId":"s', id, '","n":"n', toString(nth), '","variant":"s', variant, if(plan = '', '', concat('","plan":"s', plan)),
-           '","channel":"s', channel, '","amount":"n', toString(h % 10000 / 100), '","page":"s', toString(h % 1000), '"}}')::JSON,
-    concat('{{"attemptId":', hash(id), ',"variant":', hash(variant), if(plan = '', '', concat(',"plan":', hash(plan))),
-           ',"channel":', hash(channel), ',"n":', toString(nth * 8 + 2), '}}')::JSON
+    '{}',
+    concat('{"attemptId":"s', id, '","n":"n', toString(nth), '","variant":"s', variant, if(plan = '', '', concat('","plan":"s', plan)),
+           '","channel":"s', channel, '","amount":"n', toString(h % 10000 / 100), '","page":"s', toString(h % 1000), '"}')::JSON,
+    concat('{"attemptId":', hash(id), ',"variant":', hash(variant), if(plan = '', '', concat(',"plan":', hash(plan))),
+           ',"channel":', hash(channel), ',"n":', toString(nth * 8 + 2), '}')::JSON
 FROM
 (
     SELECT
@@ -34,7 +34,7 @@ FROM
             arrayFlatten(arrayMap(
                 k -> multiIf(cityHash64(number, k, 'repeat') % 100 < 8, [k, k], cityHash64(number, k, 'noise') % 100 < 25, [k, 0], [k]),
                 range(1, reach + 1))) AS steps
-        FROM numbers({attempts})
+        FROM numbers({attempts:UInt64})
     )
     ARRAY JOIN arrayEnumerate(steps) AS nth
 )

@@ -10,7 +10,7 @@ _ENTRY = "Tuple(at UInt32, began UInt32, least UInt64)"
 
 
 def entries_of(plan: Plan) -> str:
-    """The entries that may count: the first of an attempt; of a visitor all in the period, or the best where that can be told beforehand."""
+    """The entries that may count: an attempt's first; a visitor's in the period, or the best one where it can be told beforehand."""
     if plan.steps[0].row.all_of:
         entries = _group_entries(plan)
         return f"arraySlice({entries}, 1, 1)" if plan.by_attempt else f"arrayFilter(e -> {plan.in_period('history[e.at].ts')}, {entries})"

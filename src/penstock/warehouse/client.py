@@ -38,7 +38,14 @@ class Warehouse:
         statements = files("penstock.warehouse").joinpath("sql/schema.sql").read_text("utf-8").split(";\n")
         for statement in statements:
             if statement.strip():
-                self._client.command(statement)
+                self.command(statement)
+
+    def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
+        """Run a statement that answers nothing."""
+        try:
+            self._client.command(sql, parameters=dict(parameters or {}))
+        except ClickHouseError as error:
+            raise _failed(error) from error
 
     def query(
         self, sql: str, parameters: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None

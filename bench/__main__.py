@@ -1,0 +1,65 @@
+"""`make bench`: runs all measurements and writes `bench/results.md`."""
+
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench import funnel, intake
+
+RESULTS = Path(__file__).with_name("results.md")
+
+
+def main() -> None:
+    text = "\n".join([*heading(), *told_funnel(funnel.run()), *told_intake(intake.run())])
+    RESULTS.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def heading() -> list[str]:
+    today = datetime.now(UTC).date()
+    return [
+        "# Measurements",
+        "",
+        f"Made by `make bench` on {today}: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}.",
+        "Times of one run compare with each other, not with another run's.",
+        "",
+    ]
+
+
+def told_funnel(figures: dict[str, Any]) -> list[str]:
+    seconds: dict[str, float] = figures["seconds"]
+    ours = seconds[next(iter(funnel.FUNNELS))]
+    return [
+        "## A six-step funnel",
+        "",
+        f"{figures['events']:,} events, {figures['step_events']:,} of them of a step, {figures['attempts']:,} attempts, in chDB. "
+        "Least time of each in turn; a report counts every field, with the query for coverage.",
+        "",
+        "| what | seconds | three breakdowns take |",
+        "|---|---:|---:|",
+        *(f"| report: {name} | {seconds[name]:.2f} | {ours / seconds[name]:.2f} x |" for name in funnel.FUNNELS),
+        *(f"| {name} | {seconds[name]:.2f} | {ours / seconds[name]:.2f} x |" for name in funnel.BARE),
+        "",
+        f"Memory of the process after the first report: {figures['memory_gb']:.2f} GB at its peak.",
+        "What dominates, each stage with those before it:",
+        "",
+        "| stage | seconds |",
+        "|---|---:|",
+        *(f"| {name} | {value:.2f} |" for name, value in figures["parts"].items()),
+        "",
+    ]
+
+
+def told_intake(figures: dict[str, Any]) -> list[str]:
+    return [
+        "## Single events, answered durably",
+        "",
+        *(f"- {name.replace('_', ' ')}: {value:,}" for name, value in figures.items() if name != "rounds"),
+        "",
+    ]
+
+
+if __name__ == "__main__":
+    main()

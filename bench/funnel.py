@@ -1,0 +1,140 @@
+"""How long the six-step attempt funnel with three breakdowns takes, beside a bare `windowFunnel` over the same table.
+
+Everything runs in one process after the data is made, in turn, and the least time of each counts. The bare query knows no sequence numbers,
+cohorts, medians, pending units or data quality; it only finds how far each attempt came. It is measured as one writes it (grouped by the
+attempt's text as the table has it), tuned (the same without NULLs), and grouped by the hash that Penstock groups by.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from penstock.base.ids import ScopeId, WebsiteId
+from penstock.funnels.evaluation import ENGINE_SETTINGS, evaluate, facts_of
+from penstock.funnels.model import CountingUnit, Definition, Match, MatchType, Row
+from penstock.funnels.query import Question
+from penstock.funnels.statement import build
+from penstock.warehouse.client import Warehouse
+
+ATTEMPTS = int(os.environ.get("PENSTOCK_BENCH_ATTEMPTS", "1960000"))
+ROUNDS = 5
+DAY_MS = 86_400_000
+STARTED_MS = 1_700_000_000_000
+
+STEPS = tuple(Row((Match(MatchType.EVENT, f"step_{k}"),)) for k in range(1, 7))
+QUESTION = Question((WebsiteId("web_bench"),), (ScopeId("web_bench"),), None, None, STARTED_MS + 61 * DAY_MS)
+BREAKDOWNS = ("variant", "plan", "channel")
+
+_CONDITIONS = ", ".join(f"name = 'step_{k}'" for k in range(1, 7))
+_BARE = f"""
+SELECT level, count() FROM (
+    SELECT windowFunnel({7 * DAY_MS})(toUInt64(toUnixTimestamp64Milli(occurred_at)), {_CONDITIONS}) AS level
+    FROM events WHERE website_id = 'web_bench' AND name IN ({", ".join(f"'step_{k}'" for k in range(1, 7))})
+    GROUP BY %s)
+GROUP BY level ORDER BY level"""
+BARE = {
+    "bare windowFunnel, by the attempt's text": _BARE % "scalars.attemptId.:String",
+    "bare windowFunnel, tuned: text without NULLs": _BARE % "assumeNotNull(scalars.attemptId.:String)",
+    "bare windowFunnel, tuned: by the stored hash": _BARE % "assumeNotNull(hashes.attemptId.:Int64)",
+}
+
+
+def funnel(*breakdowns: str, unit: CountingUnit = CountingUnit.ATTEMPT) -> Definition:
+    if unit is CountingUnit.VISITOR:
+        return Definition(STEPS, unit, 604_800, breakdown_properties=breakdowns)
+    return Definition(STEPS, unit, 604_800, "attemptId", "n", breakdowns)
+
+
+FUNNELS = {
+    "attempts, three breakdowns, sequence numbers": funnel(*BREAKDOWNS),
+    "attempts, no breakdown, sequence numbers": funnel(),
+    "visitors, three breakdowns": funnel(*BREAKDOWNS, unit=CountingUnit.VISITOR),
+}
+
+
+def run() -> dict[str, Any]:
+    """Make the data, then measure in a process of its own, so that its memory is that of serving."""
+    with tempfile.TemporaryDirectory() as folder:
+        for job in ("make", "measure"):
+            done = subprocess.run([sys.executable, "-m", "bench.funnel", job, folder], check=True, stdout=subprocess.PIPE)
+        figures: dict[str, Any] = json.loads(done.stdout)
+        return figures
+
+
+def make(data: Path) -> None:
+    warehouse = Warehouse(data=data, url=None)
+    warehouse.create_schema()
+    warehouse.command(Path(__file__).with_name("events.sql").read_text("utf-8"), {"attempts": ATTEMPTS})
+    warehouse.command("OPTIMIZE TABLE events FINAL")
+    warehouse.close()
+
+
+def measure(data: Path) -> dict[str, Any]:
+    warehouse = Warehouse(data=data, url=None)
+    [[events, step_events]] = warehouse.query("SELECT count(), countIf(name LIKE 'step%') FROM events")[1]
+
+    def report(definition: Definition) -> Callable[[], object]:
+        return lambda: evaluate(warehouse, definition, QUESTION)
+
+    def bare(sql: str) -> Callable[[], object]:
+        return lambda: warehouse.query(sql)
+
+    report(FUNNELS["attempts, three breakdowns, sequence numbers"])()
+    memory_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    jobs = {name: report(definition) for name, definition in FUNNELS.items()} | {name: bare(sql) for name, sql in BARE.items()}
+    return {
+        "events": events,
+        "step_events": step_events,
+        "attempts": ATTEMPTS,
+        "memory_gb": memory_gb,
+        "seconds": least_seconds(jobs),
+        "parts": least_seconds(parts(warehouse)),
+    }
+
+
+def parts(warehouse: Warehouse) -> dict[str, Callable[[], object]]:
+    """The stages of the three-breakdown funnel, each with all before it."""
+    statement = build(FUNNELS["attempts, three breakdowns, sequence numbers"], QUESTION, facts_of(warehouse, QUESTION))
+    relations = statement.sql[: statement.sql.rindex("SELECT * FROM ranked")]
+    columns = ("unit", "ts", "mask", "number", "key_1", "key_2", "key_3", "visitor")
+    stages = {
+        "facts of the data": None,
+        "reading the columns": "SELECT " + ", ".join(f"max({column})" for column in columns) + " FROM matched",
+        "+ a position for each unit and step": "SELECT max(class), max(value), max(reached), max(done_ts) FROM chains",
+        "+ plain units counted by cohort": "SELECT sum(entered), sum(length(units)), max(finalizeAggregation(completion)) FROM tallies",
+        "+ odd units read and folded": "SELECT count(), max(reached), max(conflicts) FROM units",
+    }
+
+    def stage(tail: str | None) -> Callable[[], object]:
+        if tail is None:
+            return lambda: facts_of(warehouse, QUESTION)
+        return lambda: warehouse.query(relations + tail, statement.parameters, ENGINE_SETTINGS)
+
+    return {name: stage(tail) for name, tail in stages.items()}
+
+
+def least_seconds(jobs: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """The least time of each job over rounds in which they take turns, so that a noisy moment does not fall on one alone."""
+    least = dict.fromkeys(jobs, float("inf"))
+    for _ in range(ROUNDS):
+        for name, job in jobs.items():
+            began = time.perf_counter()
+            job()
+            least[name] = min(least[name], time.perf_counter() - began)
+    return least
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        print(json.dumps(run(), indent=2))
+    elif sys.argv[1] == "make":
+        make(Path(sys.argv[2]))
+    else:
+        print(json.dumps(measure(Path(sys.argv[2]))))
