@@ -1,10 +1,19 @@
-"""Documentation that is tested: every setting is told, with its true default."""
+"""Documentation that is tested: what it tells of settings, routes, rules and limits is complete and true."""
 
+import re
 from pathlib import Path
 
+import pytest
 from pydantic_core import PydanticUndefined
 
+from penstock.funnels.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definition import MAX_BREAKDOWNS, MAX_MATCHES, MAX_OR_ROWS, MAX_ROWS, MAX_STEPS, MIN_STEPS, WINDOWS_S
+from penstock.funnels.filters import MAX_KEY_BYTES, MAX_LIST_ITEMS, MAX_VALUE_BYTES, Operator
+from penstock.funnels.matches import MAX_FILTERS
+from penstock.funnels.results_schema import CoverageRecord, DataQualityRecord
 from penstock.settings import Settings
+from penstock.web.codes import WARNINGS
+from tests.funnels.test_rules import WORKED_EXAMPLES
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -22,3 +31,88 @@ def test_no_documented_setting_is_gone():
     told = [line.split("`")[1] for line in (DOCS / "settings.md").read_text("utf-8").splitlines() if line.startswith("| `PENSTOCK_")]
     known = {f"PENSTOCK_{name.upper()}" for name in Settings.model_fields} | {"PENSTOCK_URL", "PENSTOCK_API_KEY"}
     assert set(told) <= known
+
+
+def told(page):
+    return (DOCS / page).read_text("utf-8")
+
+
+def in_code(page):
+    """Everything that a page sets as code."""
+    return set(re.findall(r"`([^`\n]+)`", told(page)))
+
+
+def test_every_route_is_documented(server):
+    """A table names several methods of one address as `GET`, `PUT`, `DELETE /address`, the last of which carries it."""
+    cells = [cell.strip() for line in told("api.md").splitlines() if line.startswith("|") for cell in line.split("|")]
+    documented = set()
+    for cell in cells:
+        methods = []
+        for method, path in re.findall(r"`(GET|POST|PUT|PATCH|DELETE)(?: (/[^`]*))?`", cell):
+            methods.append(method)
+            if path:
+                documented |= {(method, path) for method in methods}
+                methods = []
+    paths = server.get("/api/openapi.json").json()["paths"]
+    existing = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    health = {("GET", "/health/live"), ("GET", "/health/ready")}
+    assert documented == existing | health
+
+
+def test_every_operator_is_documented():
+    assert set(Operator) <= in_code("funnels.md")
+
+
+def test_every_built_in_field_is_documented():
+    assert {name for name in in_code("funnels.md") if name.startswith("$")} - {"$"} == {*BUILTIN_COLUMNS}
+
+
+def rows_of(page, heading):
+    """The cells of each row of the first table below a heading."""
+    section = told(page).split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize(("heading", "record"), [("Data quality", DataQualityRecord), ("Coverage", CoverageRecord)])
+def test_every_field_of_these_records_is_documented(heading, record):
+    documented = {name for first, *_ in rows_of("funnels.md", heading) for name in re.findall(r"`(\w+)`", first)}
+    assert documented == {field.alias for field in record.model_fields.values()}
+
+
+def test_the_worked_examples_are_those_that_tests_run():
+    documented = [(events.strip("`"), int(reached)) for events, reached, _ in rows_of("funnels.md", "Worked examples")]
+    assert documented == [(story, reached) for story, reached, _ in WORKED_EXAMPLES]
+
+
+def test_the_documented_limits_of_a_funnel_are_the_true_ones():
+    page = told("funnels.md")
+    assert f"{MIN_STEPS} to {MAX_STEPS} required rows, at most {MAX_ROWS} rows" in page
+    assert f"At most {MAX_OR_ROWS} `or` rows in a row and {MAX_MATCHES} matches in a funnel" in page
+    assert f"up to {MAX_BREAKDOWNS} different property keys" in page
+    assert f"up to {MAX_FILTERS} of `{{property, operator, value}}`" in page
+    assert f"JSON list of 1 to {MAX_LIST_ITEMS} scalars" in page
+    assert f"at most {MAX_VALUE_BYTES // 1024} KB, a property key 1 to {MAX_KEY_BYTES} bytes" in page
+    assert ", ".join(map(str, WINDOWS_S[:-1])) + f" or {WINDOWS_S[-1]}" in page
+
+
+def test_every_limit_of_events_is_documented_with_its_setting():
+    limits = {f"PENSTOCK_{name.upper()}" for name in Settings.model_fields if name.startswith("max_")}
+    assert limits <= in_code("events.md")
+
+
+def test_every_warning_is_documented():
+    assert {row[0].strip("`") for row in rows_of("events.md", "Warnings")} == {code.name for code in WARNINGS}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
+        if target.startswith("http"):
+            continue
+        name, _, anchor = target.partition("#")
+        file = page.parent / name if name else page
+        assert file.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}, target

@@ -1,0 +1,54 @@
+"""The README's first funnel, pasted into a shell as it stands: the answer is the one that the README shows."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.serving import Served, environment
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+SHOWN_URL = "http://127.0.0.1:8000"
+
+
+def block(language, containing):
+    """The one fenced block of a language that holds a text."""
+    [found] = [text for text in re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL) if containing in text]
+    return found
+
+
+def holds(answer, shown):
+    """Whether an answer agrees with its shortened form, in which objects may lack fields but lists no items."""
+    if isinstance(shown, dict):
+        return isinstance(answer, dict) and all(name in answer and holds(answer[name], value) for name, value in shown.items())
+    if isinstance(shown, list):
+        return isinstance(answer, list) and len(answer) == len(shown) and all(map(holds, answer, shown))
+    return type(answer) is type(shown) and answer == shown
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_first_funnel_by_curl_gives_the_answer_shown(tmp_path):
+    commands = block("sh", "/api/funnels")
+    assert commands.startswith(f"URL={SHOWN_URL}\n")
+    with Served(tmp_path / "data") as service:
+        pasted = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands.replace(SHOWN_URL, service.url)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment(),
+        )
+    assert (pasted.returncode, pasted.stderr) == (0, "")
+    results = json.loads(pasted.stdout[pasted.stdout.index("{\n") :])
+    assert holds(results, json.loads(block("json", "medianCompletionMinutes")))
+
+
+def test_its_links_lead_somewhere():
+    root = Path(__file__).parents[2]
+    targets = [link for link in re.findall(r"\]\(([^)]+)\)", README) if not link.startswith("http")]
+    assert targets
+    assert [link for link in targets if not (root / link).exists()] == []
