@@ -104,15 +104,16 @@ class Shipper:
         return True
 
     def _ship_until_stopped(self) -> None:
-        backoff_s, linger_s = 0.0, _LINGER_S
-        while not self._stopping.is_set():
+        backoff_s, linger_s, stopping = 0.0, _LINGER_S, False
+        while not stopping:
             self._wake.wait(_POLL_S)
             self._wake.clear()
             self._hurry.wait(linger_s)
             self._hurry.clear()
             began_s = monotonic()
+            stopping = self._stopping.is_set()  # asked before shipping, so that the last shipping has all that was stored until the stop
             try:
-                self.ship(until_s=began_s + _LAST_WORDS_S if self._stopping.is_set() else inf)
+                self.ship(until_s=began_s + _LAST_WORDS_S if stopping else inf)
                 backoff_s = 0.0
                 linger_s = min(max(_LINGER_S, (monotonic() - began_s) * _REST), _LONGEST_LINGER_S)
             except Exception as error:  # whatever it is, the rows are safe, and a shipper that has ended ships nothing
