@@ -1,5 +1,6 @@
 """Documentation that is tested: what it tells of settings, routes, rules and limits is complete and true."""
 
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from penstock.funnels.builtins import BUILTIN_COLUMNS
 from penstock.funnels.definition import MAX_BREAKDOWNS, MAX_MATCHES, MAX_OR_ROWS, MAX_ROWS, MAX_STEPS, MIN_STEPS, WINDOWS_S
 from penstock.funnels.filters import MAX_KEY_BYTES, MAX_LIST_ITEMS, MAX_VALUE_BYTES, Operator
 from penstock.funnels.matches import MAX_FILTERS
-from penstock.funnels.results_schema import CoverageRecord, DataQualityRecord
+from penstock.funnels.results_schema import CoverageRecord, DataQualityRecord, ResultsRecord
 from penstock.settings import Settings
 from penstock.web.codes import WARNINGS
 from tests.funnels.test_rules import WORKED_EXAMPLES
@@ -78,6 +79,11 @@ def rows_of(page, heading):
 def test_every_field_of_these_records_is_documented(heading, record):
     documented = {name for first, *_ in rows_of("funnels.md", heading) for name in re.findall(r"`(\w+)`", first)}
     assert documented == {field.alias for field in record.model_fields.values()}
+
+
+def test_the_documented_answer_has_every_field_and_no_other():
+    [example] = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", told("funnels.md"), re.DOTALL) if "funnelId" in text]
+    assert ResultsRecord.model_validate(example).model_dump(mode="json") == example
 
 
 def test_the_worked_examples_are_those_that_tests_run():
