@@ -81,9 +81,34 @@ def test_every_field_of_these_records_is_documented(heading, record):
     assert documented == {field.alias for field in record.model_fields.values()}
 
 
+def example(page, containing):
+    """The one JSON block of a page that holds a text."""
+    [text] = [text for text in re.findall(r"```json\n(.*?)```", told(page), re.DOTALL) if containing in text]
+    return json.loads(text)
+
+
+def test_the_documented_definition_can_be_saved(workspace):
+    goal = {"name": "Paid", "match": {"type": "Transaction", "value": "purchase", "filters": []}}
+    assert json.dumps(goal) in told("funnels.md")
+    assert workspace.client.post("/api/goals", json=goal).status_code == 201
+    assert workspace.client.post("/api/funnels", json=example("funnels.md", "sequenceProperty")).status_code == 201
+
+
+@pytest.mark.parametrize(("route", "containing"), [("/api/v1/events", '"eventId": "order'), ("/api/track", '"pageview"')])
+def test_the_documented_events_are_accepted(workspace, route, containing):
+    sent = {**example("events.md", containing), "websiteId": workspace.website_id}
+    assert workspace.client.post(route, json=sent).status_code == 202
+
+
+def test_the_documented_problem_is_a_real_one(workspace):
+    problem = example("api.md", '"instance"')
+    step = {"type": "Event", "value": "a", "filters": [{"property": "n", "operator": "greater_than", "value": "many"}]}
+    assert workspace.client.post(problem["instance"], json={"name": "One step", "steps": [step]}).json() == problem
+
+
 def test_the_documented_answer_has_every_field_and_no_other():
-    [example] = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", told("funnels.md"), re.DOTALL) if "funnelId" in text]
-    assert ResultsRecord.model_validate(example).model_dump(mode="json") == example
+    answer = example("funnels.md", "funnelId")
+    assert ResultsRecord.model_validate(answer).model_dump(mode="json") == answer
 
 
 def test_the_worked_examples_are_those_that_tests_run():
