@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-CONNECTIONS = 64
+CONNECTIONS = 256
 SECONDS = 8
 ROUNDS = 2
 _SCRIPT = Path(__file__).with_suffix(".lua")

@@ -29,8 +29,6 @@ MOST_WAITING = 20_000
 """Events that may wait for a commit, a few seconds' worth; more are sent away."""
 
 _MOST_TOGETHER = 2_000
-_SIBLINGS = 8
-_LONGEST_LINGER_S = 0.005
 _TRIES = 6
 _FORGET_EVERY_S = 3600
 _CONTENTION_STATES = ("40001", "40P01")  # PostgreSQL: serialization failure, deadlock
@@ -117,18 +115,13 @@ class Intake:
         return done
 
     async def _commit_until_stopped(self) -> None:
-        """Those answered by the last commit send again while the next one would already run without them. Waiting half a commit's time
-        lets them join, which on a slow disk nearly doubles the rate (PostgreSQL's commit_delay and commit_siblings)."""
-        loop, linger_s = asyncio.get_running_loop(), 0.0
+        loop = asyncio.get_running_loop()
         while self._open or self._line:
             await self._arrived.wait()
             self._arrived.clear()
             while self._line:
-                await asyncio.sleep(linger_s)
                 batch = self._take()
-                began_s = time.monotonic()
                 outcomes = await loop.run_in_executor(self._writer, self._commit, [submission.items for submission in batch])
-                linger_s = min((time.monotonic() - began_s) / 2, _LONGEST_LINGER_S) if len(batch) >= _SIBLINGS else 0
                 for submission, outcome in zip(batch, outcomes, strict=True):
                     self._waiting -= len(submission.items)
                     if submission.done.done():  # the client went away; its events are stored all the same
