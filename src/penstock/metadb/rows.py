@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import Connection, Table
 
 _SIZES = (256, 64, 16, 4, 1)
-"""Rows of one statement. Few sizes, so that a driver finds each statement among those it has prepared: that takes as long as to run one. 256
-rows have fewer parameters than either database takes."""
+"""Rows of one statement. Few sizes, so that a driver finds each statement among those it has prepared: that takes as long as to run one.
+256 rows have fewer parameters than either database takes."""
 
 
 def insert_rows(connection: Connection, table: Table, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
