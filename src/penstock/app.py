@@ -95,7 +95,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
 def _gaps(imports: ImportService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
     """What imports did to the history of some websites, as the coverage of a funnel tells it."""
     return [
-        Gap("import", span.website_id, span.from_ms, span.to_ms, span.at_ms, span.state, finished=span.whole)
+        Gap("import", span.website_id, span.from_ms, span.to_ms, span.at_ms, span.state, note=span.note)
         for span in imports.spans(workspace_id, website_ids)
     ]
 

@@ -375,9 +375,9 @@ def test_a_resolved_definition_has_the_goals_match_and_the_filters_of_both() -> 
     resolved = resolve(sent.saved(), {"Paid": goal})
     assert resolved == Definition(
         rows=(
-            Row((Match(MatchType.PAGEVIEW, "/cart"),)),
-            Row((Match(MatchType.EVENT, "x"), paid), all_of=True),
-            Row((Match(MatchType.EVENT, "d"),), diagnostic=True),
+            Row((Match(MatchType.PAGEVIEW, "/cart"),), saved_as=("Pageview", "/cart/?x=1")),
+            Row((Match(MatchType.EVENT, "x"), paid), all_of=True, saved_as=("Event", "x")),
+            Row((Match(MatchType.EVENT, "d"),), diagnostic=True, saved_as=("Event", "d")),
         ),
         counting_unit=resolved.counting_unit,
         window_s=604_800,

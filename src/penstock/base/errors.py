@@ -81,7 +81,7 @@ class Invalid(PenstockError):
 
     def __init__(self, faults: Sequence[Fault], detail: str | None = None) -> None:
         count = len(faults)
-        default = faults[0].message if count == 1 else f"The input breaks {count} rules; see errors."
+        default = _told(faults[0]) if count == 1 else f"The input breaks {count} rules; see errors."
         super().__init__(detail or default, faults=faults)
 
 
@@ -109,3 +109,7 @@ class Unavailable(PenstockError):
     def __init__(self, detail: str, *, code: str | None = None, retry_after_s: int | None = None) -> None:
         super().__init__(detail, code=code)
         self.retry_after_s = retry_after_s
+
+
+def _told(fault: Fault) -> str:
+    return f"{fault.field}: {fault.message}" if fault.field else fault.message

@@ -13,7 +13,7 @@ from penstock.funnels.results_schema import CoverageRecord, GapRecord
 class Gap:
     """Something that changed a website's history. from_ms, to_ms: the events it touched. at_ms: when it was asked for.
 
-    finished: it is done, and nothing of it was left out.
+    note: what it leaves open, in a sentence; None when it is done and whole.
     """
 
     kind: str
@@ -22,7 +22,7 @@ class Gap:
     to_ms: int
     at_ms: int
     state: str
-    finished: bool
+    note: str | None
 
 
 ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
@@ -35,8 +35,7 @@ def coverage_of(
     """Coverage of one answer. fresh: whether everything that was acknowledged before the question could be read."""
     touching = [gap for gap in gaps if _touches(gap, question, window_s)]
     too_early = question.start_ms is not None and (facts.first_event_ms is None or question.start_ms < facts.first_event_ms)
-    unfinished = [gap for gap in touching if not gap.finished]
-    notes = [_gap_note(gap) for gap in unfinished]
+    notes = [gap.note for gap in touching if gap.note]
     if facts.first_event_ms is None:
         notes.append("No events are retained yet.")
     elif too_early:
@@ -67,12 +66,6 @@ def _touches(gap: Gap, question: Question, window_s: int | None) -> bool:
         return True
     begins_in_time = window_s is None or gap.from_ms <= question.end_ms + window_s * 1000
     return begins_in_time and gap.to_ms >= question.start_ms
-
-
-def _gap_note(gap: Gap) -> str:
-    return (
-        f"The {gap.kind} of {iso(gap.at_ms)} is {gap.state} and not whole: it touches events from {iso(gap.from_ms)} to {iso(gap.to_ms)}."
-    )
 
 
 def _units(count: int) -> str:

@@ -202,4 +202,4 @@ def resolve(definition: SavedDefinition, goals: Mapping[str, SavedMatch]) -> Def
 
 def _row(step: SavedStep, goals: Mapping[str, SavedMatch]) -> Row:
     matches: tuple[Match, ...] = tuple(resolved_match(match, goals) for match in (step, *step.or_))
-    return Row(matches, all_of=step.mode is not None, diagnostic=step.diagnostic)
+    return Row(matches, all_of=step.mode is not None, diagnostic=step.diagnostic, saved_as=(step.type, step.value))

@@ -41,11 +41,15 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry of `steps[]`. matches: the parent's match first, then the `or` rows in order."""
+    """One entry of `steps[]`. matches: the parent's match first, then the `or` rows in order.
+
+    saved_as: type and value as the definition has them, where a goal or a page path was replaced by what it stands for.
+    """
 
     matches: tuple[Match, ...]
     all_of: bool = False
     diagnostic: bool = False
+    saved_as: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,14 +43,16 @@ class SavedDefinition(Record):
     conversion_window_seconds: int | None
 
 
-class FunnelRecord(SavedDefinition):
-    """A saved funnel. revision: from 1, one more for each saved change of the definition."""
-
+class _FunnelHead(Record):
     id: str
     name: str
     revision: int
     created_at: str
     updated_at: str
+
+
+class FunnelRecord(SavedDefinition, _FunnelHead):
+    """A saved funnel. revision: from 1, one more for each saved change of the definition."""
 
     @property
     def definition(self) -> SavedDefinition:

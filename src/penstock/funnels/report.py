@@ -69,7 +69,9 @@ def _diagnostics(definition: Definition, counted: Mapping[str, Any]) -> list[dic
 
 
 def _described(row: Row) -> dict[str, str]:
-    return {"type": str(row.matches[0].type), "value": row.matches[0].value}
+    match = row.matches[0]
+    type_, value = row.saved_as or (str(match.type), match.value)
+    return {"type": type_, "value": value}
 
 
 def data_quality_of(definition: Definition, counted: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Reading what a client sent. Nothing here trusts a length, an encoding or a type that the client merely claims."""
 
 import zlib
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from litestar import Request
@@ -102,7 +103,9 @@ def read_query(request: Request[Any, Any, Any], model: type[Q]) -> Q:
     try:
         query = model.model_validate(given)
     except ValidationError as error:
-        faults = faults_of(error)
+        faults = [
+            replace(fault, message="There is no such parameter.") if fault.code == "unknown_field" else fault for fault in faults_of(error)
+        ]
         raise Malformed(faults[0].field + ": " + faults[0].message, code="bad_parameter", faults=[*faults, *repeated]) from None
     if repeated:
         raise Malformed(f"{repeated[0].field}: {repeated[0].message}", code="bad_parameter", faults=repeated)

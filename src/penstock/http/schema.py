@@ -44,6 +44,14 @@ _MESSAGES: Mapping[str, str] = {
     "int_type": "Must be an integer.",
     "int_parsing": "Must be an integer.",
     "bool_type": "Must be true or false.",
+    "literal_error": "Must be {expected}.",
+    "enum": "Must be {expected}.",
+    "greater_than_equal": "Must be at least {ge}.",
+    "less_than_equal": "Must be at most {le}.",
+    "string_too_long": "Must have at most {max_length} characters.",
+    "string_too_short": "Must have at least {min_length} characters.",
+    "too_long": "Must have at most {max_length} entries.",
+    "too_short": "Must have at least {min_length} entries.",
 }
 
 
@@ -123,12 +131,18 @@ def faults_of(error: ValidationError, prefix: str = "") -> list[Fault]:
         if isinstance(cause, RulesBroken):
             faults += [Fault(join_path(join_path(prefix, path), fault.field), fault.code, fault.message) for fault in cause.faults]
             continue
-        code, message = _CODES.get(kind, kind), _MESSAGES.get(kind) or item["msg"].rstrip(".") + "."
+        code, message = _CODES.get(kind, kind), _message(kind, item.get("ctx", {})) or item["msg"].rstrip(".") + "."
         if isinstance(cause, RuleBroken):
             code, message = cause.code, cause.message
             path = join_path(path, cause.at)
         faults.append(Fault(join_path(prefix, path), code, message))
     return faults
+
+
+def _message(kind: str, context: Mapping[str, Any]) -> str | None:
+    """A sentence for a kind of fault; templates are filled from pydantic's context. None: pydantic's own words have to do."""
+    template = _MESSAGES.get(kind)
+    return template.format_map(context) if template else None
 
 
 def join_path(first: str, second: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from litestar import Request, Response, get
+from litestar.response import Redirect
 from markupsafe import Markup, escape
 
 from penstock import __version__
@@ -56,4 +57,10 @@ def stylesheet() -> Response[bytes]:
     return Response(files("penstock.web").joinpath("static/docs.css").read_bytes(), media_type="text/css", headers=_SAFE)
 
 
-ROUTES = [docs, errors, stylesheet]
+@get("/", sync_to_thread=False)
+def front() -> Redirect:
+    """The address that the start banner names leads to something to read."""
+    return Redirect("/api/docs", status_code=302)
+
+
+ROUTES = [front, docs, errors, stylesheet]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from penstock.base.clock import iso
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
 
@@ -59,14 +60,25 @@ class Reject(NamedTuple):
 
 
 class ImportSpan(NamedTuple):
-    """What an import touches of a website's history; of one that runs, what it touched so far. at_ms: when it was asked for.
-
-    whole: it is done and no line was rejected.
-    """
+    """What an import touches of a website's history; of one that runs, what it touched so far. at_ms: when it was asked for."""
 
     website_id: WebsiteId
     from_ms: int
     to_ms: int
     at_ms: int
     state: ImportState
-    whole: bool
+    rejected: int
+
+    @property
+    def note(self) -> str | None:
+        """What the import leaves open, in a sentence; None when it is done and no line was rejected."""
+        this = f"The import of {iso(self.at_ms)}"
+        match self.state:
+            case ImportState.QUEUED | ImportState.RUNNING:
+                return f"{this} is still running; not all of its events are counted yet."
+            case ImportState.FAILED:
+                return f"{this} stopped half-way; the rest of its events is missing."
+            case ImportState.DONE if self.rejected:
+                lines = "1 line" if self.rejected == 1 else f"{self.rejected:,} lines"
+                return f"{this} rejected {lines}; what they told is missing."
+        return None

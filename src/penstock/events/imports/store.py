@@ -75,6 +75,6 @@ def spans(connection: Connection, workspace_id: WorkspaceId, website_ids: Collec
         c.workspace_id == workspace_id, c.website_id.in_(website_ids), c.first_event_at.is_not(None)
     )
     return [
-        ImportSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, ImportState(state), whole=state == ImportState.DONE and not rejected)
+        ImportSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, ImportState(state), rejected)
         for website_id, from_ms, to_ms, at_ms, state, rejected in connection.execute(touched.order_by(c.created_at))
     ]
