@@ -1,11 +1,15 @@
 """POST /api/v1/events: what is taken, what is answered, what is stored."""
 
+import json
+from collections.abc import Callable, Iterator
+
 import httpx
 import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
 from penstock.base.clock import iso
+from penstock.events import intake
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Post, Stored, faults
 from tests.tenant import Tenant, visitor
@@ -180,6 +184,43 @@ def test_legacy_contract_with_a_different_user_is_ambiguous(post_event: Post) ->
 def test_another_contract_is_malformed(post_event: Post, contract: str) -> None:
     answer = post_event(headers={"x-service-identity-contract": contract})
     assert (answer.status_code, answer.json()["code"]) == (400, "unknown_identity_contract")
+
+
+@pytest.mark.parametrize(
+    ("content", "headers"),
+    [
+        (lambda text: text, {"Content-Type": "application/json"}),
+        (lambda text: text, {"Content-Type": "Application/JSON; charset=utf-8"}),
+        (lambda text: iter([text[:20], text[20:]]), {"Content-Type": "application/json"}),
+    ],
+    ids=["plain", "charset", "in pieces"],
+)
+def test_the_short_way_and_the_ordinary_one_give_the_same_answer(
+    workspace: Tenant, site: str, stored: Stored, content: Callable[[bytes], bytes | Iterator[bytes]], headers: dict[str, str]
+) -> None:
+    def post(**fields: str) -> httpx.Response:
+        event = {"websiteId": site, "visitorId": "null", "event": "e", "eventId": "1", **fields}
+        return workspace.client.post("/api/v1/events", content=content(json.dumps(event).encode()), headers=headers)
+
+    first, again, refused = post(), post(event="f"), post(event="")
+    event_id = first.json()["eventId"]
+    assert (first.status_code, first.headers["content-type"]) == (202, "application/json")
+    assert first.json() == {"status": "accepted", "eventId": event_id, "visitorId": "null", "warnings": [told("placeholder_id", first)]}
+    assert again.json() == {"status": "duplicate", "eventId": event_id, "visitorId": "null", "warnings": [told("body_differs", again)]}
+    assert (refused.status_code, faults(refused)) == (422, {"event": "too_short"})
+    assert len(stored()) == 1
+
+
+def told(code: str, answer: httpx.Response) -> dict[str, str]:
+    [warning] = answer.json()["warnings"]
+    return {"code": code, "message": warning["message"]}
+
+
+def test_a_full_intake_says_when_to_come_back(post_event: Post, stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "MOST_WAITING", 0)
+    answer = post_event()
+    assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "overloaded", "1")
+    assert stored() == []
 
 
 def test_other_methods_are_refused(workspace: Tenant) -> None:
