@@ -41,7 +41,7 @@ check: $(DEV) ## Style, types and the rules between rooms
 
 .PHONY: test
 test: check ## All checks, then all tests (ARGS="-k tie" for some)
-	@scripts/setup postgres
+	@scripts/setup tests
 	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 
 .PHONY: property

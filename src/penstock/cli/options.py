@@ -6,14 +6,15 @@ from typing import Annotated, Any, NoReturn
 import typer
 from pydantic import ValidationError
 
+from penstock.http.schema import faults_of
 from penstock.settings import Settings
 
-Host = Annotated[str | None, typer.Option(help="Address to listen on. [env: PENSTOCK_HOST; default: 127.0.0.1]", show_default=False)]
+Host = Annotated[str | None, typer.Option(help="Address to listen on. (PENSTOCK_HOST; otherwise 127.0.0.1)", show_default=False)]
 Port = Annotated[
-    int | None, typer.Option(help="Port to listen on; 0 takes a free one. [env: PENSTOCK_PORT; default: 8000]", show_default=False)
+    int | None, typer.Option(help="Port to listen on; 0 takes a free one. (PENSTOCK_PORT; otherwise 8000)", show_default=False)
 ]
 Data = Annotated[
-    Path | None, typer.Option(help="Folder of the embedded stores. [env: PENSTOCK_DATA; default: penstock-data]", show_default=False)
+    Path | None, typer.Option(help="Folder of the embedded stores. (PENSTOCK_DATA; otherwise penstock-data)", show_default=False)
 ]
 
 FAILED = 1
@@ -31,5 +32,4 @@ def read_settings(**flags: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
-        faults = (f"PENSTOCK_{'.'.join(map(str, item['loc'])).upper()}: {item['msg']}" for item in error.errors(include_input=False))
-        fail("; ".join(faults), WRONG_USE)
+        fail(" ".join(f"PENSTOCK_{fault.field.upper()}: {fault.message}" for fault in faults_of(error)), WRONG_USE)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from penstock.cli.options import fail
+from penstock.cli.options import WRONG_USE, fail
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ _LOCK_FILE = "penstock.lock"
 def opened(settings: Settings) -> "Iterator[Services]":
     """Every service over open, migrated stores; the caller closes them. Ends the command when the folder or a store cannot be had."""
     from clickhouse_connect.driver.exceptions import ClickHouseError
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
     from penstock.app import build_services
+    from penstock.warehouse.client import QueryFailed
 
     with ExitStack() as folder:
         try:
@@ -30,9 +32,13 @@ def opened(settings: Settings) -> "Iterator[Services]":
             services = build_services(settings)
         except OSError as error:
             fail(f"cannot use the data folder {settings.data}: {error.strerror or error}")
+        except ArgumentError:
+            fail("PENSTOCK_DATABASE_URL is no database URL; write it as postgresql://user:password@host/name", WRONG_USE)
         except SQLAlchemyError as error:
             fail(f"cannot use the metadata database: {str(error).splitlines()[0]}")
-        except ClickHouseError as error:
+        except (ClickHouseError, QueryFailed) as error:
+            if settings.warehouse_url:
+                fail(f"no ClickHouse answers at {urlsplit(settings.warehouse_url).hostname}; check PENSTOCK_WAREHOUSE_URL")
             fail(f"cannot use the warehouse: {str(error).splitlines()[0]}")
         yield services
 

@@ -58,4 +58,4 @@ class Sorted(NamedTuple):
 
 def faults_of_item(error: PenstockError) -> tuple[Fault, ...]:
     """Why an item of a batch was refused. What is no fault of a field is about its website: whose it is."""
-    return error.faults if isinstance(error, Invalid) else (Fault("websiteId", error.code, error.detail),)
+    return error.faults if isinstance(error, Invalid) else (Fault("websiteId", error.code, error.detail.removeprefix("websiteId: ")),)

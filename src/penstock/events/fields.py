@@ -74,7 +74,10 @@ def future_fault(at_ms: int, bounds: Bounds) -> RuleBroken | None:
     tolerance_s = bounds.limits.future_tolerance_s
     if at_ms <= bounds.now_ms + tolerance_s * 1000:
         return None
-    return RuleBroken("timestamp_in_future", f"Lies more than {tolerance_s} seconds ahead of the server's clock.")
+    return RuleBroken(
+        "timestamp_in_future",
+        f"Lies more than {tolerance_s} seconds ahead of the server's clock; send when it happened, or leave it out for now.",
+    )
 
 
 def _past_moment(value: Any, info: ValidationInfo) -> int:
