@@ -152,12 +152,12 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         start_ms = START_MS + draw(st.sampled_from([0, 0, 0, 1, 3, 60_000, window_ms, -YEARS_MS, YEARS_MS]))
         chosen = draw(st.lists(picks, min_size=min(least, 14), max_size=len(script.targets) + 5))
         events += script.journey(who, start_ms, chosen)
-    moments = (*(START_MS + ms for ms in (0, 1, 2, 60_000, *script.edges, 2 * window_ms, 9 * window_ms, 2 * YEARS_MS)),)
+    moments = sorted(START_MS + ms for ms in (0, 1, 2, 60_000, *script.edges, 2 * window_ms, 9 * window_ms, 2 * YEARS_MS))
     return Case(
         definition=definition,
         history=History(arrived(events, draw(choice)), merges_of(events, draw(choice))),
         website_ids=draw(st.sampled_from([("shop", "app"), ("shop", "app"), ("shop",)])),
-        evaluated_at_ms=draw(st.sampled_from((*moments[:3:-1], *moments[:3:-1], *moments[1:]))),
+        evaluated_at_ms=draw(st.sampled_from(moments[:3:-1] * 2 + moments[1:])),
         **dict(zip(("start_ms", "end_ms"), draw(st.sampled_from([(None, None)] * 50 + list(combinations(moments, 2)))), strict=True)),
         cohort=asked_cohort(definition, events, draw(choice)),
         page=draw(st.sampled_from([Page(), Page(), Page(1, 1), Page(2, 1), Page(2, 3)])),

@@ -8,6 +8,7 @@ import pytest
 from penstock.funnels.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
+from tests.events.imports.conftest import finished
 from tests.funnels import plain
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, by_cohort, outcome, step
 from tests.funnels.seed import store
@@ -24,6 +25,16 @@ WORKED_EXAMPLES = [
     ("0/A(1) 3600/B(2)", 2, "the window's end is inside"),
     ("0/A 10/A 20/B", 2, "the first A is the entry"),
 ]
+DEFINITION_FIELDS = (
+    "name",
+    "steps",
+    "countingUnit",
+    "attemptProperty",
+    "sequenceProperty",
+    "breakdownProperties",
+    "conversionWindowSeconds",
+)
+NDJSON = {"Content-Type": "application/x-ndjson"}
 examples = pytest.mark.parametrize(("story", "reached"), [case[:2] for case in WORKED_EXAMPLES], ids=[case[2] for case in WORKED_EXAMPLES])
 
 
@@ -167,6 +178,22 @@ def test_rule07_stale_sequence_is_skipped(scene: Scene) -> None:
     assert report["dataQuality"]["unitsWithOrderingIssues"] == 2
 
 
+def test_rule07_numbers_of_a_first_group_count_as_accepted(scene: Scene) -> None:
+    scene.story("0/A(5) 10/B 20/C(4)", attempt="stale")
+    scene.story("0/A(5) 10/B 20/C(6)", attempt="fresh")
+    report = scene.results(scene.attempts(step("A", "B", mode="all_of"), "C"))
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [2, 1]
+    assert report["dataQuality"]["sequenceSkips"] == 1
+
+
+def test_rule07_parts_of_one_group_may_come_in_any_order_but_not_with_stale_numbers(scene: Scene) -> None:
+    funnel = scene.attempts("A", step("B", "C", mode="all_of"), "D")
+    scene.story("0/A(1) 10/C(2) 20/B(3) 30/D(4)", attempt="either order")
+    scene.story("0/A(1) 10/B(3) 10/C(4) 30/D(5)", attempt="parts tie")
+    scene.story("0/A(1) 10/B(3) 20/C(2)", attempt="stale part")
+    assert scene.counts(funnel) == [3, 2, 2]
+
+
 def test_rule08_a_delivery_retry_is_no_second_event(scene: Scene) -> None:
     funnel = scene.attempts("A", "A")
     item = {**scene.item(0, "A", attempt="a1"), "dedupeKey": "delivery-1"}
@@ -295,6 +322,19 @@ def test_rule16_coverage_tells_what_history_the_answer_stands_on(scene: Scene) -
     assert scene.results(funnel, startAt=scene.at(150), endAt=scene.at(500))["coverage"]["periodBeginsBeforeHistory"] is False
 
 
+@pytest.mark.parametrize(("start_s", "end_s", "touched"), [(0, 50, True), (500, 600, False)], ids=["inside", "outside"])
+def test_rule16_coverage_tells_of_imports_into_the_span(scene: Scene, start_s: int, end_s: int, touched: bool) -> None:
+    funnel = scene.attempts("A", "B", conversionWindowSeconds=HOUR_S)
+    lines = [scene.item(second, "A", attempt="a1") for second in (5000, 5010)] if not touched else [scene.item(10, "A", attempt="a1")]
+    scene.happened(0, "first")
+    body = "\n".join(json.dumps(line) for line in lines)
+    started = scene.client.post("/api/imports", params={"websiteId": scene.tenant.website_id}, content=body, headers=NDJSON)
+    job = finished(scene.client, started.json()["id"])
+    coverage = scene.results(funnel, startAt=scene.at(start_s), endAt=scene.at(end_s))["coverage"]
+    gaps = [(gap["kind"], gap["from"], gap["to"], gap["state"]) for gap in coverage["gaps"]]
+    assert gaps == ([("import", job["firstEventAt"], job["lastEventAt"], "done")] if touched else [])
+
+
 def test_rule17_reports_attribute_no_revenue(scene: Scene) -> None:
     funnel = scene.attempts("A", {"type": "Transaction", "value": "purchase"})
     scene.story("0/A")
@@ -378,6 +418,22 @@ def test_rule22_variants_assigned_before_the_journey_compare_end_to_end(scene: S
         scene.story("0/opened 10/paywall" if place else "0/opened 10/paywall 20/paid", attempt=f"b{place}", paywall="long")
     rates = {row["cohort"]["paywall"]: row["conversionRate"] for row in scene.results(funnel)["cohorts"]["data"]}
     assert rates == {"short": 0.75, "long": 0.25}
+
+
+def test_a_preview_counts_as_the_saved_funnel_and_saves_nothing(scene: Scene) -> None:
+    funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
+    scene.story("0/A 10/B", variant="x")
+    scene.story("500/A", attempt="a2", variant="y")
+    saved = scene.client.get(f"/api/funnels/{funnel}").json()
+    definition = {name: saved[name] for name in DEFINITION_FIELDS}
+    asked = {"startAt": scene.at(0), "endAt": scene.at(400), "pageSize": 5, "cohort": {"variant": "x"}}
+    answer = scene.client.post("/api/funnels/preview", json={**definition, **asked})
+    assert answer.status_code == 200, answer.text
+    expected = scene.results(funnel, **asked)
+    assert expected["aggregate"]["completed"] == 1
+    own = {"funnelId": None, "definitionRevision": None, "evaluatedAt": answer.json()["evaluatedAt"]}
+    assert answer.json() == {**expected, **own}
+    assert scene.client.get("/api/funnels").json()["total"] == 1
 
 
 def test_a_whole_report(scene: Scene) -> None:
