@@ -25,14 +25,6 @@ TESTS = 4
 """Tests that share the examples, so that parallel runs divide them."""
 
 
-QUICK_ANALYSIS = {
-    "optimize_and_compare_chain": 0,
-    "optimize_syntax_fuse_functions": 0,
-    "optimize_redundant_comparisons": 0,
-    "optimize_extract_common_expressions": 0,
-}
-"""Rewrites that the engine need not try. Over a handful of events, analysing the statement takes nearly all the time, they half of it."""
-
 examples = settings(
     max_examples=max(1, EXAMPLES // TESTS),
     deadline=None,
@@ -81,7 +73,7 @@ def assert_agreement(warehouse: Warehouse, case: Case) -> None:
         cohort=case.cohort,
         page=case.page,
     )
-    report = evaluate(warehouse, case.definition, question, strategy=case.strategy, limits=QUICK_ANALYSIS)
+    report = evaluate(warehouse, case.definition, question, strategy=case.strategy)
     counted = {part: report[part] for part in expected}
     if spelled(counted) != spelled(expected):
         raise AssertionError(f"{case.strategy} differs (- plain evaluation, + engine)\n{difference(expected, counted)}\n\n{told(case)}")
