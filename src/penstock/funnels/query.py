@@ -159,8 +159,11 @@ def _mask(plan: Plan) -> str:
                 names = by_kind.setdefault(KINDS[match.type], {})
                 names[match.value] = names.get(match.value, 0) | bit
     for kind, names in by_kind.items():
-        masks = "[" + ", ".join(plan.mask(bits) for bits in names.values()) + "]"
-        looked_up = f"transform(events.name, {plan.binder.bind('Array(String)', list(names))}, {masks}, {plan.mask(0)})"
+        known, masks = plan.binder.bind("Array(String)", list(names)), ", ".join(plan.mask(bits) for bits in names.values())
+        if plan.mask_type == "UInt64":
+            looked_up = f"transform(events.name, {known}, [{masks}], {plan.mask(0)})"
+        else:  # the lookup knows no wider type
+            looked_up = f"[{plan.mask(0)}, {masks}][transform(events.name, {known}, range(1, {len(names) + 1}), 0) + 1]"
         parts.append(f"if(events.kind = '{kind}', {looked_up}, {plan.mask(0)})")
     return reduce(lambda left, right: f"bitOr({left}, {right})", parts)
 
