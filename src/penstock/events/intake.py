@@ -90,10 +90,10 @@ class Intake:
         if self._dedupe_days is None:
             return
         before_ms = self._clock() - self._dedupe_days * DAY_S * 1000
-        deleted = 1
-        while deleted:
+        more = True
+        while more:
             with self._database.write() as connection:
-                deleted = store.forget_keys(connection, before_ms)
+                more = store.forget_keys(connection, before_ms)
 
     async def _forget_now_and_then(self) -> None:
         while True:

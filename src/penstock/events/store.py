@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import json
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import Connection, delete, select
 
 from penstock.base.ids import EventId, VisitorId
 from penstock.identity.model import Alias
@@ -14,7 +14,7 @@ from penstock.metadb.tables import dedupe_keys, outbox
 
 _CHUNK = 1000
 
-_OLD = select(dedupe_keys.c.key).where(dedupe_keys.c.created_at < bindparam("before")).order_by(dedupe_keys.c.created_at).limit(_CHUNK)
+_OLDEST = select(dedupe_keys.c.id, dedupe_keys.c.created_at).order_by(dedupe_keys.c.id).limit(_CHUNK)
 
 
 class Target(StrEnum):
@@ -52,8 +52,9 @@ def put_in_outbox(connection: Connection, event_rows: Sequence[str], aliases: Co
     insert_rows(connection, outbox, ("target", "row"), rows)
 
 
-def forget_keys(connection: Connection, before_ms: int) -> int:
-    """Delete some of the keys that were used before a time; how many. Call again until none is left."""
-    keys = connection.execute(_OLD, {"before": before_ms}).scalars().all()
-    connection.execute(delete(dedupe_keys).where(dedupe_keys.c.key.in_(keys)))
-    return len(keys)
+def forget_keys(connection: Connection, before_ms: int) -> bool:
+    """Delete some of the oldest keys that were used before a time. Whether there may be more: call again then."""
+    oldest = connection.execute(_OLDEST).all()
+    old = [key_id for key_id, created_at_ms in oldest if created_at_ms < before_ms]
+    connection.execute(delete(dedupe_keys).where(dedupe_keys.c.id.in_(old)))
+    return len(old) == _CHUNK

@@ -81,6 +81,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
         f"busy_timeout={_BUSY_TIMEOUT_MS}",
         "journal_mode=WAL",
         "synchronous=FULL",  # answered means on disk: the WAL is synced at every commit
+        "wal_autocheckpoint=10000",  # 40 MB: a page that many commits change is copied back once for all of them
         "foreign_keys=ON",
         "cache_size=-65536",
         "temp_store=MEMORY",

@@ -187,12 +187,12 @@ merges = Table(
 dedupe_keys = Table(
     "dedupe_keys",
     metadata,
-    Column("key", LargeBinary, primary_key=True, comment="hash of (website, route family, the client's ID)"),
+    Column("id", AutoId, primary_key=True, autoincrement=True, comment="in the order of use; the oldest are forgotten first"),
+    Column("key", LargeBinary, nullable=False, unique=True, comment="hash of (website, route family, the client's ID)"),
     Column("body_hash", LargeBinary, nullable=False),
     Column("event_id", Text, nullable=False),
     Column("visitor_id", Text, nullable=False),
-    Column("created_at", BigInteger, nullable=False, index=True),
-    sqlite_with_rowid=False,
+    Column("created_at", BigInteger, nullable=False),
 )
 
 outbox = Table(
