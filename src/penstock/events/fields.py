@@ -18,25 +18,28 @@ class Bounds(NamedTuple):
     now_ms: int
 
 
+_MOST_BYTES_OF_A_CHARACTER = 4
+
+
 def _bounds(info: ValidationInfo) -> Bounds:
     return cast("Bounds", info.context)
 
 
-def _checked_text(value: str, most_chars: int) -> str:
+def _checked_text(value: str, most: int, unit: str = "characters") -> str:
+    """unit: what `most` counts, characters or bytes."""
+    if 0 < len(value) * _MOST_BYTES_OF_A_CHARACTER <= most and "\x00" not in value:
+        return value  # a glance is enough for most
     if not value:
         raise RuleBroken("too_short", "Must not be empty.")
-    if len(value) > most_chars:
-        raise RuleBroken("too_long", f"At most {most_chars:,} characters.")
+    if (len(value) if unit == "characters" else len(value.encode())) > most:
+        raise RuleBroken("too_long", f"At most {most:,} {unit}.")
     if "\x00" in value:
         raise RuleBroken("nul_character", "Must not contain the NUL character.")
     return value
 
 
 def _id(value: str, info: ValidationInfo) -> str:
-    limit = _bounds(info).limits.max_id_bytes
-    if len(value.encode()) > limit:
-        raise RuleBroken("too_long", f"At most {limit} bytes.")
-    return _checked_text(value, limit)
+    return _checked_text(value, _bounds(info).limits.max_id_bytes, "bytes")
 
 
 def _name(value: str, info: ValidationInfo) -> str:
@@ -51,10 +54,7 @@ def _path(value: str, info: ValidationInfo) -> str:
 
 
 def _text(value: str, info: ValidationInfo) -> str:
-    limit = _bounds(info).limits.max_string_bytes
-    if len(value.encode()) > limit:
-        raise RuleBroken("too_long", f"At most {limit:,} bytes.")
-    return _checked_text(value, limit) if value else value
+    return _checked_text(value, _bounds(info).limits.max_string_bytes, "bytes") if value else value
 
 
 def _moment(value: Any) -> int:
