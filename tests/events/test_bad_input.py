@@ -28,24 +28,26 @@ def any_route(request: pytest.FixtureRequest) -> str:
     return path
 
 
-@pytest.mark.parametrize(
-    "text",
-    [b"", b"{", b"nonsense", b'{"a": 1,}', b"\xff\xfe", b'{"event": "\xff"}', b'{"event": "\xc3"}', DEEP, b'{"a": ' + DEEP + b"}",
-     b'{"event": "\\ud800"}', b'{"event": "\\udc00\\ud800"}', b'{"n": 1' + b"0" * 5000 + b"}", b"{}{}", b"\xef\xbb\xbf{}", b"'{}'"],
-    ids=["empty", "cut", "word", "comma", "utf16", "utf8", "cut-utf8", "deep", "deep-field", "surrogate", "surrogates", "digits", "two",
-         "bom", "quotes"],
-)  # fmt: skip
-def test_what_is_no_json_is_malformed(workspace: Tenant, stored: Stored, any_route: str, text: bytes) -> None:
-    answer = workspace.client.post(any_route, content=text, headers=JSON)
-    assert (answer.status_code, answer.json()["code"]) == (400, "not_json"), answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
+NO_JSON = {
+    "empty": b"", "cut": b"{", "word": b"nonsense", "comma": b'{"a": 1,}', "utf16": b"\xff\xfe", "utf8": b'{"event": "\xff"}',
+    "cut utf8": b'{"event": "\xc3"}', "deep": DEEP, "deep field": b'{"a": ' + DEEP + b"}", "surrogate": b'{"event": "\\ud800"}',
+    "surrogates": b'{"event": "\\udc00\\ud800"}', "digits": b'{"n": 1' + b"0" * 5000 + b"}", "two": b"{}{}", "bom": b"\xef\xbb\xbf{}",
+    "quotes": b"'{}'",
+}  # fmt: skip
+
+
+def test_what_is_no_json_is_malformed(workspace: Tenant, stored: Stored, any_route: str) -> None:
+    for name, text in NO_JSON.items():
+        answer = workspace.client.post(any_route, content=text, headers=JSON)
+        assert (answer.status_code, answer.json()["code"]) == (400, "not_json"), f"{name}: {answer.text}"
+        assert answer.headers["content-type"] == "application/problem+json"
     assert stored() == []
 
 
-@pytest.mark.parametrize("value", [b"null", b"true", b"7", b'"text"', b"[]", b"[{}]", b"NaN"])
-def test_what_is_no_object_is_refused(workspace: Tenant, stored: Stored, any_route: str, value: bytes) -> None:
-    answer = workspace.client.post(any_route, content=value, headers=JSON)
-    assert (answer.status_code, faults(answer)) == (422, {"": "wrong_type"})
+def test_what_is_no_object_is_refused(workspace: Tenant, stored: Stored, any_route: str) -> None:
+    for value in (b"null", b"true", b"7", b'"text"', b"[]", b"[{}]", b"NaN"):
+        answer = workspace.client.post(any_route, content=value, headers=JSON)
+        assert (answer.status_code, faults(answer)) == (422, {"": "wrong_type"}), value
     assert stored() == []
 
 
@@ -92,10 +94,10 @@ def test_a_field_that_breaks_a_rule_is_named(
     assert len(stored()) == 1, "the good item beside the bad one, and nothing else"
 
 
-@pytest.mark.parametrize("label", ["text/html", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", ""])
-def test_a_body_that_is_not_labelled_json_is_unsupported(workspace: Tenant, site: str, stored: Stored, any_route: str, label: str) -> None:
-    answer = workspace.client.post(any_route, content=body(site), headers={"Content-Type": label} if label else {})
-    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+def test_a_body_that_is_not_labelled_json_is_unsupported(workspace: Tenant, site: str, stored: Stored, any_route: str) -> None:
+    for label in ("text/html", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", ""):
+        answer = workspace.client.post(any_route, content=body(site), headers={"Content-Type": label} if label else {})
+        assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type"), label
     assert stored() == []
 
 
@@ -103,10 +105,10 @@ def test_plain_text_is_for_the_tracker_alone(workspace: Tenant, site: str) -> No
     assert workspace.client.post("/api/v1/events", content=body(site), headers={"Content-Type": "text/plain"}).status_code == 415
 
 
-@pytest.mark.parametrize("encoding", ["br", "deflate", "zstd", "gzip, gzip", "nonsense"])
-def test_an_unknown_encoding_is_unsupported(workspace: Tenant, site: str, stored: Stored, any_route: str, encoding: str) -> None:
-    answer = workspace.client.post(any_route, content=body(site), headers={**JSON, "Content-Encoding": encoding})
-    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+def test_an_unknown_encoding_is_unsupported(workspace: Tenant, site: str, stored: Stored, any_route: str) -> None:
+    for encoding in ("br", "deflate", "zstd", "gzip, gzip", "nonsense"):
+        answer = workspace.client.post(any_route, content=body(site), headers={**JSON, "Content-Encoding": encoding})
+        assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type"), encoding
     assert stored() == []
 
 
@@ -118,10 +120,10 @@ def test_gzip_is_understood(workspace: Tenant, site: str, stored: Stored) -> Non
     assert len(stored()) == 2
 
 
-@pytest.mark.parametrize("broken", [b"no gzip", gzip.compress(b"{}")[:-9], zlib.compress(b"{}")], ids=["text", "cut", "zlib"])
-def test_broken_gzip_is_malformed(workspace: Tenant, any_route: str, broken: bytes) -> None:
-    answer = workspace.client.post(any_route, content=broken, headers={**JSON, "Content-Encoding": "gzip"})
-    assert (answer.status_code, answer.json()["code"]) == (400, "bad_gzip")
+def test_broken_gzip_is_malformed(workspace: Tenant, any_route: str) -> None:
+    for broken in (b"no gzip", gzip.compress(b"{}")[:-9], zlib.compress(b"{}")):
+        answer = workspace.client.post(any_route, content=broken, headers={**JSON, "Content-Encoding": "gzip"})
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_gzip"), broken
 
 
 def test_a_gzip_bomb_is_too_large(workspace: Tenant, settings: Settings, any_route: str) -> None:
