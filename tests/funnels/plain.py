@@ -122,7 +122,7 @@ def holds(condition: Filter, value: str) -> bool:
         "contains": lambda: wanted in text,
         "starts_with": lambda: text.startswith(wanted),
         "ends_with": lambda: text.endswith(wanted),
-        "matches_regex": lambda: re.search(wanted, text) is not None,
+        "matches_regex": lambda: re.search(wanted, text, re.DOTALL) is not None,
         "is_set": lambda: True,
         "is_true": lambda: text == "true",
         "is_false": lambda: text == "false",

@@ -51,7 +51,7 @@ NAMES: Mapping[MatchType, tuple[str, ...]] = {
     MatchType.EVENT: ("a", "b", "c", 'it\'s "q" 😀'),
     MatchType.SCREEN_VIEW: ("a", "b"),
     MatchType.TRANSACTION: ("a", "purchase"),
-    MatchType.PAGEVIEW: ("/", "/p", "/p/x", "/p/*", "/p/**", "/*/x", "/**", "/p.x", "/p/x/*"),
+    MatchType.PAGEVIEW: ("/", "/p", "/p/x", "/p/*", "/p/**", "/*/x", "/**", "/p.x", "/p/x/*", "/*"),
 }
 PATHS = ("/p", "/p/x", "/p/x/y", "/", "/pxx", "/p.x", "/q/x", "/p/x/y/z")
 """Paths as the intake stores them: without query, fragment and trailing slash."""
@@ -97,7 +97,7 @@ filters = st.builds(filter_of, st.sampled_from(KEYS[:4] * 3 + BUILTINS), st.samp
 matches = st.builds(
     match_of,
     st.sampled_from([MatchType.EVENT] * 3 + list(MatchType)),
-    st.integers(0, 8),
+    st.integers(0, 9),
     st.sampled_from([0, 0, 0, 0, 1, 2]).flatmap(lambda size: st.lists(filters, min_size=size, max_size=size)),
 )
 
@@ -105,14 +105,14 @@ matches = st.builds(
 @st.composite
 def definitions(draw: Callable[..., Any], unit: CountingUnit) -> Definition:
     pool = draw(st.lists(matches, min_size=1, max_size=5, unique=True))
-    most = draw(st.sampled_from([3, 3, 5, 5, 9, 28]))
+    least, most = draw(st.sampled_from([(2, 4), (1, 3), (3, 6), (2, 5), (5, 8), (6, 28)]))
     shapes = draw(
         st.lists(
             st.tuples(
                 st.sampled_from(["plain", "or", "plain", "group", "diagnostic", "group"]),
                 st.lists(st.integers(0, len(pool) - 1), min_size=1, max_size=3),
             ),
-            min_size=1,
+            min_size=least,
             max_size=most,
         )
     )
@@ -193,16 +193,17 @@ class Script:
     def journey(self, who: int, start_ms: int, chosen: Sequence[Picks]) -> list[Event]:
         events, at_ms, aimed = [], start_ms, 0
         for place, picks in enumerate(chosen):
-            if picks.aim % 16 < 13:
-                options = self.targets[aimed % len(self.targets)]
-                match = options[picks.option % len(options)]
-                aimed += picks.aim % 16 < 12
-            else:
-                match = self.pool[picks.option % len(self.pool)]
+            before_ms = at_ms
             if place and picks.delay > 245:
                 at_ms = max(at_ms, start_ms + self.edges[picks.delay % 3])
             elif place:
                 at_ms += (1, 0, 1, 2, 60_000, 0, 1, -1)[picks.delay % 8]
+            if picks.aim % 16 < 14:
+                options = self.targets[aimed % len(self.targets)]
+                match = options[picks.option % len(options)]
+                aimed += picks.aim % 16 < 12 and (place == 0 or at_ms > before_ms or picks.aim < 64)
+            else:
+                match = self.pool[picks.option % len(self.pool)]
             events.append(self._event(who, place, at_ms, match, picks))
         return events
 
