@@ -91,7 +91,7 @@ def test_a_port_in_use_is_told_in_one_line_and_opens_no_store(tmp_path):
     ("settings", "reason"),
     [
         ({"PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none"}, "cannot use the metadata database"),
-        ({"PENSTOCK_WAREHOUSE_URL": "http://127.0.0.1:1/none"}, "cannot use the warehouse"),
+        ({"PENSTOCK_WAREHOUSE_URL": "http://127.0.0.1:1/none"}, "no ClickHouse answers at 127.0.0.1; check PENSTOCK_WAREHOUSE_URL"),
         ({"PENSTOCK_DATA": "/dev/null"}, "cannot use the data folder"),
     ],
 )
