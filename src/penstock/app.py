@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from litestar import Litestar, Request, Response, get
-from litestar.datastructures import State
 from litestar.di import NamedDependency, Provide
+from litestar.types import ASGIApp
 
 from penstock.accounts import callers
 from penstock.accounts import routes as account_routes
@@ -17,6 +17,7 @@ from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import NotFound
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.events import routes as event_routes
+from penstock.events.fastlane import FastLane
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
@@ -123,8 +124,13 @@ async def refuse_nul(request: Request[Any, Any, Any]) -> None:
         raise NotFound("There is nothing at this address.")
 
 
-def build_app(services: Services) -> Litestar:
+def build_app(services: Services) -> ASGIApp:
     """The ASGI application over open services; closes them when it stops."""
+    return FastLane(build_routes(services), services.events)
+
+
+def build_routes(services: Services) -> Litestar:
+    """The application without the short way for plain posts."""
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
@@ -158,7 +164,6 @@ def build_app(services: Services) -> Litestar:
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },
-        state=State({"events": services.events}),
         exception_handlers=EXCEPTION_HANDLERS,
         before_request=refuse_nul,
         lifespan=[lifespan],

@@ -41,7 +41,7 @@ def put(database: Database, website: WebsiteId, numbers: Sequence[int]) -> None:
         for n in numbers
     ]  # fmt: skip
     with database.write() as db:
-        db.execute(insert(outbox), [{"target": "events", "row": row} for row in rows])
+        db.execute(insert(outbox), [{"target": "events", "lines": row} for row in rows])
 
 
 def arrived(warehouse: Warehouse, website: WebsiteId) -> list[str]:
@@ -101,7 +101,9 @@ def test_a_shipment_that_failed_is_repeated_with_the_same_rows_and_number(
 def test_a_crash_between_cutting_and_sending_loses_nothing(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
     put(database, website, range(10))
     crashed = Shipper(database, warehouse, system_clock)
-    assert crashed._outbox.cut(shipper_module.Target.EVENTS, 4, system_clock())
+    newest = crashed._outbox.newest()
+    assert newest is not None
+    assert crashed._outbox.cut(shipper_module.Target.EVENTS, newest, 4, system_clock())
     assert left(database) == (10, 1)
     Shipper(database, warehouse, system_clock).ship()
     assert (arrived(warehouse, website), left(database)) == (names(range(10)), (0, 0))
@@ -137,7 +139,7 @@ def test_another_database_before_the_same_warehouse_has_numbers_of_its_own(
 def test_shippers_of_several_nodes_share_the_outbox(
     postgres_url: str, warehouse: Warehouse, website: WebsiteId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipper_module, "_SHIPMENT_ROWS", 7)
+    monkeypatch.setattr(shipper_module, "_SHIPMENT_BUNDLES", 7)
     nodes = [Database(postgres_url) for _ in range(3)]
     put(nodes[0], website, range(300))
 

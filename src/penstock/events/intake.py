@@ -3,14 +3,15 @@
 import asyncio
 import random
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
 from typing import cast
 
 import structlog
+from anyio import to_thread
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 
 from penstock.base.clock import Clock
@@ -45,32 +46,30 @@ class _Submission:
 class Intake:
     """The one way in for events of every source. Group commit: one transaction at a time, for everything that arrived during the last one.
 
-    The waiting line lives on the event loop, the transaction runs in a thread of its own.
+    Callers wait on the event loop; the writer is a thread of its own, which takes from the line itself: no commit waits for the loop.
     """
 
     def __init__(self, database: Database, clock: Clock, on_stored: Callable[[], None], dedupe_days: int | None = None) -> None:
         """on_stored: called after each commit, from the writer's thread; wakes the shipper. dedupe_days: None keeps keys for ever."""
         self._database, self._clock, self._on_stored, self._dedupe_days = database, clock, on_stored, dedupe_days
-        self._line: deque[_Submission] = deque()
-        self._waiting = 0
-        self._arrived = asyncio.Event()
+        self._line: SimpleQueue[_Submission | None] = SimpleQueue()  # None ends the writer
+        self._waiting = 0  # events; only the event loop changes it
         self._open = False
-        self._writer = ThreadPoolExecutor(1, "intake")
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """While the service runs. At the end: take nothing more, commit what was taken."""
-        self._open = True
-        committing = asyncio.create_task(self._commit_until_stopped(), name="intake")
+        writer = Thread(target=self._write_until_stopped, args=(asyncio.get_running_loop(),), name="intake")
+        writer.start()
         forgetting = asyncio.create_task(self._forget_now_and_then(), name="dedupe keys")
+        self._open = True
         try:
             yield
         finally:
             forgetting.cancel()
             self._open = False
-            self._arrived.set()
-            await committing
-            self._writer.shutdown()
+            self._line.put(None)
+            await to_thread.run_sync(writer.join)
 
     async def submit(self, events: Sequence[NewEvent]) -> list[Receipt]:
         """Store events durably, all of one call in one transaction. Receipts in the order of the events.
@@ -109,35 +108,38 @@ class Intake:
         if self._waiting + len(items) > MOST_WAITING:
             raise Unavailable("More events are waiting than the store can take; send again later.", code="overloaded", retry_after_s=1)
         done: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
-        self._line.append(_Submission(items, done))
         self._waiting += len(items)
-        self._arrived.set()
+        self._line.put(_Submission(items, done))
         return done
 
-    async def _commit_until_stopped(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._open or self._line:
-            await self._arrived.wait()
-            self._arrived.clear()
-            while self._line:
-                batch = self._take()
-                outcomes = await loop.run_in_executor(self._writer, self._commit, [submission.items for submission in batch])
-                for submission, outcome in zip(batch, outcomes, strict=True):
-                    self._waiting -= len(submission.items)
-                    if submission.done.done():  # the client went away; its events are stored all the same
-                        continue
-                    if isinstance(outcome, Exception):
-                        submission.done.set_exception(outcome)
-                    else:
-                        submission.done.set_result(outcome)
+    def _write_until_stopped(self, loop: asyncio.AbstractEventLoop) -> None:
+        while batch := self._take():
+            outcomes = self._commit([submission.items for submission in batch])
+            loop.call_soon_threadsafe(self._answer, batch, outcomes)
 
     def _take(self) -> list[_Submission]:
-        batch = [self._line.popleft()]
-        events = len(batch[0].items)
-        while self._line and events + len(self._line[0].items) <= _MOST_TOGETHER:
-            batch.append(self._line.popleft())
-            events += len(batch[-1].items)
+        """Everything that waits now, up to a bound; waits for the first. Empty at the end."""
+        batch: list[_Submission] = []
+        events = 0
+        while events < _MOST_TOGETHER and not (batch and self._line.empty()):
+            submission = self._line.get()
+            if submission is None:
+                if batch:
+                    self._line.put(None)  # for the next call: this batch comes first
+                break
+            batch.append(submission)
+            events += len(submission.items)
         return batch
+
+    def _answer(self, batch: list[_Submission], outcomes: list[list[Outcome] | Exception]) -> None:
+        for submission, outcome in zip(batch, outcomes, strict=True):
+            self._waiting -= len(submission.items)
+            if submission.done.done():  # the client went away; its events are stored all the same
+                continue
+            if isinstance(outcome, Exception):
+                submission.done.set_exception(outcome)
+            else:
+                submission.done.set_result(outcome)
 
     def _commit(self, submissions: list[Sequence[Item]]) -> list[list[Outcome] | Exception]:
         """Runs in the writer's thread. Raises nothing: an error is an outcome."""

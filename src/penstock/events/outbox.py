@@ -1,4 +1,4 @@
-"""The outbox as the shipper sees it: rows are cut into numbered shipments, shipments are carried off one at a time."""
+"""The outbox as the shipper sees it: bundles of rows are cut into numbered shipments, shipments are carried off one at a time."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,27 +12,31 @@ from penstock.events.store import Target
 from penstock.metadb.database import Database
 from penstock.metadb.tables import installation, outbox, shipments
 
-_UNCUT = select(outbox.c.id).where(outbox.c.shipment_id.is_(None), outbox.c.target == bindparam("to")).order_by(outbox.c.id)
+_UNCUT = (
+    select(outbox.c.id)
+    .where(outbox.c.shipment_id.is_(None), outbox.c.target == bindparam("to"), outbox.c.id <= bindparam("up_to"))
+    .order_by(outbox.c.id)
+)
 _ANY_UNCUT = _UNCUT.limit(1)
-_CHOSEN = _UNCUT.limit(bindparam("most_rows")).with_for_update(skip_locked=True).cte("chosen")
+_CHOSEN = _UNCUT.limit(bindparam("most")).with_for_update(skip_locked=True).cte("chosen")
 _CUT = update(outbox).where(outbox.c.id.in_(select(_CHOSEN.c.id))).values(shipment_id=bindparam("number"))
 _ANY_IN = select(outbox.c.id).where(outbox.c.shipment_id == bindparam("number")).limit(1)
 _OLDEST = (
     select(shipments.c.id).where(shipments.c.target == bindparam("to")).order_by(shipments.c.id).limit(1).with_for_update(skip_locked=True)
 )
-_ROWS = select(outbox.c.row).where(outbox.c.shipment_id == bindparam("number")).order_by(outbox.c.id)
-_REMOVE_ROWS = delete(outbox).where(outbox.c.shipment_id == bindparam("number"))
+_BUNDLES = select(outbox.c.lines).where(outbox.c.shipment_id == bindparam("number")).order_by(outbox.c.id)
+_REMOVE_BUNDLES = delete(outbox).where(outbox.c.shipment_id == bindparam("number"))
 _REMOVE = delete(shipments).where(shipments.c.id == bindparam("number"))
-_NEWEST_ROW = select(func.max(outbox.c.id))
-_OLDEST_ROW = select(func.min(outbox.c.id))
+_NEWEST = select(func.max(outbox.c.id))
+_OLDEST_BUNDLE = select(func.min(outbox.c.id))
 
 
 class Shipment(NamedTuple):
-    """Rows that go to the warehouse together, always the same ones under the same number."""
+    """Bundles of rows that go to the warehouse together, always the same ones under the same number."""
 
     number: int
     target: Target
-    rows: Sequence[str]
+    bundles: Sequence[str]
 
 
 class Outbox:
@@ -52,14 +56,14 @@ class Outbox:
         with self._database.read() as connection:
             return str(connection.execute(select(installation.c.id)).scalar_one())
 
-    def cut(self, target: Target, most_rows: int, now_ms: int) -> bool:
-        """Write down the number of a new shipment and which rows are in it. False when nothing waits."""
+    def cut(self, target: Target, up_to: int, most: int, now_ms: int) -> bool:
+        """Write down the number of a new shipment and which bundles are in it, at most `most`. False when nothing waits up to a number."""
         with self._database.read() as connection:
-            if connection.execute(_ANY_UNCUT, {"to": target}).first() is None:
+            if connection.execute(_ANY_UNCUT, {"to": target, "up_to": up_to}).first() is None:
                 return False
         with self._database.write() as connection:
             number = connection.execute(insert(shipments).values(target=target, cut_at=now_ms).returning(shipments.c.id)).scalar_one()
-            connection.execute(_CUT, {"to": target, "most_rows": most_rows, "number": number})
+            connection.execute(_CUT, {"to": target, "up_to": up_to, "most": most, "number": number})
             # Asked rather than counted: the SQLite driver counts no rows of a statement that begins with WITH.
             cut = connection.execute(_ANY_IN, {"number": number}).first() is not None
             if not cut:  # other nodes were faster
@@ -88,22 +92,22 @@ class Outbox:
                     _remove(connection, shipment.number)
 
     def newest(self) -> int | None:
-        """The highest number of a waiting row; None when the outbox is empty."""
+        """The highest number of a waiting bundle; None when the outbox is empty."""
         with self._database.read() as connection:
-            return connection.execute(_NEWEST_ROW).scalar()
+            return connection.execute(_NEWEST).scalar()
 
-    def holds_any_up_to(self, row_number: int) -> bool:
-        """Whether a row waits that is at most as new."""
+    def holds_any_up_to(self, number: int) -> bool:
+        """Whether a bundle waits that is at most as new."""
         with self._database.read() as connection:
-            oldest = connection.execute(_OLDEST_ROW).scalar()
-        return oldest is not None and oldest <= row_number
+            oldest = connection.execute(_OLDEST_BUNDLE).scalar()
+        return oldest is not None and oldest <= number
 
 
 def _oldest(connection: Connection, target: Target) -> Shipment | None:
     number = connection.execute(_OLDEST, {"to": target}).scalar()
-    return None if number is None else Shipment(number, target, connection.execute(_ROWS, {"number": number}).scalars().all())
+    return None if number is None else Shipment(number, target, connection.execute(_BUNDLES, {"number": number}).scalars().all())
 
 
 def _remove(connection: Connection, number: int) -> None:
-    connection.execute(_REMOVE_ROWS, {"number": number})
+    connection.execute(_REMOVE_BUNDLES, {"number": number})
     connection.execute(_REMOVE, {"number": number})

@@ -8,7 +8,6 @@ from litestar.di import NamedDependency
 from penstock.base.errors import Malformed
 from penstock.events.batch import EventBatch
 from penstock.events.cors import AnyOrigin, preflight
-from penstock.events.fastlane import FastLane
 from penstock.events.records import BatchRecord, EventRecord, Identify, IdentifyRecord
 from penstock.events.server import ServerEvent, TransactionEvent, server_event, transaction
 from penstock.events.service import EventService, ReadEvent
@@ -44,7 +43,6 @@ async def _single(request: AnyRequest, events: EventService, read: ReadEvent) ->
 @post(
     "/api/v1/events",
     status_code=202,
-    middleware=[FastLane()],
     opt=described("Send an event", body=ServerEvent, answers=EventRecord, tag="events in"),
 )
 async def post_event(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:

@@ -26,7 +26,7 @@ log = structlog.get_logger()
 COLUMNS = {Target.ALIASES: ALIAS_COLUMNS, Target.EVENTS: EVENT_COLUMNS}
 """In the order of shipping: a merge is visible no later than the event that brought it."""
 
-_SHIPMENT_ROWS = 10_000
+_SHIPMENT_BUNDLES = 500
 _PIECE_BYTES = 32 * 1024 * 1024
 _LINGER_S = 0.15  # gathers commits into one insert: each insert is a part on disk that the engine has to merge later
 _LONGEST_LINGER_S = 0.6
@@ -85,11 +85,12 @@ class Shipper:
 
         until_s: when to stop in between shipments, on the monotonic clock.
         """
-        if self._outbox.newest() is None:
+        newest = self._outbox.newest()
+        if newest is None:
             return
         self._installation_id = self._installation_id or self._outbox.installation_id(self._clock())
         for target in COLUMNS:
-            while monotonic() < until_s and (self._ship_next(target) or self._outbox.cut(target, _SHIPMENT_ROWS, self._clock())):
+            while monotonic() < until_s and (self._ship_next(target) or self._outbox.cut(target, newest, _SHIPMENT_BUNDLES, self._clock())):
                 pass
 
     def _ship_next(self, target: Target) -> bool:
@@ -127,12 +128,12 @@ def _pieces(shipment: Shipment) -> Iterator[bytes]:
     """A shipment's rows, a line each, in inserts of bounded size; always cut at the same places."""
     piece: list[bytes] = []
     size = 0
-    for row in shipment.rows:
-        line = row.encode()
-        if piece and size + len(line) > _PIECE_BYTES:
+    for bundle in shipment.bundles:
+        lines = bundle.encode()
+        if piece and size + len(lines) > _PIECE_BYTES:
             yield b"\n".join(piece)
             piece, size = [], 0
-        piece.append(line)
-        size += len(line)
+        piece.append(lines)
+        size += len(lines)
     if piece:
         yield b"\n".join(piece)

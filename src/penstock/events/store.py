@@ -1,6 +1,6 @@
 """The intake's rows: dedupe keys and the outbox."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from penstock.metadb.rows import insert_rows, select_rows
 from penstock.metadb.tables import dedupe_keys, outbox
 
 _CHUNK = 1000
+_BUNDLE_CHARS = 256 * 1024
 
 _OLDEST = select(dedupe_keys.c.id, dedupe_keys.c.created_at).order_by(dedupe_keys.c.id).limit(_CHUNK)
 
@@ -47,9 +48,21 @@ def keep(connection: Connection, used: Mapping[bytes, Kept], now_ms: int) -> Non
 
 
 def put_in_outbox(connection: Connection, event_rows: Sequence[str], aliases: Collection[Alias]) -> None:
-    rows = [(Target.ALIASES, json.encode(alias._asdict()).decode()) for alias in aliases]
-    rows += [(Target.EVENTS, row) for row in event_rows]
-    insert_rows(connection, outbox, ("target", "row"), rows)
+    """What one commit ships, few large bundles of rows instead of many rows: a third of the intake's time went into those."""
+    bundles = [(Target.ALIASES, lines) for lines in _bundles([json.encode(alias._asdict()).decode() for alias in aliases])]
+    bundles += [(Target.EVENTS, lines) for lines in _bundles(event_rows)]
+    insert_rows(connection, outbox, ("target", "lines"), bundles)
+
+
+def _bundles(rows: Sequence[str]) -> Iterator[str]:
+    start = chars = 0
+    for place, row in enumerate(rows):
+        if chars + len(row) > _BUNDLE_CHARS and place > start:
+            yield "\n".join(rows[start:place])
+            start, chars = place, 0
+        chars += len(row)
+    if rows:
+        yield "\n".join(rows[start:])
 
 
 def forget_keys(connection: Connection, before_ms: int) -> bool:

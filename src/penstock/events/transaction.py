@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from penstock.base.ids import EventId, new_id
+from penstock.base.ids import EventId, new_ids
 from penstock.events import store
 from penstock.events.model import NewEvent, Receipt, Status
 from penstock.events.rows import event_row
@@ -29,12 +29,12 @@ def store_items(connection: Connection, items: Sequence[Item], now_ms: int) -> l
     outcomes: dict[int, Outcome] = {}
     newly_used: dict[bytes, Kept] = {}
     rows = []
-    for place, resolution in zip(fresh, resolutions, strict=True):
+    event_ids = map(EventId, new_ids("evt", now_ms, len(fresh)))
+    for place, resolution, event_id in zip(fresh, resolutions, event_ids, strict=True):
         item = items[place]
         if isinstance(item, Claim):
             outcomes[place] = resolution
             continue
-        event_id = EventId(new_id("evt", now_ms))
         outcomes[place] = Receipt(Status.ACCEPTED, event_id, resolution.visitor_id, resolution.notices)
         rows.append(event_row(item, event_id, resolution.visitor_id))
         if item.dedupe_key is not None:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.ledger import Ledger, UserKey, Visitor, VisitorKey
 from penstock.identity.model import Alias, Claim
-from penstock.metadb.rows import insert_rows, select_rows
+from penstock.metadb.rows import insert_rows, select_texts
 from penstock.metadb.tables import merges, user_links, visitors
 
 _LOCKED = (
@@ -53,7 +53,7 @@ def _read_visitors(connection: Connection, keys: Collection[VisitorKey]) -> dict
     return {
         (scope, visitor_id): Visitor(canonical_id, user_id)
         for scope, ids in _by_scope(keys)
-        for visitor_id, canonical_id, user_id in select_rows(connection, visitors, columns, {"scope_id": scope}, "visitor_id", ids)
+        for visitor_id, canonical_id, user_id in select_texts(connection, visitors, columns, {"scope_id": scope}, "visitor_id", ids)
     }
 
 
@@ -61,7 +61,7 @@ def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserK
     return {
         (scope, user_id): visitor_id
         for scope, ids in _by_scope(keys)
-        for user_id, visitor_id in select_rows(connection, user_links, ("user_id", "visitor_id"), {"scope_id": scope}, "user_id", ids)
+        for user_id, visitor_id in select_texts(connection, user_links, ("user_id", "visitor_id"), {"scope_id": scope}, "user_id", ids)
     }
 
 

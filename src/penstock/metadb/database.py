@@ -33,8 +33,10 @@ class Database:
         self.engine: Engine = create_engine(
             self.url, hide_parameters=True, **({} if self.is_sqlite else {"pool_pre_ping": True, "pool_size": 10})
         )
-        # SQLite has one writer at a time and lets the others poll, up to 100 ms apart; those of this process take turns here instead.
+        # SQLite has one writer at a time and lets the others poll, up to 100 ms apart; those of this process take turns here instead, and
+        # share one connection: a write by another connection would empty its cache of pages.
         self._turn: AbstractContextManager[object] = Lock() if self.is_sqlite else nullcontext()
+        self._writer: Connection | None = None
         if self.is_sqlite:
             event.listen(self.engine, "connect", _prepare_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)
@@ -46,10 +48,15 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        with self._turn, self.engine.connect() as connection:
-            connection = connection.execution_options(penstock_write=True)
-            with connection.begin():
-                yield connection
+        with self._turn, self._writing() as connection, connection.begin():
+            yield connection
+
+    def _writing(self) -> AbstractContextManager[Connection]:
+        if not self.is_sqlite:
+            return self.engine.connect()
+        if self._writer is None:
+            self._writer = self.engine.connect().execution_options(penstock_write=True)
+        return nullcontext(self._writer)
 
     def answers(self) -> bool:
         """Whether the database can be asked right now."""
@@ -71,6 +78,10 @@ class Database:
             command.upgrade(config, "head")
 
     def close(self) -> None:
+        with self._turn:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
         self.engine.dispose()
 
 

@@ -200,8 +200,8 @@ outbox = Table(
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
     Column("target", Text, nullable=False, comment="the warehouse table: events or visitor_aliases"),
-    Column("row", Text, nullable=False, comment="one JSON object, as the warehouse takes it"),
-    Column("shipment_id", BigInteger, index=True, comment="set once the row is cut into a shipment"),
+    Column("lines", Text, nullable=False, comment="rows of one commit as the warehouse takes them, a JSON object each"),
+    Column("shipment_id", BigInteger, index=True, comment="set once it is cut into a shipment"),
     sqlite_autoincrement=True,
 )
 

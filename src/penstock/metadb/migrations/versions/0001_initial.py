@@ -52,8 +52,8 @@ def upgrade() -> None:
         "outbox",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
         sa.Column("target", sa.Text(), nullable=False, comment="the warehouse table: events or visitor_aliases"),
-        sa.Column("row", sa.Text(), nullable=False, comment="one JSON object, as the warehouse takes it"),
-        sa.Column("shipment_id", sa.BigInteger(), nullable=True, comment="set once the row is cut into a shipment"),
+        sa.Column("lines", sa.Text(), nullable=False, comment="rows of one commit as the warehouse takes them, a JSON object each"),
+        sa.Column("shipment_id", sa.BigInteger(), nullable=True, comment="set once it is cut into a shipment"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_outbox")),
         sqlite_autoincrement=True,
     )
