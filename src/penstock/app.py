@@ -25,6 +25,7 @@ from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
 from penstock.funnels import goals_routes, results_routes
 from penstock.funnels import routes as funnel_routes
+from penstock.funnels.asking import Asker
 from penstock.funnels.coverage import Gap
 from penstock.funnels.goals_service import GoalService
 from penstock.funnels.results import ResultsService
@@ -68,15 +69,8 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
     imports = ImportService(database, accounts, intake, settings, clock)
     funnels = FunnelService(database, warehouse, clock)
-    results = ResultsService(
-        warehouse,
-        accounts,
-        funnels,
-        settings,
-        clock,
-        wait_until_shipped=shipper.wait_until_shipped,
-        read_gaps=partial(_gaps, imports),
-    )
+    asker = Asker(warehouse, accounts, funnels, settings, clock, wait_until_shipped=shipper.wait_until_shipped)
+    results = ResultsService(asker, read_gaps=partial(_gaps, imports))
     return Services(
         settings=settings,
         clock=clock,

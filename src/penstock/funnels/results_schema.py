@@ -51,21 +51,24 @@ def _with_period(sent: Any) -> Any:
     return {"startAt": None, "endAt": None, **sent} if isinstance(sent, dict) else sent
 
 
-class ResultsQuery(Query):
-    """The query parameters of results."""
+class PeriodQuery(Query):
+    """Of which units a funnel is asked."""
 
     website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
     start_at: Annotated[int | None, Field(description=f"Units that entered at or after it: {_TIME}. Needs endAt.")] = None
     end_at: Annotated[int | None, Field(description="Units that entered before it. Needs startAt.")] = None
-    page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page of cohorts, from 1.")] = 1
-    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Cohorts on a page, 1 to 100.")] = 20
-    cohort: Annotated[
-        CohortFilter | None, Field(description='Only these cohorts: a JSON object of entry property to exact value, as {"plan": null}.')
-    ] = None
 
     _complete = model_validator(mode="before")(_with_period)
     _read_time = field_validator("start_at", "end_at", mode="before")(_moment)
     _read_period = field_validator("end_at")(_ends_after_start)
+
+
+class CohortQuery(PeriodQuery):
+    """Of which units a funnel is asked, and of which of its entry cohorts."""
+
+    cohort: Annotated[
+        CohortFilter | None, Field(description='Only these cohorts: a JSON object of entry property to exact value, as {"plan": null}.')
+    ] = None
 
     @field_validator("cohort", mode="before")
     @classmethod
@@ -74,6 +77,13 @@ class ResultsQuery(Query):
             return _COHORT.validate_json(text)
         except ValidationError:
             raise RuleBroken("not_an_object", 'Must be a JSON object, as {"plan": "pro"}.') from None
+
+
+class ResultsQuery(CohortQuery):
+    """The query parameters of results."""
+
+    page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page of cohorts, from 1.")] = 1
+    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Cohorts on a page, 1 to 100.")] = 20
 
 
 class PreviewIn(FunnelIn):
@@ -189,8 +199,8 @@ class PeriodRecord(Record):
     end_at: str | None
 
 
-class ResultsRecord(Record):
-    """A funnel report."""
+class HeadRecord(Record):
+    """What was asked: the head of every answer about a funnel."""
 
     funnel_id: Annotated[str | None, Field(description="null in a preview.")]
     definition_revision: Annotated[int | None, Field(description="null in a preview.")]
@@ -198,6 +208,11 @@ class ResultsRecord(Record):
     evaluated_at: str
     period: PeriodRecord
     website_id: str | None
+
+
+class ResultsRecord(HeadRecord):
+    """A funnel report."""
+
     aggregate: AggregateRecord
     cohorts: CohortsRecord
     data_quality: DataQualityRecord
