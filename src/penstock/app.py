@@ -23,13 +23,15 @@ from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
-from penstock.funnels import goals_routes, results_routes
+from penstock.funnels import goals_routes, results_routes, units_routes
 from penstock.funnels import routes as funnel_routes
 from penstock.funnels.asking import Asker
 from penstock.funnels.coverage import Gap
 from penstock.funnels.goals_service import GoalService
 from penstock.funnels.results import ResultsService
 from penstock.funnels.service import FunnelService
+from penstock.funnels.tracing import TraceService
+from penstock.funnels.units import UnitService
 from penstock.http.answers import answer
 from penstock.http.openapi import openapi_document_of
 from penstock.http.problems import EXCEPTION_HANDLERS
@@ -55,6 +57,8 @@ class Services:
     goals: GoalService
     funnels: FunnelService
     results: ResultsService
+    units: UnitService
+    traces: TraceService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -70,6 +74,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     imports = ImportService(database, accounts, intake, settings, clock)
     funnels = FunnelService(database, warehouse, clock)
     asker = Asker(warehouse, accounts, funnels, settings, clock, wait_until_shipped=shipper.wait_until_shipped)
+    units = UnitService(asker)
     results = ResultsService(asker, read_gaps=partial(_gaps, imports))
     return Services(
         settings=settings,
@@ -84,6 +89,8 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         goals=GoalService(database, warehouse, clock),
         funnels=funnels,
         results=results,
+        units=units,
+        traces=TraceService(asker, units),
     )
 
 
@@ -144,6 +151,7 @@ def build_routes(services: Services) -> Litestar:
             *goals_routes.ROUTES,
             *funnel_routes.ROUTES,
             *results_routes.ROUTES,
+            *units_routes.ROUTES,
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -155,6 +163,8 @@ def build_routes(services: Services) -> Litestar:
             "goals": Provide(lambda: services.goals, sync_to_thread=False),
             "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
             "results": Provide(lambda: services.results, sync_to_thread=False),
+            "units": Provide(lambda: services.units, sync_to_thread=False),
+            "traces": Provide(lambda: services.traces, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from penstock.accounts.model import Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, iso, iso_or_none
-from penstock.base.errors import Fault, Invalid, Unavailable
+from penstock.base.errors import Fault, Invalid, Malformed, Unavailable
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Page
 from penstock.base.scalar import Scalar
@@ -149,6 +149,13 @@ class Asker:
         if error.code == 0:
             return Unavailable("The event store does not answer right now; try again.", code="warehouse_unavailable")
         return error
+
+
+def bad_parameters(faults: Mapping[str, str]) -> Malformed:
+    """Query parameters that are well-formed, but do not fit the funnel. faults: what is wrong, by parameter."""
+    name, message = next(iter(faults.items()))
+    told = [Fault(parameter, "does_not_fit", wrong) for parameter, wrong in faults.items()]
+    return Malformed(f"{name}: {message}", code="bad_parameter", faults=told)
 
 
 def _as_ms(at: int | str | None) -> int | None:

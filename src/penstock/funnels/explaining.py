@@ -9,7 +9,7 @@ from penstock.funnels.trace import Decision, Journey, Reading, Verdict, required
 
 
 class Explained(NamedTuple):
-    """What became of one event. step, row: of the required step or the diagnostic row that it concerned. diagnostic_rows: that counted it."""
+    """What became of one event. step, row: which required step or diagnostic row it concerned. diagnostic_rows: those that counted it."""
 
     decision: Decision
     step: int | None
@@ -18,7 +18,10 @@ class Explained(NamedTuple):
     sentence: str
 
 
-LEFT_OUT = "Left out: a payment provider's event counts only when its link to a visitor is verified and another event of this attempt has that visitor."
+LEFT_OUT = (
+    "Left out: a payment provider's event counts only when its link to a visitor is verified "
+    "and another event of this attempt has that visitor."
+)
 
 
 def explained(definition: Definition, journey: Journey | None, readings: Sequence[Reading]) -> dict[str, Explained]:

@@ -37,7 +37,7 @@ DETAIL_COLUMNS = (
 
 
 def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
-    """One row for each counted unit. matched: the name of a relation with the columns of `matched_events`. detailed: also `DETAIL_COLUMNS`."""
+    """One row for each counted unit. matched: a relation with the columns of `matched_events`. detailed: with `DETAIL_COLUMNS`."""
     keys = f"CAST([{', '.join(f'key_{j}' for j in range(1, plan.breadth + 1))}], 'Array(UInt64)') AS keys"
     histories = f"""
         SELECT unit,

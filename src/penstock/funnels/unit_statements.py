@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.base.scalar import tagged, value_hash
+from penstock.funnels.binder import Binder
 from penstock.funnels.matching import property_text
 from penstock.funnels.model import Definition
 from penstock.funnels.query import (
@@ -75,7 +76,7 @@ class Position:
 
 
 def units_page(counted: CountedUnits, which: Wanted, after: Position | None, size: int) -> Statement:
-    """The newest entries first. Columns: those of `counted`, `texts` (tagged entry values) and `total` (how many there are on all pages)."""
+    """The newest entries first. Columns: those of `counted`, `texts` (tagged entry values), `total` (how many there are on all pages)."""
     plan = counted.plan
     conditions = " AND ".join(_conditions(plan, which))
     beyond = "1"
@@ -202,15 +203,19 @@ def next_events(counted: CountedUnits, step: int, outcome: Outcome | None, most:
     return counted.statement(tail, stopped=f"SELECT unit, done_ts, window_end FROM counted WHERE {' AND '.join(conditions)}")
 
 
-def unit_names(definition: Definition, question: Question, facts: Facts, units: Sequence[int]) -> Statement:
-    """What units are called: the attempt ID, or the canonical visitor's ID. Columns: unit, name."""
+def unit_names(definition: Definition, question: Question, facts: Facts, units: Sequence[int], *, every_name: bool = False) -> Statement:
+    """What units are called: the attempt ID, or the canonical visitor's ID. every_name: also of units that match no row.
+
+    Columns: unit, name.
+    """
     plan = Plan(definition, question, facts)
+    names = "1" if every_name else name_scope(plan)
     asked = plan.binder.bind("Array(UInt64)", list(units))
     if definition.attempt_property is not None:
         name = f"substring(any({property_text(definition.attempt_property, plan.binder)}), 2)"
         sql = f"""
         SELECT {unit_key(plan)} AS unit, {name} AS name FROM events
-        WHERE {event_scope(plan)} AND {name_scope(plan)} AND unit IN {asked} GROUP BY unit"""
+        WHERE {event_scope(plan)} AND {names} AND unit IN {asked} GROUP BY unit"""
     else:
         scopes = plan.binder.bind("Array(String)", list(question.scope_ids))
         # A canonical visitor may have no event of its own: then the alias that leads to it has its ID.
@@ -220,6 +225,27 @@ def unit_names(definition: Definition, question: Question, facts: Facts, units: 
             UNION ALL
             SELECT canonical_key, canonical_id FROM visitor_aliases WHERE scope_id IN {scopes} AND canonical_key IN {asked})
         GROUP BY unit"""
+    return Statement(sql, plan.binder.values)
+
+
+def canonical_names(question: Question, visitor_id: str) -> Statement:
+    """The canonical visitors that an absorbed one counts as, one for each identity scope. Column: canonical_id."""
+    binder = Binder()
+    scopes = binder.bind("Array(String)", list(question.scope_ids))
+    return Statement(
+        f"""
+        SELECT argMax(canonical_id, version) AS canonical_id FROM visitor_aliases
+        WHERE scope_id IN {scopes} AND visitor_id = {binder.bind("String", visitor_id)} GROUP BY scope_id""",
+        binder.values,
+    )
+
+
+def visitors_of_attempt(definition: Definition, question: Question, facts: Facts, unit: str) -> Statement:
+    """The canonical visitors of an attempt's events that are no payment provider's (R18). Column: visitor."""
+    plan = Plan(definition, question, facts)
+    sql = f"""
+        SELECT DISTINCT {visitor_key(plan)} AS visitor FROM {event_source(plan)}
+        WHERE {event_scope(plan)} AND events.source != 'provider' AND {_is_unit(plan, unit)}"""
     return Statement(sql, plan.binder.values)
 
 

@@ -38,6 +38,8 @@ foreign_origin          403 A call with the session cookie came from another ori
 setup_token_required    403 The first account is made from the machine itself, or with the setup token that serve printed.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
 not_found               404 There is no such record in this workspace, or nothing at this address.
+unit_not_found          404 No event of this attempt or visitor is retained.
+event_not_found         404 No event of this ID is retained, or its time has not come yet.
 method_not_allowed      405 The address exists but does not take this method; Allow lists those that it takes.
 conflict                409 The change does not go together with what exists.
 email_taken             409 The e-mail address has an account already. Log in.
@@ -124,6 +126,8 @@ ends_before_start       - The period ends before it starts.
 not_an_object           - The value is not a JSON object.
 not_a_breakdown         - The cohort filter names a property that is no breakdown property of the funnel.
 not_a_scalar            - The value is an object or an array where a scalar or null is needed.
+trace_too_long          - The unit has more events than a trace takes.
+does_not_fit            - The parameter is well-formed, but does not fit this funnel.
 unknown_builtin         - There is no such built-in event field.
 builtin_not_allowed     - A built-in event field is not possible here; name a property of the event.
 """)
