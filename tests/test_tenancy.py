@@ -63,6 +63,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "import_id": imported,
     "unit": sent("visitorId"),
     "eventId": sent("eventId"),
+    "step": lambda tenant: "1",
 }
 """How to make the record that a path parameter, or a required query parameter, names."""
 

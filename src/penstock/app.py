@@ -23,11 +23,12 @@ from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
-from penstock.funnels import goals_routes, results_routes, units_routes
+from penstock.funnels import goals_routes, insights_routes, results_routes, units_routes
 from penstock.funnels import routes as funnel_routes
 from penstock.funnels.asking import Asker
 from penstock.funnels.coverage import Gap
 from penstock.funnels.goals_service import GoalService
+from penstock.funnels.insights import InsightService
 from penstock.funnels.results import ResultsService
 from penstock.funnels.service import FunnelService
 from penstock.funnels.tracing import TraceService
@@ -59,6 +60,7 @@ class Services:
     results: ResultsService
     units: UnitService
     traces: TraceService
+    insights: InsightService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -91,6 +93,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         results=results,
         units=units,
         traces=TraceService(asker, units),
+        insights=InsightService(asker),
     )
 
 
@@ -152,6 +155,7 @@ def build_routes(services: Services) -> Litestar:
             *funnel_routes.ROUTES,
             *results_routes.ROUTES,
             *units_routes.ROUTES,
+            *insights_routes.ROUTES,
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -165,6 +169,7 @@ def build_routes(services: Services) -> Litestar:
             "results": Provide(lambda: services.results, sync_to_thread=False),
             "units": Provide(lambda: services.units, sync_to_thread=False),
             "traces": Provide(lambda: services.traces, sync_to_thread=False),
+            "insights": Provide(lambda: services.insights, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },

@@ -222,7 +222,7 @@ def evaluate(
     page = page or Page()
     events = [event for event in history.events if event.website_id in website_ids and event.at_ms <= evaluated_at_ms]
     units, left_out = split_into_units(history, definition, events)
-    selected = [journey for own in units.values() if (journey := chosen_journey(definition, own, start_ms, end_ms))]
+    selected = list(selected_units(definition, units, start_ms, end_ms).values())
     inside = [event for event in events if in_period(event.at_ms, start_ms, end_ms)]
 
     wanted = {key: tagged(value) for key, value in (cohort or {}).items()}
@@ -244,6 +244,14 @@ def evaluate(
         },
         "dataQuality": data_quality(history, definition, selected, inside, left_out),
     }
+
+
+def selected_units(
+    definition: Definition, units: Mapping[Any, Sequence[Reading]], start_ms: int | None, end_ms: int | None
+) -> dict[Any, Journey]:
+    """The journey that counts of each unit that has one in the period."""
+    chosen = ((unit, chosen_journey(definition, own, start_ms, end_ms)) for unit, own in units.items())
+    return {unit: journey for unit, journey in chosen if journey is not None}
 
 
 def _entry_value(definition: Definition, journey: Journey, key: str) -> str:

@@ -1,6 +1,6 @@
 """What was decided on each event of one unit, and whether and why a stored event counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +10,9 @@ from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import COMPOSITE, MISSING, untagged
 from penstock.funnels.asking import Asker, Inquiry, bad_parameters
 from penstock.funnels.explaining import LEFT_OUT, Explained, explained
-from penstock.funnels.matching import KINDS
+from penstock.funnels.matching import TYPES
 from penstock.funnels.model import CountingUnit, Definition
-from penstock.funnels.query import UNUSABLE
+from penstock.funnels.query import UNUSABLE, Question
 from penstock.funnels.results_schema import PeriodQuery
 from penstock.funnels.trace import Decision, Journey, Reading, chosen_journey, conflicts, in_period
 from penstock.funnels.unit_statements import canonical_names, one_event, unit_events, visitors_of_attempt
@@ -28,12 +28,11 @@ from penstock.funnels.units_schema import (
 )
 
 MOST_EVENTS = 5_000
-_TYPES = {kind: match_type for match_type, kind in KINDS.items()}
 _COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC)
 
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
+class Unit:
     """The events of a unit as the engine gave them, and what the rules make of them.
 
     journey: the one that counts; of a unit that is not selected, the one that would without the period. left_out: of payment providers.
@@ -64,7 +63,7 @@ class TraceService:
         """NotFound when no such event is retained; other errors as of `Asker.saved`."""
         inquiry = self._asker.saved(workspace_id, funnel_id, query)
         definition = inquiry.definition
-        [*found] = self._asker.records(one_event(definition, inquiry.question, inquiry.facts, query.event_id, _read_properties(definition)))
+        [*found] = self._asker.records(one_event(definition, inquiry.question, inquiry.facts, query.event_id, read_properties(definition)))
         if not found:
             raise NotFound("No event of this ID is retained, or its time has not come yet.", code="event_not_found")
         event = found[0]
@@ -95,7 +94,7 @@ class TraceService:
             }
         )
 
-    def _unit(self, inquiry: Inquiry, name: str) -> _Unit:
+    def _unit(self, inquiry: Inquiry, name: str) -> Unit:
         definition, question = inquiry.definition, inquiry.question
         if definition.counting_unit is CountingUnit.VISITOR and inquiry.facts.has_aliases:
             kept = {record["canonical_id"] for record in self._asker.records(canonical_names(question, name))}
@@ -110,24 +109,13 @@ class TraceService:
             witnesses = {
                 record["visitor"] for record in self._asker.records(visitors_of_attempt(definition, question, inquiry.facts, name))
             }
-        by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
-        left_out = {
-            row["event_id"] for row in rows if by_attempt and row["provider"] and not (row["verified"] and row["visitor"] in witnesses)
-        }
-        readings = sorted((_reading(definition, row) for row in rows if row["event_id"] not in left_out), key=lambda reading: reading.order)
-        journey = chosen_journey(definition, readings, question.start_ms, question.end_ms)
-        selected = journey is not None
-        journey = journey or chosen_journey(definition, readings, None, None)
-        decisions = explained(definition, journey, readings)
-        decisions |= {event_id: Explained(Decision.UNVERIFIED_PROVIDER, None, None, (), LEFT_OUT) for event_id in left_out}
-        order = {reading.event_id: reading.order for reading in (_reading(definition, row) for row in rows)}
-        return _Unit(name, sorted(rows, key=lambda row: order[row["event_id"]]), journey, selected, decisions, matching_only)
+        return unit_of(definition, question, name, rows, witnesses, matching_only=matching_only)
 
     def _events(self, inquiry: Inquiry, name: str) -> tuple[list[dict[str, Any]], bool]:
         """The unit's events, and whether those that match no row are left out, because there are so many."""
         for matching in (False, True):
             statement = unit_events(
-                inquiry.definition, inquiry.question, inquiry.facts, name, _read_properties(inquiry.definition), MOST_EVENTS + 1,
+                inquiry.definition, inquiry.question, inquiry.facts, name, read_properties(inquiry.definition), MOST_EVENTS + 1,
                 matching=matching,
             )  # fmt: skip
             rows = self._asker.records(statement)
@@ -136,7 +124,7 @@ class TraceService:
         told = f"More than {MOST_EVENTS:,} events of this unit match a row of the funnel; a trace takes no more."
         raise Invalid([Fault("unit", "trace_too_long", told)])
 
-    def _record(self, inquiry: Inquiry, unit: _Unit) -> TraceRecord:
+    def _record(self, inquiry: Inquiry, unit: Unit) -> TraceRecord:
         definition, journey = inquiry.definition, unit.journey
         by_visitor = replace(definition, counting_unit=CountingUnit.VISITOR, attempt_property=None)
         visitors = self._units.names(inquiry, sorted({row["visitor"] for row in unit.rows}), by_visitor)
@@ -165,7 +153,29 @@ class TraceService:
         )
 
 
-def _read_properties(definition: Definition) -> list[str]:
+def unit_of(
+    definition: Definition,
+    question: Question,
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    witnesses: Collection[int],
+    *,
+    matching_only: bool,
+) -> Unit:
+    """What the rules make of a unit's events. witnesses: the visitors of the attempt's events that are no payment provider's (R18)."""
+    by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+    read = sorted(((_reading(definition, row), row) for row in rows), key=lambda pair: pair[0].order)
+    left_out = {row["event_id"] for row in rows if by_attempt and row["provider"] and not (row["verified"] and row["visitor"] in witnesses)}
+    readings = [reading for reading, _ in read if reading.event_id not in left_out]
+    journey = chosen_journey(definition, readings, question.start_ms, question.end_ms)
+    selected = journey is not None
+    journey = journey or chosen_journey(definition, readings, None, None)
+    decisions = explained(definition, journey, readings)
+    decisions |= {event_id: Explained(Decision.UNVERIFIED_PROVIDER, None, None, (), LEFT_OUT) for event_id in left_out}
+    return Unit(name, [row for _, row in read], journey, selected, decisions, matching_only)
+
+
+def read_properties(definition: Definition) -> list[str]:
     """The properties that the funnel reads: those of its units, numbers, cohorts and filters."""
     named = (definition.attempt_property, definition.sequence_property, *definition.breakdown_properties)
     filtered = (item.property for row in definition.rows for match in row.matches for item in match.filters)
@@ -178,7 +188,7 @@ def _reading(definition: Definition, row: Mapping[str, Any]) -> Reading:
     for definition_row in definition.rows:
         matched.append(frozenset(at for at in range(len(definition_row.matches)) if bits >> at & 1))
         bits >>= len(definition_row.matches)
-    texts = dict(zip(_read_properties(definition), row["texts"], strict=True))
+    texts = dict(zip(read_properties(definition), row["texts"], strict=True))
     values = tuple(MISSING if texts[name] == COMPOSITE else texts[name] for name in definition.breakdown_properties)
     number = None if row["seq"] == UNUSABLE else row["seq"]
     return Reading(row["event_id"], row["ts"], number, bool(row["invalid"]), tuple(matched), values)
@@ -186,11 +196,11 @@ def _reading(definition: Definition, row: Mapping[str, Any]) -> Reading:
 
 def _event(definition: Definition, row: Mapping[str, Any], decided: Explained, visitors: Mapping[int, str]) -> TracedEventRecord:
     reading = _reading(definition, row)
-    texts = zip(_read_properties(definition), row["texts"], strict=True)
+    texts = zip(read_properties(definition), row["texts"], strict=True)
     return TracedEventRecord(
         event_id=row["event_id"],
         occurred_at=iso(row["ts"]),
-        type=_TYPES[row["kind"]],
+        type=TYPES[row["kind"]],
         name=row["name"],
         source=row["source"],
         visitor_id=visitors.get(row["visitor"], row["visitor_id"]),
@@ -238,7 +248,7 @@ def _conflicts(definition: Definition, journey: Journey) -> list[ConflictRecord]
     ]
 
 
-def _summary(inquiry: Inquiry, unit: _Unit) -> str:
+def _summary(inquiry: Inquiry, unit: Unit) -> str:
     """What came of the unit, in one or two sentences."""
     definition, question, journey = inquiry.definition, inquiry.question, unit.journey
     kind = "attempt" if definition.counting_unit is CountingUnit.ATTEMPT else "visitor"

@@ -149,12 +149,6 @@ def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
         FROM counted WHERE {wanted(plan)} GROUP BY bucket ORDER BY bucket""")
 
 
-def entry_span(counted: CountedUnits) -> Statement:
-    """Columns: units, first and last entry in milliseconds."""
-    condition = wanted(counted.plan)
-    return counted.statement(f"SELECT count() AS units, min(entry_ts) AS first, max(entry_ts) AS last FROM counted WHERE {condition}")
-
-
 def timing(counted: CountedUnits, pairs: Sequence[tuple[int, int]], edges_ms: Sequence[int]) -> Statement:
     """How long units took from one step's completion to another's, exactly. edges_ms: beginnings of the histogram's bins, from 0.
 
@@ -193,7 +187,7 @@ def next_events(counted: CountedUnits, step: int, outcome: Outcome | None, most:
     later = f"""
         SELECT later.unit AS unit, kind, name,
                row_number() OVER (PARTITION BY later.unit ORDER BY ts, event_id) = 1 AS is_first
-        FROM ({events}) AS later INNER ANY JOIN stopped ON later.unit = stopped.unit
+        FROM ({events}) AS later INNER JOIN stopped ON later.unit = stopped.unit
         WHERE ts > stopped.done_ts AND ts <= stopped.window_end"""
     tail = f"""
         SELECT grouping(kind) = 1 AS is_total, kind, name, uniqExact(unit) AS units, count() AS events, countIf(is_first) AS first_units,

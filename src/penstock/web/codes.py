@@ -127,6 +127,7 @@ not_an_object           - The value is not a JSON object.
 not_a_breakdown         - The cohort filter names a property that is no breakdown property of the funnel.
 not_a_scalar            - The value is an object or an array where a scalar or null is needed.
 trace_too_long          - The unit has more events than a trace takes.
+unknown_timezone        - There is no time zone of this name; give an IANA name.
 does_not_fit            - The parameter is well-formed, but does not fit this funnel.
 unknown_builtin         - There is no such built-in event field.
 builtin_not_allowed     - A built-in event field is not possible here; name a property of the event.
