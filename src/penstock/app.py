@@ -27,6 +27,7 @@ from penstock.funnels import goals_routes, insights_routes, results_routes, unit
 from penstock.funnels import routes as funnel_routes
 from penstock.funnels.asking import Asker
 from penstock.funnels.coverage import Gap
+from penstock.funnels.export import ExportService
 from penstock.funnels.goals_service import GoalService
 from penstock.funnels.insights import InsightService
 from penstock.funnels.results import ResultsService
@@ -61,6 +62,7 @@ class Services:
     units: UnitService
     traces: TraceService
     insights: InsightService
+    exports: ExportService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -94,6 +96,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         units=units,
         traces=TraceService(asker, units),
         insights=InsightService(asker),
+        exports=ExportService(asker),
     )
 
 
@@ -170,6 +173,7 @@ def build_routes(services: Services) -> Litestar:
             "units": Provide(lambda: services.units, sync_to_thread=False),
             "traces": Provide(lambda: services.traces, sync_to_thread=False),
             "insights": Provide(lambda: services.insights, sync_to_thread=False),
+            "exports": Provide(lambda: services.exports, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },

@@ -1,6 +1,7 @@
 """From what a caller asks about a funnel to the engine and back: the way that every answer about a funnel takes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -100,6 +101,16 @@ class Asker:
 
         names, rows = self._answered(ask)
         return [dict(zip(names, row, strict=True)) for row in rows]
+
+    @contextmanager
+    def blocks(self, statement: Statement) -> Iterator[Iterator[list[dict[str, Any]]]]:
+        """The rows of a statement in blocks, for answers that are too long to hold. The engine is busy until the context ends."""
+        settings = {**ENGINE_SETTINGS, **self._limits()}
+        try:
+            with self._warehouse.blocks(statement.sql, statement.parameters, settings) as blocks:
+                yield ([dict(zip(names, row, strict=True)) for row in rows] for names, rows in blocks)
+        except QueryFailed as error:
+            raise self._explained(error) from error
 
     def _inquiry(
         self,

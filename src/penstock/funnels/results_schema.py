@@ -1,6 +1,6 @@
 """What goes over the wire for results: the question in, the report out. Source: contract, "Funnels"."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError, ValidationInfo, field_validator, model_validator
 
@@ -84,6 +84,12 @@ class ResultsQuery(CohortQuery):
 
     page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page of cohorts, from 1.")] = 1
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Cohorts on a page, 1 to 100.")] = 20
+
+
+class ExportQuery(CohortQuery):
+    """The query parameters of an export."""
+
+    format: Annotated[Literal["csv", "json", "parquet"], Field(description="Of the file.")] = "csv"
 
 
 class PreviewIn(FunnelIn):

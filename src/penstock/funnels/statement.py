@@ -38,6 +38,22 @@ _KEPT = ("tallies", "entry_values")
 def build(definition: Definition, question: Question, facts: Facts, strategy: Strategy = Strategy.AUTO) -> Statement:
     """One statement that answers a question. Columns of its rows: see `penstock.funnels.evaluation`."""
     plan = Plan(definition, question, facts)
+    return _answer(plan, _relations(plan, strategy))
+
+
+def build_export(definition: Definition, question: Question, facts: Facts, strategy: Strategy = Strategy.AUTO) -> Statement:
+    """The total first, then every cohort in the order of the report. No rows when nobody entered and there is no event without a unit.
+
+    Columns: is_total, texts (tagged entry values), counts, pendings, median_ms.
+    """
+    plan = Plan(definition, question, facts)
+    tail = "SELECT is_total, texts, counts, pendings, median_ms FROM ranked ORDER BY is_total DESC, place"
+    return composed(plan, _relations(plan, strategy), tail, kept=_KEPT)
+
+
+def _relations(plan: Plan, strategy: Strategy) -> dict[str, str]:
+    """The relations of a report by name, each after those that it reads; the last is `ranked`."""
+    facts = plan.facts
     layout = layout_of(plan) if packs(strategy, facts) else None
     relations = {"matched": matched_events(plan)}
     to_fold = "matched"
@@ -63,7 +79,7 @@ def build(definition: Definition, question: Question, facts: Facts, strategy: St
     relations["cohorts"] = _cohorts(plan, parts)
     relations["grouped"] = _grouped()
     relations["ranked"] = _ranked(plan)
-    return _answer(plan, relations)
+    return relations
 
 
 def folded_units(plan: Plan, matched: str, *, detailed: bool = False) -> dict[str, str]:
