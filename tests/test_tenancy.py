@@ -58,6 +58,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/api/v1/transactions"): {"json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}},
     ("post", "/api/imports"): NDJSON,
     ("post", "/api/funnels/preview"): {"json": FUNNEL},
+    ("post", "/api/funnels/validate"): {"json": FUNNEL},
 }
 """A valid body of a route, without its `websiteId`; for a PATCH the default is a new name."""
 

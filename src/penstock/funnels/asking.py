@@ -1,7 +1,7 @@
 """From what a caller asks about a funnel to the engine and back: the way that every answer about a funnel takes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from penstock.accounts.model import Website
@@ -48,6 +48,7 @@ class Inquiry:
         return {
             "funnelId": self.funnel_id,
             "definitionRevision": self.revision,
+            "goals": [asdict(goal) for goal in self.definition.goals],
             "countingUnit": self.definition.counting_unit,
             "evaluatedAt": iso(self.question.evaluated_at_ms),
             "period": {"startAt": iso_or_none(self.question.start_ms), "endAt": iso_or_none(self.question.end_ms)},
@@ -74,10 +75,12 @@ class Asker:
         self._wait_until_shipped = wait_until_shipped
 
     def saved(self, workspace_id: WorkspaceId, funnel_id: str, asked: PeriodQuery) -> Inquiry:
-        """About a saved funnel. NotFound, Unauthorized (a foreign website), Invalid (the cohort filter)."""
-        record = self._funnels.get(workspace_id, funnel_id)
-        definition = self._funnels.resolved(workspace_id, record.definition)
-        return self._inquiry(workspace_id, definition, asked, funnel_id=record.id, revision=record.revision)
+        """About a saved funnel. NotFound, Unauthorized (a foreign website), Invalid (the cohort filter), Malformed (the revision), Conflict (a
+        goal that has gone).
+        """
+        revision, saved = self._funnels.at_revision(workspace_id, funnel_id, asked.revision)
+        definition = self._funnels.resolved(workspace_id, saved)
+        return self._inquiry(workspace_id, definition, asked, funnel_id=funnel_id, revision=revision)
 
     def draft(self, workspace_id: WorkspaceId, body: bytes) -> Inquiry:
         """About a definition that is not saved. Errors as of `saved`, and Malformed."""

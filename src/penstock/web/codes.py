@@ -42,6 +42,7 @@ method_not_allowed      405 The address exists but does not take this method; Al
 conflict                409 The change does not go together with what exists.
 email_taken             409 The e-mail address has an account already. Log in.
 name_taken              409 Another record has this name. Choose another.
+goal_gone               409 The definition uses a goal of which there is none any more: it was renamed or deleted since.
 goal_in_use             409 Funnels use the goal; the detail names them. Change them first.
 too_large               413 The body is over a published limit of size. Send less at once.
 unsupported_media_type  415 Send JSON with Content-Type: application/json, plain or as gzip.
@@ -120,6 +121,7 @@ value_not_allowed       - This operator takes no value.
 out_of_range            - The time is not one that events can have.
 needs_start             - endAt was given without startAt.
 needs_end               - startAt was given without endAt.
+unknown_revision        - The funnel has no such revision.
 ends_before_start       - The period ends before it starts.
 not_an_object           - The value is not a JSON object.
 not_a_breakdown         - The cohort filter names a property that is no breakdown property of the funnel.
