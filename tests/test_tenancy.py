@@ -17,7 +17,7 @@ from tests.tenant import Tenant, visitor
 PUBLIC_PAGES = ("/api/docs", "/api/openapi.json", "/health/")
 
 STEP = {"type": "Event", "value": "signed_up"}
-FUNNEL = {"name": "Sign-up", "steps": [STEP, {"type": "Event", "value": "paid"}]}
+FUNNEL = {"name": "Sign-up", "steps": [STEP, {"type": "Event", "value": "paid"}], "breakdownProperties": ["plan"]}
 EVENT = {"userId": "ada", "event": "signed_up"}
 LINE = b'{"type": "event", "name": "signed_up", "timestamp": "2026-01-01T00:00:00Z", "userId": "ada"}\n'
 NDJSON = {"content": LINE, "headers": {"Content-Type": "application/x-ndjson"}}
@@ -63,6 +63,12 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
 """A valid body of a route, without its `websiteId`; for a PATCH the default is a new name."""
 
 
+QUERIES: dict[tuple[str, str], dict[str, str]] = {
+    ("get", "/api/funnels/{funnel_id}/compare"): {"property": "plan"},
+}
+"""Query parameters that a route needs, without its `websiteId`."""
+
+
 @dataclass(frozen=True)
 class Operation:
     """One method of one described route."""
@@ -76,8 +82,9 @@ class Operation:
     def ask(self, client: httpx.Client, ids: dict[str, str], website_id: str | None = None) -> httpx.Response:
         default = {"json": {"name": "New"}} if self.method == "patch" else {}
         request = dict(BODIES.get((self.method, self.path), default))
+        request["params"] = QUERIES.get((self.method, self.path), {})
         if website_id is not None and self.website_in == "query":
-            request["params"] = {"websiteId": website_id}
+            request["params"] = request["params"] | {"websiteId": website_id}
         if website_id is not None and self.website_in == "body":
             assert "json" in request, f"{self.method} {self.path}: add a valid body to BODIES"
             request["json"] = request["json"] | {"websiteId": website_id}

@@ -23,9 +23,10 @@ from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
-from penstock.funnels import goals_routes, results_routes
+from penstock.funnels import compare_routes, goals_routes, results_routes
 from penstock.funnels import routes as funnel_routes
 from penstock.funnels.asking import Asker
+from penstock.funnels.compare import CompareService
 from penstock.funnels.coverage import Gap
 from penstock.funnels.goals_service import GoalService
 from penstock.funnels.results import ResultsService
@@ -55,6 +56,7 @@ class Services:
     goals: GoalService
     funnels: FunnelService
     results: ResultsService
+    comparisons: CompareService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -71,6 +73,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     funnels = FunnelService(database, warehouse, clock)
     asker = Asker(warehouse, accounts, funnels, settings, clock, wait_until_shipped=shipper.wait_until_shipped)
     results = ResultsService(asker, read_gaps=partial(_gaps, imports))
+    comparisons = CompareService(asker, read_gaps=partial(_gaps, imports))
     return Services(
         settings=settings,
         clock=clock,
@@ -84,6 +87,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         goals=GoalService(database, warehouse, clock),
         funnels=funnels,
         results=results,
+        comparisons=comparisons,
     )
 
 
@@ -144,6 +148,7 @@ def build_routes(services: Services) -> Litestar:
             *goals_routes.ROUTES,
             *funnel_routes.ROUTES,
             *results_routes.ROUTES,
+            *compare_routes.ROUTES,
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -155,6 +160,7 @@ def build_routes(services: Services) -> Litestar:
             "goals": Provide(lambda: services.goals, sync_to_thread=False),
             "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
             "results": Provide(lambda: services.results, sync_to_thread=False),
+            "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },

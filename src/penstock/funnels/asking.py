@@ -75,8 +75,9 @@ class Asker:
         self._wait_until_shipped = wait_until_shipped
 
     def saved(self, workspace_id: WorkspaceId, funnel_id: str, asked: PeriodQuery) -> Inquiry:
-        """About a saved funnel. NotFound, Unauthorized (a foreign website), Invalid (the cohort filter), Malformed (the revision), Conflict (a
-        goal that has gone).
+        """About a saved funnel.
+
+        NotFound, Unauthorized (a foreign website), Invalid (the cohort filter), Malformed (the revision), Conflict (a goal that has gone).
         """
         revision, saved = self._funnels.at_revision(workspace_id, funnel_id, asked.revision)
         definition = self._funnels.resolved(workspace_id, saved)

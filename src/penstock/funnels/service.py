@@ -6,7 +6,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from penstock.base.clock import Clock, iso
-from penstock.base.errors import Conflict, Fault, Invalid, Malformed, NotFound
+from penstock.base.errors import Conflict, Fault, Invalid, NotFound
 from penstock.base.ids import FunnelId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.funnels import goals_store, store
@@ -16,7 +16,7 @@ from penstock.funnels.model import Definition
 from penstock.funnels.records import DefinitionRecord, FunnelRecord, RevisionRecord, SavedDefinition
 from penstock.funnels.regexes import checked_by
 from penstock.funnels.revisions import Revision
-from penstock.http.bodies import parse_model
+from penstock.http.bodies import bad_parameter, parse_model
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
 
@@ -109,8 +109,7 @@ class FunnelService:
             found = store.revision(db, workspace_id, funnel_id, number)
         if found is None:
             has = "revision 1 alone" if record.revision == 1 else f"revisions 1 to {record.revision}"
-            fault = Fault("revision", "unknown_revision", f"The funnel has {has}.")
-            raise Malformed(f"revision: {fault.message}", code="bad_parameter", faults=[fault])
+            raise bad_parameter(Fault("revision", "unknown_revision", f"The funnel has {has}."))
         return found.number, found.definition
 
     def delete(self, workspace_id: WorkspaceId, funnel_id: str) -> None:

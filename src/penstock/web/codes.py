@@ -124,8 +124,9 @@ needs_end               - startAt was given without endAt.
 unknown_revision        - The funnel has no such revision.
 ends_before_start       - The period ends before it starts.
 not_an_object           - The value is not a JSON object.
-not_a_breakdown         - The cohort filter names a property that is no breakdown property of the funnel.
-not_a_scalar            - The value is an object or an array where a scalar or null is needed.
+not_a_breakdown         - The property is no breakdown property of the funnel.
+not_a_scalar            - The value is not a scalar or null; in a query, it is not one as JSON.
+unknown_cohort          - No unit entered with this value.
 unknown_builtin         - There is no such built-in event field.
 builtin_not_allowed     - A built-in event field is not possible here; name a property of the event.
 """)
