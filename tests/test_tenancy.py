@@ -17,7 +17,7 @@ from tests.tenant import Tenant, visitor
 PUBLIC_PAGES = ("/api/docs", "/api/openapi.json", "/health/")
 
 STEP = {"type": "Event", "value": "signed_up"}
-FUNNEL = {"name": "Sign-up", "steps": [STEP, {"type": "Event", "value": "paid"}]}
+FUNNEL = {"name": "Sign-up", "steps": [STEP, {"type": "Event", "value": "paid"}], "breakdownProperties": ["plan"]}
 EVENT = {"userId": "ada", "event": "signed_up"}
 LINE = b'{"type": "event", "name": "signed_up", "timestamp": "2026-01-01T00:00:00Z", "userId": "ada"}\n'
 NDJSON = {"content": LINE, "headers": {"Content-Type": "application/x-ndjson"}}
@@ -64,6 +64,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "unit": sent("visitorId"),
     "eventId": sent("eventId"),
     "step": lambda tenant: "1",
+    "property": lambda tenant: "plan",
 }
 """How to make the record that a path parameter, or a required query parameter, names."""
 
@@ -73,6 +74,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/api/v1/transactions"): {"json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}},
     ("post", "/api/imports"): NDJSON,
     ("post", "/api/funnels/preview"): {"json": FUNNEL},
+    ("post", "/api/funnels/validate"): {"json": FUNNEL},
 }
 """A valid body of a route, without its `websiteId`; for a PATCH the default is a new name."""
 

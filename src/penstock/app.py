@@ -23,9 +23,10 @@ from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
-from penstock.funnels import goals_routes, insights_routes, results_routes, units_routes
+from penstock.funnels import compare_routes, goals_routes, insights_routes, results_routes, units_routes
 from penstock.funnels import routes as funnel_routes
 from penstock.funnels.asking import Asker
+from penstock.funnels.compare import CompareService
 from penstock.funnels.coverage import Gap
 from penstock.funnels.export import ExportService
 from penstock.funnels.goals_service import GoalService
@@ -63,6 +64,7 @@ class Services:
     traces: TraceService
     insights: InsightService
     exports: ExportService
+    comparisons: CompareService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -80,6 +82,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     asker = Asker(warehouse, accounts, funnels, settings, clock, wait_until_shipped=shipper.wait_until_shipped)
     units = UnitService(asker)
     results = ResultsService(asker, read_gaps=partial(_gaps, imports))
+    comparisons = CompareService(asker, read_gaps=partial(_gaps, imports))
     return Services(
         settings=settings,
         clock=clock,
@@ -97,6 +100,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         traces=TraceService(asker, units),
         insights=InsightService(asker),
         exports=ExportService(asker),
+        comparisons=comparisons,
     )
 
 
@@ -159,6 +163,7 @@ def build_routes(services: Services) -> Litestar:
             *results_routes.ROUTES,
             *units_routes.ROUTES,
             *insights_routes.ROUTES,
+            *compare_routes.ROUTES,
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -174,6 +179,7 @@ def build_routes(services: Services) -> Litestar:
             "traces": Provide(lambda: services.traces, sync_to_thread=False),
             "insights": Provide(lambda: services.insights, sync_to_thread=False),
             "exports": Provide(lambda: services.exports, sync_to_thread=False),
+            "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },

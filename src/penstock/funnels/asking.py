@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from penstock.accounts.model import Website
@@ -17,6 +17,7 @@ from penstock.funnels.model import Definition
 from penstock.funnels.query import Facts, Question, Statement
 from penstock.funnels.results_schema import CohortQuery, PeriodQuery, PreviewIn, ResultsQuery
 from penstock.funnels.service import FunnelService
+from penstock.http.bodies import bad_parameter
 from penstock.settings import Settings
 from penstock.warehouse.client import QueryFailed, Warehouse
 
@@ -49,6 +50,7 @@ class Inquiry:
         return {
             "funnelId": self.funnel_id,
             "definitionRevision": self.revision,
+            "goals": [asdict(goal) for goal in self.definition.goals],
             "countingUnit": self.definition.counting_unit,
             "evaluatedAt": iso(self.question.evaluated_at_ms),
             "period": {"startAt": iso_or_none(self.question.start_ms), "endAt": iso_or_none(self.question.end_ms)},
@@ -75,10 +77,13 @@ class Asker:
         self._wait_until_shipped = wait_until_shipped
 
     def saved(self, workspace_id: WorkspaceId, funnel_id: str, asked: PeriodQuery) -> Inquiry:
-        """About a saved funnel. NotFound, Unauthorized (a foreign website), Invalid (the cohort filter)."""
-        record = self._funnels.get(workspace_id, funnel_id)
-        definition = self._funnels.resolved(workspace_id, record.definition)
-        return self._inquiry(workspace_id, definition, asked, funnel_id=record.id, revision=record.revision)
+        """About a saved funnel.
+
+        NotFound, Unauthorized (a foreign website), Invalid (the cohort filter), Malformed (the revision), Conflict (a goal that has gone).
+        """
+        revision, saved = self._funnels.at_revision(workspace_id, funnel_id, asked.revision)
+        definition = self._funnels.resolved(workspace_id, saved)
+        return self._inquiry(workspace_id, definition, asked, funnel_id=funnel_id, revision=revision)
 
     def draft(self, workspace_id: WorkspaceId, body: bytes) -> Inquiry:
         """About a definition that is not saved. Errors as of `saved`, and Malformed."""
@@ -164,9 +169,7 @@ class Asker:
 
 def bad_parameters(faults: Mapping[str, str]) -> Malformed:
     """Query parameters that are well-formed, but do not fit the funnel. faults: what is wrong, by parameter."""
-    name, message = next(iter(faults.items()))
-    told = [Fault(parameter, "does_not_fit", wrong) for parameter, wrong in faults.items()]
-    return Malformed(f"{name}: {message}", code="bad_parameter", faults=told)
+    return bad_parameter(*(Fault(parameter, "does_not_fit", wrong) for parameter, wrong in faults.items()))
 
 
 def _as_ms(at: int | str | None) -> int | None:

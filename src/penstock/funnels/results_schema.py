@@ -57,6 +57,7 @@ class PeriodQuery(Query):
     website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
     start_at: Annotated[int | None, Field(description=f"Units that entered at or after it: {_TIME}. Needs endAt.")] = None
     end_at: Annotated[int | None, Field(description="Units that entered before it. Needs startAt.")] = None
+    revision: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="Of the definition; left out, the one that is saved now.")] = None
 
     _complete = model_validator(mode="before")(_with_period)
     _read_time = field_validator("start_at", "end_at", mode="before")(_moment)
@@ -205,11 +206,18 @@ class PeriodRecord(Record):
     end_at: str | None
 
 
+class GoalUseRecord(Record):
+    name: str
+    id: str
+    revision: Annotated[int, Field(description="Of the match that was counted by.")]
+
+
 class HeadRecord(Record):
     """What was asked: the head of every answer about a funnel."""
 
     funnel_id: Annotated[str | None, Field(description="null in a preview.")]
     definition_revision: Annotated[int | None, Field(description="null in a preview.")]
+    goals: Annotated[list[GoalUseRecord], Field(description="Those that the definition uses, by name.")]
     counting_unit: CountingUnit
     evaluated_at: str
     period: PeriodRecord
