@@ -58,8 +58,9 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/api/v1/transactions"): {"json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}},
     ("post", "/api/imports"): NDJSON,
     ("post", "/api/funnels/preview"): {"json": FUNNEL},
+    ("get", "/api/schema/values"): {"params": {"property": "plan"}},
 }
-"""A valid body of a route, without its `websiteId`; for a PATCH the default is a new name."""
+"""A valid body of a route, or the parameters that it needs, without its `websiteId`; for a PATCH the default is a new name."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Operation:
         default = {"json": {"name": "New"}} if self.method == "patch" else {}
         request = dict(BODIES.get((self.method, self.path), default))
         if website_id is not None and self.website_in == "query":
-            request["params"] = {"websiteId": website_id}
+            request["params"] = request.get("params", {}) | {"websiteId": website_id}
         if website_id is not None and self.website_in == "body":
             assert "json" in request, f"{self.method} {self.path}: add a valid body to BODIES"
             request["json"] = request["json"] | {"websiteId": website_id}

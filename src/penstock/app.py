@@ -16,6 +16,8 @@ from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import NotFound
 from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.catalogue import routes as catalogue_routes
+from penstock.catalogue.service import CatalogueService
 from penstock.events import routes as event_routes
 from penstock.events.fastlane import FastLane
 from penstock.events.imports import routes as import_routes
@@ -54,6 +56,7 @@ class Services:
     goals: GoalService
     funnels: FunnelService
     results: ResultsService
+    catalogue: CatalogueService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -90,6 +93,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         goals=GoalService(database, warehouse, clock),
         funnels=funnels,
         results=results,
+        catalogue=CatalogueService(warehouse, accounts, settings, wait_until_shipped=shipper.wait_until_shipped),
     )
 
 
@@ -150,6 +154,7 @@ def build_routes(services: Services) -> Litestar:
             *goals_routes.ROUTES,
             *funnel_routes.ROUTES,
             *results_routes.ROUTES,
+            *catalogue_routes.ROUTES,
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -161,6 +166,7 @@ def build_routes(services: Services) -> Litestar:
             "goals": Provide(lambda: services.goals, sync_to_thread=False),
             "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
             "results": Provide(lambda: services.results, sync_to_thread=False),
+            "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },
