@@ -16,6 +16,8 @@ from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import NotFound
 from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.catalogue import routes as catalogue_routes
+from penstock.catalogue.service import CatalogueService
 from penstock.events import routes as event_routes
 from penstock.events.fastlane import FastLane
 from penstock.events.imports import routes as import_routes
@@ -65,6 +67,7 @@ class Services:
     insights: InsightService
     exports: ExportService
     comparisons: CompareService
+    catalogue: CatalogueService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -101,6 +104,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         insights=InsightService(asker),
         exports=ExportService(asker),
         comparisons=comparisons,
+        catalogue=CatalogueService(warehouse, accounts, settings, wait_until_shipped=shipper.wait_until_shipped),
     )
 
 
@@ -164,6 +168,7 @@ def build_routes(services: Services) -> Litestar:
             *units_routes.ROUTES,
             *insights_routes.ROUTES,
             *compare_routes.ROUTES,
+            *catalogue_routes.ROUTES,
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -180,6 +185,7 @@ def build_routes(services: Services) -> Litestar:
             "insights": Provide(lambda: services.insights, sync_to_thread=False),
             "exports": Provide(lambda: services.exports, sync_to_thread=False),
             "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
+            "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },

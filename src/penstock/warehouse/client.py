@@ -78,7 +78,12 @@ class Warehouse:
 
         Values that are not in `columns` are refused by the engine; columns that a row leaves out take their defaults.
         """
-        settings = {"insert_deduplication_token": token, "async_insert": 0, "date_time_input_format": "best_effort"}
+        settings = {
+            "insert_deduplication_token": token,
+            "deduplicate_blocks_in_dependent_materialized_views": 1,  # a repeat fills up what a view lacks and doubles nothing
+            "async_insert": 0,
+            "date_time_input_format": "best_effort",
+        }
         try:
             self._client.raw_insert(table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings)
         except ClickHouseError as error:
