@@ -51,14 +51,20 @@ class ExportService:
         file = TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:
             statement = build_export(definition, inquiry.question, inquiry.facts)
-            with self._asker.blocks(statement) as blocks, _WRITERS[Format(query.format)](definition, file) as writer:
-                for rows in _with_total(definition, blocks):
-                    writer.write(rows)
+            with self._asker.blocks(statement) as blocks:
+                write_table(definition, blocks, Format(query.format), file)
         except BaseException:
             file.close()
             raise
         file.seek(0)
         return file
+
+
+def write_table(definition: Definition, blocks: Iterable[Sequence[Mapping[str, Any]]], form: Format, file: IO[bytes]) -> None:
+    """Write the rows of `build_export`, which come in blocks, into a file."""
+    with _WRITERS[form](definition, file) as writer:
+        for rows in _with_total(definition, blocks):
+            writer.write(rows)
 
 
 def figure_names(definition: Definition) -> list[str]:
