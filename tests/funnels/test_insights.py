@@ -188,6 +188,18 @@ def test_next_tells_what_units_did_that_stopped(scene: Scene) -> None:
     assert len(ask(scene, funnel_id, "next", step=1, pageSize=1)["data"]) == 1
 
 
+def test_next_can_follow_the_visitors_of_attempts(scene: Scene) -> None:
+    scene.story("0/A", visitor="ann", attempt="one")
+    scene.story("10/help 20/leave", visitor="ann", attempt=None)
+    scene.story("0/A 20/B", visitor="bob", attempt="two")
+    scene.story("30/help", visitor="bob", attempt=None)
+    funnel_id = scene.attempts("A", "B")
+    assert ask(scene, funnel_id, "next", step=1)["silent"] == 1
+    told = ask(scene, funnel_id, "next", step=1, of="visitor")
+    assert (told["stopped"], told["silent"]) == (1, 0)
+    assert [(one["name"], one["units"], one["first"]) for one in told["data"]] == [("help", 1, 1), ("leave", 1, 0)]
+
+
 def test_next_of_visitors_sees_every_kind_of_event(scene: Scene) -> None:
     items = [scene.item(0, "A"), {**scene.item(5, "x"), "type": "pageview", "path": "/help"}]
     del items[1]["name"]

@@ -1,7 +1,7 @@
 """What goes over the wire about units over time: trends, times between steps, what came next."""
 
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator
@@ -98,6 +98,12 @@ class NextQuery(CohortQuery):
 
     step: Annotated[int, Field(ge=1, le=19, description="Units whose furthest step it is.")]
     outcome: Annotated[Outcome | None, Field(description="pending or droppedOff; both when left out.")] = None
+    of: Annotated[
+        Literal["unit", "visitor"],
+        Field(
+            description="unit: events of the unit itself, an attempt's being those with its ID. visitor: all that the attempt's visitors did."
+        ),
+    ] = "unit"
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Kinds of events, the most frequent first; 1 to 100.")] = 20
 
     @field_validator("outcome")

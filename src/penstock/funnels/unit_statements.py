@@ -171,8 +171,8 @@ def timing(counted: CountedUnits, pairs: Sequence[tuple[int, int]], edges_ms: Se
     return counted.statement(f"SELECT {', '.join(columns)} FROM counted WHERE {wanted(plan)}")
 
 
-def next_events(counted: CountedUnits, step: int, outcome: Outcome | None, most: int) -> Statement:
-    """What the units that stopped after a step did later, inside their window.
+def next_events(counted: CountedUnits, step: int, outcome: Outcome | None, most: int, *, of_visitors: bool = False) -> Statement:
+    """What the units that stopped after a step did later, inside their window. of_visitors: all that the visitors of attempts did.
 
     Columns: is_total, kind, name, units, events, first_units (for how many it was the very next event), stopped (units in all).
     """
@@ -180,21 +180,27 @@ def next_events(counted: CountedUnits, step: int, outcome: Outcome | None, most:
     conditions = [wanted(plan), f"reached = {step}"]
     if outcome is not None:
         conditions.append(_outcome(plan, outcome, len(plan.steps)))
+    stopped = f"SELECT unit, unit AS whose, done_ts, window_end FROM counted WHERE {' AND '.join(conditions)}"
+    if of_visitors:
+        stopped = f"""
+        SELECT DISTINCT matched.unit AS unit, matched.visitor AS whose, done_ts, window_end
+        FROM matched INNER JOIN ({stopped}) AS stopped_units ON matched.unit = stopped_units.unit"""
     events = f"""
-        SELECT {unit_key(plan)} AS unit, toString(events.kind) AS kind, toString(events.name) AS name, events.event_id AS event_id,
+        SELECT {visitor_key(plan) if of_visitors else unit_key(plan)} AS whose, events.event_id AS event_id,
+               toString(events.kind) AS kind, toString(events.name) AS name,
                toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts
-        FROM {event_source(plan)} WHERE {event_scope(plan)} AND unit != 0"""
+        FROM {event_source(plan)} WHERE {event_scope(plan)} AND whose != 0"""
     later = f"""
-        SELECT later.unit AS unit, kind, name,
-               row_number() OVER (PARTITION BY later.unit ORDER BY ts, event_id) = 1 AS is_first
-        FROM ({events}) AS later INNER JOIN stopped ON later.unit = stopped.unit
+        SELECT stopped.unit AS unit, kind, name,
+               row_number() OVER (PARTITION BY stopped.unit ORDER BY ts, event_id) = 1 AS is_first
+        FROM ({events}) AS later INNER JOIN stopped ON later.whose = stopped.whose
         WHERE ts > stopped.done_ts AND ts <= stopped.window_end"""
     tail = f"""
         SELECT grouping(kind) = 1 AS is_total, kind, name, uniqExact(unit) AS units, count() AS events, countIf(is_first) AS first_units,
-               (SELECT count() FROM stopped) AS stopped
+               (SELECT uniqExact(unit) FROM stopped) AS stopped
         FROM ({later}) GROUP BY GROUPING SETS ((kind, name), ())
         ORDER BY is_total DESC, units DESC, events DESC, kind, name LIMIT {plan.binder.bind("UInt64", most + 1)}"""
-    return counted.statement(tail, stopped=f"SELECT unit, done_ts, window_end FROM counted WHERE {' AND '.join(conditions)}")
+    return counted.statement(tail, stopped=stopped)
 
 
 def unit_names(definition: Definition, question: Question, facts: Facts, units: Sequence[int], *, every_name: bool = False) -> Statement:
