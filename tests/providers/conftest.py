@@ -34,7 +34,15 @@ def standard_headers(body: str, at_s: int, key: str | bytes, delivery_id: str) -
 
 def stripe_event(kind: str, thing: Json, *, event_id: str | None = None, at_s: int, **more: Any) -> Json:
     data = {"object": thing, **more.pop("data", {})}
-    return {"id": event_id or f"evt_{uuid4().hex}", "object": "event", "type": kind, "created": at_s, "livemode": True, "data": data, **more}
+    return {
+        "id": event_id or f"evt_{uuid4().hex}",
+        "object": "event",
+        "type": kind,
+        "created": at_s,
+        "livemode": True,
+        "data": data,
+        **more,
+    }
 
 
 @dataclass
