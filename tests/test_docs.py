@@ -13,6 +13,8 @@ from penstock.funnels.definition import MAX_BREAKDOWNS, MAX_MATCHES, MAX_OR_ROWS
 from penstock.funnels.filters import MAX_KEY_BYTES, MAX_LIST_ITEMS, MAX_VALUE_BYTES, Operator
 from penstock.funnels.matches import MAX_FILTERS
 from penstock.funnels.results_schema import CoverageRecord, DataQualityRecord, HeadRecord, ResultsRecord
+from penstock.providers.standard_events import POLAR, RENEWAL_REASONS
+from penstock.providers.stripe_events import STRIPE
 from penstock.settings import Settings
 from penstock.web.codes import WARNINGS
 from tests.funnels.test_rules import WORKED_EXAMPLES
@@ -141,6 +143,19 @@ def test_every_limit_of_events_is_documented_with_its_setting():
 
 def test_every_warning_is_documented():
     assert {row[0].strip("`") for row in rows_of("events.md", "Warnings")} == {code.name for code in WARNINGS}
+
+
+@pytest.mark.parametrize(("heading", "table"), [("What Stripe's events become", STRIPE), ("What Polar's events become", POLAR)])
+def test_every_type_of_a_provider_is_documented(heading, table):
+    documented = {}
+    for kind, name, amount in rows_of("providers.md", heading):
+        documented[kind.strip("`")] = (re.findall(r"`(\w+)`", name)[0], next(iter(re.findall(r"`(\w+)`", amount)), None))
+    assert documented == table
+
+
+def test_what_makes_a_paid_order_a_renewal_is_documented():
+    [told] = [name for kind, name, _ in rows_of("providers.md", "What Polar's events become") if kind == "`order.paid`"]
+    assert set(re.findall(r"`(\w+)`", told)) == RENEWAL_REASONS | {"purchase", "renewal", "billing_reason"}
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)

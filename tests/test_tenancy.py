@@ -20,6 +20,7 @@ STEP = {"type": "Event", "value": "signed_up"}
 FUNNEL = {"name": "Sign-up", "steps": [STEP, {"type": "Event", "value": "paid"}], "breakdownProperties": ["plan"]}
 EVENT = {"userId": "ada", "event": "signed_up"}
 LINE = b'{"type": "event", "name": "signed_up", "timestamp": "2026-01-01T00:00:00Z", "userId": "ada"}\n'
+SECRET = {"signingSecret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 NDJSON = {"content": LINE, "headers": {"Content-Type": "application/x-ndjson"}}
 
 
@@ -55,9 +56,16 @@ def sent(field: str) -> Callable[[Tenant], str]:
     return send
 
 
+def website_with_provider(tenant: Tenant) -> str:
+    website_id = made("/api/settings/websites", {"kind": "web"})(tenant)
+    assert tenant.client.put(f"/api/settings/websites/{website_id}/providers/stripe", json=SECRET).status_code == 200
+    return website_id
+
+
 RECORDS: dict[str, Callable[[Tenant], str]] = {
     "key_id": made("/api/settings/api-keys", {"name": "k"}, by="browser"),
-    "website_id": made("/api/settings/websites", {"name": "Shop", "kind": "web"}),
+    "website_id": website_with_provider,
+    "provider": lambda _: "stripe",
     "goal_id": made("/api/goals", {"name": "Signed up", "match": STEP}),
     "funnel_id": made("/api/funnels", FUNNEL),
     "import_id": imported,
@@ -73,6 +81,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/api/v1/events"): {"json": EVENT},
     ("post", "/api/v1/transactions"): {"json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}},
     ("post", "/api/imports"): NDJSON,
+    ("put", "/api/settings/websites/{website_id}/providers/{provider}"): {"json": SECRET},
     ("post", "/api/funnels/preview"): {"json": FUNNEL},
     ("post", "/api/funnels/validate"): {"json": FUNNEL},
 }

@@ -41,6 +41,8 @@ from penstock.http.answers import answer
 from penstock.http.openapi import openapi_document_of
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.metadb.database import Database
+from penstock.providers import routes as provider_routes
+from penstock.providers.service import ProviderService
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.web import routes as web_routes
@@ -59,6 +61,7 @@ class Services:
     shipper: Shipper
     events: EventService
     imports: ImportService
+    providers: ProviderService
     goals: GoalService
     funnels: FunnelService
     results: ResultsService
@@ -96,6 +99,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         shipper=shipper,
         events=EventService(accounts, intake, settings, clock),
         imports=imports,
+        providers=ProviderService(database, accounts, intake, settings, clock),
         goals=GoalService(database, warehouse, clock),
         funnels=funnels,
         results=results,
@@ -162,6 +166,7 @@ def build_routes(services: Services) -> Litestar:
             *account_routes.ROUTES,
             *event_routes.ROUTES,
             *import_routes.ROUTES,
+            *provider_routes.ROUTES,
             *goals_routes.ROUTES,
             *funnel_routes.ROUTES,
             *results_routes.ROUTES,
@@ -177,6 +182,7 @@ def build_routes(services: Services) -> Litestar:
             "accounts": Provide(lambda: services.accounts, sync_to_thread=False),
             "events": Provide(lambda: services.events, sync_to_thread=False),
             "imports": Provide(lambda: services.imports, sync_to_thread=False),
+            "providers": Provide(lambda: services.providers, sync_to_thread=False),
             "goals": Provide(lambda: services.goals, sync_to_thread=False),
             "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
             "results": Provide(lambda: services.results, sync_to_thread=False),

@@ -18,6 +18,8 @@ class Kind(StrEnum):
     SCREENVIEW = "screenview"
     EVENT = "event"
     TRANSACTION = "transaction"
+    PROVIDER = "provider"
+    """Something a payment provider told that Penstock has no meaning for. No row of a funnel asks for this kind."""
 
 
 class Source(StrEnum):
@@ -37,6 +39,7 @@ class Family(StrEnum):
     TRANSACTIONS = "transactions"
     TRACK = "track"
     IMPORTS = "imports"
+    PROVIDERS = "providers"
 
 
 class NewEvent(NamedTuple):
@@ -48,6 +51,7 @@ class NewEvent(NamedTuple):
     dedupe_key: from `dedupe_key()`; None for an event that carries no ID to be recognised by.
     body_hash: from `body_hash()`; tells a repeat of the same event from another event under the same ID.
     columns: the other text columns of the warehouse's `events` that this event has (`path`, `country`, `utm_source`, ...).
+    verified: of a provider's event: whether what the provider signed names its visitor or user.
     """
 
     website_id: WebsiteId
@@ -64,6 +68,7 @@ class NewEvent(NamedTuple):
     dedupe_key: bytes | None = None
     columns: Mapping[str, str] = EMPTY
     properties: Mapping[str, Any] = EMPTY
+    verified: bool = False
 
 
 class Status(StrEnum):

@@ -100,9 +100,7 @@ class NextQuery(CohortQuery):
     outcome: Annotated[Outcome | None, Field(description="pending or droppedOff; both when left out.")] = None
     of: Annotated[
         Literal["unit", "visitor"],
-        Field(
-            description="unit: events of the unit itself, an attempt's being those with its ID. visitor: all that the attempt's visitors did."
-        ),
+        Field(description="unit: the events of the unit, an attempt's having its ID. visitor: all that the attempt's visitors did."),
     ] = "unit"
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Kinds of events, the most frequent first; 1 to 100.")] = 20
 

@@ -5,6 +5,7 @@ Every function returns an SQL expression that is 0 or 1, never NULL; names of pr
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from penstock.base.scalar import COMPOSITE, column_key, plain_text
@@ -19,7 +20,8 @@ KINDS = {
     MatchType.TRANSACTION: "transaction",
 }
 
-TYPES = {kind: match_type for match_type, kind in KINDS.items()}
+TYPES: Mapping[str, str] = {**{kind: str(match_type) for match_type, kind in KINDS.items()}, "provider": "Provider"}
+"""What a kind of event is called. Provider: one of a payment provider that no match can ask for."""
 
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _MOMENT = (

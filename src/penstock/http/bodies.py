@@ -33,6 +33,12 @@ async def read_bytes(
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip"):
         raise UnsupportedMedia(f"Content-Encoding {encoding!r} is not understood; send the body plain or as gzip.")
+    body = await read_raw(request, max_bytes)
+    return _inflate(body, max_inflated_bytes or max_bytes) if encoding == "gzip" else body
+
+
+async def read_raw(request: Request[Any, Any, Any], max_bytes: int) -> bytes:
+    """The body as it came over the wire, whatever its headers say: what a signature was made over."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
@@ -42,8 +48,7 @@ async def read_bytes(
         if received > max_bytes:
             raise _too_large(max_bytes)
         chunks.append(chunk)
-    body = b"".join(chunks)
-    return _inflate(body, max_inflated_bytes or max_bytes) if encoding == "gzip" else body
+    return b"".join(chunks)
 
 
 def _inflate(body: bytes, limit: int) -> bytes:

@@ -226,6 +226,34 @@ shipments = Table(
     sqlite_autoincrement=True,
 )
 
+# Providers ------------------------------------------------------------------------------------------------------------
+
+provider_secrets = Table(
+    "provider_secrets",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
+    Column("provider", Text, nullable=False, comment="stripe, polar or standardwebhooks"),
+    Column("secret", Text, nullable=False, comment="in plain text: signatures are computed with it"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("valid_until", BigInteger, comment="set once another took its place"),
+    Index(None, "workspace_id", "website_id", "provider"),
+)
+
+provider_customers = Table(
+    "provider_customers",
+    metadata,
+    Column("scope_id", Text, primary_key=True),
+    Column("key", LargeBinary, primary_key=True, comment="hash of the provider's customer ID or of an e-mail address"),
+    Column("visitor_id", Text, nullable=False, comment="whom the newest event that named a visitor said this customer is"),
+    Column("occurred_at", BigInteger, nullable=False, comment="of that event"),
+    Index(None, "scope_id", "visitor_id"),
+    sqlite_with_rowid=False,
+)
+
+# Imports --------------------------------------------------------------------------------------------------------------
+
 imports = Table(
     "imports",
     metadata,

@@ -28,6 +28,8 @@ unknown_identity_contract 400 The header x-service-identity-contract has a value
 unauthorized            401 There is no valid API key or session for what is asked.
 key_required            401 The call needs an API key: Authorization: Bearer <key>.
 key_not_valid           401 The API key is unknown or revoked. Make a new one in the settings.
+bad_signature           401 The webhook is not signed, not with a secret of this website, or not within the last five minutes.
+not_an_event            401 The webhook's signature is right, but its body is no event that can be read.
 website_not_owned       401 The websiteId is not one of the key's workspace. Check both.
 not_signed_in           401 The call needs the session cookie: log in first.
 wrong_login             401 The e-mail address or the password is wrong.
@@ -45,6 +47,7 @@ conflict                409 The change does not go together with what exists.
 email_taken             409 The e-mail address has an account already. Log in.
 name_taken              409 Another record has this name. Choose another.
 goal_gone               409 The definition uses a goal of which there is none any more: it was renamed or deleted since.
+too_many_secrets        409 Too many signing secrets of one provider are in force. End the earlier ones with previousValidSeconds 0.
 goal_in_use             409 Funnels use the goal; the detail names them. Change them first.
 too_large               413 The body is over a published limit of size. Send less at once.
 unsupported_media_type  415 Send JSON with Content-Type: application/json, plain or as gzip.
@@ -98,6 +101,7 @@ repeated                - The same thing is named twice.
 control_character       - Control characters such as NUL or line breaks are not possible here.
 not_an_email            - The value is not an e-mail address.
 not_a_domain            - The value is not a host name.
+not_a_secret            - The value is not a signing secret as the provider shows it.
 not_a_url               - The value is not a usable URL.
 not_a_bundle_id         - The value is not an iOS bundle ID.
 not_a_team_id           - The value is not the ID of an Apple team.

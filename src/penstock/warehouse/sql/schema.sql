@@ -4,7 +4,7 @@
 CREATE TABLE IF NOT EXISTS events
 (
     website_id          LowCardinality(String),
-    kind                Enum8('pageview' = 1, 'screenview' = 2, 'event' = 3, 'transaction' = 4),
+    kind                Enum8('pageview' = 1, 'screenview' = 2, 'event' = 3, 'transaction' = 4, 'provider' = 5),
     name                LowCardinality(String) COMMENT 'path of a pageview, screen, event name or transaction event',
     occurred_at         DateTime64(3, 'UTC') CODEC(Delta, ZSTD),
     event_id            String,
@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS events
     visitor_key         UInt64 DEFAULT sipHash64(scope_id, visitor_id),
     user_id             String CODEC(ZSTD),
     source              Enum8('server' = 1, 'browser' = 2, 'app' = 3, 'import' = 4, 'provider' = 5),
-    verified            Bool COMMENT 'of a provider event: whether its link to the visitor is proven',
+    verified            Bool COMMENT 'of a provider event: whether what the provider signed names the visitor or user',
     session_id          String CODEC(ZSTD),
     external_session_id String CODEC(ZSTD),
     path                LowCardinality(String),

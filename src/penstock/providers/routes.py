@@ -1,0 +1,91 @@
+"""HTTP of providers: their webhooks, and the secrets that these are signed with."""
+
+from functools import partial
+from typing import Any
+
+from anyio import to_thread
+from litestar import Request, Response, delete, get, post, put
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.model import Caller
+from penstock.base.paging import Listing
+from penstock.http.answers import answer, listing, no_content
+from penstock.http.bodies import read_json, read_query, read_raw
+from penstock.http.openapi import described
+from penstock.http.schema import PageQuery
+from penstock.providers.model import Delivery
+from penstock.providers.schema import NewSecret, ProviderRecord, WebhookRecord
+from penstock.providers.service import ProviderService
+from penstock.settings import Settings
+
+AnyRequest = Request[Any, Any, Any]
+
+
+@post(
+    "/api/providers/{provider:str}/{website_id:str}",
+    status_code=200,
+    opt=described("A payment provider's webhook", answers=WebhookRecord, open_to_all=True, tag="events in"),
+)
+async def receive_webhook(
+    request: AnyRequest,
+    provider: FromPath[str],
+    website_id: FromPath[str],
+    providers: NamedDependency[ProviderService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """Answered 200 when the event is on disk; 401 unless the provider signed it. `provider`: `stripe`, `polar` or `standardwebhooks`."""
+    body = await read_raw(request, settings.max_body_bytes)
+    taken = await providers.receive(provider, website_id, Delivery(request.headers, body))
+    return answer(WebhookRecord.of(taken))
+
+
+@get(
+    "/api/settings/websites/{website_id:str}/providers",
+    opt=described("Payment providers of a website", answers=ProviderRecord, query=PageQuery, listed=True, tag="providers"),
+)
+async def list_providers(
+    request: AnyRequest,
+    website_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    providers: NamedDependency[ProviderService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """By name, each with its secrets in force, without the secrets themselves."""
+    page = read_query(request, PageQuery).asked
+    found = await to_thread.run_sync(providers.configured, caller.workspace_id, website_id, page)
+    return listing(Listing([ProviderRecord.of(each, settings.base_url) for each in found.data], page, found.total))
+
+
+@put(
+    "/api/settings/websites/{website_id:str}/providers/{provider:str}",
+    opt=described("Set a provider's signing secret", body=NewSecret, answers=ProviderRecord, tag="providers"),
+)
+async def set_provider_secret(
+    request: AnyRequest,
+    website_id: FromPath[str],
+    provider: FromPath[str],
+    caller: NamedDependency[Caller],
+    providers: NamedDependency[ProviderService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """The secret is never shown again. The one before it is taken for another day, or for `previousValidSeconds`."""
+    form = await read_json(request, NewSecret)
+    secret = form.signing_secret.get_secret_value()
+    use_case = partial(providers.set_secret, caller.workspace_id, website_id, provider, secret, form.previous_valid_seconds)
+    return answer(ProviderRecord.of(await to_thread.run_sync(use_case), settings.base_url))
+
+
+@delete(
+    "/api/settings/websites/{website_id:str}/providers/{provider:str}",
+    opt=described("Remove a provider from a website", tag="providers"),
+)
+async def remove_provider(
+    website_id: FromPath[str], provider: FromPath[str], caller: NamedDependency[Caller], providers: NamedDependency[ProviderService]
+) -> Response[None]:
+    """Deletes its secrets: its webhooks are refused from now on. Its events are kept."""
+    await to_thread.run_sync(providers.remove, caller.workspace_id, website_id, provider)
+    return no_content()
+
+
+ROUTES = (receive_webhook, list_providers, set_provider_secret, remove_provider)

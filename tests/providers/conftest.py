@@ -1,0 +1,118 @@
+"""Webhooks as the providers sign them, with their own libraries, and what became of them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from standardwebhooks import Webhook
+from stripe import WebhookSignature
+
+from tests.conftest import ShiftedClock
+from tests.tenant import Tenant, visitor
+
+STRIPE_SECRET = "whsec_stripe_0123456789"
+POLAR_SECRET = "polar_whs_0123456789abcdef"
+STANDARD_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SECRETS = {"stripe": STRIPE_SECRET, "polar": POLAR_SECRET, "standardwebhooks": STANDARD_SECRET}
+
+Json = dict[str, Any]
+
+
+def stripe_headers(body: str, at_s: int, secret: str = STRIPE_SECRET) -> dict[str, str]:
+    return {"Stripe-Signature": WebhookSignature.generate_signature_header(body, secret, at_s)}
+
+
+def standard_headers(body: str, at_s: int, key: str | bytes, delivery_id: str) -> dict[str, str]:
+    signature = Webhook(key).sign(delivery_id, datetime.fromtimestamp(at_s, UTC), body)
+    return {"webhook-id": delivery_id, "webhook-timestamp": str(at_s), "webhook-signature": signature}
+
+
+def stripe_event(kind: str, thing: Json, *, event_id: str | None = None, at_s: int, **more: Any) -> Json:
+    data = {"object": thing, **more.pop("data", {})}
+    return {
+        "id": event_id or f"evt_{uuid4().hex}",
+        "object": "event",
+        "type": kind,
+        "created": at_s,
+        "livemode": True,
+        "data": data,
+        **more,
+    }
+
+
+@dataclass
+class Sender:
+    """Sends signed webhooks to one website, as somebody without credentials."""
+
+    tenant: Tenant
+    client: httpx.Client
+    clock: ShiftedClock
+
+    @property
+    def now_s(self) -> int:
+        return self.clock() // 1000
+
+    def url(self, provider: str) -> str:
+        return f"/api/providers/{provider}/{self.tenant.website_id}"
+
+    def set_secret(self, provider: str, secret: str, **more: Any) -> httpx.Response:
+        path = f"/api/settings/websites/{self.tenant.website_id}/providers/{provider}"
+        return self.tenant.client.put(path, json={"signingSecret": secret, **more})
+
+    def post(self, provider: str, body: str | bytes, headers: dict[str, str]) -> httpx.Response:
+        return self.client.post(self.url(provider), content=body, headers={"Content-Type": "application/json", **headers})
+
+    def stripe(
+        self, kind: str = "payment_intent.succeeded", thing: Json | None = None, *, secret: str = STRIPE_SECRET, age_s: int = 0, **more: Any
+    ) -> httpx.Response:
+        """age_s: how long ago the delivery was signed."""
+        at_s = more.pop("at_s", self.now_s - 60)
+        body = json.dumps(stripe_event(kind, {"id": "pi_1", "object": "thing"} if thing is None else thing, at_s=at_s, **more))
+        return self.post("stripe", body, stripe_headers(body, self.now_s - age_s, secret))
+
+    def standard(
+        self,
+        kind: str = "order.paid",
+        data: Json | None = None,
+        *,
+        provider: str = "polar",
+        key: str | bytes = POLAR_SECRET.encode(),
+        age_s: int = 0,
+        delivery_id: str | None = None,
+        timestamp: Any = ...,
+    ) -> httpx.Response:
+        told = datetime.fromtimestamp(self.now_s - 60, UTC).isoformat() if timestamp is ... else timestamp
+        body = json.dumps({"type": kind, "timestamp": told, "data": {"id": "ord_1"} if data is None else data})
+        return self.post(provider, body, standard_headers(body, self.now_s - age_s, key, delivery_id or f"msg_{uuid4().hex}"))
+
+
+@pytest.fixture
+def sender(workspace: Tenant, server: Any, clock: ShiftedClock) -> Sender:
+    """Of a website that takes webhooks of each provider."""
+    made = Sender(workspace, visitor(server), clock)
+    for provider, secret in SECRETS.items():
+        assert made.set_secret(provider, secret).status_code == 200
+    return made
+
+
+@pytest.fixture
+def stored(services: Any, warehouse: Any, workspace: Tenant) -> Callable[[], list[Json]]:
+    """The provider events of the website as the warehouse has them, in the order of their times."""
+
+    def read() -> list[Json]:
+        assert services.shipper.wait_until_shipped(10)
+        names, rows = warehouse.query(
+            "SELECT event_id, kind, name, source, verified, visitor_id, user_id, properties,"
+            " toUnixTimestamp64Milli(occurred_at) AS occurred_at FROM events"
+            " WHERE website_id = {w:String} AND source = 'provider' ORDER BY events.occurred_at, event_id",
+            {"w": workspace.website_id},
+        )
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        return [row | {"properties": json.loads(row["properties"] or "{}")} for row in found]
+
+    return read
