@@ -431,7 +431,7 @@ def test_a_preview_counts_as_the_saved_funnel_and_saves_nothing(scene: Scene) ->
     assert answer.status_code == 200, answer.text
     expected = scene.results(funnel, **asked)
     assert expected["aggregate"]["completed"] == 1
-    own = {"funnelId": None, "definitionRevision": None, "evaluatedAt": answer.json()["evaluatedAt"]}
+    own = {"funnelId": None, "definitionRevision": None, **{at: answer.json()[at] for at in ("evaluatedAt", "computedAt", "servedFrom")}}
     assert answer.json() == {**expected, **own}
     assert scene.client.get("/api/funnels").json()["total"] == 1
 

@@ -220,16 +220,11 @@ class Asker:
     def _explained(self, error: QueryFailed) -> Exception:
         """What a caller can do about a query that the engine stopped; any other failure is ours."""
         limits = self._limits()
+        seconds, memory = f"{limits['max_execution_time']:g} seconds", f"{limits['max_memory_usage']:,} bytes of memory"
         if error.code == _TIMEOUT_EXCEEDED:
-            return Unavailable(
-                f"The funnel took longer than {limits['max_execution_time']:g} seconds, which is this workspace's queryTimeoutSeconds. {_WAY_OUT}",
-                code="query_timeout",
-            )
+            return Unavailable(f"The funnel took longer than {seconds}, the queryTimeoutSeconds in force. {_WAY_OUT}", code="query_timeout")
         if error.code == _MEMORY_LIMIT_EXCEEDED:
-            return Unavailable(
-                f"The funnel needed more than {limits['max_memory_usage']:,} bytes of memory, which is this workspace's queryMemoryBytes. {_WAY_OUT}",
-                code="query_too_large",
-            )
+            return Unavailable(f"The funnel needed more than {memory}, the queryMemoryBytes in force. {_WAY_OUT}", code="query_too_large")
         if error.code in (0, _QUERY_WAS_CANCELLED):
             return Unavailable("The event store does not answer right now; try again.", code="warehouse_unavailable")
         return error

@@ -211,7 +211,9 @@ class HeadRecord(Record):
     counting_unit: CountingUnit
     evaluated_at: Annotated[str, Field(description="The moment that the answer is of. A reused answer keeps its own.")]
     computed_at: Annotated[str, Field(description="When the engine computed the answer.")]
-    served_from: Annotated[ServedFrom, Field(description="`cache`: computed for an earlier request, and nothing it depends on has changed.")]
+    served_from: Annotated[
+        ServedFrom, Field(description="`cache`: computed for an earlier request, and nothing it depends on has changed.")
+    ]
     period: PeriodRecord
     website_id: str | None
 

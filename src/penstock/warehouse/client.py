@@ -24,7 +24,6 @@ from penstock.warehouse.work import Stopped, Work, current_work
 
 log = structlog.get_logger()
 
-READERS = 4
 _LOOK_S = 0.1  # how often someone in the queue looks whether the work was stopped meanwhile
 _LONGEST_PAUSE_S = 0.5
 _LAST_STATEMENTS_S = 10.0
@@ -49,7 +48,7 @@ class Progress(NamedTuple):
 class Warehouse:
     """The events store. Its methods block; call them from a worker thread. What a thread asks belongs to its `Work`, if it has one."""
 
-    def __init__(self, *, data: Path, url: str | None, readers: int = READERS) -> None:
+    def __init__(self, *, data: Path, url: str | None, readers: int = 4) -> None:
         """readers: how many statements may read at once; more wait."""
         self._data, self._url = data / "warehouse", url
         if url is None:
