@@ -454,6 +454,8 @@ def test_a_whole_report(scene: Scene) -> None:
         "definitionRevision": 1,
         "countingUnit": "attempt",
         "evaluatedAt": report["evaluatedAt"],
+        "computedAt": report["computedAt"],
+        "servedFrom": "query",
         "period": {"startAt": None, "endAt": None},
         "websiteId": None,
         "aggregate": {

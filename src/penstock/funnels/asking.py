@@ -71,7 +71,7 @@ class Inquiry:
     """One question about one funnel, ready for the engine.
 
     funnel_id, revision: None for a definition that is not saved. website_id: as asked, None for all. facts: of the data that is read.
-    fresh: whether everything that was acknowledged before the question can be read. version: of the data, as `version_of`.
+    fresh: whether everything that was acknowledged before the question can be read. version: of the data, as `content_of`.
     """
 
     workspace_id: WorkspaceId
@@ -118,6 +118,7 @@ class Asker:
         self._warehouse, self._accounts, self._funnels = warehouse, accounts, funnels
         self._settings, self._clock = settings, clock
         self._wait_until_shipped = wait_until_shipped
+        self._versions: Shared[int] = Shared(most=_MOMENTS_KEPT)
         self._moments: Shared[Moment] = Shared(most=_MOMENTS_KEPT)
         self._rows: Shared[Rows] = Shared(most=_ROWS_KEPT, weigh=lambda rows: 1 + len(rows.rows), heaviest=_ROWS_KEPT_OF_ONE)
 
@@ -179,10 +180,15 @@ class Asker:
             cohort=filtered,
             page=Page(asked.page, asked.page_size) if isinstance(asked, ResultsQuery | PreviewIn) else Page(),
         )
-        version = self._answered(lambda: evaluation.version_of(self._warehouse, question))
+        version = self._answered(lambda: self._version(question))
         moment = self._moment(workspace_id, definition, question, version, fresh=fresh)
         question = replace(question, evaluated_at_ms=moment.evaluated_at_ms)
         return Inquiry(workspace_id, definition, question, moment.facts, asked.website_id, fresh, version, funnel_id, revision)
+
+    def _version(self, question: Question) -> int:
+        """Of the data as they are now, or newer ones. The same parts have the same content, so that is read once for them."""
+        key = (question.website_ids, question.scope_ids, evaluation.parts_of(self._warehouse, question))
+        return self._versions.get(key, lambda: evaluation.content_of(self._warehouse, question)).value
 
     def _moment(self, workspace_id: WorkspaceId, definition: Definition, question: Question, version: int, *, fresh: bool) -> Moment:
         """When to evaluate a question: now, unless it was evaluated before and neither data nor time can have changed a count since.
