@@ -3,8 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from litestar.testing import TestClient
 
+from penstock.app import build_app
 from tests.funnels.scenario import DAY_S
+from tests.tenant import BASE_URL, sign_up
 from tests.watched import BURNING, FOR_EVER, eventually
 
 ASYNC = {"Prefer": "respond-async"}
@@ -193,3 +196,12 @@ def test_long_answers_leave_room_for_the_rest_of_the_service(client, results, wa
         eventually(lambda: warehouse.running() == 4)
         assert client.get("/health/ready").json() == {"status": "ready", "database": True, "warehouse": True}
         assert {answer.result().status_code for answer in asked} == {200}
+
+
+def test_stopping_the_service_stops_its_jobs(services, warehouse):
+    with TestClient(build_app(services), base_url=BASE_URL) as running, warehouse.taking(FOR_EVER):
+        client = sign_up(running, services.accounts.setup_token).client
+        steps = [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]
+        assert client.post("/api/funnels/preview", json={"steps": steps}, headers=ASYNC).status_code == 202
+        eventually(lambda: warehouse.running() == 1)
+    assert warehouse.running() == 0
