@@ -6,6 +6,7 @@ A new route is covered by itself. One with a path parameter or a `websiteId` of 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from time import sleep
 from typing import Any
 
 import httpx
@@ -62,6 +63,16 @@ def website_with_provider(tenant: Tenant) -> str:
     return website_id
 
 
+def job(tenant: Tenant) -> str:
+    """A job that is done, so that it has a result."""
+    funnel_id = RECORDS["funnel_id"](tenant)
+    asked = tenant.client.get(f"/api/funnels/{funnel_id}/results", headers={"Prefer": "respond-async"})
+    record_id: str = asked.json()["id"]
+    while tenant.client.get(f"/api/jobs/{record_id}").json()["state"] != "done":
+        sleep(0.01)
+    return record_id
+
+
 RECORDS: dict[str, Callable[[Tenant], str]] = {
     "key_id": made("/api/settings/api-keys", {"name": "k"}, by="browser"),
     "website_id": website_with_provider,
@@ -73,6 +84,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "eventId": sent("eventId"),
     "step": lambda tenant: "1",
     "property": lambda tenant: "plan",
+    "job_id": job,
 }
 """How to make the record that a path parameter, or a required query parameter, names."""
 

@@ -10,8 +10,9 @@ from litestar import Litestar, Request, Response, get
 from litestar.di import NamedDependency, Provide
 from litestar.types import ASGIApp
 
-from penstock.accounts import callers
+from penstock.accounts import callers, limits_routes
 from penstock.accounts import routes as account_routes
+from penstock.accounts.limits import LimitService
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import NotFound
@@ -40,6 +41,9 @@ from penstock.funnels.units import UnitService
 from penstock.http.answers import answer
 from penstock.http.openapi import openapi_document_of
 from penstock.http.problems import EXCEPTION_HANDLERS
+from penstock.jobs import routes as job_routes
+from penstock.jobs.answered import provide_answered
+from penstock.jobs.jobs import Jobs
 from penstock.metadb.database import Database
 from penstock.providers import routes as provider_routes
 from penstock.providers.service import ProviderService
@@ -57,6 +61,8 @@ class Services:
     database: Database
     warehouse: Warehouse
     accounts: AccountService
+    limits: LimitService
+    jobs: Jobs
     intake: Intake
     shipper: Shipper
     events: EventService
@@ -78,9 +84,10 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     settings.data.mkdir(parents=True, exist_ok=True)
     database = Database(settings.metadb_url)
     database.migrate()
-    warehouse = warehouse or Warehouse(data=settings.data, url=settings.warehouse_url)
+    warehouse = warehouse or Warehouse(data=settings.data, url=settings.warehouse_url, readers=settings.queries_at_once)
     warehouse.create_schema()
     accounts = AccountService(database, settings, clock)
+    limits = LimitService(database, settings)
     shipper = Shipper(database, warehouse, clock)
     intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
     imports = ImportService(database, accounts, intake, settings, clock)
@@ -95,6 +102,8 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         database=database,
         warehouse=warehouse,
         accounts=accounts,
+        limits=limits,
+        jobs=Jobs(warehouse, limits, clock, queries_at_once=settings.queries_at_once),
         intake=intake,
         shipper=shipper,
         events=EventService(accounts, intake, settings, clock),
@@ -153,7 +162,13 @@ def build_routes(services: Services) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        async with services.accounts.running(), services.shipper.running(), services.intake.running(), services.imports.running():
+        async with (
+            services.accounts.running(),
+            services.shipper.running(),
+            services.intake.running(),
+            services.imports.running(),
+            services.jobs.running(),
+        ):
             yield
         services.warehouse.close()
         services.database.close()
@@ -164,6 +179,8 @@ def build_routes(services: Services) -> Litestar:
             ready,
             openapi,
             *account_routes.ROUTES,
+            *limits_routes.ROUTES,
+            *job_routes.ROUTES,
             *event_routes.ROUTES,
             *import_routes.ROUTES,
             *provider_routes.ROUTES,
@@ -192,6 +209,9 @@ def build_routes(services: Services) -> Litestar:
             "exports": Provide(lambda: services.exports, sync_to_thread=False),
             "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
             "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
+            "limits": Provide(lambda: services.limits, sync_to_thread=False),
+            "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
+            "answered": Provide(provide_answered),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },

@@ -7,6 +7,8 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 DAY_S = 86_400
+MIN_QUERY_BYTES = 64 * 1024**2
+"""Less memory than this is not enough for any funnel."""
 
 
 class Settings(BaseSettings):
@@ -45,8 +47,13 @@ class Settings(BaseSettings):
         int | None, Field(ge=100, description="Days that deduplication keys are kept, at least 100; for ever when unset.")
     ] = None
 
-    query_timeout_s: Annotated[float, Field(gt=0, description="Longest time for one funnel query, in seconds.")] = 60.0
-    query_memory_bytes: Annotated[int, Field(ge=64 * 1024**2, description="Most memory of one funnel query.")] = 4 * 1024**3
+    query_timeout_s: Annotated[
+        float, Field(gt=0, description="Longest time for one funnel query, in seconds; a workspace may lower it.")
+    ] = 60.0
+    query_memory_bytes: Annotated[
+        int, Field(ge=MIN_QUERY_BYTES, description="Most memory of one funnel query; a workspace may lower it.")
+    ] = 4 * 1024**3
+    queries_at_once: Annotated[int, Field(ge=1, le=64, description="How many queries may read the warehouse at once; more wait.")] = 4
     fresh_wait_s: Annotated[float, Field(ge=0, description="How long a report waits for events acknowledged before it.")] = 5.0
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(description="Least level that is logged.")] = "info"
 

@@ -60,7 +60,7 @@ class Breaking(Warehouse):
     """A warehouse whose next inserts fail: before anything was stored, or after everything was."""
 
     def __init__(self, whole: Warehouse, *failures: str) -> None:
-        self._client = whole._client
+        vars(self).update(vars(whole))
         self.failures = list(failures)
         self.inserts: list[tuple[bytes, str]] = []
 

@@ -99,6 +99,8 @@ def test_a_whole_comparison(scene: Scene) -> None:
         "goals": [],
         "countingUnit": "attempt",
         "evaluatedAt": record["evaluatedAt"],
+        "computedAt": record["computedAt"],
+        "servedFrom": "query",
         "period": {"startAt": None, "endAt": None},
         "websiteId": None,
         "property": "variant",

@@ -253,7 +253,7 @@ def test_no_data_gives_stable_zero_rows(scene: Scene, breakdown: list[str]) -> N
     alone = [] if breakdown else [{"cohort": {}, "label": {}, **report["aggregate"]}]
     assert report["cohorts"] == {"page": 1, "pageSize": 20, "total": len(alone), "data": alone}
     assert report["coverage"]["firstEventAt"] is None
-    assert scene.results(funnel) | {"evaluatedAt": None} == report | {"evaluatedAt": None}
+    assert scene.results(funnel) | {"servedFrom": None} == report | {"servedFrom": None}
 
 
 def test_a_hundred_identical_posts_at_once_store_one_event(scene: Scene) -> None:

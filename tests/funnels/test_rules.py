@@ -456,7 +456,7 @@ def test_a_preview_counts_as_the_saved_funnel_and_saves_nothing(scene: Scene) ->
     assert answer.status_code == 200, answer.text
     expected = scene.results(funnel, **asked)
     assert expected["aggregate"]["completed"] == 1
-    own = {"funnelId": None, "definitionRevision": None, "evaluatedAt": answer.json()["evaluatedAt"]}
+    own = {"funnelId": None, "definitionRevision": None, **{at: answer.json()[at] for at in ("evaluatedAt", "computedAt", "servedFrom")}}
     assert answer.json() == {**expected, **own}
     assert scene.client.get("/api/funnels").json()["total"] == 1
 
@@ -480,6 +480,8 @@ def test_a_whole_report(scene: Scene) -> None:
         "goals": [],
         "countingUnit": "attempt",
         "evaluatedAt": report["evaluatedAt"],
+        "computedAt": report["computedAt"],
+        "servedFrom": "query",
         "period": {"startAt": None, "endAt": None},
         "websiteId": None,
         "aggregate": {

@@ -85,3 +85,11 @@ class Website:
     created_at_ms: int
     updated_at_ms: int
     app: MobileApp = field(default_factory=MobileApp)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """What one query of a workspace may take. None: as much as the operator allows."""
+
+    timeout_s: float | None
+    memory_bytes: int | None

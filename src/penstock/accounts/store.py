@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, or_, select, text, update
 
-from penstock.accounts.model import ApiKey, Caller, MobileApp, SignedIn, User, Website, WebsiteKind, Workspace
+from penstock.accounts.model import ApiKey, Caller, MobileApp, QueryLimits, SignedIn, User, Website, WebsiteKind, Workspace
 from penstock.base.ids import KeyId, ScopeId, UserAccountId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.metadb.pages import page_of
@@ -104,6 +104,21 @@ def end_session(db: Connection, token_hash: bytes) -> None:
 
 def drop_ended_sessions(db: Connection, now_ms: int) -> None:
     db.execute(delete(sessions).where(sessions.c.expires_at <= now_ms))
+
+
+# Limits of queries ----------------------------------------------------------------------------------------------------
+
+
+def query_limits(db: Connection, workspace_id: WorkspaceId, *, hold: bool = False) -> QueryLimits:
+    """hold: until the transaction ends, nobody else changes them."""
+    found = select(workspaces.c.query_timeout_s, workspaces.c.query_memory_bytes).where(workspaces.c.id == workspace_id)
+    row = db.execute(found.with_for_update() if hold else found).one()
+    return QueryLimits(row.query_timeout_s, row.query_memory_bytes)
+
+
+def change_query_limits(db: Connection, workspace_id: WorkspaceId, limits: QueryLimits) -> None:
+    changed = {"query_timeout_s": limits.timeout_s, "query_memory_bytes": limits.memory_bytes}
+    db.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(changed))
 
 
 # API keys -------------------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ class CompareService:
         )
 
     def _counted(self, inquiry: Inquiry) -> _Counted:
-        rows = self._asker.records(build(inquiry.definition, inquiry.question, inquiry.facts))
+        rows = self._asker.records(build(inquiry.definition, inquiry.question, inquiry.facts), inquiry)
         total = next((row for row in rows if row["is_total"]), None)
         if total is None:
             return _Counted([], 0, Arm(None, 0, 0, 0, 0))

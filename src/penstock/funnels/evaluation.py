@@ -6,7 +6,7 @@ from typing import Any
 from penstock.base.paging import Page
 from penstock.base.scalar import untagged
 from penstock.funnels.model import Definition
-from penstock.funnels.query import Facts, Question, Strategy
+from penstock.funnels.query import LATEST_MS, Facts, Question, Strategy
 from penstock.funnels.report import aggregate_of, data_quality_of
 from penstock.funnels.statement import build
 from penstock.warehouse.client import Warehouse
@@ -26,18 +26,49 @@ ENGINE_SETTINGS: Mapping[str, Any] = {
 }
 
 
-def facts_of(warehouse: Warehouse, question: Question) -> Facts:
-    """First and last retained event of the websites, and what the statement has to care for."""
+def facts_of(warehouse: Warehouse, question: Question, window_s: int | None = None) -> Facts:
+    """First and last retained event of the websites, what the statement has to care for, and until when it all holds.
+
+    window_s: of the funnel; None: unlimited.
+    """
+    open_from_ms, open_until_ms = _entries_with_open_windows(question, window_s)
     _, rows = warehouse.query(
         load("facts"),
         {
             "websites": list(question.website_ids),
             "scopes": list(question.scope_ids),
             "evaluated_at": question.evaluated_at_ms,
+            "open_from": open_from_ms,
+            "open_until": open_until_ms,
         },
     )
-    events, first, last, providers, aliases = rows[0]
-    return Facts(events, first if events else None, last if events else None, bool(providers), bool(aliases))
+    events, first, last, providers, aliases, next_event, first_open = rows[0]
+    changes = [next_event - 1] if next_event else []
+    changes += [first_open + window_s * 1000] if first_open and window_s is not None else []
+    return Facts(events, first if events else None, last if events else None, bool(providers), bool(aliases), min(changes, default=None))
+
+
+def _entries_with_open_windows(question: Question, window_s: int | None) -> tuple[int, int]:
+    """When an event lies that may be the entry of a unit whose window is open: at or after the first, before the second."""
+    if window_s is None:
+        return 0, 0  # a window that never ends does not change with time
+    since_ms = max(question.evaluated_at_ms - window_s * 1000, question.start_ms or 0, 0)
+    return since_ms, LATEST_MS if question.end_ms is None else question.end_ms
+
+
+def parts_of(warehouse: Warehouse, question: Question) -> int:
+    """A number that stays only while what is stored of the websites does. Quick, but it may change without need."""
+    return _number(warehouse, "parts", question)
+
+
+def content_of(warehouse: Warehouse, question: Question) -> int:
+    """A number that differs whenever what is stored of the websites does. Reads two columns of all of their events."""
+    return _number(warehouse, "content", question)
+
+
+def _number(warehouse: Warehouse, name: str, question: Question) -> int:
+    _, rows = warehouse.query(load(name), {"websites": list(question.website_ids), "scopes": list(question.scope_ids)})
+    return int(rows[0][0])
 
 
 def evaluate(
@@ -47,13 +78,15 @@ def evaluate(
     *,
     strategy: Strategy = Strategy.AUTO,
     facts: Facts | None = None,
-    limits: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`aggregate`, `cohorts`, `dataQuality` and `openWindows` of a report. limits: engine settings such as `max_execution_time`."""
-    facts = facts or facts_of(warehouse, question)
-    statement = build(definition, question, facts, strategy)
-    names, rows = warehouse.query(statement.sql, statement.parameters, {**ENGINE_SETTINGS, **(limits or {})})
-    records = [dict(zip(names, row, strict=True)) for row in rows]
+    """`aggregate`, `cohorts`, `dataQuality` and `openWindows` of a report."""
+    statement = build(definition, question, facts or facts_of(warehouse, question), strategy)
+    names, rows = warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)
+    return counted(definition, question, [dict(zip(names, row, strict=True)) for row in rows])
+
+
+def counted(definition: Definition, question: Question, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the rows of the statement say, as `evaluate`."""
     total = next((record for record in records if record["is_total"]), _EMPTY)
     cohorts = [_cohort(definition, record) for record in records if not record["is_total"]]
     count = total["wanted_cohorts"]
@@ -87,4 +120,4 @@ def _paging(page: Page) -> dict[str, int]:
     return {"page": page.number, "pageSize": page.size}
 
 
-__all__: Sequence[str] = ("ENGINE_SETTINGS", "evaluate", "facts_of")
+__all__: Sequence[str] = ("ENGINE_SETTINGS", "content_of", "counted", "evaluate", "facts_of", "parts_of")

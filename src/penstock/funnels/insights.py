@@ -52,7 +52,7 @@ class InsightService:
         found: dict[int, Mapping[str, Any]] = {}
         if edges:
             statement = trend(_counted(inquiry), edges[:-1])
-            found = {record["bucket"]: record for record in self._asker.records(statement)}
+            found = {record["bucket"]: record for record in self._asker.records(statement, inquiry)}
         buckets = list(pairwise(edges))
         if inquiry.question.start_ms is None and found:  # without a period: from the first entry to the last
             buckets = [(start, end) for start, end in buckets if min(found) <= start <= max(found)]
@@ -65,7 +65,7 @@ class InsightService:
         inquiry = self._asker.saved(workspace_id, funnel_id, query)
         n = len(inquiry.definition.steps)
         pairs = [(1, n), *((step, step + 1) for step in range(1, n)), *_asked_pair(query, n)]
-        [record] = self._asker.records(timing(_counted(inquiry), pairs, BIN_EDGES_MS))
+        [record] = self._asker.records(timing(_counted(inquiry), pairs, BIN_EDGES_MS), inquiry)
         overall, *others = [_durations(pair, record, place) for place, pair in enumerate(pairs)]
         asked = others[n - 1] if len(others) == n else None
         return TimingRecord.model_validate({**inquiry.head, "overall": overall, "steps": others[: n - 1], "asked": asked})
@@ -77,7 +77,7 @@ class InsightService:
             raise bad_parameters({"step": f"This funnel has {n} steps; units can stop after 1 to {n - 1}."})
         of_visitors = query.of == "visitor" and inquiry.definition.counting_unit is CountingUnit.ATTEMPT
         statement = next_events(_counted(inquiry), query.step, query.outcome, query.page_size, of_visitors=of_visitors)
-        total, *rows = self._asker.records(statement)
+        total, *rows = self._asker.records(statement, inquiry)
         data = [
             NextEventRecord(
                 type=TYPES[row["kind"]],

@@ -21,6 +21,9 @@ from penstock.funnels.binder import Binder
 from penstock.funnels.matching import KINDS, is_pattern, match_condition, property_hash, property_sent, property_text
 from penstock.funnels.model import CountingUnit, Definition, Row
 
+LATEST_MS = 10_413_791_999_999
+"""The last millisecond of 2299, which is how far the engine's times reach."""
+
 LARGEST_NUMBER = 2**63 - 1
 UNUSABLE = 2**64 - 1
 """Stands for a sequence number that proves nothing; sorts after all usable ones."""
@@ -56,6 +59,7 @@ class Facts:
     """What is known of the data before the funnel is asked; it decides what the statement has to care for.
 
     events: how many are retained. has_aliases: visitors were merged. has_provider_events: payment providers sent something.
+    holds_until_ms: until then, and including it, time alone changes no count; None: for ever.
     """
 
     events: int
@@ -63,6 +67,7 @@ class Facts:
     last_event_ms: int | None
     has_provider_events: bool
     has_aliases: bool
+    holds_until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What goes over the wire for results: the question in, the report out. Source: contract, "Funnels"."""
 
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError, ValidationInfo, field_validator, model_validator
@@ -9,10 +10,8 @@ from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.scalar import Scalar
 from penstock.funnels.definition import FunnelIn
 from penstock.funnels.model import CountingUnit
+from penstock.funnels.query import LATEST_MS
 from penstock.http.schema import Name, Query, Record, RuleBroken
-
-_LATEST_MS = 10_413_791_999_999
-"""The last millisecond of 2299, which is how far the engine's times reach."""
 
 _TIME = "ISO 8601 with an offset, or epoch milliseconds"
 CohortFilter = dict[str, JsonValue]
@@ -28,7 +27,7 @@ def _moment(value: Any) -> int | None:
         at_ms = parse_time(value)
     except ValueError as error:
         raise RuleBroken("bad_time", f"This time {error}.") from None
-    if not 0 <= at_ms <= _LATEST_MS:
+    if not 0 <= at_ms <= LATEST_MS:
         raise RuleBroken("out_of_range", "Must lie between 1970 and 2299.")
     return at_ms
 
@@ -212,6 +211,11 @@ class GoalUseRecord(Record):
     revision: Annotated[int, Field(description="Of the match that was counted by.")]
 
 
+class ServedFrom(StrEnum):
+    QUERY = "query"
+    CACHE = "cache"
+
+
 class HeadRecord(Record):
     """What was asked: the head of every answer about a funnel."""
 
@@ -219,7 +223,11 @@ class HeadRecord(Record):
     definition_revision: Annotated[int | None, Field(description="null in a preview.")]
     goals: Annotated[list[GoalUseRecord], Field(description="Those that the definition uses, by name.")]
     counting_unit: CountingUnit
-    evaluated_at: str
+    evaluated_at: Annotated[str, Field(description="The moment that the answer is of. A reused answer keeps its own.")]
+    computed_at: Annotated[str, Field(description="When the engine computed the answer.")]
+    served_from: Annotated[
+        ServedFrom, Field(description="`cache`: computed for an earlier request, and nothing it depends on has changed.")
+    ]
     period: PeriodRecord
     website_id: str | None
 

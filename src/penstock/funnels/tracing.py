@@ -63,7 +63,8 @@ class TraceService:
         """NotFound when no such event is retained; other errors as of `Asker.saved`."""
         inquiry = self._asker.saved(workspace_id, funnel_id, query)
         definition = inquiry.definition
-        [*found] = self._asker.records(one_event(definition, inquiry.question, inquiry.facts, query.event_id, read_properties(definition)))
+        statement = one_event(definition, inquiry.question, inquiry.facts, query.event_id, read_properties(definition))
+        found = self._asker.records(statement, inquiry)
         if not found:
             raise NotFound("No event of this ID is retained, or its time has not come yet.", code="event_not_found")
         event = found[0]
@@ -97,7 +98,7 @@ class TraceService:
     def _unit(self, inquiry: Inquiry, name: str) -> Unit:
         definition, question = inquiry.definition, inquiry.question
         if definition.counting_unit is CountingUnit.VISITOR and inquiry.facts.has_aliases:
-            kept = {record["canonical_id"] for record in self._asker.records(canonical_names(question, name))}
+            kept = {record["canonical_id"] for record in self._asker.records(canonical_names(question, name), inquiry)}
             name = kept.pop() if len(kept) == 1 else name
         rows, matching_only = self._events(inquiry, name)
         if not rows:
@@ -107,7 +108,7 @@ class TraceService:
         witnesses: set[int] = set()
         if any(row["provider"] for row in rows) and definition.counting_unit is CountingUnit.ATTEMPT:
             witnesses = {
-                record["visitor"] for record in self._asker.records(visitors_of_attempt(definition, question, inquiry.facts, name))
+                record["visitor"] for record in self._asker.records(visitors_of_attempt(definition, question, inquiry.facts, name), inquiry)
             }
         return unit_of(definition, question, name, rows, witnesses, matching_only=matching_only)
 
@@ -118,7 +119,7 @@ class TraceService:
                 inquiry.definition, inquiry.question, inquiry.facts, name, read_properties(inquiry.definition), MOST_EVENTS + 1,
                 matching=matching,
             )  # fmt: skip
-            rows = self._asker.records(statement)
+            rows = self._asker.records(statement, inquiry)
             if len(rows) <= MOST_EVENTS:
                 return rows, matching
         told = f"More than {MOST_EVENTS:,} events of this unit match a row of the funnel; a trace takes no more."

@@ -35,7 +35,7 @@ class UnitService:
             # Later pages see the moment of the first one, so that no unit changes sides between them.
             inquiry = replace(inquiry, question=replace(inquiry.question, evaluated_at_ms=evaluated_at_ms))
         counted = CountedUnits(inquiry.definition, inquiry.question, inquiry.facts)
-        records = self._asker.records(units_page(counted, wanted, after, query.page_size + 1))
+        records = self._asker.records(units_page(counted, wanted, after, query.page_size + 1), inquiry)
         shown = records[: query.page_size]
         names = self.names(inquiry, [record["unit"] for record in shown])
         return UnitsRecord.model_validate(
@@ -54,7 +54,7 @@ class UnitService:
         if not units:
             return {}
         statement = unit_names(definition or inquiry.definition, inquiry.question, inquiry.facts, units, every_name=every_name)
-        return {record["unit"]: record["name"] for record in self._asker.records(statement)}
+        return {record["unit"]: record["name"] for record in self._asker.records(statement, inquiry)}
 
 
 def wanted_units(definition: Definition, query: UnitsQuery) -> Wanted:

@@ -26,15 +26,16 @@ def described(
     listed: bool = False,
     open_to_all: bool = False,
     media: str = "application/json",
+    later: type[BaseModel] | None = None,
     tag: str,
 ) -> dict[str, Any]:
     """The `opt` of a route handler. listed: the answer is a page of `answers`. open_to_all: needs neither key nor session.
-    media: of the body.
+    media: of the body. later: the record of the job that is answered to `Prefer: respond-async`.
     """
     return {
         "described": {
             "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed, "open": open_to_all, "media": media,
-            "tag": tag,
+            "tag": tag, "later": later,
         }
     }  # fmt: skip
 
@@ -49,7 +50,7 @@ def openapi_document(handlers: Iterable[tuple[str, HTTPRouteHandler]], version: 
     """The whole document. handlers: (path as `/api/funnels/{id}`, handler) of every route that is described."""
     entries = [(path, handler, handler.opt["described"]) for path, handler in handlers if "described" in handler.opt]
     inputs = {entry["body"] for _, _, entry in entries if entry["body"]}
-    outputs = {entry["answers"] for _, _, entry in entries if entry["answers"]}
+    outputs = {entry[kind] for _, _, entry in entries for kind in ("answers", "later") if entry[kind]}
     wanted: list[Any] = [*((model, "validation") for model in inputs), *((model, "serialization") for model in outputs)]
     wanted.sort(key=lambda pair: (pair[0].__name__, pair[1]))
     names, definitions = models_json_schema(wanted, ref_template=_REF)
@@ -108,6 +109,9 @@ def _operation(path: str, handler: HTTPRouteHandler, entry: dict[str, Any], name
             rule = _inlined(named, schema.get("$defs", {}))
             text = {"description": rule.pop("description")} if "description" in rule else {}
             parameters.append({"name": name, "in": "query", "required": name in schema.get("required", []), **text, "schema": rule})
+    if entry["later"]:
+        meaning = "`respond-async` asks for a job instead of the answer (RFC 7240)."
+        parameters.append({"name": "Prefer", "in": "header", "required": False, "description": meaning, "schema": {"type": "string"}})
     success: dict[str, Any] = {"description": "Success"}
     if entry["answers"]:
         shape = names[(entry["answers"], "serialization")]
@@ -133,6 +137,12 @@ def _operation(path: str, handler: HTTPRouteHandler, entry: dict[str, Any], name
             },
         },
     }
+    if entry["later"]:
+        shape = names[(entry["later"], "serialization")]
+        operation["responses"]["202"] = {
+            "description": "A job, where the client preferred one; `Location` says where it is",
+            "content": {"application/json": {"schema": shape}},
+        }
     if handler.fn.__doc__:
         operation["description"] = handler.fn.__doc__.strip()
     if entry["body"]:

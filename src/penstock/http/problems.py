@@ -76,3 +76,10 @@ EXCEPTION_HANDLERS: dict[int | type[Exception], Any] = {
     PoolTimeout: on_database_error,
     Exception: on_unexpected,
 }
+
+
+def problem_of(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """The document that a request would be answered with if a route raised the error."""
+    handler = next(EXCEPTION_HANDLERS[kind] for kind in type(error).__mro__ if kind in EXCEPTION_HANDLERS)
+    response: Response[bytes] = handler(request, error)
+    return response

@@ -7,6 +7,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -49,6 +50,8 @@ workspaces = Table(
     Column("id", Text, primary_key=True),
     Column("name", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("query_timeout_s", Double, comment="unset: the operator's"),
+    Column("query_memory_bytes", BigInteger, comment="unset: the operator's"),
 )
 
 users = Table(

@@ -1,17 +1,33 @@
-"""One client for both shapes of the engine: chDB in this process, or ClickHouse over HTTP. The same SQL for both."""
+"""One client for both shapes of the engine: chDB in this process, or ClickHouse over HTTP. The same SQL for both.
+
+A connection to chDB runs one statement at a time, so there are several to one engine: one for writing, one for watching and stopping, which
+must never wait, and a few for reading.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from queue import Empty, LifoQueue
 from threading import Lock
-from typing import Any
+from time import monotonic
+from typing import Any, NamedTuple
 
 import clickhouse_connect
+import structlog
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from penstock.base.errors import Unavailable
+from penstock.warehouse.queries import load
+from penstock.warehouse.work import Stopped, Work, current_work
+
+log = structlog.get_logger()
+
+_LOOK_S = 0.1  # how often someone in the queue looks whether the work was stopped meanwhile
+_LONGEST_PAUSE_S = 0.5
+_LAST_STATEMENTS_S = 10.0
+_QUERY_WAS_CANCELLED = 394
 
 
 class QueryFailed(Exception):
@@ -22,17 +38,33 @@ class QueryFailed(Exception):
         self.code = code
 
 
-class Warehouse:
-    """The events store. Its methods block; call them from a worker thread."""
+class Progress(NamedTuple):
+    """How far a work is. rows_to_read: the engine's estimate of what the statements begun so far read in all; it may rise."""
 
-    def __init__(self, *, data: Path, url: str | None) -> None:
+    rows_read: int
+    rows_to_read: int
+
+
+class Warehouse:
+    """The events store. Its methods block; call them from a worker thread. What a thread asks belongs to its `Work`, if it has one."""
+
+    def __init__(self, *, data: Path, url: str | None, readers: int = 4) -> None:
+        """readers: how many statements may read at once; more wait."""
+        self._data, self._url = data / "warehouse", url
         if url is None:
-            folder = data / "warehouse"
-            folder.mkdir(parents=True, exist_ok=True)
-            self._client: Client = clickhouse_connect.get_client(interface="chdb", path=str(folder))
-        else:
-            self._client = clickhouse_connect.get_client(dsn=url, autogenerate_session_id=False)
+            self._data.mkdir(parents=True, exist_ok=True)
+        self._writer, self._watcher = self._connect(), self._connect()
+        self._readers: LifoQueue[Client | None] = LifoQueue()  # the one used last first; None: not connected yet
+        for _ in range(readers):
+            self._readers.put(None)
+        self._reader_count = readers
+        self._begun: set[Work] = set()
         self._closing = Lock()
+
+    def _connect(self) -> Client:
+        if self._url is None:
+            return clickhouse_connect.get_client(interface="chdb", path=str(self._data))
+        return clickhouse_connect.get_client(dsn=self._url, autogenerate_session_id=False)
 
     def create_schema(self) -> None:
         """Create what is missing. Safe to run again."""
@@ -44,34 +76,90 @@ class Warehouse:
     def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Run a statement that answers nothing."""
         try:
-            self._client.command(sql, parameters=dict(parameters or {}))
+            self._writer.command(sql, parameters=dict(parameters or {}))
         except ClickHouseError as error:
             raise _failed(error) from error
 
     def query(
         self, sql: str, parameters: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """Column names and rows of one statement. parameters: bound by the engine (`{name:Type}`), never put into the text."""
-        try:
-            result = self._client.query(sql, parameters=dict(parameters or {}), settings=dict(settings or {}))
-        except ClickHouseError as error:
-            raise _failed(error) from error
+        """Column names and rows of one statement. parameters: bound by the engine (`{name:Type}`), never put into the text.
+
+        Stopped, when its work was.
+        """
+        with self._reading(settings) as (client, all_settings):
+            result = client.query(sql, parameters=dict(parameters or {}), settings=all_settings)
+            if work := current_work():
+                work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
 
     @contextmanager
-    def blocks(
-        self, sql: str, parameters: Mapping[str, Any], settings: Mapping[str, int | float]
-    ) -> Iterator[Iterator[tuple[Sequence[str], Sequence[Sequence[Any]]]]]:
-        """Column names and rows of one statement, some ten thousand rows at a time. Other statements may wait until the context ends.
-
-        settings: written into the statement, because an embedded engine streams no statement with settings beside it.
-        """
-        told = ", ".join(f"{name} = {value:d}" if isinstance(value, int) else f"{name} = {value}" for name, value in settings.items())
+    def _reading(self, settings: Mapping[str, Any] | None) -> Iterator[tuple[Client, dict[str, Any]]]:
+        """A connection for one statement, and the settings that make it a part of this thread's work."""
+        work = current_work()
+        client = self._take_reader(work)
         try:
-            with self._client.query_row_block_stream(f"{sql} SETTINGS {told}", parameters=dict(parameters)) as stream:
-                yield ((stream.source.column_names, block) for block in stream)
+            client = client or self._connect()
+            if work is None:
+                yield client, dict(settings or {})
+                return
+            with work.in_engine():
+                self._begun.add(work)
+                yield client, {**work.limits, **(settings or {}), "log_comment": work.id}
+        except ClickHouseError as error:
+            failed = _failed(error)
+            if failed.code == _QUERY_WAS_CANCELLED and work is not None and work.stopped:
+                raise Stopped from error
+            raise failed from error
+        finally:
+            if work is not None:
+                self._begun.discard(work)
+            self._readers.put(client)
+
+    def _take_reader(self, work: Work | None) -> Client | None:
+        """Wait for a connection that is free; None stands for one that is still to be made."""
+        while True:
+            if work is not None:
+                work.check()
+            try:
+                return self._readers.get(timeout=_LOOK_S)
+            except Empty:
+                continue
+
+    def progress(self, work: Work) -> Progress:
+        """How far a work is. Never waits for a statement."""
+        shared = work.awaited
+        ended = work.rows_read + (shared.rows_read if shared else 0)
+        parameters = {"works": [work.id, *([shared.id] if shared else [])]}
+        try:
+            [[read, to_read]] = self._watcher.query(load("progress"), parameters=parameters).result_rows
         except ClickHouseError as error:
             raise _failed(error) from error
+        return Progress(ended + read, ended + max(read, to_read))
+
+    def stop(self, work: Work) -> None:
+        """Stop a work, wherever it is: what waits does not begin, what runs in the engine ends there. Returns when nothing of it runs."""
+        for ended in work.stop():
+            pause_s = 0.02
+            while not ended.wait_idle(0):
+                # Asked again and again: the statement may be on its way to the engine, which does not know it yet.
+                try:
+                    self._watcher.command(load("stop"), parameters={"work": ended.id})
+                except ClickHouseError as error:
+                    log.warning("statement_not_stopped", error=str(error))
+                ended.wait_idle(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    @contextmanager
+    def blocks(
+        self, sql: str, parameters: Mapping[str, Any], settings: Mapping[str, Any]
+    ) -> Iterator[Iterator[tuple[Sequence[str], Sequence[Sequence[Any]]]]]:
+        """Column names and rows of one statement, some ten thousand rows at a time. The connection is busy until the context ends."""
+        with self._reading(settings) as (client, all_settings):
+            # Written into the statement, because an embedded engine streams no statement that has settings beside it.
+            told = ", ".join(f"{name} = {_literal(value)}" for name, value in all_settings.items())
+            with client.query_row_block_stream(f"{sql} SETTINGS {told}", parameters=dict(parameters)) as stream:
+                yield ((stream.source.column_names, block) for block in stream)
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> None:
         """Store rows, one JSON object a line, durably. A repeat of the same token changes nothing.
@@ -85,21 +173,38 @@ class Warehouse:
             "date_time_input_format": "best_effort",
         }
         try:
-            self._client.raw_insert(table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings)
+            self._writer.raw_insert(table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings)
         except ClickHouseError as error:
             raise _failed(error) from error
 
     def answers(self) -> bool:
         """Whether the engine can be asked right now."""
         try:
-            self._client.command("SELECT 1")
+            self._watcher.command("SELECT 1")
         except (ClickHouseError, OSError):
             return False
         return True
 
     def close(self) -> None:
+        """Stop what still reads, and close the engine."""
         with self._closing:
-            self._client.close()
+            until_s = monotonic() + _LAST_STATEMENTS_S
+            for work in tuple(self._begun):
+                self.stop(work)
+            for _ in range(self._reader_count):
+                try:
+                    reader = self._readers.get(timeout=max(0.0, until_s - monotonic()))
+                except Empty:
+                    break
+                if reader is not None:
+                    reader.close()
+            self._watcher.close()
+            self._writer.close()
+
+
+def _literal(value: Any) -> str:
+    """A setting as SQL. Settings come from the code and from operators' limits, never from a request."""
+    return f"'{value}'" if isinstance(value, str) else str(int(value) if isinstance(value, bool) else value)
 
 
 def _failed(error: ClickHouseError) -> QueryFailed:

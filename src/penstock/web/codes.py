@@ -48,6 +48,8 @@ email_taken             409 The e-mail address has an account already. Log in.
 name_taken              409 Another record has this name. Choose another.
 goal_gone               409 The definition uses a goal of which there is none any more: it was renamed or deleted since.
 too_many_secrets        409 Too many signing secrets of one provider are in force. End the earlier ones with previousValidSeconds 0.
+job_not_finished        409 The job has no answer yet. Ask for its state until it is done or failed.
+job_cancelled           409 The job was cancelled and has no answer. Ask again.
 goal_in_use             409 Funnels use the goal; the detail names them. Change them first.
 too_large               413 The body is over a published limit of size. Send less at once.
 unsupported_media_type  415 Send JSON with Content-Type: application/json, plain or as gzip.
@@ -55,8 +57,9 @@ invalid                 422 The input is JSON but breaks rules; errors has every
 rate_limited            429 Too many requests. Retry-After says when to come back.
 internal_error          500 A fault of Penstock's; its log has the details.
 unavailable             503 A store does not answer. Nothing was kept; try again.
-query_timeout           503 The funnel took longer than one query may. Ask for a shorter period or one website.
-query_too_large         503 The funnel needed more memory than one query may. Ask for a shorter period or one website.
+query_timeout           503 The funnel took longer than a query of the workspace may. Ask for less, or raise the limit.
+query_too_large         503 The funnel needed more memory than a query of the workspace may. Ask for less, or raise the limit.
+too_many_jobs           503 Too many jobs of the workspace are not finished. Wait, or cancel one.
 store_unavailable       503 The metadata database does not answer right now; nothing was kept. Try again.
 overloaded              503 More events wait than can be stored at once; nothing was kept. Retry-After says when to come back.
 stopping                503 The service is stopping; nothing was kept. Try again in a moment.

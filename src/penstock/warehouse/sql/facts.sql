@@ -1,9 +1,14 @@
--- What is retained of some websites: the span of their events, and what a funnel query has to care for.
+-- What is retained of some websites: the span of their events, what a funnel query has to care for, and what time alone will change:
+-- an event that lies in the future, and the first event whose conversion window may be open.
+WITH occurred_at <= fromUnixTimestamp64Milli({evaluated_at:Int64}) AS is_read
 SELECT
-    count() AS events,
-    toInt64(toUnixTimestamp64Milli(min(occurred_at))) AS first_event_ms,
-    toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_event_ms,
-    countIf(source = 'provider') > 0 AS has_provider_events,
-    (SELECT count() > 0 FROM visitor_aliases WHERE scope_id IN {scopes:Array(String)}) AS has_aliases
+    countIf(is_read) AS events,
+    toInt64(toUnixTimestamp64Milli(minIf(occurred_at, is_read))) AS first_event_ms,
+    toInt64(toUnixTimestamp64Milli(maxIf(occurred_at, is_read))) AS last_event_ms,
+    countIf(is_read AND source = 'provider') > 0 AS has_provider_events,
+    (SELECT count() > 0 FROM visitor_aliases WHERE scope_id IN {scopes:Array(String)}) AS has_aliases,
+    toInt64(toUnixTimestamp64Milli(minIf(occurred_at, NOT is_read))) AS next_event_ms,
+    toInt64(toUnixTimestamp64Milli(minIf(occurred_at, is_read AND occurred_at >= fromUnixTimestamp64Milli({open_from:Int64})
+        AND occurred_at < fromUnixTimestamp64Milli({open_until:Int64})))) AS first_open_ms
 FROM events
-WHERE website_id IN {websites:Array(String)} AND occurred_at <= fromUnixTimestamp64Milli({evaluated_at:Int64})
+WHERE website_id IN {websites:Array(String)}

@@ -102,6 +102,8 @@ def upgrade() -> None:
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("query_timeout_s", sa.Double(), nullable=True, comment="unset: the operator's"),
+        sa.Column("query_memory_bytes", sa.BigInteger(), nullable=True, comment="unset: the operator's"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_workspaces")),
     )
     op.create_table(

@@ -1,0 +1,1 @@
+KILL QUERY WHERE Settings['log_comment'] = {work:String} ASYNC

@@ -1,0 +1,207 @@
+"""`Prefer: respond-async`: an answer as a job that is watched, fetched or cancelled."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from litestar.testing import TestClient
+
+from penstock.app import build_app
+from tests.funnels.scenario import DAY_S
+from tests.tenant import BASE_URL, sign_up
+from tests.watched import BURNING, FOR_EVER, eventually
+
+ASYNC = {"Prefer": "respond-async"}
+
+
+@pytest.fixture
+def funnel(scene):
+    scene.story("0/A 60/B")
+    return scene.funnel("A", "B")
+
+
+@pytest.fixture
+def results(client, funnel):
+    """Asks for results of the funnel. Without headers, as anyone does."""
+
+    def ask(headers=None, **params):
+        return client.get(f"/api/funnels/{funnel}/results", headers=headers or {}, params=params)
+
+    return ask
+
+
+def state(client, job):
+    return client.get(f"/api/jobs/{job['id']}").json()["state"]
+
+
+def reaches(client, job, wanted):
+    return eventually(lambda: state(client, job) == wanted)
+
+
+def test_a_job_goes_from_accepted_to_the_answer_that_the_route_gives(client, results):
+    accepted = results(ASYNC)
+    assert accepted.status_code == 202
+    assert accepted.headers["preference-applied"] == "respond-async"
+    job = accepted.json()
+    assert accepted.headers["location"] == f"/api/jobs/{job['id']}"
+    reaches(client, job, "done")
+    done = client.get(accepted.headers["location"]).json()
+    assert done["request"].startswith("GET /api/funnels/")
+    assert done["createdAt"] <= done["startedAt"] <= done["finishedAt"]
+    assert done["rowsRead"] == done["rowsToRead"] > 0
+    fetched = client.get(done["resultUrl"])
+    assert fetched.status_code == 200
+    assert fetched.headers["content-type"] == "application/json"
+    plain = results().json()
+    assert fetched.json() | {"servedFrom": None} == plain | {"servedFrom": None}
+
+
+def test_a_preview_can_be_a_job_too(client, funnel, workspace):
+    definition = {"steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
+    job = client.post("/api/funnels/preview", json=definition, headers=ASYNC).json()
+    reaches(client, job, "done")
+    assert client.get(f"/api/jobs/{job['id']}/result").json()["aggregate"]["completed"] == 1
+
+
+def test_a_running_job_tells_how_many_rows_it_has_read(client, results, warehouse):
+    with warehouse.taking(BURNING):
+        job = results(ASYNC).json()
+        first = eventually(lambda: (found := client.get(f"/api/jobs/{job['id']}").json())["rowsRead"] > 1_000_000 and found)
+        assert (first["state"], first["resultUrl"], first["finishedAt"]) == ("running", None, None)
+        assert 0 < first["elapsedSeconds"] < 60
+        assert first["rowsToRead"] >= first["rowsRead"]
+        eventually(lambda: client.get(f"/api/jobs/{job['id']}").json()["rowsRead"] > first["rowsRead"])
+        early = client.get(f"/api/jobs/{job['id']}/result")
+        assert (early.status_code, early.json()["code"]) == (409, "job_not_finished")
+        assert client.delete(f"/api/jobs/{job['id']}").status_code == 204
+        eventually(lambda: warehouse.running() == 0)
+
+
+def test_a_cancelled_job_ends_in_the_engine_and_has_no_answer(client, results, warehouse):
+    with warehouse.taking(FOR_EVER):
+        job = results(ASYNC).json()
+        eventually(lambda: warehouse.running() == 1)
+        assert client.delete(f"/api/jobs/{job['id']}").status_code == 204
+        assert state(client, job) == "cancelled"
+        eventually(lambda: warehouse.running() == 0)
+    gone = client.get(f"/api/jobs/{job['id']}/result")
+    assert (gone.status_code, gone.json()["code"]) == (409, "job_cancelled")
+    assert state(client, job) == "cancelled"
+    assert results().json()["aggregate"]["completed"] == 1
+
+
+def test_jobs_beyond_half_of_the_places_wait_and_a_waiting_one_can_be_cancelled(client, funnel, results, warehouse, scene):
+    periods = [{"startAt": scene.at(-n - 1), "endAt": scene.at(DAY_S)} for n in range(4)]
+    with warehouse.taking(FOR_EVER):
+        jobs = [results(ASYNC, **period).json() for period in periods]
+        eventually(lambda: warehouse.running() == 2)
+        assert [state(client, job) for job in jobs] == ["running", "running", "queued", "queued"]
+        assert client.delete(f"/api/jobs/{jobs[3]['id']}").status_code == 204
+        warehouse.before = None  # others go on waiting; this one is answered beside them
+        assert results().status_code == 200
+        assert client.delete(f"/api/jobs/{jobs[0]['id']}").status_code == 204
+        reaches(client, jobs[2], "done")
+        assert client.delete(f"/api/jobs/{jobs[1]['id']}").status_code == 204
+    assert [state(client, job) for job in jobs] == ["cancelled", "cancelled", "done", "cancelled"]
+    assert len(warehouse.reports) == 4
+
+
+def test_a_failed_job_has_the_problem_that_the_route_has(client, results):
+    job = results(ASYNC, cohort='{"nope": 1}').json()
+    reaches(client, job, "failed")
+    fetched, plain = client.get(f"/api/jobs/{job['id']}/result"), results(cohort='{"nope": 1}')
+    assert fetched.status_code == plain.status_code == 422
+    assert fetched.headers["content-type"] == "application/problem+json"
+    assert fetched.json() == plain.json()
+
+
+def test_a_finished_job_can_be_forgotten(client, results):
+    job = results(ASYNC).json()
+    reaches(client, job, "done")
+    assert client.delete(f"/api/jobs/{job['id']}").status_code == 204
+    assert client.get(f"/api/jobs/{job['id']}").status_code == 404
+
+
+def test_a_finished_job_is_kept_for_an_hour(client, results, clock):
+    job = results(ASYNC).json()
+    reaches(client, job, "done")
+    clock.advance(seconds=3500)
+    assert state(client, job) == "done"
+    clock.advance(seconds=200)
+    assert client.get(f"/api/jobs/{job['id']}").status_code == 404
+
+
+def test_a_workspace_has_at_most_twenty_unfinished_jobs(client, results, warehouse, other_workspace):
+    with warehouse.taking(FOR_EVER):
+        jobs = [results(ASYNC).json() for _ in range(20)]
+        refused = results(ASYNC)
+        assert (refused.status_code, refused.json()["code"]) == (503, "too_many_jobs")
+        assert int(refused.headers["retry-after"]) > 0
+        assert len(warehouse.reports) <= 1  # equal ones: one statement, whoever waits
+        for job in jobs:
+            assert client.delete(f"/api/jobs/{job['id']}").status_code == 204
+        eventually(lambda: warehouse.running() == 0)
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_job_of_another_workspace_is_as_unknown_as_none(client, results, other_workspace, method):
+    job = results(ASYNC).json()
+    reaches(client, job, "done")
+    foreign = other_workspace.client.request(method, f"/api/jobs/{job['id']}")
+    unknown = other_workspace.client.request(method, "/api/jobs/job_unknown")
+    assert foreign.status_code == unknown.status_code == 404
+    assert foreign.json() | {"instance": ""} == unknown.json() | {"instance": ""}
+    assert other_workspace.client.get(f"/api/jobs/{job['id']}/result").status_code == 404
+    assert state(client, job) == "done"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "respond-sync",
+        "respond-async=true",
+        'note="a, respond-async"',
+        "respond-async respond-async",
+        ";;;",
+        '"respond-async"',
+        "handling=strict",
+    ],
+)
+def test_a_prefer_header_that_asks_for_no_job_is_ignored(results, header):
+    answer = results({"Prefer": header})
+    assert answer.status_code == 200
+    assert "preference-applied" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "header", ["Respond-Async", "wait=10, respond-async", "respond-async; foo=bar", 'x="a\\"b" , respond-async', ",,respond-async"]
+)
+def test_the_preference_is_read_wherever_it_stands(results, header):
+    assert results({"Prefer": header}).status_code == 202
+
+
+def test_a_malformed_request_is_refused_at_once(results):
+    assert results(ASYNC, page="0").status_code == 400
+
+
+def test_several_prefer_headers_count_as_one(client, funnel):
+    answer = client.get(f"/api/funnels/{funnel}/results", headers=[("Prefer", "wait=5"), ("Prefer", "respond-async")])
+    assert answer.status_code == 202
+
+
+def test_long_answers_leave_room_for_the_rest_of_the_service(client, results, warehouse, scene):
+    periods = [{"startAt": scene.at(-n - 1), "endAt": scene.at(DAY_S)} for n in range(6)]
+    with ThreadPoolExecutor() as threads, warehouse.taking("SELECT sum(sleepEachRow(0.02)) FROM numbers(25) SETTINGS max_block_size = 1"):
+        asked = [threads.submit(results, **period) for period in periods]
+        eventually(lambda: warehouse.running() == 4)
+        assert client.get("/health/ready").json() == {"status": "ready", "database": True, "warehouse": True}
+        assert {answer.result().status_code for answer in asked} == {200}
+
+
+def test_stopping_the_service_stops_its_jobs(services, warehouse):
+    with TestClient(build_app(services), base_url=BASE_URL) as running, warehouse.taking(FOR_EVER):
+        client = sign_up(running, services.accounts.setup_token).client
+        steps = [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]
+        assert client.post("/api/funnels/preview", json={"steps": steps}, headers=ASYNC).status_code == 202
+        eventually(lambda: warehouse.running() == 1)
+    assert warehouse.running() == 0

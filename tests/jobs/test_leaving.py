@@ -1,0 +1,91 @@
+"""Who goes away is not worked for any longer."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from time import sleep
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.app import build_app
+from tests.tenant import BASE_URL
+from tests.watched import FOR_EVER, eventually
+
+
+@pytest.fixture
+def funnel(scene):
+    scene.story("0/A 60/B")
+    return scene.funnel("A", "B")
+
+
+@pytest.fixture
+def ask_and_leave(server, services, client):
+    """Sends a request and goes away when something has become true; the messages that nobody read."""
+    app = build_app(services)
+
+    def ask(method: str, path: str, until: Callable[[], Any], body: Any = None) -> list[Any]:
+        content = b"" if body is None else json.dumps(body).encode()
+        request = httpx.Request(method, BASE_URL + path, headers={**client.headers, "Content-Type": "application/json"}, content=content)
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "method": method, "root_path": ""}
+        scope |= {
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "client": ("127.0.0.1", 1),
+            "server": ("testserver.local", 80),
+        }
+        scope |= {"headers": [(name.lower(), value) for name, value in request.headers.raw], "state": {}}
+        sent: list[Any] = []
+
+        async def run() -> None:
+            messages = [{"type": "http.request", "body": content, "more_body": False}]
+
+            async def receive() -> Any:
+                if messages:
+                    return messages.pop()
+                await asyncio.to_thread(eventually, until)
+                return {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                sent.append(message)
+
+            await app(scope, receive, send)
+
+        with server.portal() as portal:
+            portal.call(run)
+        return sent
+
+    return ask
+
+
+@pytest.mark.parametrize("how", ["results", "preview"])
+def test_the_engine_stops_when_the_client_goes_away(ask_and_leave, warehouse, funnel, how):
+    steps = {"steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
+    with warehouse.taking(FOR_EVER):
+        if how == "results":
+            ask_and_leave("GET", f"/api/funnels/{funnel}/results", lambda: warehouse.running() == 1)
+        else:
+            ask_and_leave("POST", "/api/funnels/preview", lambda: warehouse.running() == 1, steps)
+        assert warehouse.running() == 0
+    assert len(warehouse.reports) == 1
+
+
+def test_a_statement_goes_on_while_another_client_wants_it(ask_and_leave, warehouse, funnel, client):
+    two_seconds = "SELECT sum(sleepEachRow(0.02)) FROM numbers(100) SETTINGS max_block_size = 1"
+    path = f"/api/funnels/{funnel}/results"
+    with ThreadPoolExecutor() as threads, warehouse.taking(two_seconds):
+        joined = Event()
+        leaver = threads.submit(ask_and_leave, "GET", path, joined.is_set)
+        eventually(lambda: warehouse.running() == 1)
+        stayer = threads.submit(client.get, path)
+        sleep(0.5)
+        joined.set()
+        answer = stayer.result()
+        leaver.result()
+    assert answer.status_code == 200
+    assert answer.json()["aggregate"]["completed"] == 1
+    assert len(warehouse.reports) == 1

@@ -1,0 +1,76 @@
+"""A workspace's own limits of queries, within the operator's."""
+
+import time
+
+import pytest
+
+from penstock.settings import Settings
+from tests.tenant import BASE_URL
+from tests.watched import FOR_EVER, MUCH_MEMORY
+
+SETTINGS = "/api/settings/workspace"
+MB = 1024**2
+
+
+@pytest.fixture
+def settings(tmp_path, metadb_url):
+    return Settings(
+        data=tmp_path, database_url=metadb_url, public_url=BASE_URL, signup_open=True, query_timeout_s=20, query_memory_bytes=256 * MB
+    )
+
+
+@pytest.fixture
+def funnel(scene):
+    scene.story("0/A 60/B")
+    return scene.funnel("A", "B")
+
+
+def test_the_operators_limits_hold_until_the_workspace_chooses(client):
+    operators = {"queryTimeoutSeconds": 20.0, "queryMemoryBytes": 256 * MB}
+    assert client.get(SETTINGS).json() == {"queryTimeoutSeconds": None, "queryMemoryBytes": None, "inForce": operators}
+    changed = client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
+    assert changed.status_code == 200
+    own = {"queryTimeoutSeconds": 0.5, "queryMemoryBytes": None, "inForce": operators | {"queryTimeoutSeconds": 0.5}}
+    assert changed.json() == own == client.get(SETTINGS).json()
+    assert client.patch(SETTINGS, json={}).json() == own
+    back = client.patch(SETTINGS, json={"queryTimeoutSeconds": None, "queryMemoryBytes": 128 * MB}).json()
+    assert back == {"queryTimeoutSeconds": None, "queryMemoryBytes": 128 * MB, "inForce": operators | {"queryMemoryBytes": 128 * MB}}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"queryTimeoutSeconds": 20.5, "queryMemoryBytes": 256 * MB + 1}, "less_than_equal"),
+        ({"queryTimeoutSeconds": 0, "queryMemoryBytes": 1}, "greater_than_equal"),
+        ({"queryTimeoutSeconds": "5", "queryMemoryBytes": 1.5}, "wrong_type"),
+        ({"queryTimeout": 5, "name": "Acme"}, "unknown_field"),
+    ],
+)
+def test_a_limit_beyond_the_operators_or_none_at_all_is_refused(client, body, code):
+    refused = client.patch(SETTINGS, json=body)
+    assert refused.status_code == 422
+    assert {fault["field"]: fault["code"] for fault in refused.json()["errors"]} == dict.fromkeys(body, code)
+
+
+def test_a_funnel_that_takes_too_long_is_told_the_limit(client, funnel, warehouse):
+    client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
+    began_s = time.monotonic()
+    with warehouse.taking(FOR_EVER):
+        answer = client.get(f"/api/funnels/{funnel}/results")
+    assert time.monotonic() - began_s < 5
+    assert (answer.status_code, answer.json()["code"]) == (503, "query_timeout")
+    assert "0.5 seconds, the queryTimeoutSeconds in force" in answer.json()["detail"]
+    assert client.get(f"/api/funnels/{funnel}/results").status_code == 200
+
+
+def test_a_funnel_that_needs_too_much_memory_is_told_the_limit(client, funnel, warehouse):
+    client.patch(SETTINGS, json={"queryMemoryBytes": 100 * MB})
+    with warehouse.taking(MUCH_MEMORY):
+        answer = client.get(f"/api/funnels/{funnel}/results")
+    assert (answer.status_code, answer.json()["code"]) == (503, "query_too_large")
+    assert "104,857,600 bytes of memory, the queryMemoryBytes in force" in answer.json()["detail"]
+
+
+def test_limits_are_of_one_workspace(client, other_workspace):
+    client.patch(SETTINGS, json={"queryTimeoutSeconds": 1})
+    assert other_workspace.client.get(SETTINGS).json()["queryTimeoutSeconds"] is None

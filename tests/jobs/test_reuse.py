@@ -1,0 +1,213 @@
+"""Equal questions are one query; an answer is used again as long as a fresh one would have the same counts."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.funnels.scenario import DAY_S, HOUR_S, Scene
+from tests.watched import eventually
+
+HALF_A_SECOND = "SELECT sum(sleepEachRow(0.02)) FROM numbers(25) SETTINGS max_block_size = 1"
+
+
+def of_cache(scene, funnel, **query):
+    """A report out of the cache. The engine may put parts together in between, after which an answer is computed once more."""
+    return eventually(lambda: (found := scene.results(funnel, **query))["servedFrom"] == "cache" and found)
+
+
+def test_equal_requests_at_once_run_one_query(scene, warehouse):
+    scene.story("0/A 60/B")
+    funnel = scene.funnel("A", "B")
+    with ThreadPoolExecutor(8) as threads, warehouse.taking(HALF_A_SECOND):
+        reports = list(threads.map(lambda _: scene.results(funnel), range(8)))
+    assert len(warehouse.reports) == 1
+    assert all(report == reports[0] for report in reports)
+    assert reports[0]["servedFrom"] == "query"
+    assert reports[0]["aggregate"]["completed"] == 1
+
+
+def test_requests_that_differ_run_a_query_each(scene, warehouse):
+    scene.story("0/A 60/B", plan="pro")
+    funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
+    asked = [
+        {},
+        {"page": 2},
+        {"cohort": {"plan": "pro"}},
+        {"cohort": {"plan": "1"}},
+        {"cohort": {"plan": 1}},
+        {"startAt": scene.at(0), "endAt": scene.at(1)},
+    ]
+    with ThreadPoolExecutor(6) as threads, warehouse.taking(HALF_A_SECOND):
+        reports = list(threads.map(lambda query: scene.results(funnel, **query), asked))
+    assert len(warehouse.reports) == len(asked)
+    assert [report["aggregate"]["entered"] for report in reports] == [1, 1, 1, 0, 0, 1]
+
+
+def test_a_reused_answer_says_so_and_keeps_its_moment(scene, warehouse, clock):
+    scene.story("0/A 60/B")
+    funnel = scene.funnel("A", "B")
+    first = scene.results(funnel)
+    assert first["servedFrom"] == "query"
+    assert first["evaluatedAt"] <= first["computedAt"]
+    before = of_cache(scene, funnel)
+    clock.advance(days=3)
+    asked = len(warehouse.reports)
+    later = of_cache(scene, funnel)
+    assert later == before
+    assert len(warehouse.reports) == asked
+
+
+def test_pages_of_cohorts_are_of_one_moment(scene, clock):
+    for plan in ("a", "b", "c"):
+        scene.story("0/A 60/B", visitor=plan, plan=plan)
+    funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
+    first = of_cache(scene, funnel, pageSize=1)
+    second = scene.results(funnel, pageSize=1, page=2)
+    assert second["evaluatedAt"] == first["evaluatedAt"]
+
+
+def test_a_new_event_is_counted_at_once(scene):
+    scene.story("0/A 60/B")
+    funnel = scene.funnel("A", "B")
+    for number in range(1, 8):
+        of_cache(scene, funnel)
+        scene.story("0/A 60/B", visitor=f"v{number}")
+        report = scene.results(funnel)
+        assert report["servedFrom"] == "query"
+        assert report["aggregate"]["completed"] == number + 1
+
+
+def test_an_event_of_another_workspace_changes_nothing(scene, other_workspace, clock):
+    scene.story("0/A 60/B")
+    funnel = scene.funnel("A", "B")
+    of_cache(scene, funnel)
+    Scene(other_workspace, clock).story("0/A 60/B")
+    assert of_cache(scene, funnel)["aggregate"]["completed"] == 1
+
+
+def test_a_merge_is_counted_at_once(scene, workspace):
+    scene.happened(0, "A", "phone")
+    scene.happened(60, "B", "laptop")
+    funnel = scene.funnel("A", "B")
+    assert of_cache(scene, funnel)["aggregate"]["completed"] == 0
+    for visitor in ("phone", "laptop"):
+        body = {"websiteId": workspace.website_id, "visitorId": visitor, "userId": "ann"}
+        assert scene.client.post("/api/identify", json=body).status_code == 200
+    report = scene.results(funnel)
+    assert (report["servedFrom"], report["aggregate"]["completed"]) == ("query", 1)
+
+
+def test_a_changed_definition_is_computed_anew(scene):
+    scene.story("0/A 60/B 90/C")
+    funnel = scene.funnel("A", "B")
+    of_cache(scene, funnel)
+    body = {"name": "Scenario", "steps": [{"type": "Event", "value": name} for name in ("A", "X")]}
+    assert scene.client.put(f"/api/funnels/{funnel}", json=body).status_code == 200
+    report = scene.results(funnel)
+    assert (report["servedFrom"], report["definitionRevision"], report["aggregate"]["completed"]) == ("query", 2, 0)
+
+
+def test_a_changed_goal_is_computed_anew(scene):
+    scene.story("0/A 60/B")
+    goal = scene.client.post("/api/goals", json={"name": "Won", "match": {"type": "Event", "value": "B"}}).json()["id"]
+    funnel = scene.funnel("A", {"type": "Goal", "value": "Won"})
+    assert of_cache(scene, funnel)["aggregate"]["completed"] == 1
+    changed = scene.client.patch(f"/api/goals/{goal}", json={"match": {"type": "Event", "value": "X"}})
+    assert changed.status_code == 200
+    report = scene.results(funnel)
+    assert (report["servedFrom"], report["aggregate"]["completed"]) == ("query", 0)
+
+
+def test_a_new_website_is_counted_at_once(scene, workspace):
+    scene.story("0/A 60/B")
+    funnel = scene.funnel("A", "B")
+    of_cache(scene, funnel)
+    other = scene.client.post("/api/settings/websites", json={"name": "Second", "kind": "web"}).json()["id"]
+    items = [scene.item(0, "A", "eve"), scene.item(9, "B", "eve")]
+    assert scene.client.post("/api/track", json={"websiteId": other, "events": items}).status_code == 202
+    assert scene.results(funnel)["aggregate"]["completed"] == 2
+
+
+def test_an_open_window_is_over_at_its_millisecond(workspace, clock):
+    scene = Scene(workspace, clock, ago_s=HOUR_S / 2)
+    scene.story("0/A", visitor="one")
+    scene.story("600/A", visitor="two")
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=HOUR_S)
+    report = of_cache(scene, funnel)
+    assert (report["aggregate"]["pending"], report["coverage"]["openWindows"]) == (2, 2)
+    clock.advance(seconds=HOUR_S / 2 - 60)
+    assert of_cache(scene, funnel)["evaluatedAt"] == report["evaluatedAt"]
+    clock.advance(seconds=60)
+    closed = scene.results(funnel)
+    assert closed["servedFrom"] == "query"
+    assert (closed["aggregate"]["pending"], closed["aggregate"]["droppedOff"]) == (1, 1)
+    clock.advance(seconds=600)
+    assert scene.results(funnel)["aggregate"]["droppedOff"] == 2
+
+
+def test_a_period_that_is_over_does_not_wait_for_windows_of_later_entries(workspace, clock):
+    scene = Scene(workspace, clock, ago_s=3 * DAY_S)
+    scene.story("0/A 60/B", visitor="one")
+    scene.happened(3 * DAY_S - 60, "A", "two")
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=DAY_S)
+    period = {"startAt": scene.at(-1), "endAt": scene.at(HOUR_S)}
+    of_cache(scene, funnel, **period)
+    clock.advance(days=2)
+    assert of_cache(scene, funnel, **period)["aggregate"]["entered"] == 1
+    assert scene.results(funnel)["aggregate"]["droppedOff"] == 1
+
+
+def test_an_event_a_little_in_the_future_comes_in_by_time_alone(workspace, clock):
+    scene = Scene(workspace, clock, ago_s=0)
+    scene.happened(-60, "A")
+    scene.happened(200, "B")
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=DAY_S * 7)
+    report = of_cache(scene, funnel)
+    assert report["aggregate"]["completed"] == 0
+    clock.advance(seconds=100)
+    assert of_cache(scene, funnel)["evaluatedAt"] == report["evaluatedAt"]
+    clock.advance(seconds=100)
+    assert scene.results(funnel)["aggregate"]["completed"] == 1
+
+
+def test_an_answer_is_nobody_elses(scene, other_workspace, clock, warehouse):
+    scene.story("0/A 60/B")
+    of_cache(scene, scene.funnel("A", "B"))
+    theirs = Scene(other_workspace, clock)
+    report = theirs.results(theirs.funnel("A", "B"))
+    assert (report["servedFrom"], report["aggregate"]["entered"]) == ("query", 0)
+
+
+def test_a_preview_shares_the_answer_of_the_saved_funnel(scene):
+    scene.story("0/A 60/B")
+    saved = of_cache(scene, scene.funnel("A", "B"))
+    body = {"steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
+    preview = eventually(lambda: (found := scene.client.post("/api/funnels/preview", json=body).json())["servedFrom"] == "cache" and found)
+    assert preview["aggregate"] == saved["aggregate"]
+
+
+def test_coverage_of_a_reused_answer_is_of_now(scene, workspace):
+    """An import that touches no event of the answer changes no count of it, but what history it stands on."""
+    scene.story("0/A 60/B")
+    funnel = scene.funnel("A", "B")
+    of_cache(scene, funnel)
+    line = f'{{"type": "event", "name": "A", "timestamp": "{scene.at(-DAY_S)}", "visitorId": "old"}}\n'
+    headers = {"Content-Type": "application/x-ndjson"}
+    import_id = scene.client.post("/api/imports", params={"websiteId": workspace.website_id}, content=line, headers=headers).json()["id"]
+    eventually(lambda: scene.client.get(f"/api/imports/{import_id}").json()["state"] == "done")
+    report = scene.results(funnel)
+    assert report["aggregate"]["entered"] == 2
+    assert [gap["kind"] for gap in report["coverage"]["gaps"]] == ["import"]
+
+
+OF_ANN = "website_id = {w:String} AND visitor_id = 'ann' SETTINGS mutations_sync = 1, lightweight_deletes_sync = 1"
+
+
+@pytest.mark.parametrize("statement", ["ALTER TABLE events DELETE WHERE ", "DELETE FROM events WHERE "])
+def test_what_is_deleted_from_the_warehouse_is_counted_no_more(scene, workspace, warehouse, statement):
+    scene.story("0/A 60/B", visitor="ann")
+    scene.story("0/A 60/B", visitor="eve")
+    funnel = scene.funnel("A", "B")
+    assert of_cache(scene, funnel)["aggregate"]["entered"] == 2
+    warehouse.command(statement + OF_ANN, {"w": workspace.website_id})
+    assert scene.results(funnel)["aggregate"]["entered"] == 1
