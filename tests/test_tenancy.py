@@ -43,12 +43,18 @@ def imported(tenant: Tenant) -> str:
     return record_id
 
 
+def deleted(tenant: Tenant) -> str:
+    record_id: str = tenant.client.post("/api/deletions", json={"websiteId": tenant.website_id, "userId": "ada"}).json()["id"]
+    return record_id
+
+
 RECORDS: dict[str, Callable[[Tenant], str]] = {
     "key_id": made("/api/settings/api-keys", {"name": "k"}, by="browser"),
     "website_id": made("/api/settings/websites", {"name": "Shop", "kind": "web"}),
     "goal_id": made("/api/goals", {"name": "Signed up", "match": STEP}),
     "funnel_id": made("/api/funnels", FUNNEL),
     "import_id": imported,
+    "deletion_id": deleted,
 }
 """How to make the record that a path parameter names."""
 
@@ -57,6 +63,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/api/v1/events"): {"json": EVENT},
     ("post", "/api/v1/transactions"): {"json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}},
     ("post", "/api/imports"): NDJSON,
+    ("post", "/api/deletions"): {"json": {"visitorId": "ada"}},
     ("post", "/api/funnels/preview"): {"json": FUNNEL},
 }
 """A valid body of a route, without its `websiteId`; for a PATCH the default is a new name."""

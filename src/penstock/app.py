@@ -17,8 +17,12 @@ from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import NotFound
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.events import routes as event_routes
+from penstock.events.deletions import routes as deletion_routes
+from penstock.events.deletions.model import DeletionSpan
+from penstock.events.deletions.service import DeletionService
 from penstock.events.fastlane import FastLane
 from penstock.events.imports import routes as import_routes
+from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.service import EventService
@@ -51,6 +55,7 @@ class Services:
     shipper: Shipper
     events: EventService
     imports: ImportService
+    deletions: DeletionService
     goals: GoalService
     funnels: FunnelService
     results: ResultsService
@@ -67,6 +72,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     shipper = Shipper(database, warehouse, clock)
     intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
     imports = ImportService(database, accounts, intake, settings, clock)
+    deletions = DeletionService(database, warehouse, accounts, shipper, settings, clock)
     funnels = FunnelService(database, warehouse, clock)
     results = ResultsService(
         warehouse,
@@ -75,7 +81,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         settings,
         clock,
         wait_until_shipped=shipper.wait_until_shipped,
-        read_gaps=partial(_gaps, imports),
+        read_gaps=partial(_gaps, imports, deletions),
     )
     return Services(
         settings=settings,
@@ -87,18 +93,21 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         shipper=shipper,
         events=EventService(accounts, intake, settings, clock),
         imports=imports,
+        deletions=deletions,
         goals=GoalService(database, warehouse, clock),
         funnels=funnels,
         results=results,
     )
 
 
-def _gaps(imports: ImportService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
-    """What imports did to the history of some websites, as the coverage of a funnel tells it."""
-    return [
-        Gap("import", span.website_id, span.from_ms, span.to_ms, span.at_ms, span.state, note=span.note)
-        for span in imports.spans(workspace_id, website_ids)
+def _gaps(imports: ImportService, deletions: DeletionService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
+    """What imports and deletions did to the history of some websites, as the coverage of a funnel tells it; oldest first."""
+    spans: list[tuple[str, ImportSpan | DeletionSpan]] = [
+        *(("import", span) for span in imports.spans(workspace_id, website_ids)),
+        *(("deletion", span) for span in deletions.spans(workspace_id, website_ids)),
     ]
+    gaps = [Gap(kind, span.website_id, span.from_ms, span.to_ms, span.at_ms, span.state, note=span.note) for kind, span in spans]
+    return sorted(gaps, key=lambda gap: gap.at_ms)
 
 
 @get("/health/live", sync_to_thread=False)
@@ -134,7 +143,13 @@ def build_routes(services: Services) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
-        async with services.accounts.running(), services.shipper.running(), services.intake.running(), services.imports.running():
+        async with (
+            services.accounts.running(),
+            services.shipper.running(),
+            services.deletions.running(),
+            services.intake.running(),
+            services.imports.running(),
+        ):
             yield
         services.warehouse.close()
         services.database.close()
@@ -147,6 +162,7 @@ def build_routes(services: Services) -> Litestar:
             *account_routes.ROUTES,
             *event_routes.ROUTES,
             *import_routes.ROUTES,
+            *deletion_routes.ROUTES,
             *goals_routes.ROUTES,
             *funnel_routes.ROUTES,
             *results_routes.ROUTES,
@@ -158,6 +174,7 @@ def build_routes(services: Services) -> Litestar:
             "accounts": Provide(lambda: services.accounts, sync_to_thread=False),
             "events": Provide(lambda: services.events, sync_to_thread=False),
             "imports": Provide(lambda: services.imports, sync_to_thread=False),
+            "deletions": Provide(lambda: services.deletions, sync_to_thread=False),
             "goals": Provide(lambda: services.goals, sync_to_thread=False),
             "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
             "results": Provide(lambda: services.results, sync_to_thread=False),
