@@ -28,16 +28,14 @@ class Archive:
         for name, parameters in self._selections(deletion, website_ids):
             for website_id, *rest in self._warehouse.query(load(f"count_events_of_{name}"), parameters)[1]:
                 some = Found(*rest)
-                found[website_id] = found[website_id] + some if website_id in found else some
+                found[website_id] = found[website_id].and_more(some) if website_id in found else some
         return found
 
     def remove_events(self, deletion: Deletion, website_ids: Sequence[WebsiteId]) -> None:
-        """All that `count` finds. The first look is for a mutation that went on by itself while the service was away."""
-        self._await_mutations("events")
-        while self.count(deletion, website_ids):
-            for name, parameters in self._selections(deletion, website_ids):
-                self._warehouse.command(load(f"delete_events_of_{name}"), parameters)
-            self._await_mutations("events")
+        """All that is there now."""
+        for name, parameters in self._selections(deletion, website_ids):
+            self._warehouse.command(load(f"delete_events_of_{name}"), parameters)
+        self.await_mutations("events")
 
     def remove_merges(self, deletion: Deletion) -> None:
         """Who counted as the visitor. A later merge of the same IDs stays."""
@@ -46,7 +44,20 @@ class Archive:
         for keys in self._keys(deletion):
             parameters = {"scope": deletion.scope_id, "visitors": keys, "merge": deletion.merge_id}
             self._warehouse.command(load("delete_aliases"), parameters)
-        self._await_mutations("visitor_aliases")
+        self.await_mutations("visitor_aliases")
+
+    def await_mutations(self, table: str) -> None:
+        """Wait until the engine has done all mutations of a table. It does them by itself, also after a restart.
+
+        `QueryFailed` when it did not manage one so far; it goes on trying.
+        """
+        while True:
+            [(mutations, reason)] = self._warehouse.query(load("open_mutations"), {"table": table})[1]
+            if not mutations:
+                return
+            if reason:
+                raise QueryFailed(reason, 0)
+            self._rest()
 
     def _selections(self, deletion: Deletion, website_ids: Sequence[WebsiteId]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Which statements select its events (`visitors` or `span`), with their parameters."""
@@ -61,16 +72,3 @@ class Archive:
         for start in range(0, len(deletion.visitor_ids), _MOST_KEYS):
             some = list(deletion.visitor_ids[start : start + _MOST_KEYS])
             yield [key for (key,) in self._warehouse.query(load("visitor_keys"), {"scope": deletion.scope_id, "visitors": some})[1]]
-
-    def _await_mutations(self, table: str) -> None:
-        """Wait until the engine has done all mutations of a table. It does them by itself, also after a restart.
-
-        `QueryFailed` when it did not manage one so far; it goes on trying.
-        """
-        while True:
-            [(mutations, reason)] = self._warehouse.query(load("open_mutations"), {"table": table})[1]
-            if not mutations:
-                return
-            if reason:
-                raise QueryFailed(reason, 0)
-            self._rest()

@@ -28,12 +28,12 @@ class State(StrEnum):
 class Step(StrEnum):
     """What a job does, in this order. A step may be done again from its beginning: nothing of it counts twice.
 
-    ship: wait until what was acknowledged before is in the warehouse. count: find the events. merges: remove from the warehouse who counts
-    as whom. events: remove them from the warehouse. keys: let the dedupe keys forget whose event they stand for.
+    ship: wait until what was acknowledged before is in the warehouse. merges: remove from the warehouse who counts as the visitor, early,
+    for an ID that comes back must not. events: find them in the warehouse and remove them. keys: let the dedupe keys forget whose event
+    they stand for.
     """
 
     SHIP = "ship"
-    COUNT = "count"
     MERGES = "merges"
     EVENTS = "events"
     KEYS = "keys"
@@ -42,7 +42,7 @@ class Step(StrEnum):
 STEPS: Mapping[Target, tuple[Step, ...]] = {
     Target.VISITOR: tuple(Step),
     Target.USER: tuple(Step),
-    Target.SPAN: (Step.SHIP, Step.COUNT, Step.EVENTS),
+    Target.SPAN: (Step.SHIP, Step.EVENTS),
 }
 
 
@@ -94,8 +94,13 @@ class Found(NamedTuple):
     first_ms: int
     last_ms: int
 
-    def __add__(self, other: "Found") -> "Found":  # type: ignore[override]
+    def and_more(self, other: "Found") -> "Found":
+        """Both, which have no event in common."""
         return Found(self.events + other.events, min(self.first_ms, other.first_ms), max(self.last_ms, other.last_ms))
+
+    def or_all_of(self, other: "Found") -> "Found":
+        """The larger of two, the smaller of which is a part of it."""
+        return max(self, other)
 
 
 class DeletionSpan(NamedTuple):

@@ -38,11 +38,11 @@ def save_found(connection: Connection, deletion: Deletion, found: Mapping[Websit
         connection.execute(touched.values(events=events, first_event_at=first_ms, last_event_at=last_ms))
 
 
-def website_ids(connection: Connection, deletion: Deletion) -> list[WebsiteId]:
-    """Those that it may touch."""
+def found_so_far(connection: Connection, deletion: Deletion) -> dict[WebsiteId, Found | None]:
+    """The websites that it may touch, with what it was found to touch of each; None: nothing, or not counted yet."""
     c = deletion_websites.c
-    rows = connection.execute(select(c.website_id).where(c.deletion_id == deletion.id).order_by(c.website_id))
-    return [WebsiteId(website_id) for website_id in rows.scalars()]
+    rows = connection.execute(select(c.website_id, c.events, c.first_event_at, c.last_event_at).where(c.deletion_id == deletion.id))
+    return {WebsiteId(site): Found(events, first_ms, last_ms) if events else None for site, events, first_ms, last_ms in rows}
 
 
 def _columns(deletion: Deletion) -> dict[str, Any]:

@@ -45,7 +45,6 @@ class DeletionWorker:
         self._thread = Thread(target=self._work_until_stopped, name="deletions", daemon=True)
         self._steps: Mapping[Step, Callable[[Deletion], Deletion]] = {
             Step.SHIP: self._ship,
-            Step.COUNT: self._count,
             Step.MERGES: self._remove_merges,
             Step.EVENTS: self._remove_events,
             Step.KEYS: self._clear_keys,
@@ -107,12 +106,10 @@ class DeletionWorker:
                 deletion = self._saved(replace(deletion, state=State.RUNNING))
             deletion = self._saved(_advanced(self._steps[step](deletion), step, self._clock()))
 
-    def _saved(self, deletion: Deletion, found: Mapping[WebsiteId, Found] | None = None) -> Deletion:
+    def _saved(self, deletion: Deletion) -> Deletion:
         now = replace(deletion, updated_at_ms=self._clock())
         with self._database.write() as db:
             store.save(db, now)
-            if found is not None:
-                store.save_found(db, now, found)
         return now
 
     def _note_waiting(self, deletion: Deletion, error: Exception) -> None:
@@ -135,10 +132,6 @@ class DeletionWorker:
         if self._stopping.wait(_REST_S):
             raise _Stopped
 
-    def _website_ids(self, deletion: Deletion) -> list[WebsiteId]:
-        with self._database.read() as db:
-            return store.website_ids(db, deletion)
-
     # The steps: each takes a deletion and gives it back as it is when the step is done.
 
     def _ship(self, deletion: Deletion) -> Deletion:
@@ -146,17 +139,32 @@ class DeletionWorker:
             self._rest()
         return deletion
 
-    def _count(self, deletion: Deletion) -> Deletion:
-        found = self._archive.count(deletion, self._website_ids(deletion))
-        return self._saved(replace(deletion, events_found=sum(some.events for some in found.values())), found)
-
     def _remove_merges(self, deletion: Deletion) -> Deletion:
         self._archive.remove_merges(deletion)
         return deletion
 
     def _remove_events(self, deletion: Deletion) -> Deletion:
-        self._archive.remove_events(deletion, self._website_ids(deletion))
+        """Until none is left: events that were received before may still have been on their way when the first were counted."""
+        with self._database.read() as db:
+            websites = store.found_so_far(db, deletion)
+        self._archive.await_mutations("events")  # one that a crash left behind goes on by itself
+        again = False
+        while found := self._archive.count(deletion, list(websites)):
+            # Told before they go. After a crash, what is left of them is counted once more; it is no more than was told.
+            websites |= {site: _told(websites[site], some, again) for site, some in found.items()}
+            deletion = self._found(deletion, websites)
+            self._archive.remove_events(deletion, list(websites))
+            again = True
+        deletion = self._found(deletion, websites)
         return replace(deletion, events_removed=deletion.events_found or 0)
+
+    def _found(self, deletion: Deletion, websites: Mapping[WebsiteId, Found | None]) -> Deletion:
+        found = {website_id: some for website_id, some in websites.items() if some is not None}
+        now = replace(deletion, events_found=sum(some.events for some in found.values()))
+        with self._database.write() as db:
+            store.save(db, now)
+            store.save_found(db, now, found)
+        return now
 
     def _clear_keys(self, deletion: Deletion) -> Deletion:
         """A pass over the primary key: what is found is cleared, and how far the pass is saved, in one transaction."""
@@ -186,6 +194,13 @@ def _advanced(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
     if place < len(steps):
         return replace(deletion, step=steps[place], error=None)
     return replace(deletion, state=State.DONE, step=None, error=None, visitor_id=None, user_id=None, visitor_ids=(), finished_at_ms=now_ms)
+
+
+def _told(before: Found | None, some: Found, again: bool) -> Found:
+    """What is known of a website after a count. again: what was counted before is gone, so that this is more."""
+    if before is None:
+        return some
+    return before.and_more(some) if again else before.or_all_of(some)
 
 
 def _log_waiting(error: Exception, **about: str) -> None:
