@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -421,6 +422,32 @@ def test_one_node_at_a_time(postgres_url: str) -> None:
         assert theirs
     first.close()
     second.close()
+
+
+def test_deletions_beside_a_busy_intake_leave_identities_whole(scene: Scene, services: Services) -> None:
+    """No user link and no merge leads to a visitor that is gone."""
+    site = scene.tenant.website_id
+
+    def post(number: int) -> int:
+        who = {"visitorId": f"device-{number % 5}", "userId": f"user-{number % 3}"}
+        who = [who, {"userId": who["userId"]}, {"visitorId": who["visitorId"]}][number // 15 % 3]
+        return scene.client.post("/api/v1/events", json={"websiteId": site, "event": "A", **who}).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        posts = [pool.submit(post, number) for number in range(300)]
+        jobs = [ask(scene.client, site, userId=f"user-{number % 3}") for number in range(20)]
+        assert {answer.result() for answer in posts} == {202}
+    for job in jobs:
+        finished(scene.client, job["id"])
+    with services.database.read() as db:
+        present = set(db.execute(select(visitors.c.visitor_id)).scalars())
+        led_to = set(db.execute(select(visitors.c.canonical_id)).scalars())
+        linked = {row.user_id: row.visitor_id for row in db.execute(select(user_links.c.user_id, user_links.c.visitor_id))}
+        users = {user: home for user, home in db.execute(select(visitors.c.user_id, visitors.c.canonical_id)) if user is not None}
+        absorbed = set(db.execute(select(merges.c.absorbed_id)).scalars())
+    assert led_to <= present
+    assert linked == users
+    assert absorbed <= present
 
 
 # Reading and asking ---------------------------------------------------------------------------------------------------
