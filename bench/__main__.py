@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import funnel, intake
+from bench import export, funnel, intake
 
 RESULTS = Path(__file__).with_name("results.md")
 
 
 def main() -> None:
-    text = "\n".join([*heading(), *told_funnel(funnel.run()), *told_intake(intake.run())])
+    text = "\n".join([*heading(), *told_funnel(funnel.run()), *told_export(export.run()), *told_intake(intake.run())])
     RESULTS.write_text(text + "\n", encoding="utf-8")
     print(text)
 
@@ -48,6 +48,22 @@ def told_funnel(figures: dict[str, Any]) -> list[str]:
         "| stage | seconds |",
         "|---|---:|",
         *(f"| {name} | {value:.2f} |" for name, value in figures["parts"].items()),
+        "",
+    ]
+
+
+def told_export(figures: dict[str, Any]) -> list[str]:
+    return [
+        "## An export",
+        "",
+        f"The report of {figures['attempts']:,} attempts in {export.COHORTS:,} cohorts as a file, each format in a process of its own.",
+        "",
+        "| format | seconds | file, MB | peak memory, GB | of it before |",
+        "|---|---:|---:|---:|---:|",
+        *(
+            f"| {name} | {row['seconds']:.1f} | {row['megabytes']:.1f} | {row['peak_gb']:.2f} | {row['before_gb']:.2f} |"
+            for name, row in figures["formats"].items()
+        ),
         "",
     ]
 

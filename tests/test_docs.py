@@ -8,10 +8,11 @@ import pytest
 from pydantic_core import PydanticUndefined
 
 from penstock.funnels.builtins import BUILTIN_COLUMNS
+from penstock.funnels.compare_schema import AgainstBaselineRecord, ComparedRecord, ComparisonRecord, WarningCode
 from penstock.funnels.definition import MAX_BREAKDOWNS, MAX_MATCHES, MAX_OR_ROWS, MAX_ROWS, MAX_STEPS, MIN_STEPS, WINDOWS_S
 from penstock.funnels.filters import MAX_KEY_BYTES, MAX_LIST_ITEMS, MAX_VALUE_BYTES, Operator
 from penstock.funnels.matches import MAX_FILTERS
-from penstock.funnels.results_schema import CoverageRecord, DataQualityRecord, ResultsRecord
+from penstock.funnels.results_schema import CoverageRecord, DataQualityRecord, HeadRecord, ResultsRecord
 from penstock.settings import Settings
 from penstock.web.codes import WARNINGS
 from tests.funnels.test_rules import WORKED_EXAMPLES
@@ -79,6 +80,12 @@ def rows_of(page, heading):
 def test_every_field_of_these_records_is_documented(heading, record):
     documented = {name for first, *_ in rows_of("funnels.md", heading) for name in re.findall(r"`(\w+)`", first)}
     assert documented == {field.alias for field in record.model_fields.values()}
+
+
+def test_every_field_and_warning_of_a_comparison_is_documented():
+    fields = {field.alias for record in (ComparisonRecord, ComparedRecord, AgainstBaselineRecord) for field in record.model_fields.values()}
+    shared = {field.alias for field in HeadRecord.model_fields.values()}
+    assert (fields - shared) | set(WarningCode) <= in_code("funnels.md")
 
 
 def example(page, containing):

@@ -17,7 +17,7 @@ from tests.tenant import Tenant, visitor
 PUBLIC_PAGES = ("/api/docs", "/api/openapi.json", "/health/")
 
 STEP = {"type": "Event", "value": "signed_up"}
-FUNNEL = {"name": "Sign-up", "steps": [STEP, {"type": "Event", "value": "paid"}]}
+FUNNEL = {"name": "Sign-up", "steps": [STEP, {"type": "Event", "value": "paid"}], "breakdownProperties": ["plan"]}
 EVENT = {"userId": "ada", "event": "signed_up"}
 LINE = b'{"type": "event", "name": "signed_up", "timestamp": "2026-01-01T00:00:00Z", "userId": "ada"}\n'
 NDJSON = {"content": LINE, "headers": {"Content-Type": "application/x-ndjson"}}
@@ -48,6 +48,18 @@ def deleted(tenant: Tenant) -> str:
     return record_id
 
 
+def sent(field: str) -> Callable[[Tenant], str]:
+    """How a workspace stores an event: answers a field of its receipt."""
+
+    def send(tenant: Tenant) -> str:
+        answer = tenant.client.post("/api/v1/events", json=EVENT | {"websiteId": tenant.website_id})
+        assert answer.status_code == 202, answer.text
+        value: str = answer.json()[field]
+        return value
+
+    return send
+
+
 RECORDS: dict[str, Callable[[Tenant], str]] = {
     "key_id": made("/api/settings/api-keys", {"name": "k"}, by="browser"),
     "website_id": made("/api/settings/websites", {"name": "Shop", "kind": "web"}),
@@ -55,8 +67,12 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "funnel_id": made("/api/funnels", FUNNEL),
     "import_id": imported,
     "deletion_id": deleted,
+    "unit": sent("visitorId"),
+    "eventId": sent("eventId"),
+    "step": lambda tenant: "1",
+    "property": lambda tenant: "plan",
 }
-"""How to make the record that a path parameter names."""
+"""How to make the record that a path parameter, or a required query parameter, names."""
 
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("put", "/api/funnels/{funnel_id}"): {"json": FUNNEL},
@@ -65,6 +81,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/api/imports"): NDJSON,
     ("post", "/api/deletions"): {"json": {"visitorId": "ada"}},
     ("post", "/api/funnels/preview"): {"json": FUNNEL},
+    ("post", "/api/funnels/validate"): {"json": FUNNEL},
 }
 """A valid body of a route, without its `websiteId`; for a PATCH the default is a new name."""
 
@@ -77,17 +94,25 @@ class Operation:
     path: str
     open: bool
     parameters: tuple[str, ...]
+    required: tuple[str, ...]  # query parameters
     website_in: str | None  # "query", "body" or nowhere
 
     def ask(self, client: httpx.Client, ids: dict[str, str], website_id: str | None = None) -> httpx.Response:
         default = {"json": {"name": "New"}} if self.method == "patch" else {}
         request = dict(BODIES.get((self.method, self.path), default))
+        request["params"] = {name: ids[name] for name in self.required}
         if website_id is not None and self.website_in == "query":
-            request["params"] = {"websiteId": website_id}
+            request["params"] |= {"websiteId": website_id}
         if website_id is not None and self.website_in == "body":
             assert "json" in request, f"{self.method} {self.path}: add a valid body to BODIES"
             request["json"] = request["json"] | {"websiteId": website_id}
         return client.request(self.method, self.path.format(**ids), **request)
+
+    def records(self, tenant: Tenant) -> dict[str, str]:
+        """A record of a workspace for every parameter that names one."""
+        for parameter in (*self.parameters, *self.required):
+            assert parameter in RECORDS, f"{self}: add how to make the record of {{{parameter}}} to RECORDS"
+        return {parameter: RECORDS[parameter](tenant) for parameter in (*self.parameters, *self.required)}
 
     def __str__(self) -> str:
         return f"{self.method.upper()} {self.path}"
@@ -110,7 +135,9 @@ def described(document: dict[str, Any]) -> Iterator[Operation]:
                 if website_in is None and "websiteId" in schemas.get(name, {}).get("properties", {}):
                     website_in = "body"
             parameters = tuple(name for place, name in where if place == "path")
-            yield Operation(method, path, operation.get("security") == [], parameters, website_in)
+            required = tuple(one["name"] for one in operation["parameters"] if one["in"] == "query" and one["required"])
+            required = tuple(name for name in required if name != "websiteId")
+            yield Operation(method, path, operation.get("security") == [], parameters, required, website_in)
 
 
 def problems_of(answers: dict[str, httpx.Response], expected: int) -> dict[str, str]:
@@ -131,7 +158,7 @@ def test_every_route_is_described_or_a_public_page(services, operations):
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer psk_made_up"}, {"Cookie": "service_session=made_up"}])
 def test_every_route_that_is_not_open_is_401_without_credentials(server, operations, headers):
     answers = {
-        str(operation): operation.ask(visitor(server, headers), dict.fromkeys(operation.parameters, "x"), "x")
+        str(operation): operation.ask(visitor(server, headers), dict.fromkeys((*operation.parameters, *operation.required), "x"), "x")
         for operation in operations
         if not operation.open
     }
@@ -147,10 +174,7 @@ def test_every_record_of_another_workspace_is_404(workspace, other_workspace, op
     for operation in operations:
         if operation.open or not operation.parameters:
             continue
-        ids = {}
-        for parameter in operation.parameters:
-            assert parameter in RECORDS, f"{operation}: add how to make the record of {{{parameter}}} to RECORDS"
-            ids[parameter] = RECORDS[parameter](workspace)
+        ids = operation.records(workspace)
         foreign[str(operation)] = operation.ask(other_workspace.browser, ids)
         own[str(operation)] = operation.ask(workspace.browser, ids)
     assert problems_of(foreign, 404) == {}
@@ -162,7 +186,7 @@ def test_every_website_id_of_another_workspace_is_401(workspace, other_workspace
     for operation in operations:
         if operation.open or operation.website_in is None:
             continue
-        ids = {parameter: RECORDS[parameter](workspace) for parameter in operation.parameters}
+        ids = operation.records(workspace)
         foreign[str(operation)] = operation.ask(workspace.client, ids, other_workspace.website_id)
         unknown[str(operation)] = operation.ask(workspace.client, ids, "web_unknown")
         own[str(operation)] = operation.ask(workspace.client, ids, workspace.website_id)

@@ -16,6 +16,8 @@ from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import NotFound
 from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.catalogue import routes as catalogue_routes
+from penstock.catalogue.service import CatalogueService
 from penstock.events import routes as event_routes
 from penstock.events.deletions import routes as deletion_routes
 from penstock.events.deletions.model import DeletionSpan
@@ -27,12 +29,18 @@ from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
-from penstock.funnels import goals_routes, results_routes
+from penstock.funnels import compare_routes, goals_routes, insights_routes, results_routes, units_routes
 from penstock.funnels import routes as funnel_routes
+from penstock.funnels.asking import Asker
+from penstock.funnels.compare import CompareService
 from penstock.funnels.coverage import Gap
+from penstock.funnels.export import ExportService
 from penstock.funnels.goals_service import GoalService
+from penstock.funnels.insights import InsightService
 from penstock.funnels.results import ResultsService
 from penstock.funnels.service import FunnelService
+from penstock.funnels.tracing import TraceService
+from penstock.funnels.units import UnitService
 from penstock.http.answers import answer
 from penstock.http.openapi import openapi_document_of
 from penstock.http.problems import EXCEPTION_HANDLERS
@@ -59,6 +67,12 @@ class Services:
     goals: GoalService
     funnels: FunnelService
     results: ResultsService
+    units: UnitService
+    traces: TraceService
+    insights: InsightService
+    exports: ExportService
+    comparisons: CompareService
+    catalogue: CatalogueService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -74,15 +88,11 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     imports = ImportService(database, accounts, intake, settings, clock)
     deletions = DeletionService(database, warehouse, accounts, shipper, settings, clock)
     funnels = FunnelService(database, warehouse, clock)
-    results = ResultsService(
-        warehouse,
-        accounts,
-        funnels,
-        settings,
-        clock,
-        wait_until_shipped=shipper.wait_until_shipped,
-        read_gaps=partial(_gaps, imports, deletions),
-    )
+    read_gaps = partial(_gaps, imports, deletions)
+    asker = Asker(warehouse, accounts, funnels, settings, clock, wait_until_shipped=shipper.wait_until_shipped)
+    units = UnitService(asker)
+    results = ResultsService(asker, read_gaps=read_gaps)
+    comparisons = CompareService(asker, read_gaps=read_gaps)
     return Services(
         settings=settings,
         clock=clock,
@@ -97,6 +107,12 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         goals=GoalService(database, warehouse, clock),
         funnels=funnels,
         results=results,
+        units=units,
+        traces=TraceService(asker, units),
+        insights=InsightService(asker),
+        exports=ExportService(asker),
+        comparisons=comparisons,
+        catalogue=CatalogueService(warehouse, accounts, settings, wait_until_shipped=shipper.wait_until_shipped),
     )
 
 
@@ -166,6 +182,10 @@ def build_routes(services: Services) -> Litestar:
             *goals_routes.ROUTES,
             *funnel_routes.ROUTES,
             *results_routes.ROUTES,
+            *units_routes.ROUTES,
+            *insights_routes.ROUTES,
+            *compare_routes.ROUTES,
+            *catalogue_routes.ROUTES,
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -178,6 +198,12 @@ def build_routes(services: Services) -> Litestar:
             "goals": Provide(lambda: services.goals, sync_to_thread=False),
             "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
             "results": Provide(lambda: services.results, sync_to_thread=False),
+            "units": Provide(lambda: services.units, sync_to_thread=False),
+            "traces": Provide(lambda: services.traces, sync_to_thread=False),
+            "insights": Provide(lambda: services.insights, sync_to_thread=False),
+            "exports": Provide(lambda: services.exports, sync_to_thread=False),
+            "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
+            "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },

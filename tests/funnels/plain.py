@@ -1,12 +1,12 @@
 """Funnels in plain Python: a second evaluation, written from the counting rules alone, that the engine's statement is held against.
 
-It shares with the engine the definition's types and the typed scalars, nothing else, and prefers the rules' own words to speed.
-"R7" and the like are the source's attempt counting rules.
+It shares with the engine the definition's types and the typed scalars, nothing else, and prefers the rules' own words to speed. The rules
+of one unit are those of the trace (`penstock.funnels.trace`); matching, units and the report are here.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import median
@@ -15,6 +15,7 @@ from typing import Any
 from penstock.base.paging import Page
 from penstock.base.scalar import MISSING, Scalar, plain_text, tagged, untagged
 from penstock.funnels.model import CountingUnit, Definition, Filter, Match, MatchType, Row
+from penstock.funnels.trace import Journey, Reading, chosen_journey, conflicts, in_period, seen_by_diagnostics
 
 KINDS = {
     MatchType.PAGEVIEW: "pageview",
@@ -157,36 +158,20 @@ def _moment(value: str) -> float | None:
 # -- Units ------------------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """An event as one funnel reads it. number: its usable sequence number. invalid: it carries one that is not usable."""
-
-    event: Event
-    number: int | None
-    invalid: bool
-
-    @property
-    def at_ms(self) -> int:
-        return self.event.at_ms
-
-    @property
-    def order(self) -> tuple[int, int, int, str]:
-        return self.at_ms, self.number is None, self.number or 0, self.event.event_id
-
-    def provably_after(self, earlier: "Reading") -> bool:
-        """Whether time, or at equal times both numbers, prove the order (R6)."""
-        if self.at_ms != earlier.at_ms:
-            return self.at_ms > earlier.at_ms
-        return self.number is not None and earlier.number is not None and self.number > earlier.number
-
-
 def read(definition: Definition, event: Event) -> Reading:
     """Read the sequence property: a JSON integer from 0 to 2^63-1 is usable, `1.0` being the same JSON number as `1`; null is absent."""
     value = event.properties.get(definition.sequence_property) if definition.sequence_property is not None else None
     text = tagged(value)
     number = int(text[1:]) if re.fullmatch("n[0-9]+", text) else MAX_NUMBER + 1
     usable = number <= MAX_NUMBER
-    return Reading(event, number if usable else None, invalid=value is not None and not usable)
+    return Reading(
+        event_id=event.event_id,
+        at_ms=event.at_ms,
+        number=number if usable else None,
+        invalid=value is not None and not usable,
+        matched=tuple(frozenset(at for at, match in enumerate(row.matches) if matches(match, event)) for row in definition.rows),
+        values=tuple(value_of(event, key) for key in definition.breakdown_properties),
+    )
 
 
 def attempt_id(definition: Definition, event: Event) -> str | None:
@@ -219,128 +204,6 @@ def split_into_units(history: History, definition: Definition, events: Iterable[
     return {unit: sorted(readings, key=lambda reading: reading.order) for unit, readings in units.items()}, left_out
 
 
-# -- Entry and progress -----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Journey:
-    """What one unit did from one entry on. completed_ms and options: per completed step. values: tagged entry values.
-
-    tied: whether the entry values were decided by agreement. accepted: the events that rule 5 took, after the entry.
-    """
-
-    entry_ms: int
-    values: tuple[str, ...]
-    tied: bool
-    completed_ms: list[int]
-    options: list[set[int]]
-    accepted: list[Event] = field(default_factory=list)
-    skips: int = 0
-    ties: int = 0
-    events: Sequence[Reading] = ()
-
-    @property
-    def reached(self) -> int:
-        return len(self.completed_ms)
-
-
-def matched(row: Row, reading: Reading) -> set[int]:
-    """Which of a row's matches an event satisfies, by index."""
-    return {index for index, match in enumerate(row.matches) if matches(match, reading.event)}
-
-
-def counted_options(row: Row, found: set[int]) -> set[int]:
-    """Every part of a complete group; else the first option that matched."""
-    return set(range(len(row.matches))) if row.all_of else {min(found)}
-
-
-def journeys(definition: Definition, events: Sequence[Reading]) -> Iterator[Journey]:
-    """One for each completion of step 1, the earliest first."""
-    step = definition.steps[0]
-    filled: set[int] = set()
-    filled_before: set[int] = set()
-    now_ms, number = None, None
-    for index, reading in enumerate(events):
-        if reading.at_ms != now_ms:
-            now_ms, filled_before = reading.at_ms, set(filled)
-        found = matched(step, reading) - filled
-        if not found:
-            continue
-        number = number if reading.number is None else reading.number
-        if step.all_of:
-            filled |= found
-            if len(filled) < len(step.matches):
-                continue
-        rivals = [other for other in events if other.at_ms == now_ms and matched(step, other) - filled_before]
-        yield follow(definition, events, index, found, number, rivals)
-        filled, filled_before, number = set(), set(), None
-
-
-def follow(
-    definition: Definition, events: Sequence[Reading], index: int, found: set[int], number: int | None, rivals: Sequence[Reading]
-) -> Journey:
-    """The progress from the entry `events[index]` on. number: the last usable one that step 1 took. rivals: *S* of the rules."""
-    steps, entry = definition.steps, events[index]
-    values, tied = entry_values(definition, entry, rivals)
-    journey = Journey(entry.at_ms, values, tied, [entry.at_ms], [counted_options(steps[0], found)], events=events)
-    last, filled = entry, set[int]()
-    for reading in events[index + 1 :]:
-        if journey.reached == len(steps):
-            break
-        if definition.window_s is not None and reading.at_ms > entry.at_ms + definition.window_s * 1000:
-            break
-        step = steps[journey.reached]
-        found = matched(step, reading) - filled
-        if not found:
-            continue
-        if not reading.provably_after(last):
-            journey.ties += 1
-            continue
-        if reading.number is not None and number is not None and reading.number <= number:
-            journey.skips += 1
-            continue
-        journey.accepted.append(reading.event)
-        number = number if reading.number is None else reading.number
-        if step.all_of:
-            filled |= found
-            if len(filled) < len(step.matches):
-                continue
-        journey.completed_ms.append(reading.at_ms)
-        journey.options.append(counted_options(step, found))
-        last, filled = reading, set()
-    return journey
-
-
-def entry_values(definition: Definition, entry: Reading, rivals: Sequence[Reading]) -> tuple[tuple[str, ...], bool]:
-    """The entry's values (R9, R10), or at a tie without usable order what all agree on (R11); and whether it was such a tie."""
-    numbers = [rival.number for rival in rivals]
-    ordered = len(rivals) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))
-    values = []
-    for key in definition.breakdown_properties:
-        seen = {value_of(rival.event, key) for rival in ([entry] if ordered else rivals)}
-        values.append(seen.pop() if len(seen) == 1 else MISSING)
-    return tuple(values), not ordered
-
-
-def chosen_journey(definition: Definition, events: Sequence[Reading], start_ms: int | None, end_ms: int | None) -> Journey | None:
-    """The journey that counts for a unit, if its entry is inside the period.
-
-    An attempt has its first one only (R12, R13); a visitor the one that leads furthest, the earliest among equals.
-    """
-
-    def inside(journey: Journey) -> bool:
-        return in_period(journey.entry_ms, start_ms, end_ms)
-
-    if definition.counting_unit is CountingUnit.ATTEMPT:
-        first = next(journeys(definition, events), None)
-        return first if first is not None and inside(first) else None
-    return max(filter(inside, journeys(definition, events)), key=lambda journey: journey.reached, default=None)
-
-
-def in_period(at_ms: int, start_ms: int | None, end_ms: int | None) -> bool:
-    return (start_ms is None or start_ms <= at_ms) and (end_ms is None or at_ms < end_ms)
-
-
 # -- Report -----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -359,7 +222,7 @@ def evaluate(
     page = page or Page()
     events = [event for event in history.events if event.website_id in website_ids and event.at_ms <= evaluated_at_ms]
     units, left_out = split_into_units(history, definition, events)
-    selected = [journey for own in units.values() if (journey := chosen_journey(definition, own, start_ms, end_ms))]
+    selected = list(selected_units(definition, units, start_ms, end_ms).values())
     inside = [event for event in events if in_period(event.at_ms, start_ms, end_ms)]
 
     wanted = {key: tagged(value) for key, value in (cohort or {}).items()}
@@ -383,6 +246,14 @@ def evaluate(
     }
 
 
+def selected_units(
+    definition: Definition, units: Mapping[Any, Sequence[Reading]], start_ms: int | None, end_ms: int | None
+) -> dict[Any, Journey]:
+    """The journey that counts of each unit that has one in the period."""
+    chosen = ((unit, chosen_journey(definition, own, start_ms, end_ms)) for unit, own in units.items())
+    return {unit: journey for unit, journey in chosen if journey is not None}
+
+
 def _entry_value(definition: Definition, journey: Journey, key: str) -> str:
     return journey.values[definition.breakdown_properties.index(key)]
 
@@ -396,17 +267,16 @@ def cohort_name(definition: Definition, values: tuple[str, ...]) -> dict[str, An
 
 
 def aggregate(definition: Definition, counted: Sequence[Journey], evaluated_at_ms: int) -> dict[str, Any]:
-    steps, window_s = definition.steps, definition.window_s
+    steps = definition.steps
     rows = [(index, row) for index, row in enumerate(definition.rows) if not row.diagnostic]
     done = [journey for journey in counted if journey.reached == len(steps)]
     open_: list[Journey] = []
     lost: list[Journey] = []
     for journey in counted:
         if journey.reached < len(steps):
-            still_open = window_s is None or evaluated_at_ms <= journey.entry_ms + window_s * 1000
-            (open_ if still_open else lost).append(journey)
+            (open_ if journey.is_open(evaluated_at_ms) else lost).append(journey)
     counts = [sum(journey.reached >= number for journey in counted) for number in range(1, len(steps) + 1)]
-    minutes = [(journey.completed_ms[-1] - journey.entry_ms) / 60_000 for journey in done]
+    minutes = [(journey.completed[-1].at_ms - journey.entry_ms) / 60_000 for journey in done]
     return {
         "entered": len(counted),
         "completed": len(done),
@@ -441,23 +311,10 @@ def rate(part: int, whole: int) -> float | None:
 
 
 def diagnostic(definition: Definition, row_index: int, row: Row, counted: Sequence[Journey]) -> dict[str, Any]:
-    """Matching events between the completion of the step above and that of the next, or the window's end; both ends included."""
-    above = sum(not earlier.diagnostic for earlier in definition.rows[:row_index])
-    found = []
-    for journey in counted:
-        if journey.reached < above:
-            continue
-        if journey.reached > above:
-            until_ms: float = journey.completed_ms[above]
-        elif definition.window_s is not None:
-            until_ms = journey.entry_ms + definition.window_s * 1000
-        else:
-            until_ms = float("inf")
-        there = [reading for reading in journey.events if journey.completed_ms[above - 1] <= reading.at_ms <= until_ms]
-        found.append(sum(bool(matched(row, reading)) for reading in there))
+    found = [len(seen[row_index]) for journey in counted if row_index in (seen := seen_by_diagnostics(definition, journey))]
     return {
         "row": row_index,
-        "afterStep": above,
+        "afterStep": sum(not earlier.diagnostic for earlier in definition.rows[:row_index]),
         "type": row.matches[0].type.value,
         "value": row.matches[0].value,
         "units": sum(count > 0 for count in found),
@@ -470,19 +327,16 @@ def data_quality(
 ) -> dict[str, Any]:
     """selected: all entry cohorts of the period. inside: the events of the period. left_out: provider events outside their attempt."""
     keys = definition.breakdown_properties
+    events = {event.event_id: event for event in history.events}
 
     def required(event: Event) -> bool:
         return any(matches(match, event) for step in definition.steps for match in step.matches)
 
     def invalid(journey: Journey) -> int:
-        return sum(reading.invalid and required(reading.event) for reading in journey.events)
-
-    def conflicts(journey: Journey, position: int) -> bool:
-        mine = journey.values[position]
-        return mine != MISSING and any(value_of(event, keys[position]) not in (mine, MISSING) for event in journey.accepted)
+        return sum(reading.invalid and required(events[reading.event_id]) for reading in journey.events)
 
     def visitors(journey: Journey) -> set[tuple[str, str]]:
-        return {history.visitor(reading.event) for reading in journey.events if required(reading.event)}
+        return {history.visitor(events[reading.event_id]) for reading in journey.events if required(events[reading.event_id])}
 
     attempts = definition.counting_unit is CountingUnit.ATTEMPT
     return {
@@ -493,7 +347,7 @@ def data_quality(
         "unitsWithOrderingIssues": sum(bool(journey.skips or journey.ties or invalid(journey)) for journey in selected),
         "tiedEntries": sum(journey.tied for journey in selected),
         "unknownEntryValues": {key: sum(journey.values[i] == MISSING for journey in selected) for i, key in enumerate(keys)},
-        "conflictingEntryValues": {key: sum(conflicts(journey, i) for journey in selected) for i, key in enumerate(keys)},
+        "conflictingEntryValues": {key: sum(bool(conflicts(journey, i)) for journey in selected) for i, key in enumerate(keys)},
         "unverifiedProviderEvents": sum(required(event) for event in inside if event in left_out),
         "attemptsWithSeveralVisitors": sum(attempts and len(visitors(journey)) > 1 for journey in selected),
     }

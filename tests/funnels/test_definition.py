@@ -13,8 +13,8 @@ from penstock.base.errors import Invalid
 from penstock.funnels.definition import FunnelIn, resolve
 from penstock.funnels.filters import Operator, number_of, range_of, texts_of, time_ms_of
 from penstock.funnels.matches import resolved_match
-from penstock.funnels.model import Definition, Filter, Match, MatchType, Row
-from penstock.funnels.records import SavedFilter, SavedMatch
+from penstock.funnels.model import Definition, Filter, GoalUse, Match, MatchType, Row
+from penstock.funnels.records import GoalRecord, SavedFilter, SavedMatch
 from penstock.http.bodies import parse_model
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
@@ -363,7 +363,8 @@ def test_defaults_are_filled_in(client: httpx.Client) -> None:
 
 
 def test_a_resolved_definition_has_the_goals_match_and_the_filters_of_both() -> None:
-    goal = SavedMatch(type="Event", value="paid", filters=[SavedFilter(property="ok", operator="is_true", value="")])
+    match = SavedMatch(type="Event", value="paid", filters=[SavedFilter(property="ok", operator="is_true", value="")])
+    goal = GoalRecord(id="goal_1", name="Paid", match=match, revision=4, created_at="then", updated_at="now")
     plan = {"property": "plan", "operator": "equals", "value": "pro"}
     steps = [
         {"type": "Pageview", "value": "/cart/?x=1"},
@@ -383,6 +384,7 @@ def test_a_resolved_definition_has_the_goals_match_and_the_filters_of_both() -> 
         window_s=604_800,
         attempt_property="attempt_id",
         breakdown_properties=("plan",),
+        goals=(GoalUse("Paid", "goal_1", 4),),
     )
 
 

@@ -45,6 +45,7 @@ def test_a_goal_is_created_read_changed_listed_and_deleted(client: httpx.Client,
         "id": goal["id"],
         "name": "Paid",
         "match": {"type": "Transaction", "value": "purchase", "filters": []},
+        "revision": 1,
         "createdAt": goal["createdAt"],
         "updatedAt": goal["createdAt"],
     }
@@ -55,7 +56,7 @@ def test_a_goal_is_created_read_changed_listed_and_deleted(client: httpx.Client,
     match = {"type": "Event", "value": "paid", "filters": [plan]}
     changed = client.patch(f"/api/goals/{goal['id']}", json={"match": match})
     assert changed.status_code == 200
-    assert changed.json() == {**goal, "match": match, "updatedAt": changed.json()["updatedAt"]}
+    assert changed.json() == {**goal, "match": match, "revision": 2, "updatedAt": changed.json()["updatedAt"]}
     assert changed.json()["updatedAt"] > goal["updatedAt"]
 
     renamed = client.patch(f"/api/goals/{goal['id']}", json={"name": "Bought"}).json()

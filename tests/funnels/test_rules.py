@@ -409,6 +409,31 @@ def test_rule21_a_saved_change_recalculates_retained_history(scene: Scene) -> No
     assert scene.client.put(f"/api/funnels/{funnel}", json={**changed, "steps": [step("A"), step("C")]}).status_code == 200
     after = scene.results(funnel)
     assert (after["definitionRevision"], outcome(after["aggregate"])) == (2, (1, 1, 0, 0))
+    assert outcome(scene.results(funnel, revision=1)["aggregate"]) == (1, 0, 0, 1)
+
+
+def test_rule21_a_changed_goal_recalculates_retained_history_and_results_tell_its_revision(scene: Scene) -> None:
+    client = scene.client
+    goals = {
+        name: client.post("/api/goals", json={"name": name, "match": {"type": "Event", "value": value}}).json()
+        for name, value in (("Paid", "B"), ("Ended", "D"), ("Other", "B"))
+    }
+    used = [{"name": name, "id": goals[name]["id"], "revision": 1} for name in ("Ended", "Paid")]
+    steps = [step("A"), {"type": "Goal", "value": "Paid"}]
+    funnel = scene.attempts(*steps, {"type": "Event", "value": "D", "or": [{"type": "Goal", "value": "Ended"}], "diagnostic": True})
+    scene.story("0/A 10/C")
+    before = scene.results(funnel)
+    assert (before["goals"], outcome(before["aggregate"])) == (used, (1, 0, 0, 1))
+
+    path = f"/api/goals/{goals['Paid']['id']}"
+    assert client.patch(path, json={"match": {"type": "Event", "value": "C"}}).json()["revision"] == 2
+    after = scene.results(funnel)
+    assert (after["goals"], outcome(after["aggregate"])) == ([used[0], {**used[1], "revision": 2}], (1, 1, 0, 0))
+    assert after["definitionRevision"] == before["definitionRevision"] == 1, "the definition is the same"
+
+    draft = {"countingUnit": "attempt", "attemptProperty": "attempt", "steps": steps}
+    previewed = client.post("/api/funnels/preview", json=draft).json()
+    assert (previewed["goals"], outcome(previewed["aggregate"])) == ([{**used[1], "revision": 2}], (1, 1, 0, 0))
 
 
 def test_rule22_variants_assigned_before_the_journey_compare_end_to_end(scene: Scene) -> None:
@@ -452,6 +477,7 @@ def test_a_whole_report(scene: Scene) -> None:
     assert report == {
         "funnelId": funnel,
         "definitionRevision": 1,
+        "goals": [],
         "countingUnit": "attempt",
         "evaluatedAt": report["evaluatedAt"],
         "period": {"startAt": None, "endAt": None},

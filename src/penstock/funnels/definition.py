@@ -12,8 +12,8 @@ from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_
 from penstock.base.errors import Fault
 from penstock.funnels.filters import EventField, OwnProperty
 from penstock.funnels.matches import GOAL, MatchIn, at_most, every_fault, resolved_match, saved_filters
-from penstock.funnels.model import CountingUnit, Definition, Match, Row
-from penstock.funnels.records import SavedDefinition, SavedMatch, SavedStep
+from penstock.funnels.model import CountingUnit, Definition, GoalUse, Match, Row
+from penstock.funnels.records import GoalRecord, SavedDefinition, SavedMatch, SavedStep
 from penstock.http.schema import Input, Name, RuleBroken, RulesBroken
 
 MIN_STEPS, MAX_STEPS, MAX_ROWS = 2, 20, 30
@@ -188,15 +188,18 @@ def goals_in(definition: SavedDefinition) -> frozenset[str]:
     return frozenset(match.value for step in definition.steps for match in (step, *step.or_) if match.type == GOAL)
 
 
-def resolve(definition: SavedDefinition, goals: Mapping[str, SavedMatch]) -> Definition:
+def resolve(definition: SavedDefinition, goals: Mapping[str, GoalRecord]) -> Definition:
     """The definition ready to be evaluated. goals: by name, at least those that it refers to, as they are now."""
+    matches = {name: goal.match for name, goal in goals.items()}
+    used = [goals[name] for name in sorted(goals_in(definition))]
     return Definition(
-        rows=tuple(_row(step, goals) for step in definition.steps),
+        rows=tuple(_row(step, matches) for step in definition.steps),
         counting_unit=definition.counting_unit,
         window_s=definition.conversion_window_seconds,
         attempt_property=definition.attempt_property,
         sequence_property=definition.sequence_property,
         breakdown_properties=tuple(definition.breakdown_properties),
+        goals=tuple(GoalUse(goal.name, goal.id, goal.revision) for goal in used),
     )
 
 

@@ -30,8 +30,14 @@ UNIT_COLUMNS = (
 )
 
 
-def general_units(plan: Plan, matched: str) -> str:
-    """One row for each counted unit. matched: the name of a relation with the columns of `matched_events`."""
+DETAIL_COLUMNS = (
+    "done",  # Array(Int64): milliseconds at which each step was completed
+    "window_end",  # the window's last millisecond
+)
+
+
+def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
+    """One row for each counted unit. matched: a relation with the columns of `matched_events`. detailed: with `DETAIL_COLUMNS`."""
     keys = f"CAST([{', '.join(f'key_{j}' for j in range(1, plan.breadth + 1))}], 'Array(UInt64)') AS keys"
     histories = f"""
         SELECT unit,
@@ -52,7 +58,7 @@ def general_units(plan: Plan, matched: str) -> str:
                arrayMap(j -> if(tied AND arrayUniq(arrayMap(x -> x.keys[j], tied_events)) > 1, 0, first_event.keys[j]),
                         range(1, {plan.breadth + 1})) AS entry_keys
         FROM ({entries}) WHERE {plan.in_period("entry_ts")}"""
-    state = _state(plan)
+    state = _state(plan, detailed=detailed)
     kind = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
     start = ", ".join(item.start for item in state)
     step = ", ".join(item.next for item in state)
@@ -71,9 +77,12 @@ def general_units(plan: Plan, matched: str) -> str:
                tied, progress.conflicts AS conflicts,
                {_several(plan)} AS several,
                {_seen(plan)} AS seen,
+               {"progress.done AS done, window_end," if detailed else ""}
                entry.at AS entry_at
         FROM ({folded})"""
-    return _furthest(outcome) if not plan.by_attempt else outcome
+    if plan.by_attempt:
+        return outcome
+    return _furthest(outcome, UNIT_COLUMNS + DETAIL_COLUMNS if detailed else UNIT_COLUMNS)
 
 
 def _followers(plan: Plan) -> str:
@@ -103,7 +112,7 @@ class _Field(NamedTuple):
     next: str
 
 
-def _state(plan: Plan) -> list[_Field]:
+def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
     """The state of the fold. Source: semantics, "Progress after entry", rules 2 to 5."""
     groups = [step.row.all_of for step in plan.steps]
     # After the last step nothing is wanted any more: the list has one mask more than there are steps.
@@ -132,7 +141,7 @@ def _state(plan: Plan) -> list[_Field]:
     if _has_options(plan):
         counted = f"if({_of_group(groups, '1', '0')}, {hit}, {_lowest_bit(plan, hit)})"
         fields.append(_Field("chosen", plan.mask_type, _chosen_at_entry(plan), f"if({accepted}, bitOr(s.chosen, {counted}), s.chosen)"))
-    if any(bits.row.diagnostic for bits in plan.rows):
+    if detailed or any(bits.row.diagnostic for bits in plan.rows):
         fields.append(_Field("done", "Array(Int64)", "[entry_ts]", f"if({completes}, arrayPushBack(s.done, ts), s.done)"))
     return fields
 
@@ -189,10 +198,10 @@ def _seen_by(plan: Plan, bits: RowBits, step: int) -> str:
     return f"if(reached >= {step}, arrayCount(x -> {inside}, history), 0)"
 
 
-def _furthest(outcome: str) -> str:
+def _furthest(outcome: str, columns: tuple[str, ...]) -> str:
     """Of a visitor's entries the one that leads furthest, among equals the earliest. Source: semantics, "Visitor funnels"."""
-    columns = ", ".join(f"best.{column} AS {column}" for column in UNIT_COLUMNS)
+    best = ", ".join(f"best.{column} AS {column}" for column in columns)
     return f"""
-        SELECT unit, {columns} FROM (
-            SELECT unit, argMax(tuple({", ".join(UNIT_COLUMNS)}), tuple(reached, -toInt64(entry_at))) AS best
+        SELECT unit, {best} FROM (
+            SELECT unit, argMax(tuple({", ".join(columns)}), tuple(reached, -toInt64(entry_at))) AS best
             FROM ({outcome}) GROUP BY unit)"""

@@ -42,7 +42,7 @@ class GoalService:
         match = goal.match.saved()
         with _unique_name(goal.name), self._database.write() as db:
             store.add_goal(db, workspace_id, goal_id, goal.name, match, now_ms)
-        return GoalRecord(id=goal_id, name=goal.name, match=match, created_at=iso(now_ms), updated_at=iso(now_ms))
+        return GoalRecord(id=goal_id, name=goal.name, match=match, revision=1, created_at=iso(now_ms), updated_at=iso(now_ms))
 
     def get(self, workspace_id: WorkspaceId, goal_id: str) -> GoalRecord:
         with self._database.read() as db:
@@ -53,7 +53,10 @@ class GoalService:
             return store.goals_page(db, workspace_id, page)
 
     def change(self, workspace_id: WorkspaceId, goal_id: str, change: GoalChange) -> GoalRecord:
-        """Funnels that use the goal count by its new match from their next report on; their revision stays, for they did not change."""
+        """Funnels that use the goal count by its new match from their next report on; their revision stays, for they did not change.
+
+        The goal's own revision rises with its match and tells readers of reports; a new name alone keeps it.
+        """
         now_ms = self._clock()
         with _unique_name(change.name or ""), self._database.write() as db:
             saved = _found(store.goal(db, workspace_id, goal_id, hold=True))
@@ -63,8 +66,9 @@ class GoalService:
                 return saved
             if name != saved.name:
                 _refuse_in_use(db, goal_id, "renamed")
-            store.change_goal(db, goal_id, name, match, now_ms)
-        return saved.model_copy(update={"name": name, "match": match, "updated_at": iso(now_ms)})
+            revision = saved.revision + (match != saved.match)
+            store.change_goal(db, goal_id, name, match, revision, now_ms)
+        return saved.model_copy(update={"name": name, "match": match, "revision": revision, "updated_at": iso(now_ms)})
 
     def delete(self, workspace_id: WorkspaceId, goal_id: str) -> None:
         with self._database.write() as db:

@@ -13,14 +13,27 @@ from penstock.metadb.tables import funnel_goals, funnels, goals
 
 
 def _goal(row: Row[*tuple[object, ...]]) -> GoalRecord:
-    return GoalRecord(id=row.id, name=row.name, match=row.match, created_at=iso(row.created_at), updated_at=iso(row.updated_at))
+    return GoalRecord(
+        id=row.id,
+        name=row.name,
+        match=row.match,
+        revision=row.revision,
+        created_at=iso(row.created_at),
+        updated_at=iso(row.updated_at),
+    )
 
 
 def add_goal(db: Connection, workspace_id: WorkspaceId, goal_id: GoalId, name: str, match: SavedMatch, now_ms: int) -> None:
     """IntegrityError when the workspace has a goal of this name."""
     db.execute(
         insert(goals).values(
-            id=goal_id, workspace_id=workspace_id, name=name, match=match.model_dump(), created_at=now_ms, updated_at=now_ms
+            id=goal_id,
+            workspace_id=workspace_id,
+            name=name,
+            match=match.model_dump(),
+            revision=1,
+            created_at=now_ms,
+            updated_at=now_ms,
         )
     )
 
@@ -39,10 +52,9 @@ def goals_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing
     return Listing([_goal(row) for row in rows], page, total)
 
 
-def matches_by_name(db: Connection, workspace_id: WorkspaceId) -> Mapping[str, SavedMatch]:
-    """What every goal of the workspace stands for."""
-    rows = db.execute(select(goals.c.name, goals.c.match).where(goals.c.workspace_id == workspace_id))
-    return {row.name: SavedMatch.model_validate(row.match) for row in rows}
+def goals_by_name(db: Connection, workspace_id: WorkspaceId) -> Mapping[str, GoalRecord]:
+    """Every goal of the workspace."""
+    return {row.name: _goal(row) for row in db.execute(select(goals).where(goals.c.workspace_id == workspace_id))}
 
 
 def hold_goals(db: Connection, workspace_id: WorkspaceId, names: Iterable[str]) -> Mapping[str, GoalId]:
@@ -51,9 +63,10 @@ def hold_goals(db: Connection, workspace_id: WorkspaceId, names: Iterable[str]) 
     return {row.name: GoalId(row.id) for row in db.execute(named.order_by(goals.c.id).with_for_update(read=True))}
 
 
-def change_goal(db: Connection, goal_id: str, name: str, match: SavedMatch, now_ms: int) -> None:
+def change_goal(db: Connection, goal_id: str, name: str, match: SavedMatch, revision: int, now_ms: int) -> None:
     """IntegrityError when the workspace has another goal of this name."""
-    db.execute(update(goals).where(goals.c.id == goal_id).values(name=name, match=match.model_dump(), updated_at=now_ms))
+    changed = {"name": name, "match": match.model_dump(), "revision": revision, "updated_at": now_ms}
+    db.execute(update(goals).where(goals.c.id == goal_id).values(changed))
 
 
 def delete_goal(db: Connection, goal_id: str) -> None:

@@ -19,6 +19,8 @@ KINDS = {
     MatchType.TRANSACTION: "transaction",
 }
 
+TYPES = {kind: match_type for match_type, kind in KINDS.items()}
+
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _MOMENT = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?$"

@@ -53,8 +53,17 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class GoalUse:
+    """A goal that rows refer to, in the revision whose match stands in them."""
+
+    name: str
+    id: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
-    """A funnel ready to be evaluated. window_s: seconds; None: unlimited (visitor funnels only)."""
+    """A funnel ready to be evaluated. window_s: seconds; None: unlimited (visitor funnels only). goals: by name."""
 
     rows: tuple[Row, ...]
     counting_unit: CountingUnit
@@ -62,6 +71,7 @@ class Definition:
     attempt_property: str | None = None
     sequence_property: str | None = None
     breakdown_properties: tuple[str, ...] = ()
+    goals: tuple[GoalUse, ...] = ()
 
     @property
     def steps(self) -> tuple[Row, ...]:

@@ -126,13 +126,18 @@ def _row_bits(definition: Definition) -> list[RowBits]:
     return bits
 
 
-def matched_events(plan: Plan) -> str:
-    """The events that match any row, with everything that the fold needs to know of them."""
+def matched_events(plan: Plan, *, matching: bool = True, more: str = "") -> str:
+    """The events that match any row, with everything that the fold needs to know of them.
+
+    matching: without it, events that match nothing are there too. more: further columns, each followed by a comma.
+    """
+    condition = f"{name_scope(plan)} AND mask != 0" if matching else "1"
     definition, binder = plan.definition, plan.binder
     names = enumerate(definition.breakdown_properties, start=1)
     keys = "".join(f"\n           {property_hash(name, binder)} AS key_{j}," for j, name in names)
     return f"""
-    SELECT {unit_key(plan)} AS unit,
+    SELECT {more}
+           {unit_key(plan)} AS unit,
            toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
            {_number(plan)} AS number,
            {_sequence(plan)} AS seq,
@@ -144,7 +149,7 @@ def matched_events(plan: Plan) -> str:
            events.source = 'provider' AS provider,
            events.verified AS verified
     FROM {event_source(plan)}
-    WHERE {event_scope(plan)} AND {name_scope(plan)} AND mask != 0"""
+    WHERE {event_scope(plan)} AND {condition}"""
 
 
 def _mask(plan: Plan) -> str:

@@ -59,11 +59,28 @@ class FunnelRecord(SavedDefinition, _FunnelHead):
         return SavedDefinition(**{name: getattr(self, name) for name in SavedDefinition.model_fields})
 
 
+class DefinitionRecord(SavedDefinition):
+    """A definition that was checked and not saved."""
+
+    name: str
+
+
+class RevisionRecord(Record):
+    """A definition that the funnel has or had."""
+
+    revision: int
+    name: Annotated[str, Field(description="What the funnel was called then.")]
+    definition: SavedDefinition
+    created_at: str
+    changes: Annotated[list[str], Field(description="What differs from the revision before, in words; empty for the first.")]
+
+
 class GoalRecord(Record):
-    """A saved goal: a name for a match, which funnels refer to."""
+    """A saved goal: a name for a match, which funnels refer to. revision: from 1, one more for each new match."""
 
     id: str
     name: str
     match: SavedMatch
+    revision: int
     created_at: str
     updated_at: str

@@ -1,20 +1,25 @@
 """HTTP of results."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import IO, Any
 
 from anyio import to_thread
 from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
+from litestar.response import Stream
 
 from penstock.accounts.model import Caller
+from penstock.funnels.export import MEDIA_TYPES, ExportService, Format
 from penstock.funnels.results import ResultsService
-from penstock.funnels.results_schema import PreviewIn, ResultsQuery, ResultsRecord
+from penstock.funnels.results_schema import ExportQuery, PreviewIn, ResultsQuery, ResultsRecord
 from penstock.http.answers import answer
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
 
 AnyRequest = Request[Any, Any, Any]
+
+_CHUNK_BYTES = 256 * 1024
 
 
 @get(
@@ -36,4 +41,21 @@ async def preview_funnel(request: AnyRequest, caller: NamedDependency[Caller], r
     return answer(await to_thread.run_sync(results.preview, caller.workspace_id, await read_bytes(request)))
 
 
-ROUTES = (read_results, preview_funnel)
+@get("/api/funnels/{funnel_id:str}/export", opt=described("Export of a funnel", query=ExportQuery, tag="funnels"))
+async def export_funnel(
+    request: AnyRequest, funnel_id: FromPath[str], caller: NamedDependency[Caller], exports: NamedDependency[ExportService]
+) -> Stream:
+    """A file with one row for the total and one for every cohort, on all pages, as CSV, JSON or Parquet."""
+    query = read_query(request, ExportQuery)
+    file = await to_thread.run_sync(exports.export, caller.workspace_id, funnel_id, query)
+    headers = {"Content-Disposition": f'attachment; filename="{funnel_id}.{query.format}"'}
+    return Stream(_chunks(file), media_type=MEDIA_TYPES[Format(query.format)], headers=headers)
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+ROUTES = (read_results, preview_funnel, export_funnel)

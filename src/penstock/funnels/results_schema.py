@@ -1,6 +1,6 @@
 """What goes over the wire for results: the question in, the report out. Source: contract, "Funnels"."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError, ValidationInfo, field_validator, model_validator
 
@@ -51,21 +51,25 @@ def _with_period(sent: Any) -> Any:
     return {"startAt": None, "endAt": None, **sent} if isinstance(sent, dict) else sent
 
 
-class ResultsQuery(Query):
-    """The query parameters of results."""
+class PeriodQuery(Query):
+    """Of which units a funnel is asked."""
 
     website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
     start_at: Annotated[int | None, Field(description=f"Units that entered at or after it: {_TIME}. Needs endAt.")] = None
     end_at: Annotated[int | None, Field(description="Units that entered before it. Needs startAt.")] = None
-    page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page of cohorts, from 1.")] = 1
-    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Cohorts on a page, 1 to 100.")] = 20
-    cohort: Annotated[
-        CohortFilter | None, Field(description='Only these cohorts: a JSON object of entry property to exact value, as {"plan": null}.')
-    ] = None
+    revision: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="Of the definition; left out, the one that is saved now.")] = None
 
     _complete = model_validator(mode="before")(_with_period)
     _read_time = field_validator("start_at", "end_at", mode="before")(_moment)
     _read_period = field_validator("end_at")(_ends_after_start)
+
+
+class CohortQuery(PeriodQuery):
+    """Of which units a funnel is asked, and of which of its entry cohorts."""
+
+    cohort: Annotated[
+        CohortFilter | None, Field(description='Only these cohorts: a JSON object of entry property to exact value, as {"plan": null}.')
+    ] = None
 
     @field_validator("cohort", mode="before")
     @classmethod
@@ -74,6 +78,19 @@ class ResultsQuery(Query):
             return _COHORT.validate_json(text)
         except ValidationError:
             raise RuleBroken("not_an_object", 'Must be a JSON object, as {"plan": "pro"}.') from None
+
+
+class ResultsQuery(CohortQuery):
+    """The query parameters of results."""
+
+    page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page of cohorts, from 1.")] = 1
+    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Cohorts on a page, 1 to 100.")] = 20
+
+
+class ExportQuery(CohortQuery):
+    """The query parameters of an export."""
+
+    format: Annotated[Literal["csv", "json", "parquet"], Field(description="Of the file.")] = "csv"
 
 
 class PreviewIn(FunnelIn):
@@ -189,15 +206,27 @@ class PeriodRecord(Record):
     end_at: str | None
 
 
-class ResultsRecord(Record):
-    """A funnel report."""
+class GoalUseRecord(Record):
+    name: str
+    id: str
+    revision: Annotated[int, Field(description="Of the match that was counted by.")]
+
+
+class HeadRecord(Record):
+    """What was asked: the head of every answer about a funnel."""
 
     funnel_id: Annotated[str | None, Field(description="null in a preview.")]
     definition_revision: Annotated[int | None, Field(description="null in a preview.")]
+    goals: Annotated[list[GoalUseRecord], Field(description="Those that the definition uses, by name.")]
     counting_unit: CountingUnit
     evaluated_at: str
     period: PeriodRecord
     website_id: str | None
+
+
+class ResultsRecord(HeadRecord):
+    """A funnel report."""
+
     aggregate: AggregateRecord
     cohorts: CohortsRecord
     data_quality: DataQualityRecord

@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from penstock.accounts.model import Caller
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definition import FunnelIn
-from penstock.funnels.records import FunnelRecord
+from penstock.funnels.records import DefinitionRecord, FunnelRecord, RevisionRecord
 from penstock.funnels.service import FunnelService
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_bytes, read_query, require_json
@@ -30,6 +30,13 @@ async def create_funnel(request: AnyRequest, caller: NamedDependency[Caller], fu
     """At most 30 rows, 20 `or` rows to a step, 20 filters to a match and 256 matches in all."""
     funnel = await _funnel_in(request, caller.workspace_id, funnels)
     return answer(await to_thread.run_sync(funnels.create, caller.workspace_id, funnel), status=201)
+
+
+@post("/api/funnels/validate", status_code=200, opt=described("Check a funnel", body=FunnelIn, answers=DefinitionRecord, tag="funnels"))
+async def validate_funnel(request: AnyRequest, caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]) -> Response[bytes]:
+    """Answers the definition as it would be saved, with every default filled in, or all of its faults. Nothing is saved."""
+    require_json(request)
+    return answer(await to_thread.run_sync(funnels.validated, caller.workspace_id, await read_bytes(request)))
 
 
 @get("/api/funnels", opt=described("Saved funnels", answers=FunnelRecord, query=PageQuery, listed=True, tag="funnels"))
@@ -55,6 +62,18 @@ async def replace_funnel(
     return answer(await to_thread.run_sync(funnels.replace, caller.workspace_id, funnel_id, funnel))
 
 
+@get(
+    "/api/funnels/{funnel_id:str}/revisions",
+    opt=described("Revisions of a funnel", answers=RevisionRecord, query=PageQuery, listed=True, tag="funnels"),
+)
+async def list_revisions(
+    request: AnyRequest, funnel_id: FromPath[str], caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]
+) -> Response[bytes]:
+    """Newest first. Whatever answers about a funnel answers about an earlier revision with `revision`."""
+    page = read_query(request, PageQuery).asked
+    return listing(await to_thread.run_sync(funnels.revisions, caller.workspace_id, funnel_id, page))
+
+
 @delete("/api/funnels/{funnel_id:str}", opt=described("Delete a funnel", tag="funnels"))
 async def delete_funnel(
     funnel_id: FromPath[str], caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]
@@ -64,4 +83,4 @@ async def delete_funnel(
     return no_content()
 
 
-ROUTES = (create_funnel, list_funnels, read_funnel, replace_funnel, delete_funnel)
+ROUTES = (create_funnel, validate_funnel, list_funnels, read_funnel, replace_funnel, list_revisions, delete_funnel)

@@ -6,16 +6,17 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from penstock.base.clock import Clock, iso
-from penstock.base.errors import Fault, Invalid, NotFound
+from penstock.base.errors import Conflict, Fault, Invalid, NotFound
 from penstock.base.ids import FunnelId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.funnels import goals_store, store
 from penstock.funnels.definition import FunnelIn, goals_in, resolve
 from penstock.funnels.matches import Surroundings
 from penstock.funnels.model import Definition
-from penstock.funnels.records import FunnelRecord, SavedDefinition
+from penstock.funnels.records import DefinitionRecord, FunnelRecord, RevisionRecord, SavedDefinition
 from penstock.funnels.regexes import checked_by
-from penstock.http.bodies import parse_model
+from penstock.funnels.revisions import Revision
+from penstock.http.bodies import bad_parameter, parse_model
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
 
@@ -36,13 +37,21 @@ class FunnelService:
         Malformed when it is not JSON; Invalid with every fault when it breaks rules.
         """
         with self._database.read() as db:
-            goals = goals_store.matches_by_name(db, workspace_id)
+            goals = {name: goal.match for name, goal in goals_store.goals_by_name(db, workspace_id).items()}
         return parse_model(body, model, Surroundings(goals, checked_by(self._warehouse)))
 
     def resolved(self, workspace_id: WorkspaceId, definition: SavedDefinition) -> Definition:
-        """The definition ready to be evaluated, with the goals as they are now."""
+        """The definition ready to be evaluated, with the goals as they are now. Conflict when it names one that has gone."""
         with self._database.read() as db:
-            return resolve(definition, goals_store.matches_by_name(db, workspace_id))
+            goals = goals_store.goals_by_name(db, workspace_id)
+        if gone := sorted(goals_in(definition) - goals.keys()):
+            raise Conflict(f"This definition uses the goal {gone[0]}, and there is none of that name any more.", code="goal_gone")
+        return resolve(definition, goals)
+
+    def validated(self, workspace_id: WorkspaceId, body: bytes) -> DefinitionRecord:
+        """A definition as it would be saved. Errors as of `read`."""
+        funnel = self.read(workspace_id, body, FunnelIn)
+        return DefinitionRecord(**dict(funnel.saved()), name=funnel.name)
 
     def create(self, workspace_id: WorkspaceId, funnel: FunnelIn) -> FunnelRecord:
         now_ms = self._clock()
@@ -50,6 +59,7 @@ class FunnelService:
         definition = funnel.saved()
         with self._database.write() as db:
             store.add_funnel(db, workspace_id, funnel_id, funnel.name, definition, now_ms)
+            store.add_revision(db, workspace_id, funnel_id, Revision(1, funnel.name, definition, now_ms))
             _note_goals(db, workspace_id, funnel_id, definition)
         return _record(funnel_id, funnel.name, definition, 1, iso(now_ms), iso(now_ms))
 
@@ -76,8 +86,31 @@ class FunnelService:
                 return saved
             revision = saved.revision + changed
             store.change_funnel(db, funnel_id, funnel.name, definition, revision, now_ms)
+            if changed:
+                store.add_revision(db, workspace_id, funnel_id, Revision(revision, funnel.name, definition, now_ms))
             _note_goals(db, workspace_id, funnel_id, definition)
         return _record(funnel_id, funnel.name, definition, revision, saved.created_at, iso(now_ms))
+
+    def revisions(self, workspace_id: WorkspaceId, funnel_id: str, page: Page) -> Listing[RevisionRecord]:
+        """Newest first, each with what changed from the one before it."""
+        with self._database.read() as db:
+            _found(store.funnel(db, workspace_id, funnel_id))
+            revisions, total = store.revisions_page(db, workspace_id, funnel_id, page)
+            oldest = store.revision(db, workspace_id, funnel_id, revisions[-1].number - 1) if revisions else None
+        before = [*revisions, oldest][1:]
+        return Listing([one.record(earlier) for one, earlier in zip(revisions, before, strict=True)], page, total)
+
+    def at_revision(self, workspace_id: WorkspaceId, funnel_id: str, number: int | None) -> tuple[int, SavedDefinition]:
+        """A revision's number and definition. number: None is the one that is saved now; one that never was is Malformed."""
+        with self._database.read() as db:
+            record = _found(store.funnel(db, workspace_id, funnel_id))
+            if number in (None, record.revision):
+                return record.revision, record.definition
+            found = store.revision(db, workspace_id, funnel_id, number)
+        if found is None:
+            has = "revision 1 alone" if record.revision == 1 else f"revisions 1 to {record.revision}"
+            raise bad_parameter(Fault("revision", "unknown_revision", f"The funnel has {has}."))
+        return found.number, found.definition
 
     def delete(self, workspace_id: WorkspaceId, funnel_id: str) -> None:
         with self._database.write() as db:

@@ -1,5 +1,7 @@
 """The whole statement of a funnel report: units folded, grouped by cohort, totals and one page, with typed values."""
 
+from collections.abc import Collection, Mapping
+
 from penstock.base.scalar import COMPOSITE, Scalar, tagged, value_hash
 from penstock.funnels.builtins import BUILTIN_COLUMNS
 from penstock.funnels.fold import general_units
@@ -36,7 +38,23 @@ _KEPT = ("tallies", "entry_values")
 def build(definition: Definition, question: Question, facts: Facts, strategy: Strategy = Strategy.AUTO) -> Statement:
     """One statement that answers a question. Columns of its rows: see `penstock.funnels.evaluation`."""
     plan = Plan(definition, question, facts)
-    layout = layout_of(plan) if _packs(strategy, facts) else None
+    return _answer(plan, _relations(plan, strategy))
+
+
+def build_export(definition: Definition, question: Question, facts: Facts, strategy: Strategy = Strategy.AUTO) -> Statement:
+    """The total first, then every cohort in the order of the report. No rows when nobody entered and there is no event without a unit.
+
+    Columns: is_total, texts (tagged entry values), counts, pendings, median_ms.
+    """
+    plan = Plan(definition, question, facts)
+    tail = "SELECT is_total, texts, counts, pendings, median_ms FROM ranked ORDER BY is_total DESC, place"
+    return composed(plan, _relations(plan, strategy), tail, kept=_KEPT)
+
+
+def _relations(plan: Plan, strategy: Strategy) -> dict[str, str]:
+    """The relations of a report by name, each after those that it reads; the last is `ranked`."""
+    facts = plan.facts
+    layout = layout_of(plan) if packs(strategy, facts) else None
     relations = {"matched": matched_events(plan)}
     to_fold = "matched"
     if layout:
@@ -44,15 +62,10 @@ def build(definition: Definition, question: Question, facts: Facts, strategy: St
         relations["tallies"] = tallies(plan, layout)
         relations["odd"] = "SELECT * FROM matched WHERE unit IN (SELECT arrayJoin(units) FROM tallies)"
         to_fold = "odd"
-    judged = plan.by_attempt and facts.has_provider_events
-    if judged:
-        relations["witnesses"] = _witnesses(plan, to_fold)
-        relations["judged"] = _judged(to_fold)
-        to_fold = "(SELECT * FROM judged WHERE NOT left_out)"
-    relations["units"] = general_units(plan, to_fold)
+    relations |= folded_units(plan, to_fold)
     relations["folded"] = _folded_cohorts(plan)
     if plan.breadth:
-        relations["entry_values"] = _entry_values(plan)
+        relations["entry_values"] = entry_values(plan)
     parts = ["folded"]
     if layout:
         relations["plain"] = _plain_cohorts(plan)
@@ -60,26 +73,41 @@ def build(definition: Definition, question: Question, facts: Facts, strategy: St
     elif plan.by_attempt:
         relations["unitless"] = _left_out(plan, "unitless", "matched WHERE unit = 0")
         parts.append("unitless")
-    if judged:
+    if "judged" in relations:
         relations["unverified"] = _left_out(plan, "unverified", "judged WHERE left_out AND unit != 0")
         parts.append("unverified")
     relations["cohorts"] = _cohorts(plan, parts)
     relations["grouped"] = _grouped()
     relations["ranked"] = _ranked(plan)
-    return _answer(plan, relations)
+    return relations
 
 
-def _packs(strategy: Strategy, facts: Facts) -> bool:
+def folded_units(plan: Plan, matched: str, *, detailed: bool = False) -> dict[str, str]:
+    """The relation `units` of the general fold over some matched events, with what it needs to leave out provider events (R18)."""
+    relations = {}
+    if plan.by_attempt and plan.facts.has_provider_events:
+        relations["witnesses"] = _witnesses(plan, matched)
+        relations["judged"] = _judged(matched)
+        matched = "(SELECT * FROM judged WHERE NOT left_out)"
+    return {**relations, "units": general_units(plan, matched, detailed=detailed)}
+
+
+def packs(strategy: Strategy, facts: Facts) -> bool:
     """Few events are folded sooner than the longer statement is analysed."""
     return strategy is Strategy.PACKED or (strategy is Strategy.AUTO and facts.events >= _WORTH_PACKING)
 
 
 def _answer(plan: Plan, relations: dict[str, str]) -> Statement:
-    named = ",\n".join(f"{name} AS {'MATERIALIZED ' if name in _KEPT else ''}({sql})" for name, sql in relations.items())
     first = plan.binder.bind("UInt64", plan.question.page.offset + 1)
     last = plan.binder.bind("UInt64", plan.question.page.offset + plan.question.page.size)
-    sql = f"WITH {named}\nSELECT * FROM ranked WHERE is_total OR place BETWEEN {first} AND {last} ORDER BY is_total DESC, place"
-    return Statement(sql, plan.binder.values)
+    tail = f"SELECT * FROM ranked WHERE is_total OR place BETWEEN {first} AND {last} ORDER BY is_total DESC, place"
+    return composed(plan, relations, tail, kept=_KEPT)
+
+
+def composed(plan: Plan, relations: Mapping[str, str], tail: str, kept: Collection[str]) -> Statement:
+    """A statement over named relations. kept: those that more than one other reads; the engine keeps their rows."""
+    named = ",\n".join(f"{name} AS {'MATERIALIZED ' if name in kept else ''}({sql})" for name, sql in relations.items())
+    return Statement(f"WITH {named}\n{tail}", plan.binder.values)
 
 
 def _witnesses(plan: Plan, matched: str) -> str:
@@ -125,7 +153,7 @@ def _zeros(length: int) -> str:
     return _list(", ".join("0" for _ in range(length)))
 
 
-def _entry_values(plan: Plan) -> str:
+def entry_values(plan: Plan) -> str:
     """Every combination of values that an event of step 1 in the period carries: combined hash, hashes and tagged texts."""
     places = range(1, plan.breadth + 1)
     names = dict(zip(places, plan.definition.breakdown_properties, strict=True))
@@ -179,12 +207,12 @@ def _cohorts(plan: Plan, parts: list[str]) -> str:
     lists = ", ".join(f"sumForEach({name}) AS {name}" for name in (*_FILTERED_LISTS, *_QUALITY_LISTS))
     numbers = ", ".join(f"sum({name}) AS {name}" for name in (*_FILTERED_NUMBERS, *_QUALITY_NUMBERS))
     return f"""
-    SELECT keys, sum(entered) > 0 AND {_wanted(plan)} AS wanted,
+    SELECT keys, sum(entered) > 0 AND {wanted(plan)} AS wanted,
            quantileExactInclusiveMergeState(0.5)(completion) AS completion, {numbers}, {lists}
     FROM ({rows}) GROUP BY keys"""
 
 
-def _wanted(plan: Plan) -> str:
+def wanted(plan: Plan) -> str:
     """Whether a cohort passes the question's exact filter."""
     conditions = ["1"]
     for name, value in plan.question.cohort.items():
@@ -222,11 +250,11 @@ def _ranked(plan: Plan) -> str:
     return f"""
     SELECT grouped.*, arrayResize(known.texts, {plan.breadth}) AS texts,
            row_number() OVER (PARTITION BY is_total ORDER BY entered DESC, {order}) AS place
-    FROM grouped LEFT ANY JOIN ({_known_texts(plan)}) AS known ON grouped.keys = known.keys
+    FROM grouped LEFT ANY JOIN ({known_texts(plan)}) AS known ON grouped.keys = known.keys
     WHERE is_total OR wanted_cohorts > 0"""
 
 
-def _known_texts(plan: Plan) -> str:
+def known_texts(plan: Plan) -> str:
     """The texts of every possible cohort: of each combination of entry values, and of its parts, for tied entries agree on some only."""
     places = f"range({plan.breadth})"
     part = f"""tuple(arrayMap((key, j) -> if(bitTest(kept, j), key, 0), keys, {places}) AS part_keys,

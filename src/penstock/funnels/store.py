@@ -3,14 +3,15 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from penstock.base.clock import iso
 from penstock.base.ids import FunnelId, GoalId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.funnels.records import FunnelRecord, SavedDefinition
+from penstock.funnels.revisions import Revision
 from penstock.metadb.pages import page_of
-from penstock.metadb.tables import funnel_goals, funnels
+from penstock.metadb.tables import funnel_goals, funnel_revisions, funnels
 
 
 def _funnel(row: Row[*tuple[Any, ...]]) -> FunnelRecord:
@@ -60,6 +61,39 @@ def change_funnel(db: Connection, funnel_id: str, name: str, definition: SavedDe
     )
 
 
+def add_revision(db: Connection, workspace_id: WorkspaceId, funnel_id: str, revision: Revision) -> None:
+    db.execute(
+        insert(funnel_revisions).values(
+            funnel_id=funnel_id,
+            revision=revision.number,
+            workspace_id=workspace_id,
+            name=revision.name,
+            definition=revision.definition.model_dump(mode="json"),
+            created_at=revision.created_at_ms,
+        )
+    )
+
+
+def revision(db: Connection, workspace_id: WorkspaceId, funnel_id: str, number: int) -> Revision | None:
+    row = db.execute(_revisions(workspace_id, funnel_id).where(funnel_revisions.c.revision == number)).first()
+    return None if row is None else _revision(row)
+
+
+def revisions_page(db: Connection, workspace_id: WorkspaceId, funnel_id: str, page: Page) -> tuple[list[Revision], int]:
+    """Newest first, and how many there are in all."""
+    rows, total = page_of(db, _revisions(workspace_id, funnel_id).order_by(funnel_revisions.c.revision.desc()), page)
+    return [_revision(row) for row in rows], total
+
+
+def _revisions(workspace_id: WorkspaceId, funnel_id: str) -> Select[*tuple[Any, ...]]:
+    mine = funnel_revisions.c.workspace_id == workspace_id
+    return select(funnel_revisions).where(mine, funnel_revisions.c.funnel_id == funnel_id)
+
+
+def _revision(row: Row[*tuple[Any, ...]]) -> Revision:
+    return Revision(row.revision, row.name, SavedDefinition.model_validate(row.definition), row.created_at)
+
+
 def note_goals(db: Connection, funnel_id: str, goal_ids: Iterable[GoalId]) -> None:
     """Write down which goals the funnel uses, in place of those that it used before."""
     db.execute(delete(funnel_goals).where(funnel_goals.c.funnel_id == funnel_id))
@@ -68,6 +102,6 @@ def note_goals(db: Connection, funnel_id: str, goal_ids: Iterable[GoalId]) -> No
 
 
 def delete_funnel(db: Connection, workspace_id: WorkspaceId, funnel_id: str) -> bool:
-    """Whether there was one to delete. Its uses of goals go with it."""
+    """Whether there was one to delete. Its revisions and its uses of goals go with it."""
     result = db.execute(delete(funnels).where(funnels.c.workspace_id == workspace_id, funnels.c.id == funnel_id))
     return result.rowcount > 0

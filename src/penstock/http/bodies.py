@@ -106,7 +106,12 @@ def read_query(request: Request[Any, Any, Any], model: type[Q]) -> Q:
         faults = [
             replace(fault, message="There is no such parameter.") if fault.code == "unknown_field" else fault for fault in faults_of(error)
         ]
-        raise Malformed(faults[0].field + ": " + faults[0].message, code="bad_parameter", faults=[*faults, *repeated]) from None
+        raise bad_parameter(*faults, *repeated) from None
     if repeated:
-        raise Malformed(f"{repeated[0].field}: {repeated[0].message}", code="bad_parameter", faults=repeated)
+        raise bad_parameter(*repeated)
     return query
+
+
+def bad_parameter(*faults: Fault) -> Malformed:
+    """A refusal of query parameters, which the faults name."""
+    return Malformed(f"{faults[0].field}: {faults[0].message}", code="bad_parameter", faults=faults)

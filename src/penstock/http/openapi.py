@@ -84,6 +84,18 @@ def openapi_document(handlers: Iterable[tuple[str, HTTPRouteHandler]], version: 
     }
 
 
+def _inlined(rule: Any, definitions: dict[str, Any]) -> Any:
+    """A schema with what it refers to put in its place; the names of enums stay inside the code."""
+    if isinstance(rule, list):
+        return [_inlined(part, definitions) for part in rule]
+    if not isinstance(rule, dict):
+        return rule
+    if "$ref" in rule:
+        found = definitions[rule["$ref"].rpartition("/")[2]]
+        return {**{key: found[key] for key in ("enum", "type") if key in found}, **{key: rule[key] for key in rule if key != "$ref"}}
+    return {key: _inlined(part, definitions) for key, part in rule.items()}
+
+
 def _operation(path: str, handler: HTTPRouteHandler, entry: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [
         {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
@@ -92,7 +104,8 @@ def _operation(path: str, handler: HTTPRouteHandler, entry: dict[str, Any], name
     ]
     if entry["query"]:
         schema = entry["query"].model_json_schema()
-        for name, rule in schema["properties"].items():
+        for name, named in schema["properties"].items():
+            rule = _inlined(named, schema.get("$defs", {}))
             text = {"description": rule.pop("description")} if "description" in rule else {}
             parameters.append({"name": name, "in": "query", "required": name in schema.get("required", []), **text, "schema": rule})
     success: dict[str, Any] = {"description": "Success"}

@@ -119,6 +119,7 @@ goals = Table(
     _workspace(),
     Column("name", Text, nullable=False),
     Column("match", JSON, nullable=False),
+    Column("revision", Integer, nullable=False, comment="from 1; rises with each new match"),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     UniqueConstraint("workspace_id", "name"),
@@ -136,6 +137,17 @@ funnels = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Index(None, "workspace_id", "created_at"),
+)
+
+funnel_revisions = Table(
+    "funnel_revisions",
+    metadata,
+    Column("funnel_id", Text, ForeignKey("funnels.id", ondelete="CASCADE"), primary_key=True),
+    Column("revision", Integer, primary_key=True, autoincrement=False, comment="1, 2, 3, ... without a gap; the last one is the funnel's"),
+    _workspace(),
+    Column("name", Text, nullable=False, comment="what the funnel was called then"),
+    Column("definition", JSON, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
 )
 
 funnel_goals = Table(

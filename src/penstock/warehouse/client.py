@@ -1,6 +1,7 @@
 """One client for both shapes of the engine: chDB in this process, or ClickHouse over HTTP. The same SQL for both."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
@@ -57,12 +58,32 @@ class Warehouse:
             raise _failed(error) from error
         return result.column_names, result.result_rows
 
+    @contextmanager
+    def blocks(
+        self, sql: str, parameters: Mapping[str, Any], settings: Mapping[str, int | float]
+    ) -> Iterator[Iterator[tuple[Sequence[str], Sequence[Sequence[Any]]]]]:
+        """Column names and rows of one statement, some ten thousand rows at a time. Other statements may wait until the context ends.
+
+        settings: written into the statement, because an embedded engine streams no statement with settings beside it.
+        """
+        told = ", ".join(f"{name} = {value:d}" if isinstance(value, int) else f"{name} = {value}" for name, value in settings.items())
+        try:
+            with self._client.query_row_block_stream(f"{sql} SETTINGS {told}", parameters=dict(parameters)) as stream:
+                yield ((stream.source.column_names, block) for block in stream)
+        except ClickHouseError as error:
+            raise _failed(error) from error
+
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> None:
         """Store rows, one JSON object a line, durably. A repeat of the same token changes nothing.
 
         Values that are not in `columns` are refused by the engine; columns that a row leaves out take their defaults.
         """
-        settings = {"insert_deduplication_token": token, "async_insert": 0, "date_time_input_format": "best_effort"}
+        settings = {
+            "insert_deduplication_token": token,
+            "deduplicate_blocks_in_dependent_materialized_views": 1,  # a repeat fills up what a view lacks and doubles nothing
+            "async_insert": 0,
+            "date_time_input_format": "best_effort",
+        }
         try:
             self._client.raw_insert(table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings)
         except ClickHouseError as error:

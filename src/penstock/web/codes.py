@@ -38,10 +38,13 @@ foreign_origin          403 A call with the session cookie came from another ori
 setup_token_required    403 The first account is made from the machine itself, or with the setup token that serve printed.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
 not_found               404 There is no such record in this workspace, or nothing at this address.
+unit_not_found          404 No event of this attempt or visitor is retained.
+event_not_found         404 No event of this ID is retained, or its time has not come yet.
 method_not_allowed      405 The address exists but does not take this method; Allow lists those that it takes.
 conflict                409 The change does not go together with what exists.
 email_taken             409 The e-mail address has an account already. Log in.
 name_taken              409 Another record has this name. Choose another.
+goal_gone               409 The definition uses a goal of which there is none any more: it was renamed or deleted since.
 goal_in_use             409 Funnels use the goal; the detail names them. Change them first.
 too_large               413 The body is over a published limit of size. Send less at once.
 unsupported_media_type  415 Send JSON with Content-Type: application/json, plain or as gzip.
@@ -122,10 +125,15 @@ value_not_allowed       - This operator takes no value.
 out_of_range            - The time is not one that events can have.
 needs_start             - endAt was given without startAt.
 needs_end               - startAt was given without endAt.
+unknown_revision        - The funnel has no such revision.
 ends_before_start       - The period ends before it starts.
 not_an_object           - The value is not a JSON object.
-not_a_breakdown         - The cohort filter names a property that is no breakdown property of the funnel.
-not_a_scalar            - The value is an object or an array where a scalar or null is needed.
+trace_too_long          - The unit has more events than a trace takes.
+unknown_timezone        - There is no time zone of this name; give an IANA name.
+does_not_fit            - The parameter is well-formed, but does not fit this funnel.
+not_a_breakdown         - The property is no breakdown property of the funnel.
+not_a_scalar            - The value is not a scalar or null; in a query, it is not one as JSON.
+unknown_cohort          - No unit entered with this value.
 unknown_builtin         - There is no such built-in event field.
 builtin_not_allowed     - A built-in event field is not possible here; name a property of the event.
 """)

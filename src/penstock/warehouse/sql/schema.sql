@@ -54,3 +54,52 @@ CREATE TABLE IF NOT EXISTS visitor_aliases
 ENGINE = ReplacingMergeTree(version)
 ORDER BY (scope_id, visitor_key)
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- What was taken in, in sum: which names, which properties with which types, their commonest values. Fed by each insert into `events`,
+-- so that builders never wait for a scan. A row with the property '' is the event itself. Properties of page views are summed over all paths,
+-- which may be as many as visitors; a list of values holds 100 of each type, however many there are.
+CREATE TABLE IF NOT EXISTS catalogue
+(
+    website_id LowCardinality(String),
+    kind       Enum8('pageview' = 1, 'screenview' = 2, 'event' = 3, 'transaction' = 4),
+    name       String COMMENT 'as of events; empty for a property of page views',
+    property   String COMMENT 'a key of properties, or the $name of a built-in field',
+    type       Enum8('none' = 0, 'string' = 1, 'number' = 2, 'boolean' = 3, 'object' = 4) COMMENT 'object: or an array',
+    events     SimpleAggregateFunction(sum, UInt64),
+    last_at    SimpleAggregateFunction(max, DateTime64(3, 'UTC')),
+    top        AggregateFunction(topK(100, 1, 'counts'), String) COMMENT 'values as JSON texts, those of a built-in field bare'
+)
+ENGINE = AggregatingMergeTree
+ORDER BY (website_id, property, kind, name, type)
+SETTINGS index_granularity = 256, merge_max_block_size = 1024, -- rows are few, their states up to 20 KB
+    non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- Keys are those that a funnel can name. Nulls are no values; a value longer than 256 bytes is counted, but not listed.
+CREATE MATERIALIZED VIEW IF NOT EXISTS catalogue_feed TO catalogue AS
+WITH
+    arrayFilter(field -> field.2 != '', [
+        ('$path', path::String), ('$referrer_host', referrer_host::String), ('$country', country::String), ('$region', region::String),
+        ('$device', device::String), ('$os', os::String), ('$browser', browser::String), ('$utm_source', utm_source::String),
+        ('$utm_medium', utm_medium::String), ('$utm_campaign', utm_campaign::String), ('$utm_content', utm_content::String),
+        ('$utm_term', utm_term::String), ('$source', source::String), ('$external_session_id', external_session_id)
+    ]) AS fields,
+    arrayFilter(sent -> sent.2 != 'null' AND length(sent.1) BETWEEN 1 AND 200, JSONExtractKeysAndValuesRaw(properties)) AS sent,
+    arrayConcat(
+        [('', '', 'none')],
+        arrayMap(field -> (field.1, field.2, 'string'), fields),
+        arrayMap(one -> (one.1, one.2, transform(
+            substring(one.2, 1, 1), ['"', 't', 'f', '{', '['], ['string', 'boolean', 'boolean', 'object', 'object'], 'number'
+        )), sent)
+    ) AS items
+SELECT
+    website_id,
+    kind,
+    if(item.1 != '' AND kind = 'pageview', '', events.name) AS name,
+    item.1 AS property,
+    item.3 AS type,
+    count() AS events,
+    max(occurred_at) AS last_at,
+    topKStateIf(100, 1, 'counts')(item.2, type IN ('string', 'number', 'boolean') AND length(item.2) <= 256) AS top
+FROM events
+ARRAY JOIN items AS item
+GROUP BY website_id, kind, name, property, type;

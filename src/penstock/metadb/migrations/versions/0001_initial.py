@@ -143,6 +143,7 @@ def upgrade() -> None:
         sa.Column("workspace_id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("match", sa.JSON(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False, comment="from 1; rises with each new match"),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_goals_workspace_id")),
@@ -212,6 +213,24 @@ def upgrade() -> None:
     with op.batch_alter_table("funnel_goals", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_funnel_goals_goal_id"), ["goal_id"], unique=False)
 
+    op.create_table(
+        "funnel_revisions",
+        sa.Column("funnel_id", sa.Text(), nullable=False),
+        sa.Column(
+            "revision",
+            sa.Integer(),
+            autoincrement=False,
+            nullable=False,
+            comment="1, 2, 3, ... without a gap; the last one is the funnel's",
+        ),
+        sa.Column("workspace_id", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False, comment="what the funnel was called then"),
+        sa.Column("definition", sa.JSON(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["funnel_id"], ["funnels.id"], name=op.f("fk_funnel_revisions_funnel_id"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_funnel_revisions_workspace_id")),
+        sa.PrimaryKeyConstraint("funnel_id", "revision", name=op.f("pk_funnel_revisions")),
+    )
     op.create_table(
         "imports",
         sa.Column("id", sa.Text(), nullable=False),
@@ -326,6 +345,7 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_funnel_goals_goal_id"))
 
     op.drop_table("funnel_goals")
+    op.drop_table("funnel_revisions")
     with op.batch_alter_table("websites", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_websites_workspace_id_created_at"))
 

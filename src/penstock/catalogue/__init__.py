@@ -1,0 +1,1 @@
+"""The catalogue: which events, properties and values were seen, for whoever builds a funnel."""

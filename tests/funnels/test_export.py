@@ -1,0 +1,126 @@
+"""Exports of a report, through HTTP: CSV, JSON and Parquet."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import Scene
+from tests.tenant import Tenant
+
+GOLDEN = """\
+"plan","entered","step_1_count","step_1_pending","step_1_dropped_off","step_2_count","step_2_pending","step_2_dropped_off",\
+"completed","pending","dropped_off","conversion_rate","median_completion_minutes"
+,5,5,0,4,1,0,0,1,0,4,0.2,1.5
+"-5",1,1,0,1,0,0,0,0,0,1,0,
+"5",1,1,0,1,0,0,0,0,0,1,0,
+"'=1+1",1,1,0,1,0,0,0,0,0,1,0,
+"pro",1,1,0,0,1,0,0,1,0,0,1,1.5
+"Unknown",1,1,0,1,0,0,0,0,0,1,0,
+"""
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    scene = Scene(workspace, clock)
+    scene.story("0/A 90/B", attempt="1", plan="pro")
+    scene.story("0/A", attempt="2", plan="=1+1")
+    scene.story("0/A", attempt="3", plan=-5)
+    scene.story("0/A", attempt="4")
+    scene.story("0/A", attempt="5", plan="5")
+    return scene
+
+
+@pytest.fixture
+def funnel_id(scene: Scene) -> str:
+    return scene.attempts("A", "B", breakdownProperties=["plan"])
+
+
+def export(scene: Scene, funnel_id: str, **query: Any) -> bytes:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/export", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+def test_csv_is_the_golden_file(scene: Scene, funnel_id: str) -> None:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/export", params={"format": "csv"})
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{funnel_id}.csv"'
+    assert answer.text == GOLDEN
+
+
+def test_csv_of_texts_that_need_quotes_reads_back(scene: Scene) -> None:
+    odd = ['say "hi"', "a,b", "line\nbreak", "@cmd", "+1", "\ttab", "ünï 🎉", ""]
+    for number, text in enumerate(odd):
+        scene.story("0/A", attempt=f"odd-{number}", **{'k"e,y': text})
+    [head, _, *rows] = csv.reader(io.StringIO(export(scene, scene.attempts("A", "B", breakdownProperties=['k"e,y'])).decode()))
+    assert head[0] == 'k"e,y'
+    assert {row[0] for row in rows} == {'say "hi"', "a,b", "line\nbreak", "'@cmd", "'+1", "'\ttab", "ünï 🎉", "", "Unknown"}
+
+
+def test_json_keeps_the_types_of_entry_values(scene: Scene, funnel_id: str) -> None:
+    total, *cohorts = json.loads(export(scene, funnel_id, format="json"))
+    assert (total["cohort"], total["entered"], total["median_completion_minutes"]) == (None, 5, 1.5)
+    assert [row["cohort"]["plan"] for row in cohorts] == [-5, "5", "=1+1", "pro", None]
+    assert [row["median_completion_minutes"] for row in cohorts] == [None, None, None, 1.5, None]
+
+
+def test_parquet_keeps_the_types_of_entry_values(scene: Scene, funnel_id: str) -> None:
+    rows = parquet.read_table(io.BytesIO(export(scene, funnel_id, format="parquet"))).to_pylist()
+    assert [(row["plan"], row["plan_type"]) for row in rows] == [
+        (None, "total"), ("-5", "number"), ("5", "string"), ("=1+1", "string"), ("pro", "string"), (None, "missing"),
+    ]  # fmt: skip
+    assert (rows[0]["entered"], rows[4]["conversion_rate"], rows[5]["median_completion_minutes"]) == (5, 1.0, None)
+
+
+def test_every_number_is_that_of_the_report(scene: Scene, funnel_id: str) -> None:
+    report = scene.results(funnel_id)
+    rows = json.loads(export(scene, funnel_id, format="json"))
+    for row, told in zip(rows, [report["aggregate"], *report["cohorts"]["data"]], strict=True):
+        assert (row["entered"], row["completed"], row["pending"], row["dropped_off"]) == tuple(
+            told[name] for name in ("entered", "completed", "pending", "droppedOff")
+        )
+        assert row["conversion_rate"] == told["conversionRate"]
+        for step in told["steps"]:
+            names = ("count", "pending", "dropped_off")
+            assert [row[f"step_{step['step']}_{name}"] for name in names] == [step["count"], step["pending"], step["droppedOff"]]
+
+
+def test_an_export_has_the_cohorts_of_all_pages(scene: Scene, funnel_id: str) -> None:
+    for number in range(150):
+        scene.story("10/A", attempt=f"many-{number}", plan=f"plan {number}")
+    assert len(json.loads(export(scene, funnel_id, format="json"))) == 1 + 5 + 150
+
+
+def test_an_export_follows_period_and_cohort(scene: Scene, funnel_id: str) -> None:
+    [total, cohort] = json.loads(export(scene, funnel_id, format="json", cohort='{"plan": "pro"}'))
+    assert (total["entered"], cohort["cohort"]) == (1, {"plan": "pro"})
+    [total] = json.loads(export(scene, funnel_id, format="json", startAt=scene.at(10), endAt=scene.at(20)))
+    assert total["entered"] == 0
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_an_export_of_nothing_has_a_total_of_zeros(scene: Scene, form: str) -> None:
+    content = export(scene, scene.funnel("nothing", "at all"), format=form)
+    rows = {
+        "csv": lambda: list(csv.DictReader(io.StringIO(content.decode()))),
+        "json": lambda: json.loads(content),
+        "parquet": lambda: parquet.read_table(io.BytesIO(content)).to_pylist(),
+    }[form]()
+    assert [int(row["entered"]) for row in rows] == [0]
+    assert not rows[0]["conversion_rate"]
+
+
+def test_a_property_with_the_name_of_a_figure_gets_a_prefix(scene: Scene) -> None:
+    scene.story("0/A", attempt="x", entered="yes")
+    funnel_id = scene.attempts("A", "B", breakdownProperties=["entered"])
+    assert export(scene, funnel_id).decode().startswith('"cohort_entered","entered"')
+
+
+def test_an_unknown_format_is_refused(scene: Scene, funnel_id: str) -> None:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/export", params={"format": "xlsx"})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "format")

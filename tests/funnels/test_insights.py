@@ -1,0 +1,222 @@
+"""Units over time, through HTTP: trends, times between steps, what came next."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
+from tests.tenant import Tenant
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
+
+
+def starting(scene: Scene, moment: str) -> Scene:
+    """The scene with its stories beginning at a moment."""
+    scene.start_ms = round(datetime.fromisoformat(moment).timestamp() * 1000)
+    return scene
+
+
+def ask(scene: Scene, funnel_id: str, what: str, **query: Any) -> Json:
+    asked = {key: json.dumps(value) if key == "cohort" else value for key, value in query.items()}
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/{what}", params=asked)
+    assert answer.status_code == 200, answer.text
+    told: Json = answer.json()
+    return told
+
+
+def refused(scene: Scene, funnel_id: str, what: str, **query: Any) -> tuple[int, list[str]]:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/{what}", params=query)
+    return answer.status_code, [fault["field"] for fault in answer.json().get("errors", [])]
+
+
+def attempts_every(scene: Scene, seconds: int, count: int, *, completed: int) -> None:
+    for number in range(count):
+        at = seconds * number
+        scene.story(f"{at}/A" + (f" {at + 60}/B" if number < completed else ""), attempt=f"every-{seconds}-{number}")
+
+
+# Trend
+
+
+def test_trend_by_day_fills_gaps_and_sums_to_the_total(scene: Scene) -> None:
+    starting(scene, "2026-03-02T10:00:00+00:00")
+    scene.story("0/A 90/B", attempt="a")
+    scene.story("5/A", attempt="b")
+    scene.story(f"{3 * DAY_S}/A {3 * DAY_S + 30}/B", attempt="c")
+    funnel_id = scene.attempts("A", "B")
+    told = ask(scene, funnel_id, "trend", interval="day")
+    assert [(bucket["from"], bucket["entered"], bucket["completed"], bucket["droppedOff"]) for bucket in told["data"]] == [
+        ("2026-03-02T00:00:00.000Z", 2, 1, 1),
+        ("2026-03-03T00:00:00.000Z", 0, 0, 0),
+        ("2026-03-04T00:00:00.000Z", 0, 0, 0),
+        ("2026-03-05T00:00:00.000Z", 1, 1, 0),
+    ]
+    assert [bucket["conversionRate"] for bucket in told["data"]] == [0.5, None, None, 1.0]
+    assert [bucket["medianCompletionMinutes"] for bucket in told["data"]] == [1.5, None, None, 0.5]
+    assert sum(bucket["entered"] for bucket in told["data"]) == scene.results(funnel_id)["aggregate"]["entered"]
+    assert not any(bucket["maturing"] or bucket["partial"] for bucket in told["data"])
+
+
+@pytest.mark.parametrize(
+    ("interval", "timezone", "begins", "entered"),
+    [
+        # Clocks in Berlin went forward on 29 March 2026: that day has 23 hours, and is one bucket.
+        ("day", "Europe/Berlin", ["2026-03-27T23:00", "2026-03-28T23:00", "2026-03-29T22:00"], [1, 23, 24]),
+        ("hour", "Asia/Kolkata", None, None),
+        ("week", "Europe/Berlin", ["2026-03-22T23:00", "2026-03-29T22:00"], [24, 24]),
+        ("month", "America/New_York", ["2026-03-01T05:00"], [48]),
+    ],
+)
+def test_trend_keeps_days_whole_across_clock_changes(
+    scene: Scene, interval: str, timezone: str, begins: list[str] | None, entered: list[int] | None
+) -> None:
+    starting(scene, "2026-03-28T22:30:00+00:00")
+    attempts_every(scene, HOUR_S, 48, completed=0)
+    told = ask(scene, scene.attempts("A", "B"), "trend", interval=interval, timezone=timezone)
+    if begins is None:
+        assert {bucket["from"][14:16] for bucket in told["data"]} == {"30"}, "hours of a zone that is half an hour off"
+        assert len(told["data"]) == 48
+    else:
+        assert [bucket["from"][:16] for bucket in told["data"]] == begins
+        assert [bucket["entered"] for bucket in told["data"]] == entered
+    ends = [bucket["to"] for bucket in told["data"]]
+    assert ends[:-1] == [bucket["from"] for bucket in told["data"]][1:]
+
+
+def test_trend_of_a_period_covers_it_and_says_which_buckets_it_cuts(scene: Scene) -> None:
+    starting(scene, "2026-03-02T10:00:00+00:00")
+    scene.story("0/A", attempt="a")
+    funnel_id = scene.attempts("A", "B")
+    told = ask(scene, funnel_id, "trend", startAt="2026-03-01T12:00:00Z", endAt="2026-03-04T00:00:00Z")
+    assert [(bucket["from"][:10], bucket["entered"], bucket["partial"]) for bucket in told["data"]] == [
+        ("2026-03-01", 0, True), ("2026-03-02", 1, False), ("2026-03-03", 0, False),
+    ]  # fmt: skip
+
+
+def test_trend_marks_buckets_whose_windows_are_open(workspace: Tenant, clock: ShiftedClock) -> None:
+    scene = Scene(workspace, clock, ago_s=2 * DAY_S)
+    scene.story("0/A", attempt="a")
+    scene.story(f"{2 * DAY_S - 60}/A", attempt="b")
+    told = ask(scene, scene.attempts("A", "B", conversionWindowSeconds=3600), "trend", interval="hour")
+    assert [told["data"][0]["maturing"], told["data"][-1]["maturing"]] == [False, True]
+    assert [told["data"][0]["droppedOff"], told["data"][-1]["pending"]] == [1, 1]
+
+
+def test_trend_of_one_cohort(scene: Scene) -> None:
+    scene.story("0/A", attempt="a", plan="pro")
+    scene.story("0/A", attempt="b", plan="free")
+    told = ask(scene, scene.attempts("A", "B", breakdownProperties=["plan"]), "trend", cohort={"plan": "pro"})
+    assert [bucket["entered"] for bucket in told["data"]] == [1]
+
+
+def test_trend_without_events_is_empty(scene: Scene) -> None:
+    assert ask(scene, scene.attempts("A", "B"), "trend")["data"] == []
+
+
+def test_trend_refuses_what_it_cannot_draw(scene: Scene) -> None:
+    scene.story("0/A")
+    funnel_id = scene.attempts("A", "B")
+    assert refused(scene, funnel_id, "trend", interval="minute") == (400, ["interval"])
+    assert refused(scene, funnel_id, "trend", timezone="Mars/Olympus") == (400, ["timezone"])
+    assert refused(scene, funnel_id, "trend", timezone="../etc/passwd") == (400, ["timezone"])
+    period = {"startAt": "2020-01-01T00:00:00Z", "endAt": "2026-01-01T00:00:00Z"}
+    assert refused(scene, funnel_id, "trend", interval="hour", **period) == (400, ["interval"])
+
+
+# Timing
+
+
+def test_timing_is_exact_for_each_pair_of_steps(scene: Scene) -> None:
+    for number, (second, third) in enumerate([(10, 20), (20, 60), (30, None), (60, 4000)]):
+        scene.story(f"0/A {second}/B" + (f" {third}/C" if third else ""), attempt=f"a{number}")
+    told = ask(scene, scene.attempts("A", "B", "C", conversionWindowSeconds=86_400), "timing", **{"from": 1, "to": 3})
+    first, second = told["steps"]
+    assert (first["from"], first["to"], first["units"]) == (1, 2, 4)
+    assert [round(first[f"{name}Minutes"] * 60, 6) for name in ("min", "p25", "median", "p75", "max", "mean")] == [
+        10,
+        17.5,
+        25,
+        37.5,
+        60,
+        30,
+    ]
+    assert (second["units"], told["overall"]["units"], told["asked"]["units"]) == (3, 3, 3)
+    assert told["asked"] == told["overall"]
+    assert [(one["fromMinutes"] * 60, one["units"]) for one in first["histogram"]] == [(10, 1), (20, 1), (30, 1), (60, 1)]
+    assert sum(one["units"] for one in second["histogram"]) == 3
+    assert told["overall"]["medianMinutes"] == scene.results(told["funnelId"])["aggregate"]["medianCompletionMinutes"]
+
+
+def test_timing_without_units_has_nulls(scene: Scene) -> None:
+    scene.story("0/A")
+    told = ask(scene, scene.attempts("A", "B"), "timing")
+    assert (told["overall"]["units"], told["overall"]["medianMinutes"], told["overall"]["histogram"]) == (0, None, [])
+    assert told["asked"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [({"from": 1}, "to"), ({"to": 2}, "from"), ({"from": 2, "to": 2}, "to"), ({"from": 1, "to": 3}, "to"), ({"from": 0}, "from")],
+)
+def test_timing_refuses_a_pair_that_is_none(scene: Scene, query: dict[str, int], field: str) -> None:
+    assert refused(scene, scene.attempts("A", "B"), "timing", **query) == (400, [field])
+
+
+# Next
+
+
+def test_next_tells_what_units_did_that_stopped(scene: Scene) -> None:
+    scene.story("0/A 10/help 20/help 30/B", attempt="went on")
+    scene.story("0/A 10/help 20/help 30/leave", attempt="one")
+    scene.story("0/A 5/leave", attempt="two")
+    scene.story("0/A", attempt="three")
+    scene.story("0/A 4000/leave", attempt="after the window")
+    funnel_id = scene.attempts("A", "B")
+    told = ask(scene, funnel_id, "next", step=1)
+    assert (told["step"], told["stopped"], told["silent"]) == (1, 4, 2)
+    assert told["data"] == [
+        {"type": "Event", "name": "leave", "units": 2, "events": 2, "first": 1, "share": 0.5},
+        {"type": "Event", "name": "help", "units": 1, "events": 2, "first": 1, "share": 0.25},
+    ]
+    assert ask(scene, funnel_id, "next", step=1, outcome="pending")["stopped"] == 0
+    assert len(ask(scene, funnel_id, "next", step=1, pageSize=1)["data"]) == 1
+
+
+def test_next_can_follow_the_visitors_of_attempts(scene: Scene) -> None:
+    scene.story("0/A", visitor="ann", attempt="one")
+    scene.story("10/help 20/leave", visitor="ann", attempt=None)
+    scene.story("0/A 20/B", visitor="bob", attempt="two")
+    scene.story("30/help", visitor="bob", attempt=None)
+    funnel_id = scene.attempts("A", "B")
+    assert ask(scene, funnel_id, "next", step=1)["silent"] == 1
+    told = ask(scene, funnel_id, "next", step=1, of="visitor")
+    assert (told["stopped"], told["silent"]) == (1, 0)
+    assert [(one["name"], one["units"], one["first"]) for one in told["data"]] == [("help", 1, 1), ("leave", 1, 0)]
+
+
+def test_next_of_visitors_sees_every_kind_of_event(scene: Scene) -> None:
+    items = [scene.item(0, "A"), {**scene.item(5, "x"), "type": "pageview", "path": "/help"}]
+    del items[1]["name"]
+    scene.track(items)
+    told = ask(scene, scene.funnel(step("A"), "B"), "next", step=1)
+    assert [(one["type"], one["name"], one["units"]) for one in told["data"]] == [("Pageview", "/help", 1)]
+
+
+def test_next_refuses_a_step_after_which_nobody_can_stop(scene: Scene) -> None:
+    funnel_id = scene.attempts("A", "B")
+    assert refused(scene, funnel_id, "next", step=2) == (400, ["step"])
+    assert refused(scene, funnel_id, "next") == (400, ["step"])
+    assert refused(scene, funnel_id, "next", step=1, outcome="completed") == (400, ["outcome"])
+
+
+def test_times_are_utc(scene: Scene) -> None:
+    starting(scene, "2026-03-02T10:00:00+00:00")
+    scene.story("0/A")
+    told = ask(scene, scene.attempts("A", "B"), "trend", interval="hour")
+    assert datetime.fromisoformat(told["data"][0]["from"]).tzinfo == UTC

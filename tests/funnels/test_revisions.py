@@ -1,0 +1,260 @@
+"""Definitions over time: checked without saving, every revision kept, what changed told in words, results by an earlier one."""
+
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.funnels.definition import FunnelIn
+from penstock.funnels.revisions import Revision, changes_between
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import Scene, outcome, step
+from tests.tenant import Tenant
+
+Json = dict[str, Any]
+
+PLAN = {"property": "plan", "operator": "equals", "value": "pro"}
+AMOUNT = {"property": "amount", "operator": "greater_than", "value": "5"}
+A, B, C, D = (step(name) for name in "ABCD")
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+def attempts(**fields: Any) -> Json:
+    return {"name": "Checkout", "countingUnit": "attempt", "attemptProperty": "id", "steps": [A, B], **fields}
+
+
+def save(client: httpx.Client, body: Json) -> str:
+    answer = client.post("/api/funnels", json=body)
+    assert answer.status_code == 201, answer.text
+    path: str = f"/api/funnels/{answer.json()['id']}"
+    return path
+
+
+def put(client: httpx.Client, path: str, body: Json) -> Json:
+    answer = client.put(path, json=body)
+    assert answer.status_code == 200, answer.text
+    record: Json = answer.json()
+    return record
+
+
+def definition(record: Json) -> Json:
+    return {name: value for name, value in record.items() if name not in ("id", "name", "revision", "createdAt", "updatedAt")}
+
+
+def test_validation_answers_what_would_be_saved_and_saves_nothing(client: httpx.Client) -> None:
+    client.post("/api/goals", json={"name": "Paid", "match": {"type": "Event", "value": "paid"}})
+    body = attempts(steps=[A, {"type": "Goal", "value": "Paid"}])
+    answer = client.post("/api/funnels/validate", json=body)
+    assert answer.status_code == 200, answer.text
+    assert client.get("/api/funnels").json()["total"] == 0
+    saved = client.post("/api/funnels", json=body).json()
+    assert answer.json() == {"name": "Checkout", **definition(saved)}
+    assert answer.json()["conversionWindowSeconds"] == 604_800
+    assert client.post("/api/funnels/validate", json=answer.json()).json() == answer.json(), "what it answers can be sent"
+
+
+def test_validation_tells_every_fault_that_saving_would_tell(client: httpx.Client) -> None:
+    bad = {"property": "x", "operator": "matches_regex", "value": "("}
+    body = {"countingUnit": "attempt", "steps": [{"type": "Goal", "value": "None"}, {**B, "filters": [bad]}], "more": 1}
+    answer, refused = client.post("/api/funnels/validate", json=body), client.post("/api/funnels", json=body)
+    assert answer.status_code == refused.status_code == 422
+    assert {(fault["field"], fault["code"]) for fault in answer.json()["errors"]} == {
+        ("name", "required"),
+        ("attemptProperty", "required"),
+        ("steps[0].value", "goal_not_found"),
+        ("steps[1].filters[0].value", "bad_regex"),
+        ("more", "unknown_field"),
+    }
+    assert answer.json()["errors"] == refused.json()["errors"]
+    assert client.post("/api/funnels/validate", content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
+
+
+def test_every_revision_is_kept_with_its_definition_and_what_changed(client: httpx.Client, clock: ShiftedClock) -> None:
+    path = save(client, attempts())
+    first = client.get(path).json()
+    clock.advance(seconds=60)
+    put(client, path, attempts(name="Web checkout"))
+    clock.advance(seconds=60)
+    second = put(client, path, attempts(name="Web checkout", steps=[A, C], conversionWindowSeconds=2_592_000))
+
+    answer = client.get(f"{path}/revisions")
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == {
+        "data": [
+            {
+                "revision": 2,
+                "name": "Web checkout",
+                "definition": definition(second),
+                "createdAt": second["updatedAt"],
+                "changes": [
+                    "Name Checkout -> Web checkout",
+                    "Step 2 now matches Event C instead of Event B",
+                    "Conversion window 7 days -> 30 days",
+                ],
+            },
+            {"revision": 1, "name": "Checkout", "definition": definition(first), "createdAt": first["createdAt"], "changes": []},
+        ],
+        "page": 1,
+        "pageSize": 20,
+        "total": 2,
+    }
+
+
+def test_revisions_come_in_pages_and_each_is_held_against_the_one_before_it(client: httpx.Client) -> None:
+    path = save(client, attempts(sequenceProperty="s1"))
+    for number in range(2, 6):
+        assert put(client, path, attempts(sequenceProperty=f"s{number}"))["revision"] == number
+    page = client.get(f"{path}/revisions", params={"page": 2, "pageSize": 2}).json()
+    assert [(one["revision"], one["changes"]) for one in page["data"]] == [
+        (3, ["Sequence property s2 -> s3"]),
+        (2, ["Sequence property s1 -> s2"]),
+    ]
+    assert page["total"] == 5
+    assert client.get(f"{path}/revisions", params={"page": 9}).json()["data"] == []
+    assert client.get(f"{path}/revisions", params={"pageSize": 0}).status_code == 400
+
+
+def test_a_refused_or_empty_replacement_makes_no_revision(client: httpx.Client) -> None:
+    path = save(client, attempts())
+    put(client, path, attempts())
+    assert client.put(path, json=attempts(steps=[A])).status_code == 422
+    assert client.get(f"{path}/revisions").json()["total"] == 1
+
+
+def test_revisions_go_with_their_funnel(client: httpx.Client, other_workspace: Tenant) -> None:
+    path = save(client, attempts())
+    put(client, path, attempts(steps=[A, C]))
+    assert other_workspace.client.get(f"{path}/revisions").status_code == 404
+    assert other_workspace.client.get(f"{path}/results", params={"revision": 1}).status_code == 404
+    assert client.delete(path).status_code == 204
+    assert client.get(f"{path}/revisions").status_code == 404
+    assert client.get(f"{path}/results", params={"revision": 1}).status_code == 404
+
+
+def test_results_of_an_earlier_revision(workspace: Tenant, clock: ShiftedClock) -> None:
+    scene, client = Scene(workspace, clock), workspace.client
+    funnel = scene.attempts("A", "B", breakdownProperties=["plan"])
+    scene.story("0/A 10/B", plan="pro")
+    put(client, f"/api/funnels/{funnel}", attempts(attemptProperty="attempt", steps=[A, C]))
+    now, then = scene.results(funnel), scene.results(funnel, revision=1)
+    assert (now["definitionRevision"], outcome(now["aggregate"]), now["cohorts"]["data"][0]["cohort"]) == (2, (1, 0, 0, 1), {})
+    assert (then["definitionRevision"], outcome(then["aggregate"])) == (1, (1, 1, 0, 0))
+    assert scene.results(funnel, revision=1, cohort={"plan": "pro"})["aggregate"]["entered"] == 1
+    assert {**scene.results(funnel, revision=2), "evaluatedAt": now["evaluatedAt"]} == now
+
+    for revision, fault in ((3, "unknown_revision"), (2**31 - 1, "unknown_revision"), (0, "greater_than_equal"), ("x", "wrong_type")):
+        answer = client.get(f"/api/funnels/{funnel}/results", params={"revision": revision})
+        assert answer.status_code == 400
+        assert [(one["field"], one["code"]) for one in answer.json()["errors"]] == [("revision", fault)]
+
+
+def test_an_earlier_revision_counts_by_its_goals_as_they_are_now(workspace: Tenant, clock: ShiftedClock) -> None:
+    scene, client = Scene(workspace, clock), workspace.client
+    goal = client.post("/api/goals", json={"name": "Paid", "match": B}).json()
+    funnel = scene.attempts("A", {"type": "Goal", "value": "Paid"})
+    scene.story("0/A 10/C")
+    put(client, f"/api/funnels/{funnel}", attempts(attemptProperty="attempt", steps=[A, D]))
+    client.patch(f"/api/goals/{goal['id']}", json={"match": C})
+    then = scene.results(funnel, revision=1)
+    assert then["goals"] == [{"name": "Paid", "id": goal["id"], "revision": 2}]
+    assert then["aggregate"]["completed"] == 1
+    assert scene.results(funnel)["goals"] == []
+
+    assert client.delete(f"/api/goals/{goal['id']}").status_code == 204
+    answer = client.get(f"/api/funnels/{funnel}/results", params={"revision": 1})
+    assert (answer.status_code, answer.json()["code"]) == (409, "goal_gone")
+    assert "Paid" in answer.json()["detail"]
+    assert scene.results(funnel)["aggregate"]["entered"] == 1
+
+
+CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
+    "a step added": ({"steps": [A, B, C]}, {"steps": [A, B, C, D]}, ["Step 4 added after step 3: Event D"]),
+    "a step added first": ({}, {"steps": [C, A, B]}, ["Step 1 added at the beginning: Event C"]),
+    "a step removed": ({"steps": [A, B, C]}, {"steps": [A, C]}, ["Step 2 (Event B) removed"]),
+    "a step moved": ({"steps": [A, B, C]}, {"steps": [B, C, A]}, ["Step 1 (Event A) moved: now step 3"]),
+    "a step replaced by two": (
+        {"steps": [A, B, {"type": "Pageview", "value": "/done"}]},
+        {"steps": [A, C, {"type": "Screen view", "value": "D"}, {"type": "Pageview", "value": "/done"}]},
+        ["Step 2 now matches Event C instead of Event B", "Step 3 added after step 2: Screen view D"],
+    ),
+    "a step with all it has": (
+        {},
+        {"steps": [A, B, {**C, "filters": [PLAN, AMOUNT], "or": [D, {**A, "filters": [PLAN]}]}]},
+        ["Step 3 added after step 2: Event C where plan equals pro and amount greater than 5 or Event D or Event A where plan equals pro"],
+    ),
+    "a diagnostic row added": ({}, {"steps": [A, {**C, "diagnostic": True}, B]}, ["Diagnostic row after step 1 added: Event C"]),
+    "a step made diagnostic": (
+        {"steps": [A, B, C]},
+        {"steps": [A, {**B, "diagnostic": True}, C]},
+        ["Step 2 (Event B) is now a diagnostic row after step 1"],
+    ),
+    "a diagnostic row made a step": (
+        {"steps": [A, {**B, "diagnostic": True}, C]},
+        {"steps": [A, B, C]},
+        ["Diagnostic row after step 1 (Event B) is now step 2"],
+    ),
+    "filters": (
+        {"steps": [A, {**B, "filters": [PLAN]}]},
+        {"steps": [A, {**B, "filters": [AMOUNT]}]},
+        ["Step 2: filter removed: plan equals pro", "Step 2: filter added: amount greater than 5"],
+    ),
+    "filters in another order": (
+        {"steps": [A, {**B, "filters": [PLAN, AMOUNT]}]},
+        {"steps": [A, {**B, "filters": [AMOUNT, PLAN]}]},
+        ["Step 2: filter: order is now amount greater than 5, plan equals pro"],
+    ),
+    "options": (
+        {"steps": [A, step("B", "C", "D")]},
+        {"steps": [A, step("B", "A")]},
+        ["Step 2: option removed: Event C", "Step 2: option removed: Event D", "Step 2: option added: Event A"],
+    ),
+    "a group": (
+        {"steps": [A, step("B", "C")]},
+        {"steps": [A, step("B", "C", "D", mode="all_of")]},
+        ["Step 2 now needs all of its parts, in any order", "Step 2: part added: Event D"],
+    ),
+    "no group": (
+        {"steps": [A, step("B", "C", mode="all_of")]},
+        {"steps": [A, step("B", "C")]},
+        ["Step 2 now needs any one of its options"],
+    ),
+    "the unit": (
+        {},
+        {"countingUnit": "visitor", "attemptProperty": None},
+        ["Counts visitors instead of attempts", "Attempt property id -> none", "Conversion window 7 days -> unlimited"],
+    ),
+    "breakdowns": (
+        {"breakdownProperties": ["plan", "$country"]},
+        {"breakdownProperties": ["$country", "variant"]},
+        ["Breakdown property removed: plan", "Breakdown property added: variant"],
+    ),
+    "the window": ({"conversionWindowSeconds": 3600}, {"conversionWindowSeconds": 86_400}, ["Conversion window 1 hour -> 1 day"]),
+    "a long value": ({}, {"steps": [A, step("x" * 150)]}, [f"Step 2 now matches Event {'x' * 99}… instead of Event B"]),
+}
+
+
+def revision(**fields: Any) -> Revision:
+    sent = FunnelIn.model_validate_json(httpx.Request("POST", "http://x", json=attempts(**fields)).content)
+    return Revision(1, sent.name, sent.saved(), 0)
+
+
+@pytest.mark.parametrize(("before", "after", "told"), CHANGES.values(), ids=CHANGES)
+def test_a_change_is_told_in_words(before: Json, after: Json, told: list[str]) -> None:
+    assert list(changes_between(revision(**before), revision(**after))) == told
+
+
+matches = st.fixed_dictionaries({"type": st.just("Event"), "value": st.sampled_from("AB"), "filters": st.sampled_from(([], [PLAN]))})
+rows = st.fixed_dictionaries({"type": st.just("Event"), "value": st.sampled_from("ABC"), "or": st.lists(matches, max_size=2)})
+definitions = st.builds(lambda steps: revision(steps=steps), st.lists(rows, min_size=2, max_size=5))
+
+
+@settings(max_examples=40, deadline=None)
+@given(definitions, definitions)
+def test_words_are_found_for_a_change_and_for_no_other_pair(before: Revision, after: Revision) -> None:
+    assert bool(list(changes_between(before, after))) == (before.definition != after.definition)

@@ -1,0 +1,295 @@
+"""Who is behind a number, and why: lists of units, traces, explanations. Through HTTP."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import DAY_S, Json, Scene, step
+from tests.tenant import Tenant
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
+
+
+def units(scene: Scene, funnel_id: str, **query: Any) -> Json:
+    asked = {key: json.dumps(value) if key == "cohort" else value for key, value in query.items()}
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/units", params=asked)
+    assert answer.status_code == 200, answer.text
+    page: Json = answer.json()
+    return page
+
+
+def names(scene: Scene, funnel_id: str, **query: Any) -> list[str]:
+    return [unit["unit"] for unit in units(scene, funnel_id, **query)["data"]]
+
+
+def trace(scene: Scene, funnel_id: str, unit: str, **query: Any) -> Json:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/units/{unit}", params=query)
+    assert answer.status_code == 200, answer.text
+    told: Json = answer.json()
+    return told
+
+
+def decisions(told: Json) -> list[str]:
+    return [f"{event['name']} {event['decision']}" for event in told["events"]]
+
+
+@pytest.fixture
+def shop(scene: Scene) -> Scene:
+    scene.story("0/A 10/B 20/C", attempt="done", plan="pro")
+    scene.story("60/A 70/B", attempt="half", plan="free")
+    scene.story("120/A 130/oops 131/oops", attempt="stuck", plan="free")
+    scene.story("180/A(5) 190/B(4)", attempt="skipped")
+    scene.story("240/A(1) 240/B", attempt="tied", visitor="bob", plan=1)
+    scene.happened(250, "B", visitor="cid", attempt="tied", plan="1")
+    scene.story("300/A 305/B", attempt="changed", plan="x")
+    scene.story("310/C", attempt="changed", plan="y")
+    return scene
+
+
+@pytest.fixture
+def funnel_id(shop: Scene) -> str:
+    oops = step("oops", diagnostic=True)
+    return shop.attempts("A", oops, step("B", "B2"), "C", breakdownProperties=["plan"])
+
+
+def test_units_come_with_the_newest_entry_first(shop: Scene, funnel_id: str) -> None:
+    page = units(shop, funnel_id)
+    assert [unit["unit"] for unit in page["data"]] == ["changed", "tied", "skipped", "stuck", "half", "done"]
+    assert (page["total"], page["nextCursor"], page["funnelId"], page["definitionRevision"]) == (6, None, funnel_id, 1)
+    assert page["data"][-1] == {
+        "unit": "done", "entryAt": shop.at(0), "windowEndsAt": shop.at(3600), "reached": 3, "outcome": "completed",
+        "completedAt": shop.at(20),
+        "cohort": {"plan": "pro"}, "sequenceSkips": 0, "unorderedTies": 0, "invalidSequenceValues": 0, "tiedEntry": False,
+        "conflictingEntryValues": [], "severalVisitors": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"step": 1}, {"changed", "tied", "skipped", "stuck", "half", "done"}),
+        ({"step": 2}, {"changed", "tied", "half", "done"}),
+        ({"step": 2, "option": 0}, {"changed", "tied", "half", "done"}),
+        ({"step": 2, "option": 1}, set()),
+        ({"step": 3}, {"changed", "done"}),
+        ({"step": 2, "outcome": "droppedOff"}, {"tied", "half"}),
+        ({"outcome": "completed"}, {"changed", "done"}),
+        ({"outcome": "pending"}, set()),
+        ({"diagnostic": 1}, {"stuck"}),
+        ({"quality": "sequenceSkip"}, {"skipped"}),
+        ({"quality": "unorderedTie"}, {"tied"}),
+        ({"quality": "orderingIssue"}, {"skipped", "tied"}),
+        ({"quality": "unknownEntryValue"}, {"skipped"}),
+        ({"quality": "conflict", "property": "plan"}, {"changed", "tied"}),
+        ({"quality": "severalVisitors"}, {"tied"}),
+        ({"quality": "tiedEntry"}, set()),
+        ({"cohort": {"plan": "free"}, "step": 2}, {"half"}),
+        ({"cohort": {"plan": 1}}, {"tied"}),
+        ({"cohort": {"plan": None}}, {"skipped"}),
+    ],
+)
+def test_units_behind_each_number(shop: Scene, funnel_id: str, query: dict[str, Any], expected: set[str]) -> None:
+    assert set(names(shop, funnel_id, **query)) == expected
+
+
+def test_the_numbers_of_the_report_have_as_many_units_behind_them(shop: Scene, funnel_id: str) -> None:
+    report = shop.results(funnel_id)
+    quality, [diagnostic] = report["dataQuality"], report["aggregate"]["diagnostics"]
+    for number in report["aggregate"]["steps"]:
+        assert units(shop, funnel_id, step=number["step"])["total"] == number["count"]
+        assert units(shop, funnel_id, step=number["step"], outcome="droppedOff")["total"] == number["droppedOff"]
+    assert units(shop, funnel_id, diagnostic=diagnostic["row"])["total"] == diagnostic["units"] == 1
+    skips = units(shop, funnel_id, quality="sequenceSkip")["data"]
+    assert sum(unit["sequenceSkips"] for unit in skips) == quality["sequenceSkips"] == 1
+    assert units(shop, funnel_id, quality="orderingIssue")["total"] == quality["unitsWithOrderingIssues"]
+    assert units(shop, funnel_id, quality="conflict")["total"] == quality["conflictingEntryValues"]["plan"]
+
+
+def test_pages_follow_each_other_without_gaps_as_of_the_first_ones_moment(shop: Scene, funnel_id: str, clock: ShiftedClock) -> None:
+    seen: list[str] = []
+    cursor, moments = None, set()
+    while True:
+        page = units(shop, funnel_id, pageSize=4, **({"cursor": cursor} if cursor else {}))
+        seen += [unit["unit"] for unit in page["data"]]
+        moments.add(page["evaluatedAt"])
+        cursor = page["nextCursor"]
+        if cursor is None:
+            break
+        clock.ahead_ms += 5_000
+        shop.story("400/A", attempt="newer than all, told between two pages")
+    assert seen == ["changed", "tied", "skipped", "stuck", "half", "done"]
+    assert len(moments) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"step": 4}, "step"),
+        ({"step": 0}, "step"),
+        ({"option": 0}, "option"),
+        ({"step": 2, "option": 2}, "option"),
+        ({"outcome": "won"}, "outcome"),
+        ({"diagnostic": 0}, "diagnostic"),
+        ({"quality": "bad"}, "quality"),
+        ({"property": "plan"}, "property"),
+        ({"quality": "conflict", "property": "colour"}, "property"),
+        ({"cursor": "x"}, "cursor"),
+        ({"cursor": "WzEsMl0"}, "cursor"),
+        ({"pageSize": 101}, "pageSize"),
+        ({"startAt": "2025-01-01T00:00:00Z"}, "endAt"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_parameter_that_does_not_fit_is_named(shop: Scene, funnel_id: str, query: dict[str, Any], field: str) -> None:
+    answer = shop.client.get(f"/api/funnels/{funnel_id}/units", params=query)
+    assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (400, [field])
+
+
+def test_trace_tells_every_event_in_the_order_read_with_its_decision(shop: Scene, funnel_id: str) -> None:
+    told = trace(shop, funnel_id, "done")
+    assert decisions(told) == ["A entry", "B accepted", "C accepted"]
+    assert (told["selected"], told["reached"], told["outcome"], told["completedAt"]) == (True, 3, "completed", shop.at(20))
+    assert [item["at"] for item in told["steps"]] == [shop.at(0), shop.at(10), shop.at(20)]
+    assert told["visitors"] == ["ann"]
+    assert told["events"][0]["properties"] == {"attempt": "done", "plan": "pro"}
+    assert told["events"][0]["explanation"] == f"Completes step 1: the entry. The window lasts until {shop.at(3600)}, inclusive."
+    assert told["events"][2]["explanation"] == "Accepted: completes step 3."
+    entry = told["events"][0]["eventId"]
+    assert told["entryValues"] == {"plan": {"value": "pro", "how": "entryEvent", "eventIds": [entry]}}
+
+
+def test_trace_explains_a_sequence_skip(shop: Scene, funnel_id: str) -> None:
+    [_, skipped] = trace(shop, funnel_id, "skipped")["events"]
+    assert (skipped["decision"], skipped["step"], skipped["sequenceNumber"]) == ("sequenceSkip", 2, 4)
+    assert skipped["explanation"] == "Skipped: sequence number 4 is not greater than 5, the last accepted."
+
+
+def test_trace_explains_ties_visitors_and_conflicts(shop: Scene, funnel_id: str) -> None:
+    told = trace(shop, funnel_id, "tied")
+    assert decisions(told) == ["A entry", "B unorderedTie", "B accepted"]
+    assert told["events"][1]["explanation"].startswith(
+        "Not accepted for step 2: it has the same timestamp as the event that completed step 1"
+    )
+    assert told["visitors"] == ["bob", "cid"]
+    [conflict] = told["conflicts"]
+    assert (conflict["property"], conflict["entryValue"], conflict["value"]) == ("plan", 1, "1")
+    assert conflict["eventId"] == told["events"][2]["eventId"]
+
+
+def test_trace_shows_diagnostics_and_what_matched_nothing(shop: Scene, funnel_id: str) -> None:
+    shop.story("125/other 140/A", attempt="stuck")
+    told = trace(shop, funnel_id, "stuck")
+    assert decisions(told) == ["A entry", "other noMatch", "oops diagnostic", "oops diagnostic", "A noMatch"]
+    assert told["events"][2]["diagnosticRows"] == [1]
+    assert told["events"][4]["explanation"] == "Matches step 1, but an attempt enters once; step 2 was wanted."
+    assert told["summary"] == f"Entered at {shop.at(120)} and came to step 1 of 3; the window ended at {shop.at(3720)}."
+
+
+def test_trace_of_what_came_too_late_and_too_early(scene: Scene) -> None:
+    scene.story("0/B 5/A 3606/B 3700/C", attempt="slow")
+    told = trace(scene, scene.attempts("A", "B", "C"), "slow")
+    assert decisions(told) == ["B noMatch", "A entry", "B outsideWindow", "C noMatch"]
+    assert told["events"][0]["explanation"] == "Matches step 2, but it comes before the entry."
+    assert told["events"][2]["explanation"] == f"Matches step 2, but comes after the window, which ended at {scene.at(3605)}."
+
+
+def test_trace_of_a_group_tells_its_parts(scene: Scene) -> None:
+    scene.story("0/A 10/C 20/B 30/D", attempt="grouped")
+    funnel_id = scene.attempts("A", step("B", "C", mode="all_of"), "D")
+    told = trace(scene, funnel_id, "grouped")
+    assert [event["explanation"] for event in told["events"][1:3]] == [
+        "Accepted: fills part 2 of 2 of step 2.", "Accepted: completes step 2.",
+    ]  # fmt: skip
+
+
+def test_trace_of_a_tied_entry_tells_where_its_values_come_from(scene: Scene) -> None:
+    scene.happened(0, "A", attempt="t", plan="x", app=1)
+    scene.happened(0, "A", attempt="t", plan="y", app=1)
+    told = trace(scene, scene.attempts("A", "B", breakdownProperties=["plan", "app", "none"]), "t")
+    ways = {name: (entry["value"], entry["how"], len(entry["eventIds"])) for name, entry in told["entryValues"].items()}
+    assert ways == {"plan": (None, "disagreed", 2), "app": (1, "agreed", 2), "none": (None, "missing", 2)}
+
+
+def test_trace_of_a_unit_that_is_not_in_the_report(scene: Scene) -> None:
+    scene.story("0/B", attempt="never")
+    scene.story("0/A", attempt="early")
+    funnel_id = scene.attempts("A", "B")
+    never = trace(scene, funnel_id, "never")
+    assert (never["selected"], never["entryAt"], never["outcome"]) == (False, None, None)
+    assert never["summary"] == "The attempt never completed step 1, so it is not in the report."
+    early = trace(scene, funnel_id, "early", startAt=scene.at(DAY_S), endAt=scene.at(2 * DAY_S))
+    assert (early["selected"], early["entryAt"]) == (False, scene.at(0))
+    assert early["summary"].endswith("The entry lies outside the period.")
+
+
+def test_trace_of_a_visitor_takes_the_entry_that_leads_furthest_and_follows_merges(scene: Scene) -> None:
+    scene.story("0/A", visitor="phone", attempt=None)
+    scene.story("5000/A 5010/B", visitor="laptop", attempt=None)
+    for visitor in ("laptop", "phone"):
+        body = {"websiteId": scene.tenant.website_id, "visitorId": visitor, "userId": "u-1"}
+        assert scene.client.post("/api/identify", json=body).status_code == 200
+    funnel_id = scene.funnel("A", "B", conversionWindowSeconds=3600)
+    assert names(scene, funnel_id) == ["laptop"]
+    told = trace(scene, funnel_id, "phone")
+    assert (told["unit"], told["reached"]) == ("laptop", 2)
+    assert decisions(told) == ["A noMatch", "A entry", "B accepted"]
+    assert told["events"][0]["explanation"].startswith("Matches step 1, but another entry of this visitor counts")
+
+
+@pytest.mark.parametrize("unit", ["a/b", "100%", "a b?c=d&e", "ünï#1", "/lead", "..", "1"])
+def test_any_attempt_id_can_be_traced(scene: Scene, unit: str) -> None:
+    from urllib.parse import quote
+
+    scene.story("0/A", attempt=unit)
+    funnel_id = scene.attempts("A", "B")
+    [name] = names(scene, funnel_id)
+    assert name == unit
+    assert trace(scene, funnel_id, quote(unit, safe="").replace(".", "%2E"))["unit"] == unit
+
+
+def test_a_number_and_its_text_are_one_attempt(scene: Scene) -> None:
+    scene.story("0/A", attempt=7)
+    scene.story("10/B", attempt="7")
+    assert decisions(trace(scene, scene.attempts("A", "B"), "7")) == ["A entry", "B accepted"]
+
+
+def test_an_unknown_unit_is_404(shop: Scene, funnel_id: str) -> None:
+    answer = shop.client.get(f"/api/funnels/{funnel_id}/units/nobody")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unit_not_found")
+
+
+def explain(scene: Scene, funnel_id: str, event_id: str) -> Json:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/explain", params={"eventId": event_id})
+    assert answer.status_code == 200, answer.text
+    told: Json = answer.json()
+    return told
+
+
+def test_explain_tells_of_one_event_whether_it_counts(scene: Scene) -> None:
+    first = scene.server_event(0, "A", userId="u", properties={"attempt": "a", "n": 5})
+    skipped = scene.server_event(10, "B", userId="u", properties={"attempt": "a", "n": 5})
+    other = scene.server_event(20, "nothing", userId="u", properties={"attempt": "z"})
+    without = scene.server_event(30, "B", userId="u", properties={"n": 6})
+    funnel_id = scene.attempts("A", "B")
+    told = explain(scene, funnel_id, first["eventId"])
+    assert (told["counts"], told["decision"], told["unit"]) == (True, "entry", "a")
+    told = explain(scene, funnel_id, skipped["eventId"])
+    assert (told["counts"], told["decision"]) == (False, "sequenceSkip")
+    assert told["explanation"] == "Skipped: sequence number 5 is not greater than 5, the last accepted."
+    told = explain(scene, funnel_id, other["eventId"])
+    assert (told["counts"], told["decision"], told["unit"]) == (False, "noMatch", "z")
+    told = explain(scene, funnel_id, without["eventId"])
+    assert (told["counts"], told["unit"]) == (False, None)
+    assert told["explanation"] == "The event carries no attempt ID: attempt must be a non-empty text or an integer."
+
+
+def test_explain_needs_an_event_that_is_retained(shop: Scene, funnel_id: str) -> None:
+    missing = shop.client.get(f"/api/funnels/{funnel_id}/explain", params={"eventId": "evt_made_up"})
+    assert (missing.status_code, missing.json()["code"]) == (404, "event_not_found")
+    unnamed = shop.client.get(f"/api/funnels/{funnel_id}/explain")
+    assert (unnamed.status_code, unnamed.json()["errors"][0]["field"]) == (400, "eventId")
