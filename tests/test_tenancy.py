@@ -45,6 +45,11 @@ def imported(tenant: Tenant) -> str:
     return record_id
 
 
+def deleted(tenant: Tenant) -> str:
+    record_id: str = tenant.client.post("/api/deletions", json={"websiteId": tenant.website_id, "userId": "ada"}).json()["id"]
+    return record_id
+
+
 def sent(field: str) -> Callable[[Tenant], str]:
     """How a workspace stores an event: answers a field of its receipt."""
 
@@ -80,6 +85,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "goal_id": made("/api/goals", {"name": "Signed up", "match": STEP}),
     "funnel_id": made("/api/funnels", FUNNEL),
     "import_id": imported,
+    "deletion_id": deleted,
     "unit": sent("visitorId"),
     "eventId": sent("eventId"),
     "step": lambda tenant: "1",
@@ -94,6 +100,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/api/v1/transactions"): {"json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}},
     ("post", "/api/imports"): NDJSON,
     ("put", "/api/settings/websites/{website_id}/providers/{provider}"): {"json": SECRET},
+    ("post", "/api/deletions"): {"json": {"visitorId": "ada"}},
     ("post", "/api/funnels/preview"): {"json": FUNNEL},
     ("post", "/api/funnels/validate"): {"json": FUNNEL},
 }

@@ -20,8 +20,12 @@ from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.catalogue import routes as catalogue_routes
 from penstock.catalogue.service import CatalogueService
 from penstock.events import routes as event_routes
+from penstock.events.deletions import routes as deletion_routes
+from penstock.events.deletions.model import DeletionSpan
+from penstock.events.deletions.service import DeletionService
 from penstock.events.fastlane import FastLane
 from penstock.events.imports import routes as import_routes
+from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.service import EventService
@@ -46,7 +50,7 @@ from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
 from penstock.metadb.database import Database
 from penstock.providers import routes as provider_routes
-from penstock.providers.service import ProviderService
+from penstock.providers.service import ProviderService, forget_customers
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.web import routes as web_routes
@@ -68,6 +72,7 @@ class Services:
     events: EventService
     imports: ImportService
     providers: ProviderService
+    deletions: DeletionService
     goals: GoalService
     funnels: FunnelService
     results: ResultsService
@@ -91,11 +96,13 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     shipper = Shipper(database, warehouse, clock)
     intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
     imports = ImportService(database, accounts, intake, settings, clock)
+    deletions = DeletionService(database, warehouse, accounts, shipper, settings, clock, forget_elsewhere=forget_customers)
     funnels = FunnelService(database, warehouse, clock)
+    read_gaps = partial(_gaps, imports, deletions)
     asker = Asker(warehouse, accounts, funnels, settings, clock, wait_until_shipped=shipper.wait_until_shipped)
     units = UnitService(asker)
-    results = ResultsService(asker, read_gaps=partial(_gaps, imports))
-    comparisons = CompareService(asker, read_gaps=partial(_gaps, imports))
+    results = ResultsService(asker, read_gaps=read_gaps)
+    comparisons = CompareService(asker, read_gaps=read_gaps)
     return Services(
         settings=settings,
         clock=clock,
@@ -109,6 +116,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         events=EventService(accounts, intake, settings, clock),
         imports=imports,
         providers=ProviderService(database, accounts, intake, settings, clock),
+        deletions=deletions,
         goals=GoalService(database, warehouse, clock),
         funnels=funnels,
         results=results,
@@ -121,12 +129,14 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     )
 
 
-def _gaps(imports: ImportService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
-    """What imports did to the history of some websites, as the coverage of a funnel tells it."""
-    return [
-        Gap("import", span.website_id, span.from_ms, span.to_ms, span.at_ms, span.state, note=span.note)
-        for span in imports.spans(workspace_id, website_ids)
+def _gaps(imports: ImportService, deletions: DeletionService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
+    """What imports and deletions did to the history of some websites, as the coverage of a funnel tells it; oldest first."""
+    spans: list[tuple[str, ImportSpan | DeletionSpan]] = [
+        *(("import", span) for span in imports.spans(workspace_id, website_ids)),
+        *(("deletion", span) for span in deletions.spans(workspace_id, website_ids)),
     ]
+    gaps = [Gap(kind, span.website_id, span.from_ms, span.to_ms, span.at_ms, span.state, note=span.note) for kind, span in spans]
+    return sorted(gaps, key=lambda gap: gap.at_ms)
 
 
 @get("/health/live", sync_to_thread=False)
@@ -165,6 +175,7 @@ def build_routes(services: Services) -> Litestar:
         async with (
             services.accounts.running(),
             services.shipper.running(),
+            services.deletions.running(),
             services.intake.running(),
             services.imports.running(),
             services.jobs.running(),
@@ -184,6 +195,7 @@ def build_routes(services: Services) -> Litestar:
             *event_routes.ROUTES,
             *import_routes.ROUTES,
             *provider_routes.ROUTES,
+            *deletion_routes.ROUTES,
             *goals_routes.ROUTES,
             *funnel_routes.ROUTES,
             *results_routes.ROUTES,
@@ -200,6 +212,7 @@ def build_routes(services: Services) -> Litestar:
             "events": Provide(lambda: services.events, sync_to_thread=False),
             "imports": Provide(lambda: services.imports, sync_to_thread=False),
             "providers": Provide(lambda: services.providers, sync_to_thread=False),
+            "deletions": Provide(lambda: services.deletions, sync_to_thread=False),
             "goals": Provide(lambda: services.goals, sync_to_thread=False),
             "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
             "results": Provide(lambda: services.results, sync_to_thread=False),

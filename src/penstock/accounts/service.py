@@ -292,6 +292,11 @@ class AccountService:
         with self._database.read() as db:
             return store.all_websites(db, workspace_id)
 
+    def websites_sharing_visitors(self, website: Website) -> list[WebsiteId]:
+        """All websites of its identity scope, itself included; those that were deleted, too, for their events are kept."""
+        with self._database.read() as db:
+            return store.scope_websites(db, website.workspace_id, website.scope_id)
+
     def websites_page(self, workspace_id: WorkspaceId, page: Page) -> Listing[Website]:
         with self._database.read() as db:
             return store.websites_page(db, workspace_id, page)

@@ -234,6 +234,12 @@ def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
     return [_website(row) for row in db.execute(_websites_of(workspace_id))]
 
 
+def scope_websites(db: Connection, workspace_id: WorkspaceId, scope_id: ScopeId) -> list[WebsiteId]:
+    """Websites of one identity scope, the oldest first; those that were deleted, too."""
+    of_scope = select(websites.c.id).where(websites.c.workspace_id == workspace_id, websites.c.scope_id == scope_id)
+    return [WebsiteId(website_id) for website_id in db.execute(of_scope.order_by(websites.c.created_at, websites.c.id)).scalars()]
+
+
 def change_website(db: Connection, website: Website) -> None:
     """Write what of a website can change: its name, domain and app."""
     db.execute(

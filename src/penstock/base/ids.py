@@ -12,6 +12,7 @@ FunnelId = NewType("FunnelId", str)
 GoalId = NewType("GoalId", str)
 EventId = NewType("EventId", str)
 ImportId = NewType("ImportId", str)
+DeletionId = NewType("DeletionId", str)
 VisitorId = NewType("VisitorId", str)
 ScopeId = NewType("ScopeId", str)
 

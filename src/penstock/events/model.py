@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -77,17 +78,26 @@ class Status(StrEnum):
 
 
 class Receipt(NamedTuple):
-    """What became of an event, told once it is on disk. Of a duplicate: the IDs of the first event."""
+    """What became of an event, told once it is on disk. Of a duplicate: the IDs of the first event.
+
+    visitor_id: None of a duplicate whose visitor was deleted since.
+    """
 
     status: Status
     event_id: EventId
-    visitor_id: VisitorId
+    visitor_id: VisitorId | None
     warnings: tuple[Notice, ...] = ()
 
 
 def dedupe_key(website_id: WebsiteId, family: Family, client_id: str) -> bytes:
     """The internal deduplication key of the client's own ID for an event. Source: interface, section 4, events rule 3."""
     return blake2b(f"{website_id}\0{family}\0{client_id}".encode(), digest_size=16).digest()
+
+
+@lru_cache(maxsize=1000)
+def scope_tag(scope_id: ScopeId) -> int:
+    """A number of 64 bits that stands for an identity scope beside a dedupe key. Stored: it may never change."""
+    return int.from_bytes(blake2b(scope_id.encode(), digest_size=8).digest(), signed=True)
 
 
 def body_hash(canonical: bytes) -> bytes:

@@ -30,7 +30,7 @@ class EventRecord(Record):
 
     status: Status
     event_id: str
-    visitor_id: str
+    visitor_id: str | None = Field(description="The canonical visitor; null in a duplicate whose visitor was deleted since.")
     warnings: tuple[Warned, ...] = Field(default=(), exclude_if=not_)
 
     @classmethod

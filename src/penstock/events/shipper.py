@@ -61,12 +61,13 @@ class Shipper:
         """There is something to ship. Never blocks."""
         self._wake.set()
 
-    def wait_until_shipped(self, timeout_s: float) -> bool:
+    def wait_until_shipped(self, timeout_s: float, up_to: int | None = None) -> bool:
         """Wait until everything that was acknowledged before this call is in the warehouse; False when the time was not enough.
 
-        Blocks; call it from a worker thread. Asks the outbox, so that it holds for events that other nodes took in, too.
+        up_to: wait for the bundles up to this number instead. Blocks; call it from a worker thread. Asks the outbox, so that it holds for
+        events that other nodes took in, too.
         """
-        newest = self._outbox.newest()
+        newest = self._outbox.newest() if up_to is None else up_to
         if newest is None:
             return True
         deadline_s = monotonic() + timeout_s

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import json
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select, update
 
 from penstock.base.ids import EventId, VisitorId
 from penstock.identity.model import Alias
@@ -26,23 +26,27 @@ class Target(StrEnum):
 
 
 class Kept(NamedTuple):
-    """What a dedupe key remembers of the event that used it first."""
+    """What a dedupe key remembers of the event that used it first.
+
+    visitor_id: None once the visitor was deleted; body_hash is empty then. scope_tag: of the visitor's identity scope.
+    """
 
     body_hash: bytes
     event_id: EventId
-    visitor_id: VisitorId
+    visitor_id: VisitorId | None
+    scope_tag: int
 
 
 def kept(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, Kept]:
     """Which of the keys are used up, and by what."""
-    found = select_rows(connection, dedupe_keys, ("key", "body_hash", "event_id", "visitor_id"), {}, "key", keys)
-    return {key: Kept(body_hash, event_id, visitor_id) for key, body_hash, event_id, visitor_id in found}
+    found = select_rows(connection, dedupe_keys, ("key", *Kept._fields), {}, "key", keys)
+    return {key: Kept(*first) for key, *first in found}
 
 
 def keep(connection: Connection, used: Mapping[bytes, Kept], now_ms: int) -> None:
     """Use up keys. In the order of the keys, so that two nodes with the same keys wait for each other instead of locking each other out."""
     insert_rows(
-        connection, dedupe_keys, ("key", "body_hash", "event_id", "visitor_id", "created_at"),
+        connection, dedupe_keys, ("key", *Kept._fields, "created_at"),
         [(key, *first, now_ms) for key, first in sorted(used.items())],
     )  # fmt: skip
 
@@ -71,3 +75,42 @@ def forget_keys(connection: Connection, before_ms: int) -> bool:
     old = [key_id for key_id, created_at_ms in oldest if created_at_ms < before_ms]
     connection.execute(delete(dedupe_keys).where(dedupe_keys.c.id.in_(old)))
     return len(old) == _CHUNK
+
+
+class Newest(NamedTuple):
+    """The highest numbers that are given at a moment: of a bundle in the outbox, of a dedupe key. 0: there is none."""
+
+    bundle: int
+    key: int
+
+
+def newest(connection: Connection) -> Newest:
+    return Newest(*(connection.execute(select(func.max(table.c.id))).scalar() or 0 for table in (outbox, dedupe_keys)))
+
+
+class Keys(NamedTuple):
+    """Some dedupe keys in their order. ids: of those that were asked for; up_to: how far was read."""
+
+    ids: Sequence[int]
+    up_to: int
+
+
+def keys_of_visitors(connection: Connection, tag: int, visitor_ids: Collection[VisitorId], after: int, up_to: int, most: int) -> Keys:
+    """Which of the next dedupe keys belong to some visitors of a scope. after, up_to: numbers of keys. most: how many are read.
+
+    In the order of the primary key: an index by visitor would cost the intake more than a pass over all keys costs a deletion.
+    """
+    c = dedupe_keys.c
+    first: int | None = connection.execute(select(func.min(c.id)).where(c.id > after)).scalar()
+    if first is None or first > up_to:
+        return Keys((), up_to)
+    last = min(first + most - 1, up_to)
+    wanted = select(c.id).where(c.id.between(first, last), c.scope_tag == tag, c.visitor_id.in_(visitor_ids))
+    return Keys(connection.execute(wanted.order_by(c.id)).scalars().all(), last)
+
+
+def clear_keys(connection: Connection, key_ids: Sequence[int]) -> None:
+    """Let dedupe keys forget whose event they stand for and what it said; a repeat is still recognised."""
+    for start in range(0, len(key_ids), _CHUNK):
+        some = dedupe_keys.c.id.in_(key_ids[start : start + _CHUNK])
+        connection.execute(update(dedupe_keys).where(some).values(visitor_id=None, body_hash=b""))

@@ -6,13 +6,14 @@ from sqlalchemy import Connection
 
 from penstock.base.ids import EventId, new_ids
 from penstock.events import store
-from penstock.events.model import NewEvent, Receipt, Status
+from penstock.events.model import NewEvent, Receipt, Status, scope_tag
 from penstock.events.rows import event_row
 from penstock.events.store import Kept
 from penstock.identity import service as identity
 from penstock.identity.model import Claim, Notice, Resolution
 
 BODY_DIFFERS = Notice("body_differs", "The ID was used before by an event with another content; that first event was kept as it is.")
+DELETED = Notice("event_deleted", "The visitor of the first event was deleted since; the repeat is not stored again.")
 
 Item = NewEvent | Claim
 Outcome = Receipt | Resolution
@@ -38,7 +39,7 @@ def store_items(connection: Connection, items: Sequence[Item], now_ms: int) -> l
         outcomes[place] = Receipt(Status.ACCEPTED, event_id, resolution.visitor_id, resolution.notices)
         rows.append(event_row(item, event_id, resolution.visitor_id))
         if item.dedupe_key is not None:
-            newly_used[item.dedupe_key] = Kept(item.body_hash, event_id, resolution.visitor_id)
+            newly_used[item.dedupe_key] = Kept(item.body_hash, event_id, resolution.visitor_id, scope_tag(item.scope_id))
     store.keep(connection, newly_used, now_ms)
     store.put_in_outbox(connection, rows, aliases)
     used.update(newly_used)
@@ -66,4 +67,6 @@ def _repeat(item: Item, used: dict[bytes, Kept]) -> Receipt:
     assert isinstance(item, NewEvent)
     assert item.dedupe_key is not None
     first = used[item.dedupe_key]
+    if first.visitor_id is None:
+        return Receipt(Status.DUPLICATE, first.event_id, None, (DELETED,))
     return Receipt(Status.DUPLICATE, first.event_id, first.visitor_id, () if first.body_hash == item.body_hash else (BODY_DIFFERS,))

@@ -220,7 +220,7 @@ class Asker:
             return self._answered(now)
         # The version was read before the facts and the answer: what arrives in between makes them newer than their key, never older.
         key = (workspace_id, definition, question.website_ids, question.scope_ids, question.start_ms, question.end_ms, version)
-        return self._answered(lambda: self._moments.get(key, now, holds=lambda moment: moment.holds_at(question.evaluated_at_ms)).value)
+        return self._answered(lambda: self._moments.get(key, now, holds=lambda moment: moment.holds_at(self._clock())).value)
 
     def _websites(self, workspace_id: WorkspaceId, website_id: str | None) -> Sequence[Website]:
         if website_id is not None:

@@ -13,7 +13,7 @@ from penstock.funnels.results_schema import CoverageRecord, GapRecord
 class Gap:
     """Something that changed a website's history. from_ms, to_ms: the events it touched. at_ms: when it was asked for.
 
-    note: what it leaves open, in a sentence; None when it is done and whole.
+    note: what it leaves open, in a sentence; None when it is done and whole. A note that several share is told once.
     """
 
     kind: str
@@ -35,7 +35,7 @@ def coverage_of(
     """Coverage of one answer. fresh: whether everything that was acknowledged before the question could be read."""
     touching = [gap for gap in gaps if _touches(gap, question, window_s)]
     too_early = question.start_ms is not None and (facts.first_event_ms is None or question.start_ms < facts.first_event_ms)
-    notes = [gap.note for gap in touching if gap.note]
+    notes = list(dict.fromkeys(gap.note for gap in touching if gap.note))
     if facts.first_event_ms is None:
         notes.append("No events are retained yet.")
     elif too_early:

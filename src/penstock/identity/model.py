@@ -42,6 +42,18 @@ class Alias(NamedTuple):
     version: int
 
 
+class Forgotten(NamedTuple):
+    """What was removed of a visitor. ids: the canonical one and all it absorbed; empty for a user without a visitor.
+
+    visitors, user_links: rows that were removed. last_merge: number of the newest merge among them, 0 without one.
+    """
+
+    ids: tuple[VisitorId, ...] = ()
+    visitors: int = 0
+    user_links: int = 0
+    last_merge: int = 0
+
+
 _PLACEHOLDERS = frozenset(
     (
         "", "-", "-1", "0", "[object object]", "anonymous", "distinct_id", "distinctid", "email", "false",

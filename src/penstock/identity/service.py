@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from penstock.base.ids import VisitorId, new_id
+from penstock.base.ids import ScopeId, VisitorId, new_id
 from penstock.identity import store
-from penstock.identity.model import Alias, Claim, Resolution
+from penstock.identity.model import Alias, Claim, Forgotten, Resolution
 from penstock.identity.store import Contended
 
-__all__ = ["Contended", "resolve"]
+__all__ = ["Contended", "forget", "resolve"]
 
 
 def resolve(connection: Connection, claims: Sequence[Claim], now_ms: int) -> tuple[list[Resolution], list[Alias]]:
@@ -21,3 +21,14 @@ def resolve(connection: Connection, claims: Sequence[Claim], now_ms: int) -> tup
     ledger = store.load(connection, claims)
     resolutions = [ledger.resolve(claim, lambda: VisitorId(new_id("vis", now_ms))) for claim in claims]
     return resolutions, store.save(connection, ledger, now_ms)
+
+
+def forget(connection: Connection, scope_id: ScopeId, *, visitor_id: str | None, user_id: str | None) -> Forgotten:
+    """Remove a visitor, named by any of its IDs or by its user: the IDs, the user's link with what is known of the user, the merges.
+
+    connection: in a write transaction. An event of theirs that is committed before it was resolved to what is removed; one that is
+    committed after it makes a new visitor, on whatever node. `OperationalError` on PostgreSQL when others were faster: roll back and try
+    again.
+    """
+    store.hold_all(connection)
+    return store.forget(connection, scope_id, visitor_id, user_id)

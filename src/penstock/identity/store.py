@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, insert, select, text, update
 
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.identity.ledger import Ledger, UserKey, Visitor, VisitorKey
-from penstock.identity.model import Alias, Claim
+from penstock.identity.model import Alias, Claim, Forgotten
 from penstock.metadb.rows import insert_rows, select_texts
 from penstock.metadb.tables import merges, user_links, visitors
 
@@ -27,6 +28,8 @@ _TRAITS = (
     .where(user_links.c.scope_id == bindparam("scope"), user_links.c.user_id == bindparam("user"))
     .values(traits=bindparam("told"))
 )
+
+_CHUNK = 500
 
 
 class Contended(Exception):
@@ -106,3 +109,52 @@ def _log(connection: Connection, ledger: Ledger, number: int, now_ms: int) -> Al
     merge = ledger.merges[number]
     version = connection.execute(insert(merges).values(**merge._asdict(), merged_at=now_ms).returning(merges.c.id)).scalar_one()
     return Alias(merge.scope_id, merge.absorbed_id, merge.kept_id, version)
+
+
+def hold_all(connection: Connection) -> None:
+    """Wait until no transaction is under way that has looked at visitors or user links, and let none look until this one ends.
+
+    `OperationalError` when that takes long, as during a backup: roll back and try again. Whoever looks meanwhile has to wait as well, so
+    the wait is short. SQLite has one writer at a time, and it looks inside its transaction.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL lock_timeout = '200ms'"))
+        connection.execute(text("LOCK TABLE visitors, user_links IN ACCESS EXCLUSIVE MODE"))
+
+
+def forget(connection: Connection, scope: ScopeId, visitor_id: str | None, user_id: str | None) -> Forgotten:
+    """Remove a visitor with all it absorbed, and its user's link. Exactly one of visitor_id and user_id is set."""
+    canonical_id = visitor_id if user_id is None else connection.execute(_link(scope, user_id)).scalar()
+    if canonical_id is None:
+        return Forgotten()
+    row = connection.execute(_visitor(scope, canonical_id)).first()
+    if row is not None and row.canonical_id != canonical_id:
+        canonical_id = row.canonical_id
+        row = connection.execute(_visitor(scope, canonical_id)).first()
+    of_visitor = (merges.c.scope_id == scope, merges.c.kept_id == canonical_id)
+    absorbed = connection.execute(select(merges.c.id, merges.c.absorbed_id).where(*of_visitor).order_by(merges.c.id)).all()
+    ids = [VisitorId(some_id) for some_id in dict.fromkeys([canonical_id, *(absorbed_id for _, absorbed_id in absorbed)])]
+    visitor_count = sum(
+        connection.execute(
+            delete(visitors).where(visitors.c.scope_id == scope, visitors.c.visitor_id.in_(ids[start : start + _CHUNK]))
+        ).rowcount
+        for start in range(0, len(ids), _CHUNK)
+    )
+    linked = user_id if user_id is not None else row.user_id if row is not None else None
+    link_count = 0
+    if linked is not None:
+        link_count = connection.execute(
+            delete(user_links).where(
+                user_links.c.scope_id == scope, user_links.c.user_id == linked, user_links.c.visitor_id == canonical_id
+            )
+        ).rowcount
+    connection.execute(delete(merges).where(*of_visitor))
+    return Forgotten(tuple(ids), visitor_count, link_count, absorbed[-1].id if absorbed else 0)
+
+
+def _link(scope: ScopeId, user_id: str) -> Select[Any]:
+    return select(user_links.c.visitor_id).where(user_links.c.scope_id == scope, user_links.c.user_id == user_id)
+
+
+def _visitor(scope: ScopeId, visitor_id: str) -> Select[Any]:
+    return select(visitors.c.canonical_id, visitors.c.user_id).where(visitors.c.scope_id == scope, visitors.c.visitor_id == visitor_id)

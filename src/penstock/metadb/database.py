@@ -58,6 +58,18 @@ class Database:
             self._writer = self.engine.connect().execution_options(penstock_write=True)
         return nullcontext(self._writer)
 
+    @contextmanager
+    def alone(self, work: int) -> Iterator[bool]:
+        """Whether this node may do some work now that one node does at a time. work: a number that stands for it; the same on all nodes.
+
+        PostgreSQL: an advisory lock, which a node that dies lets go of. SQLite has one node.
+        """
+        if self.is_sqlite:
+            yield True
+        else:
+            with self.read() as connection:
+                yield bool(connection.execute(text("SELECT pg_try_advisory_xact_lock(:work)"), {"work": work}).scalar())
+
     def answers(self) -> bool:
         """Whether the database can be asked right now."""
         try:

@@ -206,7 +206,8 @@ dedupe_keys = Table(
     Column("key", LargeBinary, nullable=False, unique=True, comment="hash of (website, route family, the client's ID)"),
     Column("body_hash", LargeBinary, nullable=False),
     Column("event_id", Text, nullable=False),
-    Column("visitor_id", Text, nullable=False),
+    Column("visitor_id", Text, comment="null once the visitor was deleted"),
+    Column("scope_tag", BigInteger, nullable=False, comment="hash of the visitor's identity scope"),
     Column("created_at", BigInteger, nullable=False),
 )
 
@@ -289,4 +290,48 @@ import_rejects = Table(
     Column("import_id", Text, ForeignKey("imports.id", ondelete="CASCADE"), primary_key=True),
     Column("line", BigInteger, primary_key=True, comment="from 1"),
     Column("errors", JSON, nullable=False),
+)
+
+deletions = Table(
+    "deletions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
+    Column("scope_id", Text, nullable=False, comment="the website's identity scope"),
+    Column("target", Text, nullable=False, comment="visitor, user or span"),
+    Column("visitor_id", Text, comment="as asked for; null once done"),
+    Column("user_id", Text, comment="as asked for; null once done"),
+    Column("from_at", BigInteger, comment="of a span: the first millisecond"),
+    Column("to_at", BigInteger, comment="of a span: the first millisecond after it"),
+    Column("visitor_ids", JSON, nullable=False, comment="the canonical visitor and all it absorbed; empty once done"),
+    Column("open_imports", JSON, nullable=False, comment="IDs of the imports that were not done when it was asked for"),
+    Column("outbox_id", BigInteger, nullable=False, comment="the newest bundle when it was asked for"),
+    Column("merge_id", BigInteger, nullable=False, comment="the newest merge that was removed"),
+    Column("key_id", BigInteger, nullable=False, comment="the newest dedupe key when it was asked for"),
+    Column("keys_read", BigInteger, nullable=False, comment="dedupe keys are gone through up to this one"),
+    Column("state", Text, nullable=False, comment="queued, running or done"),
+    Column("step", Text, comment="what is done now or next; null once done"),
+    Column("visitors", BigInteger, nullable=False, comment="removed"),
+    Column("user_links", BigInteger, nullable=False, comment="removed"),
+    Column("events_found", BigInteger, comment="null until they are counted"),
+    Column("events_removed", BigInteger, nullable=False),
+    Column("keys_cleared", BigInteger, nullable=False),
+    Column("error", Text, comment="why it waits at the moment"),
+    Column("created_at", BigInteger, nullable=False, comment="when it was asked for: what was received later stays"),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("finished_at", BigInteger),
+    Index(None, "workspace_id", "created_at"),
+    Index(None, "website_id", "created_at"),
+    Index(None, "state"),
+)
+
+deletion_websites = Table(
+    "deletion_websites",
+    metadata,
+    Column("deletion_id", Text, ForeignKey("deletions.id", ondelete="CASCADE"), primary_key=True),
+    Column("website_id", Text, ForeignKey("websites.id"), primary_key=True, index=True),
+    Column("events", BigInteger, comment="null until they are counted"),
+    Column("first_event_at", BigInteger),
+    Column("last_event_at", BigInteger),
 )

@@ -7,12 +7,13 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from anyio import to_thread
+from sqlalchemy import Connection
 
 from penstock.accounts.model import Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Invalid, Malformed, NotFound, Unauthorized
-from penstock.base.ids import WorkspaceId, new_id
+from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.events.fields import Bounds
 from penstock.events.intake import Intake
@@ -140,7 +141,7 @@ class ProviderService:
 
     def _remember(self, event: NewEvent, receipt: Receipt, keys: Sequence[bytes]) -> None:
         """Write down who the customer is. Also of a repeat: the first delivery may have failed just before this."""
-        if event.verified and keys:
+        if event.verified and keys and receipt.visitor_id is not None:
             with self._database.write() as db:
                 store.remember_customer(db, event.scope_id, keys, receipt.visitor_id, event.occurred_at_ms)
 
@@ -168,3 +169,8 @@ def _customer_keys(told: ProviderEvent, provider: Provider) -> list[bytes]:
     known = [f"{provider}\0customer\0{told.customer_id}"] if told.customer_id else []
     known += [f"email\0{told.email}"] if told.email else []
     return [blake2b(key.encode(), digest_size=16).digest() for key in known]
+
+
+def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
+    """Forget whose customers some visitors are, as part of the transaction that deletes them."""
+    store.forget_customers(db, scope_id, visitor_ids)

@@ -26,6 +26,12 @@ _REMEMBER = text("""
 """)
 
 
+def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
+    """Forget whose customers some visitors are; they are being deleted."""
+    mine = (provider_customers.c.scope_id == scope_id) & provider_customers.c.visitor_id.in_(visitor_ids)
+    db.execute(delete(provider_customers).where(mine))
+
+
 def _of(website: Website, provider: Provider | None = None) -> ColumnElement[bool]:
     mine = (provider_secrets.c.workspace_id == website.workspace_id) & (provider_secrets.c.website_id == website.id)
     return mine if provider is None else mine & (provider_secrets.c.provider == provider.value)

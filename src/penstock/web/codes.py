@@ -78,6 +78,8 @@ not_null                - Null is not possible here; leave the field out.
 not_allowed             - The field does not go together with another; the message says which.
 identity_required       - Send visitorId or userId, or both.
 identity_ambiguous      - Two fields name the user differently; send one of them.
+target_required         - A deletion needs visitorId, userId, or from and to.
+stands_for_nobody       - The ID is a placeholder such as `null` or `anonymous`; it stands for nobody.
 session_id_not_accepted - A server event takes no sessionId; send externalSessionId.
 alias_differs           - A field and its alias have different values; send one of them.
 given_twice             - The same thing is told in two places; send it in one.
@@ -147,4 +149,5 @@ WARNINGS = _codes("""
 identity_conflict       - visitorId and userId belong to different people; the event was stored, but nothing was merged.
 placeholder_id          - An ID such as `null` or `anonymous` was stored as sent; it is never linked or merged.
 body_differs            - A repeat differs from the first event under its ID; the first one stays.
+event_deleted           - A repeat of an event whose visitor was deleted since; it is not stored again.
 """)

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from penstock.base.errors import Fault
-from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
 from penstock.metadb.tables import import_rejects, imports
@@ -66,6 +66,13 @@ def rejects(connection: Connection, job: ImportJob, asked: Page) -> Listing[Reje
 def open_jobs(connection: Connection) -> list[ImportJob]:
     """What is still to be read, oldest first, of every workspace."""
     return [_job(row) for row in connection.execute(select(imports).where(imports.c.state.in_(_OPEN)).order_by(imports.c.created_at))]
+
+
+def open_imports(connection: Connection, website_ids: Collection[str]) -> list[ImportId]:
+    """Those of some websites that are still to be read, oldest first."""
+    c = imports.c
+    still_open = select(c.id).where(c.website_id.in_(website_ids), c.state.in_(_OPEN)).order_by(c.created_at, c.id)
+    return [ImportId(import_id) for import_id in connection.execute(still_open).scalars()]
 
 
 def spans(connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]) -> list[ImportSpan]:

@@ -102,4 +102,5 @@ SELECT
     topKStateIf(100, 1, 'counts')(item.2, type IN ('string', 'number', 'boolean') AND length(item.2) <= 256) AS top
 FROM events
 ARRAY JOIN items AS item
+WHERE kind != 'provider' -- which no funnel can match
 GROUP BY website_id, kind, name, property, type;

@@ -23,7 +23,8 @@ def upgrade() -> None:
         sa.Column("key", sa.LargeBinary(), nullable=False, comment="hash of (website, route family, the client's ID)"),
         sa.Column("body_hash", sa.LargeBinary(), nullable=False),
         sa.Column("event_id", sa.Text(), nullable=False),
-        sa.Column("visitor_id", sa.Text(), nullable=False),
+        sa.Column("visitor_id", sa.Text(), nullable=True, comment="null once the visitor was deleted"),
+        sa.Column("scope_tag", sa.BigInteger(), nullable=False, comment="hash of the visitor's identity scope"),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_dedupe_keys")),
         sa.UniqueConstraint("key", name=op.f("uq_dedupe_keys_key")),
@@ -299,11 +300,72 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["import_id"], ["imports.id"], name=op.f("fk_import_rejects_import_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("import_id", "line", name=op.f("pk_import_rejects")),
     )
+
+    op.create_table(
+        "deletions",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("workspace_id", sa.Text(), nullable=False),
+        sa.Column("website_id", sa.Text(), nullable=False),
+        sa.Column("scope_id", sa.Text(), nullable=False, comment="the website's identity scope"),
+        sa.Column("target", sa.Text(), nullable=False, comment="visitor, user or span"),
+        sa.Column("visitor_id", sa.Text(), nullable=True, comment="as asked for; null once done"),
+        sa.Column("user_id", sa.Text(), nullable=True, comment="as asked for; null once done"),
+        sa.Column("from_at", sa.BigInteger(), nullable=True, comment="of a span: the first millisecond"),
+        sa.Column("to_at", sa.BigInteger(), nullable=True, comment="of a span: the first millisecond after it"),
+        sa.Column("visitor_ids", sa.JSON(), nullable=False, comment="the canonical visitor and all it absorbed; empty once done"),
+        sa.Column("open_imports", sa.JSON(), nullable=False, comment="IDs of the imports that were not done when it was asked for"),
+        sa.Column("outbox_id", sa.BigInteger(), nullable=False, comment="the newest bundle when it was asked for"),
+        sa.Column("merge_id", sa.BigInteger(), nullable=False, comment="the newest merge that was removed"),
+        sa.Column("key_id", sa.BigInteger(), nullable=False, comment="the newest dedupe key when it was asked for"),
+        sa.Column("keys_read", sa.BigInteger(), nullable=False, comment="dedupe keys are gone through up to this one"),
+        sa.Column("state", sa.Text(), nullable=False, comment="queued, running or done"),
+        sa.Column("step", sa.Text(), nullable=True, comment="what is done now or next; null once done"),
+        sa.Column("visitors", sa.BigInteger(), nullable=False, comment="removed"),
+        sa.Column("user_links", sa.BigInteger(), nullable=False, comment="removed"),
+        sa.Column("events_found", sa.BigInteger(), nullable=True, comment="null until they are counted"),
+        sa.Column("events_removed", sa.BigInteger(), nullable=False),
+        sa.Column("keys_cleared", sa.BigInteger(), nullable=False),
+        sa.Column("error", sa.Text(), nullable=True, comment="why it waits at the moment"),
+        sa.Column("created_at", sa.BigInteger(), nullable=False, comment="when it was asked for: what was received later stays"),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.Column("finished_at", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(["website_id"], ["websites.id"], name=op.f("fk_deletions_website_id")),
+        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_deletions_workspace_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_deletions")),
+    )
+    with op.batch_alter_table("deletions", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_deletions_state"), ["state"], unique=False)
+        batch_op.create_index(batch_op.f("ix_deletions_website_id_created_at"), ["website_id", "created_at"], unique=False)
+        batch_op.create_index(batch_op.f("ix_deletions_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
+
+    op.create_table(
+        "deletion_websites",
+        sa.Column("deletion_id", sa.Text(), nullable=False),
+        sa.Column("website_id", sa.Text(), nullable=False),
+        sa.Column("events", sa.BigInteger(), nullable=True, comment="null until they are counted"),
+        sa.Column("first_event_at", sa.BigInteger(), nullable=True),
+        sa.Column("last_event_at", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(["deletion_id"], ["deletions.id"], name=op.f("fk_deletion_websites_deletion_id"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(["website_id"], ["websites.id"], name=op.f("fk_deletion_websites_website_id")),
+        sa.PrimaryKeyConstraint("deletion_id", "website_id", name=op.f("pk_deletion_websites")),
+    )
+    with op.batch_alter_table("deletion_websites", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_deletion_websites_website_id"), ["website_id"], unique=False)
     # ### end Alembic commands ###
 
 
 def downgrade() -> None:
     # ### commands auto generated by Alembic - please adjust! ###
+    with op.batch_alter_table("deletion_websites", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_deletion_websites_website_id"))
+
+    op.drop_table("deletion_websites")
+    with op.batch_alter_table("deletions", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_deletions_workspace_id_created_at"))
+        batch_op.drop_index(batch_op.f("ix_deletions_website_id_created_at"))
+        batch_op.drop_index(batch_op.f("ix_deletions_state"))
+
+    op.drop_table("deletions")
     op.drop_table("import_rejects")
     op.drop_table("provider_customers")
     op.drop_table("provider_secrets")

@@ -1,0 +1,58 @@
+"""HTTP of deletions."""
+
+from typing import Any
+
+from anyio import to_thread
+from litestar import Request, Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.model import Caller
+from penstock.accounts.service import AccountService
+from penstock.base.paging import Listing
+from penstock.events.deletions.schema import DeletionIn, DeletionRecord, DeletionsQuery
+from penstock.events.deletions.service import DeletionService
+from penstock.http.answers import answer, listing
+from penstock.http.bodies import read_bytes, read_query, require_json
+from penstock.http.openapi import described
+
+AnyRequest = Request[Any, Any, Any]
+
+
+@post("/api/deletions", opt=described("Delete a visitor, a user or a span", body=DeletionIn, answers=DeletionRecord, tag="deletions"))
+async def create_deletion(
+    request: AnyRequest, caller: NamedDependency[Caller], deletions: NamedDependency[DeletionService]
+) -> Response[bytes]:
+    """Everything that was received before is deleted by a job; the same ID coming back later is a new visitor.
+
+    `visitorId` and `userId` stand for the visitor with all that was merged with it, on every website that shares visitors with this one;
+    `from` and `to` for all events of this website that occurred from the first until before the second. To ask again is harmless.
+    """
+    require_json(request)
+    deletion = await to_thread.run_sync(deletions.ask, caller.workspace_id, await read_bytes(request))
+    return answer(DeletionRecord.of(deletion), status=201)
+
+
+@get("/api/deletions", opt=described("Deletions", query=DeletionsQuery, answers=DeletionRecord, listed=True, tag="deletions"))
+async def list_deletions(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    accounts: NamedDependency[AccountService],
+    deletions: NamedDependency[DeletionService],
+) -> Response[bytes]:
+    """Newest first."""
+    query = read_query(request, DeletionsQuery)
+    if query.website_id is not None:
+        await to_thread.run_sync(accounts.owned_website, caller.workspace_id, query.website_id)
+    found = await to_thread.run_sync(deletions.page, caller.workspace_id, query.website_id, query.asked)
+    return listing(Listing([DeletionRecord.of(deletion) for deletion in found.data], found.page, found.total))
+
+
+@get("/api/deletions/{deletion_id:str}", opt=described("A deletion", answers=DeletionRecord, tag="deletions"))
+async def read_deletion(
+    deletion_id: FromPath[str], caller: NamedDependency[Caller], deletions: NamedDependency[DeletionService]
+) -> Response[bytes]:
+    return answer(DeletionRecord.of(await to_thread.run_sync(deletions.find, caller.workspace_id, deletion_id)))
+
+
+ROUTES = [create_deletion, list_deletions, read_deletion]

@@ -1,0 +1,11 @@
+-- What occurred in a span of time and was received up to a time, by website.
+SELECT
+    website_id,
+    count() AS events,
+    toInt64(toUnixTimestamp64Milli(min(occurred_at))) AS first_event_ms,
+    toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_event_ms
+FROM events
+WHERE website_id IN {websites:Array(String)}
+    AND occurred_at >= fromUnixTimestamp64Milli({from:Int64}) AND occurred_at < fromUnixTimestamp64Milli({to:Int64})
+    AND received_at <= fromUnixTimestamp64Milli({asked_at:Int64})
+GROUP BY website_id

@@ -1,0 +1,10 @@
+-- What is there of some visitors and was received up to a time, by website.
+SELECT
+    website_id,
+    count() AS events,
+    toInt64(toUnixTimestamp64Milli(min(occurred_at))) AS first_event_ms,
+    toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_event_ms
+FROM events
+WHERE website_id IN {websites:Array(String)} AND visitor_key IN {visitors:Array(UInt64)}
+    AND received_at <= fromUnixTimestamp64Milli({asked_at:Int64})
+GROUP BY website_id

@@ -1,0 +1,3 @@
+-- A mutation. Later merges of the same visitors have higher versions and stay.
+ALTER TABLE visitor_aliases
+DELETE WHERE scope_id = {scope:String} AND visitor_key IN {visitors:Array(UInt64)} AND version <= {merge:UInt64}

@@ -1,0 +1,4 @@
+-- A mutation: it writes the parts that have such events anew, without them.
+ALTER TABLE events
+DELETE WHERE website_id IN {websites:Array(String)} AND visitor_key IN {visitors:Array(UInt64)}
+    AND received_at <= fromUnixTimestamp64Milli({asked_at:Int64})

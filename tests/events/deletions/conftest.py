@@ -1,0 +1,53 @@
+"""Deletions change both stores: their tests run on both kinds of the metadata DB."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import Scene
+from tests.tenant import Tenant
+
+Json = dict[str, Any]
+Delete = Callable[..., Json]
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
+
+
+def finished(client: httpx.Client, deletion_id: str) -> Json:
+    """The deletion once it is done."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        deletion: Json = client.get(f"/api/deletions/{deletion_id}").json()
+        if deletion["state"] == "done":
+            return deletion
+        time.sleep(0.02)
+    raise AssertionError(f"still {deletion}")
+
+
+def ask(client: httpx.Client, website_id: str, **target: Any) -> Json:
+    answer = client.post("/api/deletions", json={"websiteId": website_id, **target})
+    assert answer.status_code == 201, answer.text
+    deletion: Json = answer.json()
+    return deletion
+
+
+@pytest.fixture
+def delete(workspace: Tenant) -> Delete:
+    """Delete a visitor, a user or a span of the workspace's website, and wait until it is done."""
+
+    def run(website_id: str | None = None, **target: Any) -> Json:
+        return finished(workspace.client, ask(workspace.client, website_id or workspace.website_id, **target)["id"])
+
+    return run

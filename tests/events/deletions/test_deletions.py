@@ -1,0 +1,522 @@
+"""Deletions over HTTP: what goes, what stays, what comes back, and what is told of it. Source: interface, rule 16."""
+
+import gzip
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from litestar.testing import TestClient
+from sqlalchemy import func, select
+
+from penstock.app import Services, build_app, build_services
+from penstock.base.clock import iso
+from penstock.base.ids import new_id
+from penstock.events.deletions import archive, worker
+from penstock.metadb.database import Database
+from penstock.metadb.tables import dedupe_keys, merges, user_links, visitors
+from penstock.settings import Settings
+from penstock.warehouse.client import QueryFailed, Warehouse
+from tests.conftest import ShiftedClock
+from tests.events.conftest import faults
+from tests.events.deletions.conftest import Delete, Json, ask, finished
+from tests.events.imports.conftest import finished as import_finished
+from tests.events.imports.conftest import ndjson
+from tests.funnels.scenario import Scene
+from tests.tenant import BASE_URL, Tenant, visitor
+
+StoredAt = Callable[[str], list[Json]]
+NOTE = "Events of the time that this answer reads were deleted; the gaps tell when."
+
+
+@pytest.fixture
+def names(stored_at: StoredAt, workspace: Tenant) -> Callable[..., list[str]]:
+    """Names of the events that a website has, in the order of their times."""
+    return lambda website_id=workspace.website_id: [event["name"] for event in stored_at(website_id)]
+
+
+def rows(services: Services, table: Any) -> int:
+    with services.database.read() as db:
+        count: int = db.execute(select(func.count()).select_from(table)).scalar_one()
+    return count
+
+
+def identities(services: Services) -> tuple[int, int, int]:
+    """How many visitors, user links and merges the metadata DB has."""
+    return rows(services, visitors), rows(services, user_links), rows(services, merges)
+
+
+def aliases(services: Services, website_id: str) -> list[str]:
+    """The visitors of a website that count as others, as the warehouse has it."""
+    found = services.warehouse.query("SELECT visitor_id FROM visitor_aliases WHERE scope_id = {scope:String}", {"scope": website_id})[1]
+    return [visitor_id for (visitor_id,) in found]
+
+
+def identify(scene: Scene, visitor_id: str, user_id: str, **more: Any) -> Json:
+    body = {"websiteId": scene.tenant.website_id, "visitorId": visitor_id, "userId": user_id, **more}
+    answer = scene.client.post("/api/identify", json=body)
+    assert answer.status_code == 200, answer.text
+    receipt: Json = answer.json()
+    return receipt
+
+
+# What goes, what stays ------------------------------------------------------------------------------------------------
+
+
+def test_a_visitor_goes_with_all_its_events_and_no_other(scene: Scene, delete: Delete, names, services: Services) -> None:
+    scene.story("0/A 10/B", visitor="ann")
+    scene.story("5/C", visitor="ben")
+    deletion = delete(visitorId="ann")
+    assert names() == ["C"]
+    assert identities(services) == (1, 0, 0)
+    told = {name: deletion[name] for name in ("state", "step", "visitorsRemoved", "userLinksRemoved", "eventsFound", "eventsRemoved")}
+    assert told == {
+        "state": "done", "step": None, "visitorsRemoved": 1, "userLinksRemoved": 0, "eventsFound": 2, "eventsRemoved": 2,
+    }  # fmt: skip
+    assert (deletion["error"], deletion["openImports"]) == (None, [])
+
+
+def test_the_rows_leave_the_disk_and_are_not_merely_marked(scene: Scene, delete: Delete, names, services: Services) -> None:
+    scene.story("0/A 10/B", visitor="ann")
+    scene.story("5/C", visitor="ben")
+    delete(visitorId="ann")
+    site = {"site": scene.tenant.website_id}
+    _, kept = services.warehouse.query(
+        "SELECT count() FROM events WHERE website_id = {site:String} SETTINGS apply_deleted_mask = 0", site
+    )  # fmt: skip
+    assert kept == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "target", [{"visitorId": "laptop"}, {"visitorId": "phone"}, {"userId": "u-1"}], ids=["canonical", "absorbed", "user"]
+)
+def test_a_visitor_goes_with_everything_merged_into_it(
+    scene: Scene, delete: Delete, names, services: Services, target: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, limit in ((archive, "_MOST_KEYS"), (worker, "_IDS_AT_ONCE"), (worker, "_KEYS_AT_ONCE")):
+        monkeypatch.setattr(module, limit, 1)  # many visitors and many keys are gone through in parts
+    scene.story("0/A", visitor="laptop")
+    scene.story("10/B", visitor="phone")
+    scene.story("20/C", visitor="ben")
+    identify(scene, "laptop", "u-1", traits={"plan": "pro"})
+    assert identify(scene, "phone", "u-1")["merged"]
+    scene.server_event(30, "D", userId="u-1", eventId="d")
+    scene.server_event(40, "E", visitorId="phone", eventId="e")
+    deletion = delete(**target)
+    assert names() == ["C"]
+    assert identities(services) == (1, 0, 0)
+    assert aliases(services, scene.tenant.website_id) == []
+    assert (deletion["visitorsRemoved"], deletion["userLinksRemoved"], deletion["eventsRemoved"]) == (2, 1, 4)
+    assert deletion["dedupeKeysCleared"] == 2
+
+
+def test_an_id_may_come_back_as_a_new_visitor(scene: Scene, delete: Delete) -> None:
+    """Also one that was absorbed: nothing leads it to the deleted visitor, neither in the metadata DB nor in a funnel."""
+    scene.story("0/A 10/B", visitor="laptop")
+    scene.story("0/A", visitor="phone")
+    identify(scene, "laptop", "u-1")
+    identify(scene, "phone", "u-1")
+    funnel = scene.funnel("A", "B")
+    assert scene.counts(funnel) == [1, 1]
+    delete(userId="u-1")
+    assert scene.counts(funnel) == [0, 0]
+    assert scene.server_event(0, "A", visitorId="phone")["visitorId"] == "phone"
+    assert scene.server_event(0, "A", visitorId="laptop")["visitorId"] == "laptop"
+    scene.story("10/B", visitor="phone")
+    assert scene.counts(funnel) == [2, 1]
+    anew = scene.server_event(20, "A", userId="u-1")["visitorId"]
+    assert anew not in ("phone", "laptop")
+    assert scene.counts(funnel) == [3, 1]
+    assert identify(scene, "phone", "u-1") == {"visitorId": anew, "merged": True}
+    assert scene.counts(funnel) == [2, 1]
+
+
+def test_what_is_sent_after_the_answer_stays_and_what_was_answered_before_goes(scene: Scene, names) -> None:
+    """Both while the deletion may still run, and with events that are not shipped yet."""
+    client, site = scene.client, scene.tenant.website_id
+    jobs = []
+    for number in range(5):
+        scene.server_event(number, f"before {number}", visitorId="ann")
+        jobs.append(ask(client, site, visitorId="ann")["id"])
+        assert scene.server_event(10 + number, f"after {number}", visitorId="ann")["visitorId"] == "ann"
+    for job in jobs:
+        finished(client, job)
+    assert names() == ["after 4"]
+
+
+def test_a_span_loses_its_events_and_only_those(scene: Scene, delete: Delete, names, services: Services) -> None:
+    other = scene.client.post("/api/settings/websites", json={"name": "Other", "kind": "web"}).json()["id"]
+    for second in (9.999, 10, 15, 19.999, 20):
+        scene.happened(second, f"at {second}")
+    scene.client.post("/api/v1/events", json={"websiteId": other, "visitorId": "ann", "event": "elsewhere", "timestamp": scene.at(15)})
+    before = identities(services)
+    deletion = delete(**{"from": scene.at(10), "to": scene.at(20)})
+    assert names() == ["at 9.999", "at 20"]
+    assert names(other) == ["elsewhere"]
+    assert identities(services) == before
+    assert (deletion["from"], deletion["to"], deletion["eventsFound"]) == (scene.at(10), scene.at(20), 3)
+
+
+def test_a_visitor_goes_from_all_websites_that_share_visitors(scene: Scene, delete: Delete, names) -> None:
+    def site(name: str, **more: str) -> str:
+        website_id: str = scene.client.post("/api/settings/websites", json={"name": name, "kind": "web", **more}).json()["id"]
+        return website_id
+
+    shop, blog, apart = site("Shop", identityScope="all"), site("Blog", identityScope="all"), site("Apart")
+    for website_id in (shop, blog, apart):
+        scene.client.post("/api/v1/events", json={"websiteId": website_id, "visitorId": "ann", "event": "A"})
+        scene.client.post("/api/v1/events", json={"websiteId": website_id, "visitorId": "ben", "event": "B"})
+    deletion = delete(shop, visitorId="ann")
+    assert (names(shop), names(blog)) == (["B"], ["B"])
+    assert sorted(names(apart)) == ["A", "B"]
+    assert deletion["eventsRemoved"] == 2
+    funnel = scene.funnel("A", "B")
+    gaps = [[gap["websiteId"] for gap in scene.results(funnel, websiteId=asked)["coverage"]["gaps"]] for asked in (shop, blog, apart)]
+    assert gaps == [[shop], [blog], []]
+
+
+def test_a_span_of_one_website_leaves_those_that_share_its_visitors(scene: Scene, delete: Delete, names) -> None:
+    sites = [
+        scene.client.post("/api/settings/websites", json={"name": name, "kind": "web", "identityScope": "all"}).json()["id"]
+        for name in ("Shop", "Blog")
+    ]
+    for website_id in sites:
+        event = {"websiteId": website_id, "visitorId": "ann", "event": "A", "timestamp": scene.at(5)}
+        scene.client.post("/api/v1/events", json=event)
+    delete(sites[0], **{"from": scene.at(0), "to": scene.at(10)})
+    assert (names(sites[0]), names(sites[1])) == ([], ["A"])
+
+
+def test_another_workspace_with_the_same_ids_keeps_everything(
+    scene: Scene, delete: Delete, other_workspace: Tenant, clock: ShiftedClock, stored_at: StoredAt
+) -> None:
+    theirs = Scene(other_workspace, clock)
+    for each in (scene, theirs):
+        each.server_event(0, "A", visitorId="ann", userId="u-1", eventId="a")
+    delete(userId="u-1")
+    assert stored_at(scene.tenant.website_id) == []
+    assert [event["visitor_id"] for event in stored_at(other_workspace.website_id)] == ["ann"]
+    repeat = theirs.server_event(0, "A", visitorId="ann", userId="u-1", eventId="a")
+    assert (repeat["status"], repeat["visitorId"], "warnings" in repeat) == ("duplicate", "ann", False)
+
+
+# Repeats --------------------------------------------------------------------------------------------------------------
+
+
+def test_asking_again_is_harmless(scene: Scene, delete: Delete, names) -> None:
+    scene.story("0/A", visitor="ann")
+    scene.story("5/C", visitor="ben")
+    first, second = delete(visitorId="ann"), delete(visitorId="ann")
+    assert first["id"] != second["id"]
+    assert (second["eventsFound"], second["eventsRemoved"], second["visitorsRemoved"]) == (0, 0, 0)
+    assert names() == ["C"]
+    coverage = scene.results(scene.funnel("A", "C"))["coverage"]
+    assert len(coverage["gaps"]) == 1  # the second found nothing, so it qualifies nothing
+
+
+@pytest.mark.parametrize("target", [{"visitorId": "nobody"}, {"userId": "nobody"}, {"from": 0, "to": 1}])
+def test_nothing_to_delete_is_done_all_the_same(scene: Scene, delete: Delete, names, target: Json) -> None:
+    scene.story("0/A", visitor="ann")
+    deletion = delete(**target)
+    assert (deletion["eventsFound"], deletion["visitorsRemoved"]) == (0, 0)
+    assert names() == ["A"]
+    assert scene.results(scene.attempts("A", "B"))["coverage"]["complete"]
+
+
+@pytest.mark.parametrize("span", [False, True], ids=["visitor", "span"])
+def test_a_late_repeat_does_not_bring_an_event_back(scene: Scene, delete: Delete, names, services: Services, span: bool) -> None:
+    first = scene.server_event(0, "A", visitorId="ann", eventId="order-1")
+    scene.server_event(50, "B", visitorId="ben", eventId="order-2")
+    delete(**({"from": scene.at(0), "to": scene.at(10)} if span else {"visitorId": "ann"}))
+    repeat = scene.server_event(0, "A", visitorId="ann", eventId="order-1")
+    batch = scene.client.post(
+        "/api/v1/events/batch",
+        json={"events": [{"websiteId": scene.tenant.website_id, "visitorId": "ann", "event": "A", "eventId": "order-1"}]},
+    ).json()
+    assert (repeat["status"], repeat["eventId"], batch["duplicates"]) == ("duplicate", first["eventId"], 1)
+    assert repeat["visitorId"] == ("ann" if span else None)
+    assert [warning["code"] for warning in repeat.get("warnings", [])] == ([] if span else ["event_deleted"])
+    assert names() == ["B"]
+    assert "warnings" not in scene.server_event(50, "B", visitorId="ben", eventId="order-2")
+
+
+def test_a_visitor_leaves_no_trace_in_dedupe_keys_and_the_record(scene: Scene, delete: Delete, services: Services) -> None:
+    """Also in keys of events that a span took before."""
+    scene.server_event(0, "A", visitorId="ann", eventId="a")
+    scene.server_event(50, "A", visitorId="ann", eventId="b")
+    delete(**{"from": scene.at(0), "to": scene.at(10)})
+    deletion = delete(visitorId="ann")
+    assert (deletion["dedupeKeysCleared"], deletion["visitorId"], deletion["target"]) == (2, None, "visitor")
+    with services.database.read() as db:
+        kept = db.execute(select(dedupe_keys.c.visitor_id, dedupe_keys.c.body_hash)).all()
+    assert [tuple(row) for row in kept] == [(None, b"")] * 2
+    _, commands = services.warehouse.query("SELECT command FROM system.mutations WHERE command LIKE '%ann%'")
+    assert list(commands) == []
+
+
+# Coverage -------------------------------------------------------------------------------------------------------------
+
+
+def test_rule16_coverage_tells_of_deletions_that_touched_the_span(scene: Scene, delete: Delete) -> None:
+    funnel = scene.attempts("A", "B")  # within an hour
+    scene.story("0/A 10/B", visitor="ben")
+    scene.story("20000/A 20010/B", visitor="ann")
+    scene.story("60000/A 60010/B", visitor="ben", attempt="a3")
+    assert scene.results(funnel)["coverage"]["complete"]
+    deletion = delete(visitorId="ann")
+    coverage = scene.results(funnel)["coverage"]
+    assert coverage["gaps"] == [
+        {
+            "kind": "deletion", "websiteId": scene.tenant.website_id, "from": scene.at(20000), "to": scene.at(20010),
+            "at": deletion["createdAt"], "state": "done",
+        }
+    ]  # fmt: skip
+    assert (coverage["complete"], coverage["notes"]) == (False, [NOTE])
+    period = {
+        "before": (0, 20000 - 3601), "up to it": (0, 20000 - 3600), "in it": (20005, 20006), "from it on": (20010, 70000),
+        "after": (20011, 70000),
+    }  # fmt: skip
+    told = {name: scene.results(funnel, startAt=scene.at(start), endAt=scene.at(end))["coverage"] for name, (start, end) in period.items()}
+    assert {name: len(coverage["gaps"]) for name, coverage in told.items()} == {
+        "before": 0, "up to it": 1, "in it": 1, "from it on": 1, "after": 0,
+    }  # fmt: skip
+    assert {name for name, coverage in told.items() if coverage["complete"]} == {"before", "after"}
+
+
+def test_rule16_several_deletions_are_each_a_gap_and_one_note(scene: Scene, delete: Delete) -> None:
+    for number, name in enumerate(("ann", "ben", "cay")):
+        scene.story("0/A", visitor=name, attempt=f"a{number}")
+    delete(visitorId="ann")
+    delete(visitorId="ben")
+    coverage = scene.results(scene.attempts("A", "B"))["coverage"]
+    assert len(coverage["gaps"]) == 2
+    assert coverage["notes"] == [NOTE]
+
+
+@contextmanager
+def at_rest(services: Services) -> Iterator[None]:
+    """No deletion is carried out meanwhile: on SQLite for ever, the service has to be started anew for that."""
+    if services.database.is_sqlite:
+        services.deletions._worker.stop()
+        yield
+    else:
+        other_node = Database(services.settings.metadb_url)
+        with other_node.alone(worker._WORK) as mine:
+            assert mine
+            yield
+        other_node.close()
+
+
+def test_rule16_a_deletion_that_waits_qualifies_everything_it_may_touch_and_goes_on_after_a_restart(
+    scene: Scene, services: Services, settings: Settings, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    funnel = scene.attempts("A", "B")
+    scene.story("0/A", visitor="ann")
+    scene.story("50000/A", visitor="ben", attempt="a2")
+    with at_rest(services):
+        somebody = ask(scene.client, scene.tenant.website_id, visitorId="ann")
+        span = ask(scene.client, scene.tenant.website_id, **{"from": scene.at(40000), "to": scene.at(60000)})
+        assert (somebody["state"], somebody["step"], somebody["visitorId"], somebody["eventsFound"]) == ("queued", "ship", "ann", None)
+        gaps = scene.results(funnel)["coverage"]["gaps"]
+        assert [(gap["from"], gap["to"], gap["state"]) for gap in gaps] == [
+            (iso(0), somebody["createdAt"], "queued"),
+            (scene.at(40000), scene.at(59999.999), "queued"),
+        ]
+        early = scene.results(funnel, startAt=scene.at(0), endAt=scene.at(10))["coverage"]
+        assert early["complete"] is False
+        assert early["notes"] == [f"The deletion of {somebody['createdAt']} is still running; some of what it removes may be counted."]
+    with TestClient(build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL) as restarted:
+        client = visitor(restarted, {"Authorization": scene.client.headers["Authorization"]})
+        assert [finished(client, deletion["id"])["eventsRemoved"] for deletion in (somebody, span)] == [1, 1]
+        coverage = client.get(f"/api/funnels/{funnel}/results").json()["coverage"]
+        assert [(gap["from"], gap["to"], gap["state"]) for gap in coverage["gaps"]] == [
+            (scene.at(0), scene.at(0), "done"),
+            (scene.at(50000), scene.at(50000), "done"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("body", "state", "notes"),
+    [("whole", "done", 0), ("rejected", "done", 1), ("cut off", "failed", 1)],
+)
+def test_rule16_partial_imports_qualify_an_answer_and_whole_ones_do_not(scene: Scene, body: str, state: str, notes: int) -> None:
+    common = {"type": "event", "name": "A", "properties": {"plan": "pro"}}
+    lines = [
+        common | {"timestamp": scene.at(second), "visitorId": f"v{second * 7919}"}
+        for second in range(12_000 if body == "cut off" else 1000)
+    ]
+    if body == "rejected":
+        lines[1] |= {"timestamp": "yesterday"}
+    content = gzip.compress(ndjson(lines))
+    content = content[:-100] if body == "cut off" else content
+    started = scene.client.post(
+        "/api/imports",
+        params={"websiteId": scene.tenant.website_id},
+        content=content,
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+    job = import_finished(scene.client, started.json()["id"])
+    assert job["state"] == state
+    coverage = scene.results(scene.funnel("A", "B", conversionWindowSeconds=3600))["coverage"]
+    assert [(gap["kind"], gap["from"], gap["to"], gap["state"]) for gap in coverage["gaps"]] == [
+        ("import", job["firstEventAt"], job["lastEventAt"], state)
+    ]
+    assert (len(coverage["notes"]), coverage["complete"]) == (notes, notes == 0)
+
+
+# Imports meanwhile ----------------------------------------------------------------------------------------------------
+
+
+def test_an_import_that_is_open_is_named_and_asking_again_after_it_removes_what_it_brought(scene: Scene, delete: Delete, names) -> None:
+    site = scene.tenant.website_id
+    lines = [
+        {"type": "event", "name": f"e{second}", "timestamp": scene.at(second), "visitorId": "ann", "dedupeKey": str(second)}
+        for second in range(4000)
+    ]
+    started = scene.client.post(
+        "/api/imports", params={"websiteId": site}, content=ndjson(lines), headers={"Content-Type": "application/x-ndjson"}
+    ).json()
+    deletion = ask(scene.client, site, visitorId="ann")
+    assert deletion["openImports"] == [started["id"]]
+    assert import_finished(scene.client, started["id"])["state"] == "done"
+    first = finished(scene.client, deletion["id"])
+    left = len(names())
+    assert left + first["eventsRemoved"] == len(lines)
+    second = delete(visitorId="ann")
+    assert (second["openImports"], second["eventsRemoved"], names()) == ([], left, [])
+
+
+# Going on -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_deletion_waits_for_a_store_that_is_away_and_says_so(
+    scene: Scene, delete: Delete, names, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.story("0/A", visitor="ann")
+    away, command = True, Warehouse.command
+
+    def breaking(self: Warehouse, sql: str, *more: Any) -> None:
+        if away and "DELETE" in sql:
+            raise QueryFailed("connection refused, while ann was to be deleted", 0)
+        command(self, sql, *more)
+
+    monkeypatch.setattr(Warehouse, "command", breaking)
+    monkeypatch.setattr(worker, "_RETRY_S", 0.05)
+    deletion = ask(scene.client, scene.tenant.website_id, visitorId="ann")
+    while (deletion := scene.client.get(f"/api/deletions/{deletion['id']}").json())["error"] is None:
+        assert deletion["state"] != "done"
+    assert (deletion["state"], deletion["step"]) == ("running", "events")
+    assert "ann" not in deletion["error"]
+    away = False
+    done = finished(scene.client, deletion["id"])
+    assert (done["error"], done["eventsRemoved"], names()) == (None, 1, [])
+
+
+def test_one_node_at_a_time(postgres_url: str) -> None:
+    first, second = Database(postgres_url), Database(postgres_url)
+    with first.alone(7) as mine, second.alone(7) as theirs, second.alone(8) as another:
+        assert (mine, theirs, another) == (True, False, True)
+    with second.alone(7) as theirs:
+        assert theirs
+    first.close()
+    second.close()
+
+
+def test_deletions_beside_a_busy_intake_leave_identities_whole(scene: Scene, services: Services) -> None:
+    """No user link and no merge leads to a visitor that is gone."""
+    site = scene.tenant.website_id
+
+    def post(number: int) -> int:
+        who = {"visitorId": f"device-{number % 5}", "userId": f"user-{number % 3}"}
+        who = [who, {"userId": who["userId"]}, {"visitorId": who["visitorId"]}][number // 15 % 3]
+        return scene.client.post("/api/v1/events", json={"websiteId": site, "event": "A", **who}).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        posts = [pool.submit(post, number) for number in range(300)]
+        jobs = [ask(scene.client, site, userId=f"user-{number % 3}") for number in range(20)]
+        assert {answer.result() for answer in posts} == {202}
+    for job in jobs:
+        finished(scene.client, job["id"])
+    with services.database.read() as db:
+        present = set(db.execute(select(visitors.c.visitor_id)).scalars())
+        led_to = set(db.execute(select(visitors.c.canonical_id)).scalars())
+        linked = {row.user_id: row.visitor_id for row in db.execute(select(user_links.c.user_id, user_links.c.visitor_id))}
+        users = {user: home for user, home in db.execute(select(visitors.c.user_id, visitors.c.canonical_id)) if user is not None}
+        absorbed = set(db.execute(select(merges.c.absorbed_id)).scalars())
+    assert led_to <= present
+    assert linked == users
+    assert absorbed <= present
+
+
+# Reading and asking ---------------------------------------------------------------------------------------------------
+
+
+def test_deletions_are_listed_newest_first_and_by_website(
+    client: httpx.Client, workspace: Tenant, other_workspace: Tenant, delete: Delete, clock: ShiftedClock
+) -> None:
+    other = client.post("/api/settings/websites", json={"name": "Other", "kind": "web"}).json()["id"]
+    ids = []
+    for website_id in (workspace.website_id, other, workspace.website_id):
+        ids.append(delete(website_id, visitorId="ann")["id"])
+        clock.advance(seconds=1)
+    listed = client.get("/api/deletions", params={"pageSize": 2}).json()
+    assert ([deletion["id"] for deletion in listed["data"]], listed["total"]) == ([ids[2], ids[1]], 3)
+    assert [deletion["id"] for deletion in client.get("/api/deletions", params={"websiteId": other}).json()["data"]] == [ids[1]]
+    assert other_workspace.client.get("/api/deletions").json()["data"] == []
+    assert other_workspace.client.get(f"/api/deletions/{ids[0]}").status_code == 404
+    assert client.get("/api/deletions", params={"websiteId": other_workspace.website_id}).status_code == 401
+    assert client.get("/api/deletions", params={"state": "done"}).json()["errors"][0]["field"] == "state"
+    assert client.get(f"/api/deletions/{new_id('del', clock())}").status_code == 404
+
+
+SPAN = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ({}, {"visitorId": "target_required"}),
+        ({"visitorId": None, "from": None}, {"visitorId": "target_required"}),
+        ({"visitorId": "ann", "userId": "u-1"}, {"userId": "not_allowed"}),
+        ({"visitorId": "ann"} | SPAN, {"from": "not_allowed", "to": "not_allowed"}),
+        ({"userId": "u-1", "to": SPAN["to"]}, {"to": "not_allowed"}),
+        ({"from": SPAN["from"]}, {"to": "required"}),
+        ({"to": SPAN["to"]}, {"from": "required"}),
+        ({"from": SPAN["to"], "to": SPAN["from"]}, {"to": "ends_before_start"}),
+        ({"from": SPAN["to"], "to": SPAN["to"]}, {"to": "ends_before_start"}),
+        ({"from": "yesterday", "to": SPAN["to"]}, {"from": "not_a_time"}),
+        ({"from": "2026-01-01T00:00:00", "to": True}, {"from": "not_a_time", "to": "not_a_time"}),
+        ({"from": -1, "to": SPAN["to"]}, {"from": "before_1970"}),
+        ({"from": 0, "to": 2**63}, {"to": "out_of_range"}),
+        ({"visitorId": ""}, {"visitorId": "too_short"}),
+        ({"visitorId": "x" * 201}, {"visitorId": "too_long"}),
+        ({"userId": 7}, {"userId": "wrong_type"}),
+        ({"userId": "a\x00b"}, {"userId": "nul_character"}),
+        ({"visitorId": "null"}, {"visitorId": "stands_for_nobody"}),
+        ({"userId": "Anonymous "}, {"userId": "stands_for_nobody"}),
+        ({"visitorId": "ann", "visitor": "ann"}, {"visitor": "unknown_field"}),
+        ({"websiteId": None, "visitorId": "ann"}, {"websiteId": "wrong_type"}),
+    ],
+)
+def test_bad_input_is_refused_by_name(client: httpx.Client, workspace: Tenant, services: Services, target: Json, told: Json) -> None:
+    answer = client.post("/api/deletions", json={"websiteId": workspace.website_id, **target})
+    assert (answer.status_code, faults(answer)) == (422, told)
+    assert client.get("/api/deletions").json()["total"] == 0
+
+
+@pytest.mark.parametrize(("content", "status"), [(b"{", 400), (b"\xff", 400), (b"[]", 422), (b"", 400), (b"null", 422)])
+def test_a_body_that_is_no_object_is_refused(client: httpx.Client, content: bytes, status: int) -> None:
+    answer = client.post("/api/deletions", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status, answer.text
+
+
+def test_a_body_that_is_not_json_is_415(client: httpx.Client) -> None:
+    assert client.post("/api/deletions", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
+
+
+def test_the_website_must_be_the_callers_own(client: httpx.Client, other_workspace: Tenant) -> None:
+    for website_id in ("web_unknown", other_workspace.website_id, "a\x00b"):
+        answer = client.post("/api/deletions", json={"websiteId": website_id, "visitorId": "ann"})
+        assert answer.status_code == (422 if "\x00" in website_id else 401), answer.text
