@@ -5,9 +5,9 @@ point the same rows go out again under the same number, which changes nothing if
 """
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from math import inf
-from threading import Condition, Event, Thread
+from threading import Condition, Event, Lock, Thread
 from time import monotonic
 
 import structlog
@@ -44,6 +44,7 @@ class Shipper:
         self._installation_id: str | None = None
         self._wake, self._hurry, self._stopping = Event(), Event(), Event()
         self._shipped = Condition()
+        self._carrying = Lock()
         self._thread = Thread(target=self._ship_until_stopped, name="shipper", daemon=True)
 
     @asynccontextmanager
@@ -81,6 +82,12 @@ class Shipper:
                 self._shipped.wait(min(left_s, 0.05))
         return True
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While nothing is inserted into the warehouse; what is acknowledged waits in the outbox."""
+        with self._carrying:
+            yield
+
     def ship(self, until_s: float = inf) -> None:
         """Carry off everything that waits now. Raises what the stores raise; nothing is lost then.
 
@@ -95,7 +102,7 @@ class Shipper:
                 pass
 
     def _ship_next(self, target: Target) -> bool:
-        with self._outbox.next_shipment(target) as shipment:
+        with self._carrying, self._outbox.next_shipment(target) as shipment:
             if shipment is None:
                 return False
             for number, piece in enumerate(_pieces(shipment)):

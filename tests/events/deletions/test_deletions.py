@@ -62,7 +62,26 @@ def identify(scene: Scene, visitor_id: str, user_id: str, **more: Any) -> Json:
     return receipt
 
 
+def values(scene: Scene, name: str) -> list[tuple[Any, int]]:
+    answer = scene.client.get("/api/schema/values", params={"property": name})
+    assert answer.status_code == 200, answer.text
+    return [(row["value"], row["count"]) for row in answer.json()["data"]]
+
+
 # What goes, what stays ------------------------------------------------------------------------------------------------
+
+
+def test_the_lists_for_builders_forget_what_was_deleted(scene: Scene, delete: Delete) -> None:
+    scene.story("0/A", visitor="ann", mail="ann@example.com")
+    scene.story("0/A 5/B", visitor="ben", mail="ben@example.com")
+    assert values(scene, "mail") == [("ben@example.com", 2), ("ann@example.com", 1)]
+    for _ in range(2):
+        delete(visitorId="ann")
+        assert values(scene, "mail") == [("ben@example.com", 2)]
+        scene.story("10/A", visitor="ann", mail="ann@example.com")
+        assert values(scene, "mail") == [("ben@example.com", 2), ("ann@example.com", 1)]
+    delete(**{"from": scene.at(-1), "to": scene.at(100)})
+    assert values(scene, "mail") == []
 
 
 def test_a_visitor_goes_with_all_its_events_and_no_other(scene: Scene, delete: Delete, names, services: Services) -> None:

@@ -46,6 +46,15 @@ class Archive:
             self._warehouse.command(load("delete_aliases"), parameters)
         self.await_mutations("visitor_aliases")
 
+    def rebuild_catalogue(self, website_ids: Sequence[WebsiteId]) -> None:
+        """Sum up anew what was seen, from the events that are left. Nothing may be inserted meanwhile."""
+        parameters = {"websites": list(website_ids)}
+        self._warehouse.command(load("delete_catalogue"), parameters)
+        self.await_mutations("catalogue")
+        [(summing,)] = self._warehouse.query(load("catalogue_definition"))[1]
+        # By the view's own statement, which the engine tells.
+        self._warehouse.command(load("fill_catalogue").replace("(summing)", f"({summing})"), parameters)
+
     def await_mutations(self, table: str) -> None:
         """Wait until the engine has done all mutations of a table. It does them by itself, also after a restart.
 

@@ -28,21 +28,22 @@ class State(StrEnum):
 class Step(StrEnum):
     """What a job does, in this order. A step may be done again from its beginning: nothing of it counts twice.
 
-    ship: wait until what was acknowledged before is in the warehouse. merges: remove from the warehouse who counts as the visitor, early,
-    for an ID that comes back must not. events: find them in the warehouse and remove them. keys: let the dedupe keys forget whose event
-    they stand for.
+    ship: wait until what was acknowledged before is in the warehouse. merges: remove from the warehouse who counts as the visitor,
+    early, for an ID that comes back must not. events: find them in the warehouse and remove them. lists: make the sums of what was seen
+    anew from what is left of the websites. keys: let the dedupe keys forget whose event they stand for.
     """
 
     SHIP = "ship"
     MERGES = "merges"
     EVENTS = "events"
+    LISTS = "lists"
     KEYS = "keys"
 
 
 STEPS: Mapping[Target, tuple[Step, ...]] = {
     Target.VISITOR: tuple(Step),
     Target.USER: tuple(Step),
-    Target.SPAN: (Step.SHIP, Step.EVENTS),
+    Target.SPAN: (Step.SHIP, Step.EVENTS, Step.LISTS),
 }
 
 

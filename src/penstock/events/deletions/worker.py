@@ -47,6 +47,7 @@ class DeletionWorker:
             Step.SHIP: self._ship,
             Step.MERGES: self._remove_merges,
             Step.EVENTS: self._remove_events,
+            Step.LISTS: self._rebuild_lists,
             Step.KEYS: self._clear_keys,
         }
 
@@ -165,6 +166,14 @@ class DeletionWorker:
             store.save(db, now)
             store.save_found(db, now, found)
         return now
+
+    def _rebuild_lists(self, deletion: Deletion) -> Deletion:
+        with self._database.read() as db:
+            touched = [website_id for website_id, found in store.found_so_far(db, deletion).items() if found is not None]
+        if touched:
+            with self._shipper.paused():  # what came in between would be summed up twice, or not at all
+                self._archive.rebuild_catalogue(touched)
+        return deletion
 
     def _clear_keys(self, deletion: Deletion) -> Deletion:
         """A pass over the primary key: what is found is cleared, and how far the pass is saved, in one transaction."""

@@ -1,0 +1,2 @@
+-- The sums of what was seen on some websites, which are made anew.
+ALTER TABLE catalogue DELETE WHERE website_id IN {websites:Array(String)}
