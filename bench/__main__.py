@@ -40,7 +40,7 @@ def told_funnel(figures: dict[str, Any]) -> list[str]:
         "| what | seconds | three breakdowns take |",
         "|---|---:|---:|",
         *(f"| report: {name} | {seconds[name]:.2f} | {ours / seconds[name]:.2f} x |" for name in funnel.FUNNELS),
-        *(f"| {name} | {seconds[name]:.2f} | {ours / seconds[name]:.2f} x |" for name in funnel.BARE),
+        *(f"| {name} | {value:.2f} | {ours / value:.2f} x |" for name, value in seconds.items() if name not in funnel.FUNNELS),
         "",
         f"Memory of the process after the first report: {figures['memory_gb']:.2f} GB at its peak.",
         "What dominates, each stage with those before it:",

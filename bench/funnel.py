@@ -18,9 +18,12 @@ from typing import Any
 
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.funnels.evaluation import ENGINE_SETTINGS, evaluate, facts_of
+from penstock.funnels.insights import BIN_EDGES_MS
 from penstock.funnels.model import CountingUnit, Definition, Match, MatchType, Row
-from penstock.funnels.query import Question
+from penstock.funnels.query import Question, Statement
 from penstock.funnels.statement import build
+from penstock.funnels.unit_relations import CountedUnits
+from penstock.funnels.unit_statements import Outcome, Wanted, timing, trend, units_page
 from penstock.warehouse.client import Warehouse
 
 ATTEMPTS = int(os.environ.get("PENSTOCK_BENCH_ATTEMPTS", "1960000"))
@@ -89,6 +92,7 @@ def measure(data: Path) -> dict[str, Any]:
     report(FUNNELS["attempts, three breakdowns, sequence numbers"])()
     memory_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     jobs = {name: report(definition) for name, definition in FUNNELS.items()} | {name: bare(sql) for name, sql in BARE.items()}
+    jobs |= of_units(warehouse, FUNNELS["attempts, three breakdowns, sequence numbers"])
     return {
         "events": events,
         "step_events": step_events,
@@ -96,6 +100,28 @@ def measure(data: Path) -> dict[str, Any]:
         "memory_gb": memory_gb,
         "seconds": least_seconds(jobs),
         "parts": least_seconds(parts(warehouse)),
+    }
+
+
+def of_units(warehouse: Warehouse, definition: Definition) -> dict[str, Callable[[], object]]:
+    """What is asked of single units, over the same funnel."""
+
+    def ask(statement_of: Callable[[CountedUnits], Statement]) -> Callable[[], object]:
+        def run() -> object:
+            statement = statement_of(CountedUnits(definition, QUESTION, facts_of(warehouse, QUESTION)))
+            return warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)
+
+        return run
+
+    days = [STARTED_MS + DAY_MS * day for day in range(-1, 62)]
+    pairs = [(1, 6), *((step, step + 1) for step in range(1, 6))]
+    stopped = Wanted(3, outcome=Outcome.DROPPED_OFF)
+    return {
+        "trend by day": ask(lambda counted: trend(counted, days)),
+        "times between all steps": ask(lambda counted: timing(counted, pairs, BIN_EDGES_MS)),
+        "a page of the units that stopped at step 3": ask(
+            lambda counted: units_page(counted, Wanted(3, outcome=Outcome.DROPPED_OFF), None, 20)
+        ),
     }
 
 
