@@ -119,9 +119,7 @@ def of_units(warehouse: Warehouse, definition: Definition) -> dict[str, Callable
     return {
         "trend by day": ask(lambda counted: trend(counted, days)),
         "times between all steps": ask(lambda counted: timing(counted, pairs, BIN_EDGES_MS)),
-        "a page of the units that stopped at step 3": ask(
-            lambda counted: units_page(counted, Wanted(3, outcome=Outcome.DROPPED_OFF), None, 20)
-        ),
+        "a page of the units that stopped at step 3": ask(lambda counted: units_page(counted, stopped, None, 20)),
     }
 
 
