@@ -146,7 +146,8 @@ def test_results_of_an_earlier_revision(workspace: Tenant, clock: ShiftedClock) 
     assert (now["definitionRevision"], outcome(now["aggregate"]), now["cohorts"]["data"][0]["cohort"]) == (2, (1, 0, 0, 1), {})
     assert (then["definitionRevision"], outcome(then["aggregate"])) == (1, (1, 1, 0, 0))
     assert scene.results(funnel, revision=1, cohort={"plan": "pro"})["aggregate"]["entered"] == 1
-    assert {**scene.results(funnel, revision=2), "evaluatedAt": now["evaluatedAt"]} == now
+    moments = {name: now[name] for name in ("evaluatedAt", "computedAt", "servedFrom")}
+    assert {**scene.results(funnel, revision=2), **moments} == now
 
     for revision, fault in ((3, "unknown_revision"), (2**31 - 1, "unknown_revision"), (0, "greater_than_equal"), ("x", "wrong_type")):
         answer = client.get(f"/api/funnels/{funnel}/results", params={"revision": revision})
