@@ -15,7 +15,7 @@ from penstock.accounts import routes as account_routes
 from penstock.accounts.limits import LimitService
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
-from penstock.base.errors import NotFound
+from penstock.base.errors import Fault, NotFound
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.catalogue import routes as catalogue_routes
 from penstock.catalogue.service import CatalogueService
@@ -43,6 +43,7 @@ from penstock.funnels.service import FunnelService
 from penstock.funnels.tracing import TraceService
 from penstock.funnels.units import UnitService
 from penstock.http.answers import answer
+from penstock.http.bodies import bad_parameter
 from penstock.http.openapi import openapi_document_of
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import routes as job_routes
@@ -156,10 +157,17 @@ def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
     return answer(openapi_document_of(request.app))
 
 
-async def refuse_nul(request: Request[Any, Any, Any]) -> None:
-    """No ID has a NUL character, and PostgreSQL takes none in a text. A coroutine, or the framework would run it in a thread."""
+async def check_address(request: Request[Any, Any, Any]) -> None:
+    """No ID has a NUL character, and PostgreSQL takes none in a text; a route that describes no parameters takes none.
+
+    Routes open to all are left out: who links to them may add parameters of their own. A coroutine, or the framework would run it in a
+    thread.
+    """
     if "\x00" in request.scope["path"]:
         raise NotFound("There is nothing at this address.")
+    described = request.route_handler.opt.get("described")
+    if request.scope["query_string"] and described and not described["open"] and described["query"] is None:
+        raise bad_parameter(*(Fault(name, "unknown_field", "There is no such parameter.") for name in dict(request.query_params)))
 
 
 def build_app(services: Services) -> ASGIApp:
@@ -229,7 +237,7 @@ def build_routes(services: Services) -> Litestar:
             "signed_in": Provide(callers.provide_signed_in),
         },
         exception_handlers=EXCEPTION_HANDLERS,
-        before_request=refuse_nul,
+        before_request=check_address,
         lifespan=[lifespan],
         openapi_config=None,
         logging_config=None,

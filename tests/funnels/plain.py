@@ -276,14 +276,14 @@ def aggregate(definition: Definition, counted: Sequence[Journey], evaluated_at_m
         if journey.reached < len(steps):
             (open_ if journey.is_open(evaluated_at_ms) else lost).append(journey)
     counts = [sum(journey.reached >= number for journey in counted) for number in range(1, len(steps) + 1)]
-    minutes = [(journey.completed[-1].at_ms - journey.entry_ms) / 60_000 for journey in done]
+    took_ms = [journey.completed[-1].at_ms - journey.entry_ms for journey in done]
     return {
         "entered": len(counted),
         "completed": len(done),
         "pending": len(open_),
         "droppedOff": len(lost),
         "conversionRate": rate(len(done), len(counted)),
-        "medianCompletionMinutes": float(median(minutes)) if minutes else None,
+        "medianCompletionMinutes": median(took_ms) / 60_000 if took_ms else None,
         "steps": [
             {
                 "step": k,

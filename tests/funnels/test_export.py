@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene
 from tests.tenant import Tenant
+from tests.watched import eventually
 
 GOLDEN = """\
 "plan","entered","step_1_count","step_1_pending","step_1_dropped_off","step_2_count","step_2_pending","step_2_dropped_off",\
@@ -124,3 +125,31 @@ def test_a_property_with_the_name_of_a_figure_gets_a_prefix(scene: Scene) -> Non
 def test_an_unknown_format_is_refused(scene: Scene, funnel_id: str) -> None:
     answer = scene.client.get(f"/api/funnels/{funnel_id}/export", params={"format": "xlsx"})
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "format")
+
+
+def test_columns_have_names_of_their_own_whatever_properties_are_called(scene: Scene) -> None:
+    scene.story("0/A", attempt="x", plan="a", plan_type="b", step_1_count="c")
+    funnel_id = scene.attempts("A", "B", breakdownProperties=["plan", "plan_type", "step_1_count"])
+    columns = parquet.read_table(io.BytesIO(export(scene, funnel_id, format="parquet"))).column_names
+    assert len(columns) == len(set(columns))
+    assert columns[:6] == [
+        "plan",
+        "plan_type",
+        "cohort_plan_type",
+        "cohort_plan_type_type",
+        "cohort_step_1_count",
+        "cohort_step_1_count_type",
+    ]
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_an_export_can_be_a_job_whose_file_is_fetched_several_times(scene: Scene, funnel_id: str, form: str) -> None:
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/export", params={"format": form}, headers={"Prefer": "respond-async"})
+    assert answer.status_code == 202
+    job = answer.headers["location"]
+    eventually(lambda: scene.client.get(job).json()["state"] == "done")
+    first, again = (scene.client.get(f"{job}/result") for _ in range(2))
+    assert first.content == again.content
+    assert first.headers["content-disposition"] == f'attachment; filename="{funnel_id}.{form}"'
+    if form != "parquet":
+        assert first.content == export(scene, funnel_id, format=form)

@@ -185,3 +185,10 @@ def test_a_bad_body_is_refused_with_a_problem_and_nothing_is_stored(client: http
         assert answer.headers["content-type"] == "application/problem+json", name
         assert len(answer.content) < 20_000, name
     assert client.get(path).json()["total"] == 0
+
+
+def test_a_route_without_parameters_refuses_them_by_name(workspace: Tenant) -> None:
+    """A preview whose period stood in the address would silently be of all history."""
+    funnel = {"name": "F", "steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
+    answer = workspace.client.post("/api/funnels/preview", params={"startAt": "2026-01-01T00:00:00Z", "x": "1"}, json=funnel)
+    assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (400, ["startAt", "x"])

@@ -125,6 +125,8 @@ def test_trend_refuses_what_it_cannot_draw(scene: Scene) -> None:
     assert refused(scene, funnel_id, "trend", interval="minute") == (400, ["interval"])
     assert refused(scene, funnel_id, "trend", timezone="Mars/Olympus") == (400, ["timezone"])
     assert refused(scene, funnel_id, "trend", timezone="../etc/passwd") == (400, ["timezone"])
+    assert refused(scene, funnel_id, "trend", timezone="localtime") == (400, ["timezone"])
+    assert refused(scene, funnel_id, "trend", colour="red") == (400, ["colour"])
     period = {"startAt": "2020-01-01T00:00:00Z", "endAt": "2026-01-01T00:00:00Z"}
     assert refused(scene, funnel_id, "trend", interval="hour", **period) == (400, ["interval"])
 

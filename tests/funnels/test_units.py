@@ -1,6 +1,7 @@
 """Who is behind a number, and why: lists of units, traces, explanations. Through HTTP."""
 
 import json
+from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -124,6 +125,16 @@ def test_pages_follow_each_other_without_gaps_as_of_the_first_ones_moment(shop: 
         shop.story("400/A", attempt="newer than all, told between two pages")
     assert seen == ["changed", "tied", "skipped", "stuck", "half", "done"]
     assert len(moments) == 1
+
+
+def test_a_cursor_goes_with_the_question_it_came_from(shop: Scene, funnel_id: str) -> None:
+    cursor = units(shop, funnel_id, pageSize=2)["nextCursor"]
+    other = shop.attempts("A", "C")
+    assert units(shop, funnel_id, pageSize=3, cursor=cursor)["data"]
+    made_up = urlsafe_b64encode(b"[0,4102444800000,4102444800000,5]").decode()
+    for funnel, query in ((funnel_id, {"step": 2}), (other, {}), (funnel_id, {"cursor": made_up})):
+        answer = shop.client.get(f"/api/funnels/{funnel}/units", params={"cursor": cursor, **query})
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "cursor")
 
 
 @pytest.mark.parametrize(

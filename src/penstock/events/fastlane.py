@@ -77,7 +77,7 @@ def receipt_json(receipt: Receipt) -> bytes:
 
 def _key_of_plain_post(scope: Any, most_bytes: int) -> str | None:
     """The `Authorization` of a post that has one, with plain JSON of a known, allowed size; None for anything else."""
-    if scope["type"] != "http" or scope["path"] != PATH or scope["method"] != "POST":
+    if scope["type"] != "http" or scope["path"] != PATH or scope["method"] != "POST" or scope["query_string"]:
         return None
     authorization = None
     is_json = fits = False

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
+from math import isfinite
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.accounts.model import Website
@@ -134,9 +135,12 @@ class Asker:
         definition = self._funnels.resolved(workspace_id, saved)
         return self._inquiry(workspace_id, definition, asked, funnel_id=funnel_id, revision=revision)
 
-    def draft(self, workspace_id: WorkspaceId, body: bytes) -> Inquiry:
-        """About a definition that is not saved. Errors as of `saved`, and Malformed."""
-        sent = self._funnels.read(workspace_id, body, PreviewIn)
+    def read_draft(self, workspace_id: WorkspaceId, body: bytes) -> PreviewIn:
+        """A definition that is not saved. Malformed when it is not JSON, Invalid with every fault when it breaks rules."""
+        return self._funnels.read(workspace_id, body, PreviewIn)
+
+    def draft(self, workspace_id: WorkspaceId, sent: PreviewIn) -> Inquiry:
+        """About a definition that is not saved. Errors as of `saved`."""
         return self._inquiry(workspace_id, self._funnels.resolved(workspace_id, sent.saved()), sent)
 
     def counted(self, inquiry: Inquiry) -> dict[str, Any]:
@@ -272,16 +276,15 @@ def _as_ms(at: int | str | None) -> int | None:
 
 def _checked_cohort(definition: Definition, cohort: Mapping[str, Any]) -> dict[str, Scalar | None]:
     """A cohort filter names entry properties of the funnel and gives scalars or null. Source: contract, "Funnels"."""
-    known = ", ".join(definition.breakdown_properties) or "none"
     faults = [
-        Fault(f"cohort.{name}", "not_a_breakdown", f"Is not a breakdown property of this funnel; it has: {known}.")
+        Fault(f"cohort.{name}", "not_a_breakdown", definition.not_a_breakdown())
         for name in cohort
         if name not in definition.breakdown_properties
     ]
     faults += [
-        Fault(f"cohort.{name}", "not_a_scalar", "Must be a string, a number, true, false or null.")
+        Fault(f"cohort.{name}", "not_a_scalar", "Must be a string, a finite number, true, false or null.")
         for name, value in cohort.items()
-        if isinstance(value, dict | list)
+        if isinstance(value, dict | list) or (isinstance(value, float) and not isfinite(value))
     ]
     if faults:
         raise Invalid(faults)

@@ -111,8 +111,7 @@ def _by_property(inquiry: Inquiry, name: str) -> Inquiry:
     """The same question, by one breakdown property alone."""
     properties = inquiry.definition.breakdown_properties
     if name not in properties:
-        known = ", ".join(properties) or "none"
-        raise bad_parameter(Fault("property", "not_a_breakdown", f"Is not a breakdown property of this funnel; it has: {known}."))
+        raise bad_parameter(Fault("property", "not_a_breakdown", inquiry.definition.not_a_breakdown()))
     return replace(
         inquiry,
         definition=replace(inquiry.definition, breakdown_properties=(name,)),

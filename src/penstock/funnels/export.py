@@ -117,10 +117,15 @@ class _Writer(ABC):
     @abstractmethod
     def end(self) -> None: ...
 
-    def property_columns(self) -> list[str]:
-        """The names of the breakdown columns; one that has the name of a figure gets a prefix."""
-        taken = set(self.figures)
-        return [f"cohort_{name}" if name in taken else name for name in self.properties]
+    def property_columns(self, *suffixes: str) -> list[str]:
+        """The names of the breakdown columns; one that is taken gets a prefix. suffixes: of further columns beside each."""
+        taken, columns = set(self.figures), []
+        for name in self.properties:
+            while taken & {name, *(name + suffix for suffix in suffixes)}:
+                name = f"cohort_{name}"
+            columns.append(name)
+            taken |= {name, *(name + suffix for suffix in suffixes)}
+        return columns
 
 
 class _JsonWriter(_Writer):
@@ -196,7 +201,7 @@ class _ParquetWriter(_ArrowWriter):
         self._parquet = parquet.ParquetWriter(self.file, self.schema(), compression="zstd")
 
     def text_columns(self) -> list[str]:
-        return [column for name in self.property_columns() for column in (name, f"{name}_type")]
+        return [column for name in self.property_columns("_type") for column in (name, f"{name}_type")]
 
     def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]:
         if values is None:

@@ -25,7 +25,7 @@ from penstock.funnels.matching import TYPES
 from penstock.funnels.model import CountingUnit
 from penstock.funnels.report import MS_PER_MINUTE, rate
 from penstock.funnels.unit_relations import CountedUnits
-from penstock.funnels.unit_statements import next_events, timing, trend
+from penstock.funnels.unit_statements import Outcome, next_events, timing, trend
 
 MAX_BUCKETS = 2_000
 
@@ -75,8 +75,9 @@ class InsightService:
         n = len(inquiry.definition.steps)
         if query.step >= n:
             raise bad_parameters({"step": f"This funnel has {n} steps; units can stop after 1 to {n - 1}."})
+        outcome = None if query.outcome is None else Outcome(query.outcome)
         of_visitors = query.of == "visitor" and inquiry.definition.counting_unit is CountingUnit.ATTEMPT
-        statement = next_events(_counted(inquiry), query.step, query.outcome, query.page_size, of_visitors=of_visitors)
+        statement = next_events(_counted(inquiry), query.step, outcome, query.page_size, of_visitors=of_visitors)
         total, *rows = self._asker.records(statement, inquiry)
         data = [
             NextEventRecord(

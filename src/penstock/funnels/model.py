@@ -73,6 +73,12 @@ class Definition:
     breakdown_properties: tuple[str, ...] = ()
     goals: tuple[GoalUse, ...] = ()
 
+    def not_a_breakdown(self) -> str:
+        """What to tell whoever names another property than those."""
+        if not self.breakdown_properties:
+            return "This funnel has no breakdown properties."
+        return f"Is no breakdown property of this funnel; it has: {', '.join(self.breakdown_properties)}."
+
     @property
     def steps(self) -> tuple[Row, ...]:
         """The required rows, which are steps 1 to n."""

@@ -3,7 +3,7 @@
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.asking import Asker, Inquiry
 from penstock.funnels.coverage import ReadGaps, coverage_of
-from penstock.funnels.results_schema import ResultsQuery, ResultsRecord
+from penstock.funnels.results_schema import PreviewIn, ResultsQuery, ResultsRecord
 
 
 class ResultsService:
@@ -16,9 +16,13 @@ class ResultsService:
         """The report of a saved funnel. Errors as of `Asker.saved`."""
         return self._report(self._asker.saved(workspace_id, funnel_id, query))
 
-    def preview(self, workspace_id: WorkspaceId, body: bytes) -> ResultsRecord:
+    def read_preview(self, workspace_id: WorkspaceId, body: bytes) -> PreviewIn:
+        """Malformed when it is not JSON, Invalid with every fault when it breaks rules."""
+        return self._asker.read_draft(workspace_id, body)
+
+    def preview(self, workspace_id: WorkspaceId, sent: PreviewIn) -> ResultsRecord:
         """The report of a definition that is not saved. Errors as of `Asker.draft`."""
-        return self._report(self._asker.draft(workspace_id, body))
+        return self._report(self._asker.draft(workspace_id, sent))
 
     def _report(self, inquiry: Inquiry) -> ResultsRecord:
         counted = self._asker.counted(inquiry)

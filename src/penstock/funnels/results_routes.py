@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import IO, Any, cast
 
+from anyio import to_thread
 from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
@@ -50,7 +51,8 @@ async def preview_funnel(
 ) -> Response[bytes]:
     """A funnel definition's fields and, beside them, the query parameters of results. Nothing is saved."""
     require_json(request)
-    return await answered(partial(results.preview, caller.workspace_id, await read_bytes(request)))
+    sent = await to_thread.run_sync(results.read_preview, caller.workspace_id, await read_bytes(request))
+    return await answered(partial(results.preview, caller.workspace_id, sent))
 
 
 @get("/api/funnels/{funnel_id:str}/export", opt=described("Export of a funnel", query=ExportQuery, later=JobRecord, tag="funnels"))

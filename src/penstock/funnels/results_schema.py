@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from penstock.base.clock import parse_time
 from penstock.base.paging import MAX_PAGE_SIZE
@@ -14,6 +14,7 @@ from penstock.funnels.query import LATEST_MS
 from penstock.http.schema import Name, Query, Record, RuleBroken
 
 _TIME = "ISO 8601 with an offset, or epoch milliseconds"
+_AS_TIME = WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]})
 CohortFilter = dict[str, JsonValue]
 _COHORT = TypeAdapter(CohortFilter)
 
@@ -54,8 +55,8 @@ class PeriodQuery(Query):
     """Of which units a funnel is asked."""
 
     website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
-    start_at: Annotated[int | None, Field(description=f"Units that entered at or after it: {_TIME}. Needs endAt.")] = None
-    end_at: Annotated[int | None, Field(description="Units that entered before it. Needs startAt.")] = None
+    start_at: Annotated[int | None, _AS_TIME, Field(description=f"Units that entered at or after it: {_TIME}. Needs endAt.")] = None
+    end_at: Annotated[int | None, _AS_TIME, Field(description="Units that entered before it. Needs startAt.")] = None
     revision: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="Of the definition; left out, the one that is saved now.")] = None
 
     _complete = model_validator(mode="before")(_with_period)
@@ -67,7 +68,9 @@ class CohortQuery(PeriodQuery):
     """Of which units a funnel is asked, and of which of its entry cohorts."""
 
     cohort: Annotated[
-        CohortFilter | None, Field(description='Only these cohorts: a JSON object of entry property to exact value, as {"plan": null}.')
+        CohortFilter | None,
+        WithJsonSchema({"type": "string", "contentMediaType": "application/json"}),
+        Field(description='Only these cohorts: a JSON object of entry property to exact value, as {"plan": null}.'),
     ] = None
 
     @field_validator("cohort", mode="before")

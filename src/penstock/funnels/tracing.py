@@ -273,4 +273,4 @@ def _summary(inquiry: Inquiry, unit: Unit) -> str:
 
 def _unknown_unit(definition: Definition) -> NotFound:
     kind = "attempt" if definition.counting_unit is CountingUnit.ATTEMPT else "visitor"
-    return NotFound(f"No event of this {kind} is retained.", code="unit_not_found")
+    return NotFound(f"No event of this {kind} is retained. Check the ID against those under /units, and websiteId.", code="unit_not_found")

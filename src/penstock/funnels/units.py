@@ -3,6 +3,7 @@
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any
 
 from msgspec import DecodeError, json
@@ -31,7 +32,7 @@ class UnitService:
         wanted = wanted_units(inquiry.definition, query)
         after = None
         if query.cursor is not None:
-            evaluated_at_ms, after = _position(query.cursor)
+            evaluated_at_ms, after = _position(query.cursor, _asked(funnel_id, query), inquiry.question.evaluated_at_ms)
             # Later pages see the moment of the first one, so that no unit changes sides between them.
             inquiry = replace(inquiry, question=replace(inquiry.question, evaluated_at_ms=evaluated_at_ms))
         counted = CountedUnits(inquiry.definition, inquiry.question, inquiry.facts)
@@ -42,7 +43,7 @@ class UnitService:
             {
                 **inquiry.head,
                 "total": records[0]["total"] if records else 0,
-                "nextCursor": _cursor(inquiry, shown[-1]) if len(records) > len(shown) else None,
+                "nextCursor": _cursor(inquiry, _asked(funnel_id, query), shown[-1]) if len(records) > len(shown) else None,
                 "data": [_record(inquiry, record, names) for record in shown],
             }
         )
@@ -74,7 +75,7 @@ def wanted_units(definition: Definition, query: UnitsQuery) -> Wanted:
     if query.property is not None and query.quality not in _OF_A_PROPERTY:
         faults["property"] = f"Goes with quality {' or '.join(_OF_A_PROPERTY)}."
     elif query.property is not None and query.property not in definition.breakdown_properties:
-        faults["property"] = f"Is no breakdown property of this funnel; it has: {', '.join(definition.breakdown_properties) or 'none'}."
+        faults["property"] = definition.not_a_breakdown()
     if faults:
         raise bad_parameters(faults)
     return Wanted(
@@ -118,17 +119,25 @@ def _record(inquiry: Inquiry, record: Mapping[str, Any], names: Mapping[int, str
     )
 
 
-def _cursor(inquiry: Inquiry, last: Mapping[str, Any]) -> str:
-    position = [inquiry.question.evaluated_at_ms, last["entry_ts"], last["unit"]]
+def _asked(funnel_id: str, query: UnitsQuery) -> int:
+    """A number for what is asked, apart from the place in the list: a cursor goes with the question that it came from."""
+    said = query.model_dump_json(exclude={"cursor", "page_size"})
+    return int.from_bytes(blake2b(f"{funnel_id} {said}".encode(), digest_size=4).digest(), "big")
+
+
+def _cursor(inquiry: Inquiry, asked: int, last: Mapping[str, Any]) -> str:
+    position = [asked, inquiry.question.evaluated_at_ms, last["entry_ts"], last["unit"]]
     return urlsafe_b64encode(json.encode(position)).decode().rstrip("=")
 
 
-def _position(cursor: str) -> tuple[int, Position]:
+def _position(cursor: str, asked: int, now_ms: int) -> tuple[int, Position]:
     """When the first page was evaluated, and where this one begins."""
     try:
-        evaluated_at_ms, entry_ms, unit = json.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=tuple[int, int, int])
+        told, evaluated_at_ms, entry_ms, unit = json.decode(
+            urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=tuple[int, int, int, int]
+        )
     except (ValueError, DecodeError):
-        raise bad_parameters({"cursor": "Send nextCursor of the page before as it came."}) from None
-    if not (0 <= evaluated_at_ms < 2**53 and 0 <= entry_ms < 2**53 and 0 <= unit < 2**64):
-        raise bad_parameters({"cursor": "Send nextCursor of the page before as it came."})
+        told = evaluated_at_ms = entry_ms = unit = -1
+    if told != asked or not (0 <= entry_ms <= evaluated_at_ms <= now_ms and 0 <= unit < 2**64):
+        raise bad_parameters({"cursor": "Send nextCursor of the page before as it came, with the same other parameters."})
     return evaluated_at_ms, Position(entry_ms, unit)

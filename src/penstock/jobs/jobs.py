@@ -12,6 +12,7 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from litestar import Request, Response
+from litestar.response import Stream
 from pydantic import BaseModel
 
 from penstock.accounts.limits import LimitService
@@ -47,6 +48,8 @@ class Job:
     finished_at_ms: int | None = None
     started_s: float = 0.0
     elapsed_s: float = 0.0
+    rows_read: int = 0
+    rows_to_read: int = 0
     ended: Response[bytes] | None = None
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
 
@@ -162,14 +165,19 @@ class Jobs:
             raise Conflict("The job was cancelled; ask again.", code="job_cancelled")
         if job.ended is None:
             raise Conflict("The job is not finished; ask for its state.", code="job_not_finished")
-        return Response(job.ended.content, status_code=job.ended.status_code, media_type=job.ended.media_type, headers=job.ended.headers)
+        ended = job.ended
+        if isinstance(ended, Stream):  # a file: read anew for each who asks
+            return Stream(ended.iterator, status_code=ended.status_code, media_type=ended.media_type, headers=ended.headers)
+        return Response(ended.content, status_code=ended.status_code, media_type=ended.media_type, headers=ended.headers)
 
     def record(self, job: Job) -> JobRecord:
         """As it is now. Blocks for as long as the engine takes to tell its progress."""
-        rows_read = rows_to_read = job.work.rows_read
         if job.state is State.RUNNING:
             with suppress(QueryFailed):  # an engine that does not answer right now makes no progress
                 rows_read, rows_to_read = self._warehouse.progress(job.work)
+                job.rows_read, job.rows_to_read = max(job.rows_read, rows_read), max(job.rows_to_read, rows_to_read)
+        elif job.finished:
+            job.rows_to_read = job.rows_read = max(job.rows_read, job.rows_to_read, job.work.rows_read)
         return JobRecord(
             id=job.id,
             state=job.state,
@@ -178,8 +186,8 @@ class Jobs:
             started_at=iso_or_none(job.started_at_ms),
             finished_at=iso_or_none(job.finished_at_ms),
             elapsed_seconds=round(monotonic() - job.started_s if job.state is State.RUNNING else job.elapsed_s, 3),
-            rows_read=rows_read,
-            rows_to_read=rows_to_read,
+            rows_read=job.rows_read,
+            rows_to_read=job.rows_to_read,
             result_url=f"/api/jobs/{job.id}/result" if job.state in (State.DONE, State.FAILED) else None,
         )
 
