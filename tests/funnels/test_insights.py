@@ -222,3 +222,12 @@ def test_times_are_utc(scene: Scene) -> None:
     scene.story("0/A")
     told = ask(scene, scene.attempts("A", "B"), "trend", interval="hour")
     assert datetime.fromisoformat(told["data"][0]["from"]).tzinfo == UTC
+
+
+def test_a_day_that_a_zone_skipped_is_no_bucket(scene: Scene) -> None:
+    """Samoa went over the date line: after 29 December 2011 came the 31st."""
+    starting(scene, "2011-12-29T12:00:00-10:00")
+    scene.story(f"0/A {DAY_S}/C", attempt="a")
+    scene.story(f"{DAY_S}/A", attempt="b")
+    told = ask(scene, scene.attempts("A", "B"), "trend", timezone="Pacific/Apia")
+    assert [(bucket["from"][:13], bucket["entered"]) for bucket in told["data"]] == [("2011-12-29T10", 1), ("2011-12-30T10", 1)]

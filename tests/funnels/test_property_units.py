@@ -18,7 +18,18 @@ from penstock.funnels.query import Question, Statement, Strategy
 from penstock.funnels.trace import Journey, conflicts, seen_by_diagnostics
 from penstock.funnels.tracing import read_properties, unit_of
 from penstock.funnels.unit_relations import CountedUnits
-from penstock.funnels.unit_statements import QUANTILES, Wanted, timing, trend, unit_events, unit_names, units_page, visitors_of_attempt
+from penstock.funnels.unit_statements import (
+    QUANTILES,
+    Wanted,
+    Whose,
+    attempt_named,
+    timing,
+    trend,
+    unit_events,
+    unit_names,
+    units_page,
+    visitors_of_attempt,
+)
 from penstock.warehouse.client import Warehouse
 from tests.funnels import plain
 from tests.funnels.seed import apart, store
@@ -151,11 +162,12 @@ def assert_traces(asked: Asked, rows: list[dict[str, Any]]) -> None:
     for row in rows[:2]:
         [record] = asked.records(named(asked, [row["unit"]]))
         name = record["name"]
-        events = asked.records(unit_events(definition, question, facts, name, read_properties(definition), 1000, matching=False))
-        events = [event for event in events if event["unit"] == row["unit"]]
+        by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+        whose = attempt_named(name) if by_attempt else Whose((row["unit"],))
+        events = asked.records(unit_events(definition, question, facts, whose, read_properties(definition), 1000, matching=False))
         witnesses = {}
         if definition.counting_unit is CountingUnit.ATTEMPT:
-            witnesses = {record["visitor"] for record in asked.records(visitors_of_attempt(definition, question, facts, name))}
+            witnesses = {record["visitor"] for record in asked.records(visitors_of_attempt(definition, question, facts, whose))}
         unit = unit_of(definition, question, name, events, witnesses, matching_only=False)
         journey = unit.journey
         assert journey is not None

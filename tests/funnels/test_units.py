@@ -2,6 +2,7 @@
 
 import json
 from base64 import urlsafe_b64encode
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -304,3 +305,22 @@ def test_explain_needs_an_event_that_is_retained(shop: Scene, funnel_id: str) ->
     assert (missing.status_code, missing.json()["code"]) == (404, "event_not_found")
     unnamed = shop.client.get(f"/api/funnels/{funnel_id}/explain")
     assert (unnamed.status_code, unnamed.json()["errors"][0]["field"]) == (400, "eventId")
+
+
+def test_one_visitor_id_on_two_websites_is_two_visitors(scene: Scene, clock: ShiftedClock) -> None:
+    """`dup` of the first site was merged into `keep`; `dup` of the second is somebody else."""
+    site = scene.client.post("/api/settings/websites", json={"name": "Second", "kind": "web"}).json()["id"]
+    other = Scene(replace(scene.tenant, website_id=site), clock)
+    scene.story("0/A", visitor="keep", attempt=None)
+    scene.story("10/A", visitor="dup", attempt=None)
+    for visitor in ("keep", "dup"):
+        scene.client.post("/api/identify", json={"websiteId": scene.tenant.website_id, "visitorId": visitor, "userId": "u"})
+    entry = other.server_event(20, "A", visitorId="dup")
+    other.story("30/B", visitor="dup", attempt=None)
+    funnel_id = scene.funnel("A", "B")
+    told = explain(scene, funnel_id, entry["eventId"])
+    assert (told["counts"], told["decision"], told["unit"]) == (True, "entry", "dup")
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/units/dup")
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "websiteId")
+    assert trace(scene, funnel_id, "dup", websiteId=site)["reached"] == 2
+    assert trace(scene, funnel_id, "dup", websiteId=scene.tenant.website_id)["unit"] == "keep"

@@ -211,3 +211,23 @@ def test_what_is_deleted_from_the_warehouse_is_counted_no_more(scene, workspace,
     assert of_cache(scene, funnel)["aggregate"]["entered"] == 2
     warehouse.command(statement + OF_ANN, {"w": workspace.website_id})
     assert scene.results(funnel)["aggregate"]["entered"] == 1
+
+
+def test_what_came_in_during_a_query_is_not_remembered_after_it_was_deleted(scene, warehouse, services, monkeypatch):
+    """The data are as they were before, so an answer that was kept under their old version would be found again."""
+    scene.story("0/A 60/B")
+    funnel = scene.funnel("A", "B")
+    query = warehouse.query
+
+    def meanwhile(sql, *more):
+        if "first_open_ms" in sql:
+            monkeypatch.setattr(warehouse, "query", query)
+            scene.story("5/A", visitor="ghost")
+            assert services.shipper.wait_until_shipped(10)
+        return query(sql, *more)
+
+    monkeypatch.setattr(warehouse, "query", meanwhile)
+    assert scene.results(funnel)["aggregate"]["entered"] == 2
+    deletion = scene.client.post("/api/deletions", json={"websiteId": scene.tenant.website_id, "visitorId": "ghost"}).json()
+    eventually(lambda: scene.client.get(f"/api/deletions/{deletion['id']}").json()["state"] == "done")
+    assert scene.results(funnel)["aggregate"]["entered"] == 1

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from math import isfinite
 from typing import Any, NamedTuple, TypeVar
@@ -74,7 +75,8 @@ class Inquiry:
     """One question about one funnel, ready for the engine.
 
     funnel_id, revision: None for a definition that is not saved. website_id: as asked, None for all. facts: of the data that is read.
-    fresh: whether everything that was acknowledged before the question can be read. version: of the data, as `content_of`.
+    fresh: whether everything that was acknowledged before the question can be read. version: of the data, as `content_of`. parts: in which
+    they lay then, as `parts_of`.
     """
 
     workspace_id: WorkspaceId
@@ -84,6 +86,7 @@ class Inquiry:
     website_id: str | None
     fresh: bool
     version: int
+    parts: int
     funnel_id: str | None = None
     revision: int | None = None
     service: Service = field(default_factory=Service, compare=False)
@@ -143,6 +146,9 @@ class Asker:
         """About a definition that is not saved. Errors as of `saved`."""
         return self._inquiry(workspace_id, self._funnels.resolved(workspace_id, sent.saved()), sent)
 
+    def now_ms(self) -> int:
+        return self._clock()
+
     def counted(self, inquiry: Inquiry) -> dict[str, Any]:
         """The counted part of a report, as `evaluate`."""
         statement = build(inquiry.definition, inquiry.question, inquiry.facts)
@@ -158,7 +164,8 @@ class Asker:
             found, kept = self._asked(statement), False
         else:
             key = _key(inquiry, statement)
-            found, kept = self._answered(lambda: self._rows.get(key, lambda: self._asked(statement)))
+            still = partial(self._is_as_it_was, inquiry.question, inquiry.parts)
+            found, kept = self._answered(lambda: self._rows.get(key, lambda: self._asked(statement), still=still))
         if inquiry is not None:
             inquiry.service.note(found.computed_at_ms, queried=not kept)
         return [dict(zip(found.names, row, strict=True)) for row in found.rows]
@@ -200,17 +207,28 @@ class Asker:
             cohort=filtered,
             page=Page(asked.page, asked.page_size) if isinstance(asked, ResultsQuery | PreviewIn) else Page(),
         )
-        version = self._answered(lambda: self._version(question))
-        moment = self._moment(workspace_id, definition, question, version, fresh=fresh)
+        version, parts = self._answered(lambda: self._version(question))
+        moment = self._moment(workspace_id, definition, question, version, parts, fresh=fresh)
         question = replace(question, evaluated_at_ms=moment.evaluated_at_ms)
-        return Inquiry(workspace_id, definition, question, moment.facts, asked.website_id, fresh, version, funnel_id, revision)
+        return Inquiry(workspace_id, definition, question, moment.facts, asked.website_id, fresh, version, parts, funnel_id, revision)
 
-    def _version(self, question: Question) -> int:
-        """Of the data as they are now, or newer ones. The same parts have the same content, so that is read once for them."""
-        key = (question.website_ids, question.scope_ids, evaluation.parts_of(self._warehouse, question))
-        return self._versions.get(key, lambda: evaluation.content_of(self._warehouse, question)).value
+    def _version(self, question: Question) -> tuple[int, int]:
+        """Of the data as they are now, or newer ones; and their parts. The same parts have the same content, read once for them."""
+        parts = evaluation.parts_of(self._warehouse, question)
+        key = (question.website_ids, question.scope_ids, parts)
+        still = partial(self._is_as_it_was, question, parts)
+        return self._versions.get(key, lambda: evaluation.content_of(self._warehouse, question), still=still).value, parts
 
-    def _moment(self, workspace_id: WorkspaceId, definition: Definition, question: Question, version: int, *, fresh: bool) -> Moment:
+    def _is_as_it_was(self, question: Question, parts: int) -> bool:
+        """Whether nothing came or went since.
+
+        A version may come back, when a deletion takes away what came in meanwhile. So nothing is kept that was read while parts changed.
+        """
+        return evaluation.parts_of(self._warehouse, question) == parts
+
+    def _moment(
+        self, workspace_id: WorkspaceId, definition: Definition, question: Question, version: int, parts: int, *, fresh: bool
+    ) -> Moment:
         """When to evaluate a question: now, unless it was evaluated before and neither data nor time can have changed a count since.
 
         So an answer is computed again only when that can differ, and the cohorts and pages of one report are of one moment.
@@ -222,9 +240,9 @@ class Asker:
 
         if not fresh:
             return self._answered(now)
-        # The version was read before the facts and the answer: what arrives in between makes them newer than their key, never older.
         key = (workspace_id, definition, question.website_ids, question.scope_ids, question.start_ms, question.end_ms, version)
-        return self._answered(lambda: self._moments.get(key, now, holds=lambda moment: moment.holds_at(self._clock())).value)
+        still = partial(self._is_as_it_was, question, parts)
+        return self._answered(lambda: self._moments.get(key, now, holds=lambda moment: moment.holds_at(self._clock()), still=still).value)
 
     def _websites(self, workspace_id: WorkspaceId, website_id: str | None) -> Sequence[Website]:
         if website_id is not None:

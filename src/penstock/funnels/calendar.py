@@ -19,19 +19,21 @@ def bucket_edges(first_ms: int, last_ms: int, interval: Interval, zone: ZoneInfo
     Weeks begin on Monday. A day of 23 or 25 hours is one bucket; the hour that a clock repeats is two.
     """
     edge = _floor(datetime.fromtimestamp(first_ms / 1000, zone), interval)
+    before_ms = None
     while True:
         edge_ms = round(edge.timestamp() * 1000)
-        yield edge_ms
+        if before_ms is None or edge_ms > before_ms:  # a day that a zone skipped, at the date line, has no length
+            yield edge_ms
         if edge_ms > last_ms:
             return
-        edge = _next(edge, interval)
+        edge, before_ms = _next(edge, interval), edge_ms
 
 
 def _floor(at: datetime, interval: Interval) -> datetime:
-    at = at.replace(minute=0, second=0, microsecond=0)
-    if interval is Interval.HOUR:
-        return at
-    day = at.replace(hour=0, fold=0)
+    if interval is Interval.HOUR:  # back by the minutes that passed, which local time may not show after a change of its clocks
+        passed = timedelta(minutes=at.minute, seconds=at.second, microseconds=at.microsecond)
+        return (at.astimezone(UTC) - passed).astimezone(at.tzinfo)
+    day = at.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     if interval is Interval.WEEK:
         return day - timedelta(days=day.weekday())
     return day.replace(day=1) if interval is Interval.MONTH else day

@@ -58,7 +58,8 @@ class InsightService:
             buckets = [(start, end) for start, end in buckets if min(found) <= start <= max(found)]
         elif inquiry.question.start_ms is None:
             buckets = []
-        data = [_bucket(inquiry, start_ms, end_ms, found.get(start_ms)) for start_ms, end_ms in buckets]
+        now_ms = self._asker.now_ms()
+        data = [_bucket(inquiry, now_ms, start_ms, end_ms, found.get(start_ms)) for start_ms, end_ms in buckets]
         return TrendRecord.model_validate({**inquiry.head, "interval": query.interval, "timezone": query.timezone, "data": data})
 
     def timing(self, workspace_id: WorkspaceId, funnel_id: str, query: TimingQuery) -> TimingRecord:
@@ -113,7 +114,7 @@ def _edges(inquiry: Inquiry, query: TrendQuery) -> list[int]:
     return edges
 
 
-def _bucket(inquiry: Inquiry, start_ms: int, end_ms: int, record: Mapping[str, Any] | None) -> TrendBucketRecord:
+def _bucket(inquiry: Inquiry, now_ms: int, start_ms: int, end_ms: int, record: Mapping[str, Any] | None) -> TrendBucketRecord:
     question, window_s = inquiry.question, inquiry.definition.window_s
     entered, completed, pending = (record[name] if record else 0 for name in ("entered", "completed", "pending"))
     cut = question.start_ms is not None and question.end_ms is not None and (start_ms < question.start_ms or end_ms > question.end_ms)
@@ -126,7 +127,7 @@ def _bucket(inquiry: Inquiry, start_ms: int, end_ms: int, record: Mapping[str, A
         dropped_off=entered - completed - pending,
         conversion_rate=rate(completed, entered),
         median_completion_minutes=record["median_ms"] / MS_PER_MINUTE if record and completed else None,
-        maturing=window_s is None or question.evaluated_at_ms <= end_ms - 1 + window_s * 1000,
+        maturing=window_s is None or now_ms <= end_ms - 1 + window_s * 1000,
         partial=cut,
     )
 

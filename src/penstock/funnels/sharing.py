@@ -44,8 +44,17 @@ class Shared(Generic[V]):
         self._weight = 0
         self._lock = Lock()
 
-    def get(self, key: Hashable, make: Callable[[], V], *, holds: Callable[[V], bool] = lambda _: True) -> Had[V]:
+    def get(
+        self,
+        key: Hashable,
+        make: Callable[[], V],
+        *,
+        holds: Callable[[V], bool] = lambda _: True,
+        still: Callable[[], bool] = lambda: True,
+    ) -> Had[V]:
         """The value of a key: the kept one while it holds, the one that is being made right now, or a new one.
+
+        still: whether the key still says what the value was made from; asked when it is made, and if not, it is not kept.
 
         Raises what `make` raises, to all who waited for it. A making ends early only when all who wait for it were stopped.
         """
@@ -64,7 +73,7 @@ class Shared(Generic[V]):
         assert flight is not None
         try:
             if first:
-                self._make(key, flight, make)
+                self._make(key, flight, make, still)
             else:
                 while not flight.landed.wait(_LOOK_S):
                     own.check()
@@ -76,17 +85,19 @@ class Shared(Generic[V]):
         assert flight.value is not None
         return Had(flight.value, False)
 
-    def _make(self, key: Hashable, flight: _Flight[V], make: Callable[[], V]) -> None:
+    def _make(self, key: Hashable, flight: _Flight[V], make: Callable[[], V], still: Callable[[], bool]) -> None:
+        to_keep = False
         try:
             with working_on(flight.work):
                 flight.value = make()
+                to_keep = still()
         except Exception as error:  # for all who wait
             flight.error = error
         finally:
             with self._lock:
                 if self._flights.get(key) is flight:
                     del self._flights[key]
-                if flight.value is not None:
+                if flight.value is not None and to_keep:
                     self._keep(key, flight.value)
             flight.landed.set()
 

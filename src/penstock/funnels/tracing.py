@@ -15,7 +15,7 @@ from penstock.funnels.model import CountingUnit, Definition
 from penstock.funnels.query import UNUSABLE, Question
 from penstock.funnels.results_schema import PeriodQuery
 from penstock.funnels.trace import Decision, Journey, Reading, chosen_journey, conflicts, in_period
-from penstock.funnels.unit_statements import canonical_names, one_event, unit_events, visitors_of_attempt
+from penstock.funnels.unit_statements import Whose, attempt_named, one_event, unit_events, visitors_named, visitors_of_attempt
 from penstock.funnels.units import UnitService, outcome_of
 from penstock.funnels.units_schema import (
     CompletedStepRecord,
@@ -57,7 +57,10 @@ class TraceService:
         inquiry = self._asker.saved(workspace_id, funnel_id, query)
         if "\x00" in unit or not unit:
             raise _unknown_unit(inquiry.definition)
-        return self._record(inquiry, self._unit(inquiry, unit))
+        whose = attempt_named(unit)
+        if inquiry.definition.counting_unit is CountingUnit.VISITOR:
+            whose = Whose(tuple(record["unit"] for record in self._asker.records(visitors_named(inquiry.question, unit), inquiry)))
+        return self._record(inquiry, self._unit(inquiry, unit, whose))
 
     def explain(self, workspace_id: WorkspaceId, funnel_id: str, query: ExplainQuery) -> ExplainRecord:
         """NotFound when no such event is retained; other errors as of `Asker.saved`."""
@@ -78,7 +81,8 @@ class TraceService:
                 }
             )  # fmt: skip
         [name] = self._units.names(inquiry, [event["unit"]], every_name=True).values()
-        unit = self._unit(inquiry, name)
+        by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+        unit = self._unit(inquiry, name, attempt_named(name) if by_attempt else Whose((event["unit"],)))
         decided = unit.decisions.get(query.event_id) or Explained(Decision.NO_MATCH, None, None, (), "Matches no row of the funnel.")
         return ExplainRecord.model_validate(
             {
@@ -95,28 +99,24 @@ class TraceService:
             }
         )
 
-    def _unit(self, inquiry: Inquiry, name: str) -> Unit:
+    def _unit(self, inquiry: Inquiry, name: str, whose: Whose) -> Unit:
         definition, question = inquiry.definition, inquiry.question
-        if definition.counting_unit is CountingUnit.VISITOR and inquiry.facts.has_aliases:
-            kept = {record["canonical_id"] for record in self._asker.records(canonical_names(question, name), inquiry)}
-            name = kept.pop() if len(kept) == 1 else name
-        rows, matching_only = self._events(inquiry, name)
+        rows, matching_only = self._events(inquiry, whose)
         if not rows:
             raise _unknown_unit(definition)
         if len({row["visitor"] for row in rows}) > 1 and definition.counting_unit is CountingUnit.VISITOR:
             raise bad_parameters({"websiteId": "This visitor ID stands for different visitors on several websites; say which website."})
         witnesses: set[int] = set()
         if any(row["provider"] for row in rows) and definition.counting_unit is CountingUnit.ATTEMPT:
-            witnesses = {
-                record["visitor"] for record in self._asker.records(visitors_of_attempt(definition, question, inquiry.facts, name), inquiry)
-            }
+            statement = visitors_of_attempt(definition, question, inquiry.facts, whose)
+            witnesses = {record["visitor"] for record in self._asker.records(statement, inquiry)}
         return unit_of(definition, question, name, rows, witnesses, matching_only=matching_only)
 
-    def _events(self, inquiry: Inquiry, name: str) -> tuple[list[dict[str, Any]], bool]:
+    def _events(self, inquiry: Inquiry, whose: Whose) -> tuple[list[dict[str, Any]], bool]:
         """The unit's events, and whether those that match no row are left out, because there are so many."""
         for matching in (False, True):
             statement = unit_events(
-                inquiry.definition, inquiry.question, inquiry.facts, name, read_properties(inquiry.definition), MOST_EVENTS + 1,
+                inquiry.definition, inquiry.question, inquiry.facts, whose, read_properties(inquiry.definition), MOST_EVENTS + 1,
                 matching=matching,
             )  # fmt: skip
             rows = self._asker.records(statement, inquiry)
@@ -136,7 +136,7 @@ class TraceService:
         return TraceRecord.model_validate(
             {
                 **inquiry.head,
-                "unit": unit.name,
+                "unit": unit.name if definition.attempt_property else next(iter(visitors.values()), unit.name),
                 "selected": unit.selected,
                 "summary": _summary(inquiry, unit),
                 "visitors": sorted(visitors.values()),

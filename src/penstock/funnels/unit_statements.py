@@ -184,19 +184,21 @@ def next_events(counted: CountedUnits, step: int, outcome: Outcome | None, most:
     if of_visitors:
         stopped = f"""
         SELECT DISTINCT matched.unit AS unit, matched.visitor AS whose, done_ts, window_end
-        FROM matched INNER JOIN ({stopped}) AS stopped_units ON matched.unit = stopped_units.unit"""
+        FROM matched INNER JOIN ({stopped}) AS stopped_units ON matched.unit = stopped_units.unit
+        WHERE NOT provider OR verified"""
     events = f"""
         SELECT {visitor_key(plan) if of_visitors else unit_key(plan)} AS whose, events.event_id AS event_id,
                toString(events.kind) AS kind, toString(events.name) AS name,
                toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts
         FROM {event_source(plan)} WHERE {event_scope(plan)} AND whose != 0"""
     later = f"""
-        SELECT stopped.unit AS unit, kind, name,
+        SELECT stopped.unit AS unit, kind, name, event_id,
                row_number() OVER (PARTITION BY stopped.unit ORDER BY ts, event_id) = 1 AS is_first
         FROM ({events}) AS later INNER JOIN stopped ON later.whose = stopped.whose
         WHERE ts > stopped.done_ts AND ts <= stopped.window_end"""
     tail = f"""
-        SELECT grouping(kind) = 1 AS is_total, kind, name, uniqExact(unit) AS units, count() AS events, countIf(is_first) AS first_units,
+        SELECT grouping(kind) = 1 AS is_total, kind, name, uniqExact(unit) AS units, uniqExact(event_id) AS events,
+               countIf(is_first) AS first_units,
                (SELECT uniqExact(unit) FROM stopped) AS stopped
         FROM ({later}) GROUP BY GROUPING SETS ((kind, name), ())
         ORDER BY is_total DESC, units DESC, events DESC, kind, name LIMIT {plan.binder.bind("UInt64", most + 1)}"""
@@ -228,37 +230,54 @@ def unit_names(definition: Definition, question: Question, facts: Facts, units: 
     return Statement(sql, plan.binder.values)
 
 
-def canonical_names(question: Question, visitor_id: str) -> Statement:
-    """The canonical visitors that an absorbed one counts as, one for each identity scope. Column: canonical_id."""
+def visitors_named(question: Question, visitor_id: str) -> Statement:
+    """The canonical visitors that an ID stands for, one for each identity scope. Column: unit."""
     binder = Binder()
-    scopes = binder.bind("Array(String)", list(question.scope_ids))
+    scopes, named = binder.bind("Array(String)", list(question.scope_ids)), binder.bind("String", visitor_id)
     return Statement(
         f"""
-        SELECT argMax(canonical_id, version) AS canonical_id FROM visitor_aliases
-        WHERE scope_id IN {scopes} AND visitor_id = {binder.bind("String", visitor_id)} GROUP BY scope_id""",
+        SELECT if(kept.canonical_key = 0, sipHash64(scopes.scope_id, {named}), kept.canonical_key) AS unit
+        FROM (SELECT arrayJoin({scopes}) AS scope_id) AS scopes
+        LEFT JOIN (
+            SELECT scope_id, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
+            WHERE scope_id IN {scopes} AND visitor_id = {named} GROUP BY scope_id
+        ) AS kept ON scopes.scope_id = kept.scope_id""",
         binder.values,
     )
 
 
-def visitors_of_attempt(definition: Definition, question: Question, facts: Facts, unit: str) -> Statement:
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """Which unit, or which of several that one visitor ID may stand for. attempt: the ID of an attempt, None for visitors."""
+
+    units: tuple[int, ...]
+    attempt: str | None = None
+
+
+def attempt_named(attempt_id: str) -> Whose:
+    """Source: `unit_key`."""
+    return Whose((((value_hash(tagged(attempt_id)) % 2**64) >> 3) + 1,), attempt_id)
+
+
+def visitors_of_attempt(definition: Definition, question: Question, facts: Facts, whose: Whose) -> Statement:
     """The canonical visitors of an attempt's events that are no payment provider's (R18). Column: visitor."""
     plan = Plan(definition, question, facts)
     sql = f"""
         SELECT DISTINCT {visitor_key(plan)} AS visitor FROM {event_source(plan)}
-        WHERE {event_scope(plan)} AND events.source != 'provider' AND {_is_unit(plan, unit)}"""
+        WHERE {event_scope(plan)} AND events.source != 'provider' AND {_is_unit(plan, whose)}"""
     return Statement(sql, plan.binder.values)
 
 
 def unit_events(
-    definition: Definition, question: Question, facts: Facts, unit: str, properties: Sequence[str], most: int, *, matching: bool
+    definition: Definition, question: Question, facts: Facts, whose: Whose, properties: Sequence[str], most: int, *, matching: bool
 ) -> Statement:
-    """The events of one unit by its name, oldest first. properties: whose tagged texts are wanted. matching: only those that a row matches.
+    """The events of a unit, oldest first. properties: whose tagged texts are wanted. matching: only those that a row matches.
 
     Columns: scope_id, event_id, kind, name, ts, source, verified, visitor_id (as stored), visitor (canonical, a number), number_sent, seq,
     invalid, mask, texts.
     """
     plan = Plan(definition, question, facts)
-    return Statement(_events(plan, _is_unit(plan, unit), properties, most, matching=matching), plan.binder.values)
+    return Statement(_events(plan, _is_unit(plan, whose), properties, most, matching=matching), plan.binder.values)
 
 
 def one_event(definition: Definition, question: Question, facts: Facts, event_id: str, properties: Sequence[str]) -> Statement:
@@ -277,11 +296,9 @@ def _events(plan: Plan, which: str, properties: Sequence[str], most: int, *, mat
     )
 
 
-def _is_unit(plan: Plan, unit: str) -> str:
-    name = plan.definition.attempt_property
-    if name is None:
-        scopes = plan.binder.bind("Array(String)", list(plan.question.scope_ids))
-        return f"{visitor_key(plan)} IN (SELECT sipHash64(arrayJoin({scopes}), {plan.binder.bind('String', unit)}))"
-    number = ((value_hash(tagged(unit)) % 2**64) >> 3) + 1
-    texts = plan.binder.bind("Array(String)", [tag + unit for tag in "sn"])
-    return f"{unit_key(plan)} = {plan.binder.bind('UInt64', number)} AND {property_text(name, plan.binder)} IN {texts}"
+def _is_unit(plan: Plan, whose: Whose) -> str:
+    units = plan.binder.bind("Array(UInt64)", list(whose.units))
+    if whose.attempt is None or plan.definition.attempt_property is None:
+        return f"{visitor_key(plan)} IN {units}"
+    texts = plan.binder.bind("Array(String)", [tag + whose.attempt for tag in "sn"])
+    return f"{unit_key(plan)} IN {units} AND {property_text(plan.definition.attempt_property, plan.binder)} IN {texts}"

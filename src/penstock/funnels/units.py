@@ -32,7 +32,7 @@ class UnitService:
         wanted = wanted_units(inquiry.definition, query)
         after = None
         if query.cursor is not None:
-            evaluated_at_ms, after = _position(query.cursor, _asked(funnel_id, query), inquiry.question.evaluated_at_ms)
+            evaluated_at_ms, after = _position(query.cursor, _asked(funnel_id, query), self._asker.now_ms())
             # Later pages see the moment of the first one, so that no unit changes sides between them.
             inquiry = replace(inquiry, question=replace(inquiry.question, evaluated_at_ms=evaluated_at_ms))
         counted = CountedUnits(inquiry.definition, inquiry.question, inquiry.facts)

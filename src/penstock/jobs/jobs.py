@@ -176,7 +176,7 @@ class Jobs:
             with suppress(QueryFailed):  # an engine that does not answer right now makes no progress
                 rows_read, rows_to_read = self._warehouse.progress(job.work)
                 job.rows_read, job.rows_to_read = max(job.rows_read, rows_read), max(job.rows_to_read, rows_to_read)
-        elif job.finished:
+        elif job.state is State.DONE:
             job.rows_to_read = job.rows_read = max(job.rows_read, job.rows_to_read, job.work.rows_read)
         return JobRecord(
             id=job.id,

@@ -48,8 +48,18 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        with self._turn, self._writing() as connection, connection.begin():
-            yield connection
+        with self._turn, self._writing() as connection:
+            try:
+                with connection.begin():
+                    yield connection
+            except BaseException:
+                self._drop_writer()  # in whatever state it is; the next write opens another
+                raise
+
+    def _drop_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
     def _writing(self) -> AbstractContextManager[Connection]:
         if not self.is_sqlite:
@@ -91,9 +101,7 @@ class Database:
 
     def close(self) -> None:
         with self._turn:
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
+            self._drop_writer()
         self.engine.dispose()
 
 

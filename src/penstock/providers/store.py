@@ -10,6 +10,8 @@ from penstock.base.ids import ScopeId, VisitorId
 from penstock.metadb.tables import provider_customers, provider_secrets
 from penstock.providers.model import Provider, SigningSecret
 
+_IDS_AT_ONCE = 500
+
 _COLUMNS = (
     provider_secrets.c.id,
     provider_secrets.c.secret,
@@ -18,9 +20,11 @@ _COLUMNS = (
     provider_secrets.c.provider,
 )
 
-# The same words on SQLite and PostgreSQL. An event that comes late does not undo what a newer one said.
+# The same words on SQLite and PostgreSQL. Of a visitor that a deletion took away meanwhile, nothing is remembered.
+# An event that comes late does not undo what a newer one said.
 _REMEMBER = text("""
-    INSERT INTO provider_customers (scope_id, key, visitor_id, occurred_at) VALUES (:scope_id, :key, :visitor_id, :occurred_at)
+    INSERT INTO provider_customers (scope_id, key, visitor_id, occurred_at)
+    SELECT :scope_id, :key, visitor_id, :occurred_at FROM visitors WHERE scope_id = :scope_id AND visitor_id = :visitor_id
     ON CONFLICT (scope_id, key) DO UPDATE SET visitor_id = excluded.visitor_id, occurred_at = excluded.occurred_at
     WHERE provider_customers.occurred_at <= excluded.occurred_at
 """)
@@ -28,8 +32,9 @@ _REMEMBER = text("""
 
 def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
     """Forget whose customers some visitors are; they are being deleted."""
-    mine = (provider_customers.c.scope_id == scope_id) & provider_customers.c.visitor_id.in_(visitor_ids)
-    db.execute(delete(provider_customers).where(mine))
+    for start in range(0, len(visitor_ids), _IDS_AT_ONCE):
+        some = provider_customers.c.visitor_id.in_(visitor_ids[start : start + _IDS_AT_ONCE])
+        db.execute(delete(provider_customers).where(provider_customers.c.scope_id == scope_id, some))
 
 
 def _of(website: Website, provider: Provider | None = None) -> ColumnElement[bool]:

@@ -85,8 +85,9 @@ class Work:
             return [self, shared]
 
     def want(self, shared: "Work") -> bool:
-        """Begin to wait for a shared work. False when that one was stopped already."""
+        """Begin to wait for a shared work. False when that one was stopped already; Stopped when this one was."""
         with _graph:
+            self.check()
             if shared.stopped:
                 return False
             shared._wanted_by.add(self)
