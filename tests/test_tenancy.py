@@ -62,8 +62,8 @@ def sent(field: str) -> Callable[[Tenant], str]:
     return send
 
 
-def website_with_provider(tenant: Tenant) -> str:
-    website_id = made("/api/settings/websites", {"kind": "web"})(tenant)
+def app_with_provider(tenant: Tenant) -> str:
+    website_id = made("/api/settings/websites", {"kind": "mobile"})(tenant)
     assert tenant.client.put(f"/api/settings/websites/{website_id}/providers/stripe", json=SECRET).status_code == 200
     return website_id
 
@@ -80,7 +80,7 @@ def job(tenant: Tenant) -> str:
 
 RECORDS: dict[str, Callable[[Tenant], str]] = {
     "key_id": made("/api/settings/api-keys", {"name": "k"}, by="browser"),
-    "website_id": website_with_provider,
+    "website_id": app_with_provider,
     "provider": lambda _: "stripe",
     "goal_id": made("/api/goals", {"name": "Signed up", "match": STEP}),
     "funnel_id": made("/api/funnels", FUNNEL),

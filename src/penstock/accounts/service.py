@@ -24,7 +24,7 @@ from penstock.accounts.credentials import (
     password_matches,
     same_secret,
 )
-from penstock.accounts.model import ApiKey, Caller, SignedIn, User, Website, WebsiteKind, Workspace
+from penstock.accounts.model import ApiKey, Caller, MobileApp, SignedIn, User, Website, WebsiteKind, Workspace
 from penstock.accounts.recent import Recent
 from penstock.accounts.schema import APP_FIELDS, NewWebsite, SignUp, WebsiteChanges, only_mobile
 from penstock.base.clock import Clock
@@ -52,6 +52,7 @@ class AccountService:
         self._attempts = Attempts(LOG_IN_POLICY)
         self._callers: Recent[bytes, Caller] = Recent(_BELIEVED_S)
         self._websites: Recent[str, Website] = Recent(_BELIEVED_S)
+        self._apps: Recent[None, tuple[MobileApp, ...]] = Recent(_BELIEVED_S)
         self._used_at_ms: dict[KeyId, int] = {}
         self._noting = Lock()
         self.password_work = CapacityLimiter(2)
@@ -254,6 +255,7 @@ class AccountService:
         )
         with self._database.write() as db:
             store.add_website(db, website)
+        self._apps.forget(None)
         return website
 
     def website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
@@ -292,6 +294,16 @@ class AccountService:
         with self._database.read() as db:
             return store.all_websites(db, workspace_id)
 
+    async def mobile_apps(self) -> tuple[MobileApp, ...]:
+        """What each app of the installation tells of itself, of whatever workspace, oldest first. Does not block the event loop."""
+        if (known := self._apps.get(None)) is not None:
+            return known
+        return await self._apps.fetch(None, self._read_apps) or ()
+
+    def _read_apps(self) -> tuple[MobileApp, ...]:
+        with self._database.read() as db:
+            return store.mobile_apps(db)
+
     def websites_sharing_visitors(self, website: Website) -> list[WebsiteId]:
         """All websites of its identity scope, itself included; those that were deleted, too, for their events are kept."""
         with self._database.read() as db:
@@ -310,6 +322,7 @@ class AccountService:
             after = replace(_changed(before, changes), updated_at_ms=self._clock())
             store.change_website(db, after)
         self._websites.forget(website_id)
+        self._apps.forget(None)
         return after
 
     def delete_website(self, workspace_id: WorkspaceId, website_id: str) -> None:
@@ -318,6 +331,7 @@ class AccountService:
             if not store.delete_website(db, workspace_id, website_id, self._clock()):
                 raise _no_such_website()
         self._websites.forget(website_id)
+        self._apps.forget(None)
 
 
 def _changed(website: Website, changes: WebsiteChanges) -> Website:

@@ -172,8 +172,12 @@ def note_last_uses(db: Connection, used_at_ms: Mapping[KeyId, int]) -> None:
 # Websites -------------------------------------------------------------------------------------------------------------
 
 
+def _app(told: Mapping[str, Any]) -> MobileApp:
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+    return MobileApp(**fields)
+
+
 def _website(row: Row[Any]) -> Website:
-    app: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.app.items()}
     return Website(
         id=WebsiteId(row.id),
         workspace_id=WorkspaceId(row.workspace_id),
@@ -184,7 +188,7 @@ def _website(row: Row[Any]) -> Website:
         scope_id=ScopeId(row.scope_id),
         created_at_ms=row.created_at,
         updated_at_ms=row.updated_at,
-        app=MobileApp(**app),
+        app=_app(row.app),
     )
 
 
@@ -232,6 +236,12 @@ def websites_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> List
 
 def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
     return [_website(row) for row in db.execute(_websites_of(workspace_id))]
+
+
+def mobile_apps(db: Connection) -> tuple[MobileApp, ...]:
+    """What each app of the installation tells of itself, oldest first: of every workspace, for its one host is all of theirs."""
+    apps = select(websites.c.app).where(websites.c.kind == WebsiteKind.MOBILE.value, websites.c.deleted_at.is_(None))
+    return tuple(_app(told) for told in db.scalars(apps.order_by(websites.c.created_at, websites.c.id)))
 
 
 def scope_websites(db: Connection, workspace_id: WorkspaceId, scope_id: ScopeId) -> list[WebsiteId]:

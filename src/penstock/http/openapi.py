@@ -6,7 +6,7 @@ Routes read their bodies and parameters with `penstock.http.bodies`, so the fram
 from collections.abc import Iterable
 from typing import Any
 
-from litestar import Litestar
+from litestar import HttpMethod, Litestar
 from litestar.handlers import HTTPRouteHandler
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
@@ -56,7 +56,7 @@ def openapi_document(handlers: Iterable[tuple[str, HTTPRouteHandler]], version: 
     names, definitions = models_json_schema(wanted, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for path, handler, entry in entries:
-        for method in handler.http_methods:
+        for method in handler.http_methods - {HttpMethod.HEAD}:  # it says nothing that GET does not
             paths.setdefault(path, {})[str(method).lower()] = _operation(path, handler, entry, names)
     problem = {
         "type": "object",

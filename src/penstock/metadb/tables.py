@@ -111,6 +111,7 @@ websites = Table(
     Column("updated_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
     Index(None, "workspace_id", "created_at"),
+    Index(None, "kind", "created_at"),
 )
 
 # Definitions ----------------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ foreign_origin          403 A call with the session cookie came from another ori
 setup_token_required    403 The first account is made from the machine itself, or with the setup token that serve printed.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
 not_found               404 There is no such record in this workspace, or nothing at this address.
+app_not_found           404 The websiteId is not that of a mobile app of the workspace.
 unit_not_found          404 No event of this attempt or visitor is retained.
 event_not_found         404 No event of this ID is retained, or its time has not come yet.
 method_not_allowed      405 The address exists but does not take this method; Allow lists those that it takes.

@@ -202,6 +202,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_websites")),
     )
     with op.batch_alter_table("websites", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_websites_kind_created_at"), ["kind", "created_at"], unique=False)
         batch_op.create_index(batch_op.f("ix_websites_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
 
     op.create_table(
@@ -382,6 +383,7 @@ def downgrade() -> None:
     op.drop_table("funnel_revisions")
     with op.batch_alter_table("websites", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_websites_workspace_id_created_at"))
+        batch_op.drop_index(batch_op.f("ix_websites_kind_created_at"))
 
     op.drop_table("websites")
     with op.batch_alter_table("sessions", schema=None) as batch_op:
