@@ -48,6 +48,8 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import routes as job_routes
 from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
+from penstock.links import routes as link_routes
+from penstock.links.service import LinkService
 from penstock.metadb.database import Database
 from penstock.providers import routes as provider_routes
 from penstock.providers.service import ProviderService, forget_customers
@@ -82,6 +84,7 @@ class Services:
     exports: ExportService
     comparisons: CompareService
     catalogue: CatalogueService
+    links: LinkService
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -126,6 +129,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         exports=ExportService(asker),
         comparisons=comparisons,
         catalogue=CatalogueService(warehouse, accounts, settings, wait_until_shipped=shipper.wait_until_shipped),
+        links=LinkService(database, accounts, settings, clock),
     )
 
 
@@ -203,6 +207,7 @@ def build_routes(services: Services) -> Litestar:
             *insights_routes.ROUTES,
             *compare_routes.ROUTES,
             *catalogue_routes.ROUTES,
+            *link_routes.ROUTES,
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -222,6 +227,7 @@ def build_routes(services: Services) -> Litestar:
             "exports": Provide(lambda: services.exports, sync_to_thread=False),
             "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
             "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
+            "links": Provide(lambda: services.links, sync_to_thread=False),
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
             "answered": Provide(provide_answered),
