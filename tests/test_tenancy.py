@@ -15,7 +15,7 @@ import pytest
 from penstock.app import build_routes
 from tests.tenant import Tenant, visitor
 
-PUBLIC_PAGES = ("/api/docs", "/api/openapi.json", "/health/")
+PUBLIC_PAGES = ("/api/docs", "/api/openapi.json", "/health/", "/l/")
 
 STEP = {"type": "Event", "value": "signed_up"}
 FUNNEL = {"name": "Sign-up", "steps": [STEP, {"type": "Event", "value": "paid"}], "breakdownProperties": ["plan"]}

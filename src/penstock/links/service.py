@@ -1,10 +1,11 @@
 """Use cases of managed links. Methods block for as long as the metadata DB takes, unless they say otherwise."""
 
 from dataclasses import replace
+from functools import partial
 
 from sqlalchemy.exc import IntegrityError
 
-from penstock.accounts.model import WebsiteKind
+from penstock.accounts.model import Website, WebsiteKind
 from penstock.accounts.recent import Recent
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
@@ -15,7 +16,7 @@ from penstock.http.bodies import parse_model
 from penstock.links import store
 from penstock.links.addresses import WebRules
 from penstock.links.model import Link
-from penstock.links.schema import LinkQuery, NewLink
+from penstock.links.schema import SLUG, LinkQuery, NewLink
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
@@ -73,6 +74,20 @@ class LinkService:
             store.change_state(db, after)
         self._by_slug.forget(after.slug)
         return after
+
+    async def locate(self, slug: str) -> tuple[Link, Website] | None:
+        """A link in use, and its app, for the public side; None when there is none. Does not block the event loop."""
+        if not SLUG.fullmatch(slug):
+            return None
+        link = self._by_slug.get(slug) or await self._by_slug.fetch(slug, partial(self._read, slug))
+        if link is None or not link.is_active:
+            return None
+        website = await self._accounts.locate_website(link.website_id)
+        return None if website is None else (link, website)
+
+    def _read(self, slug: str) -> Link | None:
+        with self._database.read() as db:
+            return store.link_of_slug(db, slug)
 
 
 def _no_such_link() -> NotFound:

@@ -231,6 +231,12 @@ shipments = Table(
     sqlite_autoincrement=True,
 )
 
+spool_files = Table(
+    "spool_files",
+    metadata,
+    Column("name", Text, primary_key=True, comment="a file of a spool whose rows are in the outbox, until the file is gone"),
+)
+
 # Providers ------------------------------------------------------------------------------------------------------------
 
 provider_secrets = Table(
