@@ -28,8 +28,10 @@ from penstock.events.imports import routes as import_routes
 from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
+from penstock.events.model import Target
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
+from penstock.events.spool import Spool
 from penstock.funnels import compare_routes, goals_routes, insights_routes, results_routes, units_routes
 from penstock.funnels import routes as funnel_routes
 from penstock.funnels.asking import Asker
@@ -50,7 +52,11 @@ from penstock.jobs import routes as job_routes
 from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
 from penstock.links import association_routes
+from penstock.links import public_routes as public_link_routes
+from penstock.links import routes as link_routes
 from penstock.links.association import AssociationService
+from penstock.links.opening import LinkOpener
+from penstock.links.service import LinkService
 from penstock.metadb.database import Database
 from penstock.providers import routes as provider_routes
 from penstock.providers.service import ProviderService, forget_customers
@@ -86,6 +92,9 @@ class Services:
     comparisons: CompareService
     catalogue: CatalogueService
     associations: AssociationService
+    links: LinkService
+    clicks: Spool
+    opener: LinkOpener
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -107,6 +116,8 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     units = UnitService(asker)
     results = ResultsService(asker, read_gaps=read_gaps)
     comparisons = CompareService(asker, read_gaps=read_gaps)
+    links = LinkService(database, accounts, settings, clock)
+    clicks = Spool(database, settings.data / "clicks", Target.CLICKS, clock, on_stored=shipper.wake)
     return Services(
         settings=settings,
         clock=clock,
@@ -131,6 +142,9 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         comparisons=comparisons,
         catalogue=CatalogueService(warehouse, accounts, settings, wait_until_shipped=shipper.wait_until_shipped),
         associations=AssociationService(accounts, settings),
+        links=links,
+        clicks=clicks,
+        opener=LinkOpener(links, settings, clock, keep=clicks.add),
     )
 
 
@@ -187,6 +201,7 @@ def build_routes(services: Services) -> Litestar:
         async with (
             services.accounts.running(),
             services.shipper.running(),
+            services.clicks.running(),
             services.deletions.running(),
             services.intake.running(),
             services.imports.running(),
@@ -216,6 +231,8 @@ def build_routes(services: Services) -> Litestar:
             *compare_routes.ROUTES,
             *catalogue_routes.ROUTES,
             *association_routes.ROUTES,
+            *link_routes.ROUTES,
+            *public_link_routes.ROUTES,
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -236,6 +253,8 @@ def build_routes(services: Services) -> Litestar:
             "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
             "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
             "associations": Provide(lambda: services.associations, sync_to_thread=False),
+            "links": Provide(lambda: services.links, sync_to_thread=False),
+            "opener": Provide(lambda: services.opener, sync_to_thread=False),
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
             "answered": Provide(provide_answered),

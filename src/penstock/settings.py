@@ -47,6 +47,10 @@ class Settings(BaseSettings):
         int | None, Field(ge=100, description="Days that deduplication keys are kept, at least 100; for ever when unset.")
     ] = None
 
+    links_to_private_hosts: Annotated[
+        bool, Field(description="Whether the web address of a managed link may lead to a private host, such as `localhost`.")
+    ] = False
+
     query_timeout_s: Annotated[
         float, Field(gt=0, description="Longest time for one funnel query, in seconds; a workspace may lower it.")
     ] = 60.0

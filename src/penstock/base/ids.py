@@ -13,6 +13,8 @@ GoalId = NewType("GoalId", str)
 EventId = NewType("EventId", str)
 ImportId = NewType("ImportId", str)
 DeletionId = NewType("DeletionId", str)
+LinkId = NewType("LinkId", str)
+ClickId = NewType("ClickId", str)
 VisitorId = NewType("VisitorId", str)
 ScopeId = NewType("ScopeId", str)
 

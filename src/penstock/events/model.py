@@ -43,6 +43,14 @@ class Family(StrEnum):
     PROVIDERS = "providers"
 
 
+class Target(StrEnum):
+    """Tables of the warehouse that the outbox ships to."""
+
+    EVENTS = "events"
+    ALIASES = "visitor_aliases"
+    CLICKS = "clicks"
+
+
 class NewEvent(NamedTuple):
     """A validated event, ready for the intake.
 

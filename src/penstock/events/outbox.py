@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from sqlalchemy.exc import IntegrityError
 
 from penstock.base.ids import new_id
-from penstock.events.store import Target
+from penstock.events.model import Target
 from penstock.metadb.database import Database
 from penstock.metadb.tables import installation, outbox, shipments
 

@@ -18,6 +18,12 @@ EVENT_COLUMNS = (
 
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
+CLICK_COLUMNS = (
+    "website_id", "link_id", "clicked_at", "click_id", "answer", "bot", "bot_reason", "first_of_day", "platform", "os_major", "in_app",
+    "referrer_host", "language", "utm_source", "utm_medium", "utm_campaign", "token_hash",
+)  # fmt: skip
+"""Columns of `clicks`, whose rows `penstock.links` makes."""
+
 
 def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
     """The row of an event. Times are ISO 8601: the engine reads bare numbers as seconds or milliseconds, as it sees fit."""

@@ -15,15 +15,15 @@ from anyio import to_thread
 from sqlalchemy.exc import DBAPIError
 
 from penstock.base.clock import Clock
+from penstock.events.model import Target
 from penstock.events.outbox import Outbox, Shipment
-from penstock.events.rows import ALIAS_COLUMNS, EVENT_COLUMNS
-from penstock.events.store import Target
+from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS
 from penstock.metadb.database import Database
 from penstock.warehouse.client import QueryFailed, Warehouse
 
 log = structlog.get_logger()
 
-COLUMNS = {Target.ALIASES: ALIAS_COLUMNS, Target.EVENTS: EVENT_COLUMNS}
+COLUMNS = {Target.ALIASES: ALIAS_COLUMNS, Target.EVENTS: EVENT_COLUMNS, Target.CLICKS: CLICK_COLUMNS}
 """In the order of shipping: a merge is visible no later than the event that brought it."""
 
 _SHIPMENT_BUNDLES = 500

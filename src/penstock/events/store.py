@@ -1,28 +1,21 @@
 """The intake's rows: dedupe keys and the outbox."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import json
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from penstock.base.ids import EventId, VisitorId
+from penstock.events.model import Target
 from penstock.identity.model import Alias
 from penstock.metadb.rows import insert_rows, select_rows
-from penstock.metadb.tables import dedupe_keys, outbox
+from penstock.metadb.tables import dedupe_keys, outbox, spool_files
 
 _CHUNK = 1000
 _BUNDLE_CHARS = 256 * 1024
 
 _OLDEST = select(dedupe_keys.c.id, dedupe_keys.c.created_at).order_by(dedupe_keys.c.id).limit(_CHUNK)
-
-
-class Target(StrEnum):
-    """Tables of the warehouse that the outbox ships to."""
-
-    EVENTS = "events"
-    ALIASES = "visitor_aliases"
 
 
 class Kept(NamedTuple):
@@ -56,6 +49,22 @@ def put_in_outbox(connection: Connection, event_rows: Sequence[str], aliases: Co
     bundles = [(Target.ALIASES, lines) for lines in _bundles([json.encode(alias._asdict()).decode() for alias in aliases])]
     bundles += [(Target.EVENTS, lines) for lines in _bundles(event_rows)]
     insert_rows(connection, outbox, ("target", "lines"), bundles)
+
+
+def put_rows_in_outbox(connection: Connection, target: Target, rows: Sequence[str]) -> None:
+    """Rows of one table, as JSON objects."""
+    insert_rows(connection, outbox, ("target", "lines"), [(target, lines) for lines in _bundles(rows)])
+
+
+def is_carried(connection: Connection, name: str) -> bool:
+    """Whether the rows of a spool's file are in the outbox already, or left it."""
+    return connection.execute(select(spool_files.c.name).where(spool_files.c.name == name)).first() is not None
+
+
+def note_carried(connection: Connection, name: str, gone: Collection[str]) -> None:
+    """Remember a spool's file, and forget those that are gone."""
+    connection.execute(delete(spool_files).where(spool_files.c.name.in_(gone)))
+    connection.execute(insert(spool_files).values(name=name))
 
 
 def _bundles(rows: Sequence[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ The columns of every query have their index here; migrations create exactly thes
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Double,
     ForeignKey,
@@ -216,7 +217,7 @@ outbox = Table(
     "outbox",
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
-    Column("target", Text, nullable=False, comment="the warehouse table: events or visitor_aliases"),
+    Column("target", Text, nullable=False, comment="the warehouse table: events, visitor_aliases or clicks"),
     Column("lines", Text, nullable=False, comment="rows of one commit as the warehouse takes them, a JSON object each"),
     Column("shipment_id", BigInteger, index=True, comment="set once it is cut into a shipment"),
     sqlite_autoincrement=True,
@@ -229,6 +230,12 @@ shipments = Table(
     Column("target", Text, nullable=False),
     Column("cut_at", BigInteger, nullable=False),
     sqlite_autoincrement=True,
+)
+
+spool_files = Table(
+    "spool_files",
+    metadata,
+    Column("name", Text, primary_key=True, comment="a file of a spool whose rows are in the outbox, until the file is gone"),
 )
 
 # Providers ------------------------------------------------------------------------------------------------------------
@@ -255,6 +262,29 @@ provider_customers = Table(
     Column("occurred_at", BigInteger, nullable=False, comment="of that event"),
     Index(None, "scope_id", "visitor_id"),
     sqlite_with_rowid=False,
+)
+
+# Managed links --------------------------------------------------------------------------------------------------------
+
+links = Table(
+    "links",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
+    Column("slug", Text, nullable=False, unique=True, comment="one space for all workspaces: it is the public address"),
+    Column("name", Text, nullable=False, comment="internal, never shown"),
+    Column("destination_path", Text, nullable=False),
+    Column("fallback_url", Text),
+    Column("utm_source", Text),
+    Column("utm_medium", Text),
+    Column("utm_campaign", Text),
+    Column("search_text", Text, nullable=False, comment="name and slug in folded letter case, a line each"),
+    Column("is_active", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index(None, "workspace_id", "created_at"),
+    Index(None, "workspace_id", "website_id", "created_at"),
 )
 
 # Imports --------------------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ method_not_allowed      405 The address exists but does not take this method; Al
 conflict                409 The change does not go together with what exists.
 email_taken             409 The e-mail address has an account already. Log in.
 name_taken              409 Another record has this name. Choose another.
+slug_taken              409 A link has this slug already, maybe a disabled one. Choose another.
 goal_gone               409 The definition uses a goal of which there is none any more: it was renamed or deleted since.
 too_many_secrets        409 Too many signing secrets of one provider are in force. End the earlier ones with previousValidSeconds 0.
 job_not_finished        409 The job has no answer yet. Ask for its state until it is done or failed.
@@ -109,6 +110,14 @@ not_an_email            - The value is not an e-mail address.
 not_a_domain            - The value is not a host name.
 not_a_secret            - The value is not a signing secret as the provider shows it.
 not_a_url               - The value is not a usable URL.
+credentials_in_url      - The URL has a user name or a password.
+private_host            - The URL leads to this machine or into a private network. PENSTOCK_LINKS_TO_PRIVATE_HOSTS allows it.
+leads_back              - The URL leads back to the host of the links.
+not_a_slug              - The value is not a slug: lower-case letters, digits and hyphens.
+reserved_slug           - The word is reserved.
+not_a_route             - The value is not a route inside the app that begins with one slash.
+outer_space             - The value begins or ends with a space.
+bidi_control            - Characters that change the direction of text are not possible here.
 not_a_bundle_id         - The value is not an iOS bundle ID.
 not_a_team_id           - The value is not the ID of an Apple team.
 not_a_package           - The value is not an Android package name.

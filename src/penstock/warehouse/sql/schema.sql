@@ -104,3 +104,28 @@ FROM events
 ARRAY JOIN items AS item
 WHERE kind != 'provider' -- which no funnel can match
 GROUP BY website_id, kind, name, property, type;
+
+-- Openings of managed links, by people and by programs; never rewritten. No network address and no User-Agent is kept, only what was told from them.
+CREATE TABLE IF NOT EXISTS clicks
+(
+    website_id    LowCardinality(String),
+    link_id       String CODEC(ZSTD),
+    clicked_at    DateTime64(3, 'UTC') CODEC(Delta, ZSTD),
+    click_id      String,
+    answer        Enum8('page' = 1, 'redirect' = 2, 'preview' = 3),
+    bot           Bool COMMENT 'no person: counts as a hit, not as a click',
+    bot_reason    LowCardinality(String) COMMENT 'why bot is set',
+    first_of_day  Bool COMMENT 'the first click of this browser on this link on this day (UTC), as far as the node knows',
+    platform      LowCardinality(String) COMMENT 'ios, android, mobile (another) or desktop',
+    os_major      UInt16 COMMENT '0: unknown',
+    in_app        LowCardinality(String) COMMENT 'the app whose browser it was; empty: a browser of its own',
+    referrer_host LowCardinality(String),
+    language      LowCardinality(String),
+    utm_source    LowCardinality(String) COMMENT 'of the link as it was then',
+    utm_medium    LowCardinality(String),
+    utm_campaign  LowCardinality(String),
+    token_hash    String COMMENT 'SHA-256 in hex of the token that the page carried'
+)
+ENGINE = MergeTree
+ORDER BY (website_id, link_id, clicked_at)
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1;

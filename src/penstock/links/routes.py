@@ -1,0 +1,57 @@
+"""HTTP of managed links, for those who make them."""
+
+from functools import partial
+from typing import Any
+
+from anyio import to_thread
+from litestar import Request, Response, get, patch, post
+from litestar.di import NamedDependency
+
+from penstock.accounts.model import Caller
+from penstock.base.paging import Listing
+from penstock.http.answers import answer, listing
+from penstock.http.bodies import read_bytes, read_json, read_query, require_json
+from penstock.http.openapi import described
+from penstock.links.schema import LinkChange, LinkQuery, LinkRecord, NewLink
+from penstock.links.service import LinkService
+from penstock.settings import Settings
+
+AnyRequest = Request[Any, Any, Any]
+
+
+@post("/api/mobile/deferred-links", opt=described("Create a managed link", body=NewLink, answers=LinkRecord, tag="managed links"))
+async def create_link(
+    request: AnyRequest, caller: NamedDependency[Caller], links: NamedDependency[LinkService], settings: NamedDependency[Settings]
+) -> Response[bytes]:
+    """Answers with `hostedUrl`, the address to share. The slug is unique in the installation, disabled links included."""
+    require_json(request)
+    link = await to_thread.run_sync(links.create, caller.workspace_id, await read_bytes(request))
+    return answer(LinkRecord.of(link, settings.base_url), status=201)
+
+
+@get(
+    "/api/mobile/deferred-links",
+    opt=described("Managed links", answers=LinkRecord, query=LinkQuery, listed=True, tag="managed links"),
+)
+async def list_links(
+    request: AnyRequest, caller: NamedDependency[Caller], links: NamedDependency[LinkService], settings: NamedDependency[Settings]
+) -> Response[bytes]:
+    """Newest first."""
+    found = await to_thread.run_sync(links.page, caller.workspace_id, read_query(request, LinkQuery))
+    return listing(Listing([LinkRecord.of(link, settings.base_url) for link in found.data], found.page, found.total))
+
+
+@patch(
+    "/api/mobile/deferred-links",
+    opt=described("Disable or enable a managed link", body=LinkChange, answers=LinkRecord, tag="managed links"),
+)
+async def switch_link(
+    request: AnyRequest, caller: NamedDependency[Caller], links: NamedDependency[LinkService], settings: NamedDependency[Settings]
+) -> Response[bytes]:
+    """A disabled link answers like one that does not exist. Its slug stays taken."""
+    change = await read_json(request, LinkChange)
+    link = await to_thread.run_sync(partial(links.switch, caller.workspace_id, change.id, is_active=change.is_active))
+    return answer(LinkRecord.of(link, settings.base_url))
+
+
+ROUTES = (create_link, list_links, switch_link)

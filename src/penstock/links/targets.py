@@ -1,0 +1,62 @@
+"""Where the buttons of a landing page lead: into the app, and to its stores."""
+
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from penstock.accounts.model import MobileApp
+from penstock.links.agents import Platform
+from penstock.links.model import Link
+
+_PLAY_HOST = "play.google.com"
+_PLAY_PAGE = f"https://{_PLAY_HOST}/store/apps/details?id="
+_URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=-._~"
+
+CLICK_TOKEN = "ct"  # noqa: S105 - a name, no secret
+"""Name of the click token, in addresses that open the app and in the install referrer."""
+
+
+def store_url(app: MobileApp, platform: Platform, link: Link, token: str) -> str | None:
+    """The app's page in the platform's store. Google Play hands the `referrer` on to the app once it is installed. token: may be empty."""
+    if platform is Platform.IOS:
+        return app.app_store_url
+    page = app.play_store_url or (_PLAY_PAGE + app.android_package if app.android_package else None)
+    if page is None or not token or urlsplit(page).hostname != _PLAY_HOST:
+        return page
+    parts = urlsplit(page)
+    query = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "referrer"]
+    referrer = urlencode({CLICK_TOKEN: token, **link.utm}, quote_via=quote)
+    return urlunsplit(parts._replace(query=urlencode([*query, ("referrer", referrer)], quote_via=quote)))
+
+
+def app_url(app: MobileApp, platform: Platform, link: Link, token: str, hosted_url: str) -> str | None:
+    """What opens the app at the link's destination; None when nothing known does. The app finds the click by the token in it.
+
+    iOS: the app's own scheme. A link to the page's own host does not leave Safari, so there is no second way.
+    Android: an intent, by the app's own scheme or else by the address of the link, which goes to the store when the app is not there.
+    """
+    scheme, route = app.custom_scheme, _route(link, token)
+    if platform is Platform.IOS:
+        return f"{scheme}://{route}" if scheme else None
+    package = app.android_package or _package_of(app.play_store_url)
+    if scheme is None and package is None:
+        return None
+    own, _, rest = _with_token(hosted_url, token).partition("://")
+    extras = [f"scheme={scheme or own}"]
+    if package is not None:
+        extras.append(f"package={quote(package, safe='')}")
+    if otherwise := store_url(app, platform, link, token) or link.fallback_url:
+        extras.append(f"S.browser_fallback_url={quote(otherwise, safe='')}")
+    return f"intent://{route if scheme else rest}#Intent;{';'.join(extras)};end"
+
+
+def _route(link: Link, token: str) -> str:
+    """The destination as part of a URL, with the link and the token in its query."""
+    path, mark, fragment = quote(link.destination_path, safe=_URL_CHARACTERS).partition("#")
+    return _with_token(f"{path}{'&' if '?' in path else '?'}lk={link.id}", token) + mark + fragment
+
+
+def _with_token(address: str, token: str) -> str:
+    return f"{address}&{CLICK_TOKEN}={token}"
+
+
+def _package_of(play_store_url: str | None) -> str | None:
+    return next(iter(parse_qs(urlsplit(play_store_url or "").query).get("id", [])), None)
