@@ -50,9 +50,9 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import routes as job_routes
 from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
-from penstock.links import public_routes as public_link_routes
 from penstock.links import routes as link_routes
 from penstock.links.opening import LinkOpener
+from penstock.links.public_routes import public_side
 from penstock.links.service import LinkService
 from penstock.metadb.database import Database
 from penstock.providers import routes as provider_routes
@@ -219,7 +219,7 @@ def build_routes(services: Services) -> Litestar:
             *compare_routes.ROUTES,
             *catalogue_routes.ROUTES,
             *link_routes.ROUTES,
-            *public_link_routes.ROUTES,
+            public_side(services.opener),
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -240,7 +240,6 @@ def build_routes(services: Services) -> Litestar:
             "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
             "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
             "links": Provide(lambda: services.links, sync_to_thread=False),
-            "opener": Provide(lambda: services.opener, sync_to_thread=False),
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
             "answered": Provide(provide_answered),
