@@ -52,10 +52,10 @@ from penstock.jobs import routes as job_routes
 from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
 from penstock.links import association_routes
-from penstock.links import public_routes as public_link_routes
 from penstock.links import routes as link_routes
 from penstock.links.association import AssociationService
 from penstock.links.opening import LinkOpener
+from penstock.links.public_routes import public_side
 from penstock.links.service import LinkService
 from penstock.metadb.database import Database
 from penstock.providers import routes as provider_routes
@@ -232,7 +232,7 @@ def build_routes(services: Services) -> Litestar:
             *catalogue_routes.ROUTES,
             *association_routes.ROUTES,
             *link_routes.ROUTES,
-            *public_link_routes.ROUTES,
+            public_side(services.opener),
             *web_routes.ROUTES,
         ],
         dependencies={
@@ -254,7 +254,6 @@ def build_routes(services: Services) -> Litestar:
             "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
             "associations": Provide(lambda: services.associations, sync_to_thread=False),
             "links": Provide(lambda: services.links, sync_to_thread=False),
-            "opener": Provide(lambda: services.opener, sync_to_thread=False),
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
             "answered": Provide(provide_answered),

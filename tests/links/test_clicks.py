@@ -6,6 +6,7 @@ import sys
 import time
 from hashlib import sha256
 from pathlib import Path
+from threading import Thread
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -220,6 +221,25 @@ def test_a_file_that_was_carried_before_a_crash_is_not_carried_again(services, w
     assert [row[0] for row in rows] == ["1", "2"]
 
 
+def test_rows_that_come_while_others_are_carried_are_all_there_once(services, warehouse):
+    spool, threads, rows_each = services.clicks, 4, 2_000
+
+    def add(number):
+        for row in range(rows_each):
+            spool.add(b'{"link_id": "lnk_crowd", "website_id": "w", "click_id": "%d-%d"}' % (number, row))
+
+    adding = [Thread(target=add, args=(number,)) for number in range(threads)]
+    spool._folder.mkdir(parents=True)
+    for thread in adding:
+        thread.start()
+    while any(thread.is_alive() for thread in adding):
+        spool.carry()
+    spool.carry()
+    services.shipper.ship()
+    counts = warehouse.query("SELECT count(), uniqExact(click_id) FROM clicks WHERE link_id = 'lnk_crowd'")[1]
+    assert [tuple(row) for row in counts] == [(threads * rows_each, threads * rows_each)]
+
+
 def test_names_of_files_that_are_gone_are_forgotten(services, make_link, open_link, clicks):
     link = make_link()
     for number in range(1, 4):
@@ -232,6 +252,7 @@ def test_names_of_files_that_are_gone_are_forgotten(services, make_link, open_li
 READ_CLICKS = """
 import json, sys
 from pathlib import Path
+from threading import Thread
 from penstock.warehouse.client import Warehouse
 warehouse = Warehouse(data=Path(sys.argv[1]), url=None)
 print(json.dumps([row[0] for row in warehouse.query("SELECT referrer_host FROM clicks")[1]]))

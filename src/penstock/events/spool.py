@@ -72,7 +72,8 @@ class Spool:
             if self._file is not None:
                 os.close(self._file[1])
                 self._file = None
-        for path in sorted(self._folder.glob("spl_*")):
+            finished = sorted(self._folder.glob("spl_*"))  # before anyone begins a new one
+        for path in finished:
             self._carry_file(path)
 
     def _carry_file(self, path: Path) -> None:
@@ -81,11 +82,10 @@ class Spool:
         with self._database.write() as connection:
             if not store.is_carried(connection, path.name):
                 store.put_rows_in_outbox(connection, self._target, list(_rows(path)))
-                store.note_carried(connection, path.name, self._gone)
-                self._gone = set()
+            store.note_carried(connection, path.name, self._gone)
         self._on_stored()
         path.unlink()
-        self._gone.add(path.name)
+        self._gone = {path.name}
 
     def _sync_folder(self) -> None:
         """Files that are gone stay gone, even if the power goes: only then may their names be forgotten."""

@@ -63,7 +63,7 @@ def is_carried(connection: Connection, name: str) -> bool:
 
 def note_carried(connection: Connection, name: str, gone: Collection[str]) -> None:
     """Remember a spool's file, and forget those that are gone."""
-    connection.execute(delete(spool_files).where(spool_files.c.name.in_(gone)))
+    connection.execute(delete(spool_files).where(spool_files.c.name.in_({name, *gone})))
     connection.execute(insert(spool_files).values(name=name))
 
 

@@ -1,8 +1,9 @@
 """What landing pages say, in the languages they speak."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 _RANGE = re.compile(r"\s*([A-Za-z]{2,3})(?:-[A-Za-z0-9-]*)?\s*(?:;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?")
 _LONGEST = 500
@@ -79,15 +80,16 @@ TEXTS: Mapping[str, Texts] = {
 }
 
 
-def preferred(accept_language: str) -> list[str]:
+@lru_cache(maxsize=1_000)
+def preferred(accept_language: str) -> tuple[str, ...]:
     """The languages of an `Accept-Language` (RFC 9110, 12.5.4), most wanted first, without regions; what cannot be read is left out."""
     wanted: list[tuple[float, int, str]] = []
     for part in accept_language[:_LONGEST].split(","):
         if (found := _RANGE.fullmatch(part)) and (weight := float(found[2] or 1)) > 0:
             wanted.append((-weight, len(wanted), found[1].lower()))
-    return [language for _, _, language in sorted(wanted)]
+    return tuple(language for _, _, language in sorted(wanted))
 
 
-def spoken(languages: list[str]) -> str:
+def spoken(languages: Sequence[str]) -> str:
     """The first of the languages that pages speak; English when they speak none."""
     return next((language for language in languages if language in TEXTS), "en")

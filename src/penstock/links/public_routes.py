@@ -1,38 +1,71 @@
-"""HTTP of the public side of managed links."""
+"""HTTP of the public side of managed links.
 
-from typing import Any
+Closer to the wire than other routes: headers are read and written as they are, since to make the framework's objects of them takes longer
+than everything that a redirect itself needs.
+"""
 
-from litestar import HttpMethod, Request, Response, route
-from litestar.di import NamedDependency
-from litestar.params import FromPath
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from litestar import HttpMethod, Request, route
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import Receive, Scope, Send
 
 from penstock.links.opening import LinkOpener, Visit
 from penstock.links.pages import HEADERS, PAGE_HEADERS
 
 AnyRequest = Request[Any, Any, Any]
+RawHeaders = Iterable[tuple[bytes, bytes]]
+
+_PREFETCHING = (b"prefetch", b"prerender", b"preview")
 
 
-@route("/l/{slug:path}", http_method=[HttpMethod.GET, HttpMethod.HEAD], status_code=200)
-async def open_link(request: AnyRequest, slug: FromPath[str], opener: NamedDependency[LinkOpener]) -> Response[bytes]:
-    """Takes nothing from the query: where a link leads and what it counts as is stored."""
-    opened = await opener.open(_visit(request, slug))
-    if opened.status == 302:
-        return Response(b"", status_code=302, headers={**HEADERS, "Location": opened.location}, media_type="text/plain")
-    return Response(opened.page.encode(), status_code=opened.status, headers=PAGE_HEADERS, media_type="text/html")
+def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
-def _visit(request: AnyRequest, slug: str) -> Visit:
-    headers = request.headers
-    purpose = f"{headers.get('sec-purpose', '')} {headers.get('purpose', '')} {headers.get('x-moz', '')}".lower()
+_REDIRECT_HEADERS = _raw({**HEADERS, "Content-Type": "text/plain", "Content-Length": "0"})
+_PAGE_HEADERS = _raw({**PAGE_HEADERS, "Content-Type": "text/html; charset=utf-8"})
+
+
+class RawAnswer(NamedTuple):
+    """A response that is sent as it is."""
+
+    status: int
+    headers: RawHeaders
+    body: bytes = b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})
+
+
+def public_side(opener: LinkOpener) -> HTTPRouteHandler:
+    """The route `/l/{slug}`. Takes nothing from the query: where a link leads and what it counts as is stored."""
+
+    @route("/l/{slug:path}", http_method=[HttpMethod.GET, HttpMethod.HEAD], status_code=200)
+    async def open_link(request: AnyRequest) -> RawAnswer:
+        scope = request.scope
+        is_head = scope["method"] == HttpMethod.HEAD
+        address = scope["client"][0] if scope["client"] else ""
+        opened = await opener.open(_visit(str(scope["path_params"]["slug"]), scope["headers"], address, is_head=is_head))
+        if opened.status == 302:
+            return RawAnswer(302, [*_REDIRECT_HEADERS, (b"location", opened.location.encode("ascii"))])
+        page = opened.page.encode()
+        return RawAnswer(opened.status, [*_PAGE_HEADERS, (b"content-length", b"%d" % len(page))], b"" if is_head else page)
+
+    return open_link
+
+
+def _visit(slug: str, headers: RawHeaders, address: str, *, is_head: bool) -> Visit:
+    sent = dict(headers)  # of a header that comes twice the last one counts
+    purposes = (sent.get(name, b"").lower() for name in (b"sec-purpose", b"purpose", b"x-moz"))
     return Visit(
         slug=slug.removeprefix("/"),
-        user_agent=headers.get("user-agent", ""),
-        address=request.client.host if request.client else "",
-        accept_language=headers.get("accept-language", ""),
-        referrer=headers.get("referer", ""),
-        is_head=request.method == HttpMethod.HEAD,
-        prefetched="prefetch" in purpose or "prerender" in purpose or "preview" in purpose,
+        user_agent=sent.get(b"user-agent", b"").decode("latin-1"),
+        address=address,
+        accept_language=sent.get(b"accept-language", b"").decode("latin-1"),
+        referrer=sent.get(b"referer", b"").decode("latin-1"),
+        is_head=is_head,
+        prefetched=any(mark in purpose for purpose in purposes if purpose for mark in _PREFETCHING),
     )
-
-
-ROUTES = (open_link,)
