@@ -32,18 +32,22 @@ from penstock.events.model import Target
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
 from penstock.events.spool import Spool
-from penstock.funnels import compare_routes, goals_routes, insights_routes, results_routes, units_routes
-from penstock.funnels import routes as funnel_routes
-from penstock.funnels.asking import Asker
-from penstock.funnels.compare import CompareService
-from penstock.funnels.coverage import Gap
-from penstock.funnels.export import ExportService
-from penstock.funnels.goals_service import GoalService
-from penstock.funnels.insights import InsightService
-from penstock.funnels.results import ResultsService
-from penstock.funnels.service import FunnelService
-from penstock.funnels.tracing import TraceService
-from penstock.funnels.units import UnitService
+from penstock.funnels.comparisons import routes as compare_routes
+from penstock.funnels.comparisons.service import CompareService
+from penstock.funnels.goals import routes as goals_routes
+from penstock.funnels.goals.service import GoalService
+from penstock.funnels.insights import routes as insights_routes
+from penstock.funnels.insights.service import InsightService
+from penstock.funnels.results import routes as results_routes
+from penstock.funnels.results.asking import Asker
+from penstock.funnels.results.coverage import Gap
+from penstock.funnels.results.export import ExportService
+from penstock.funnels.results.service import ResultsService
+from penstock.funnels.saved import routes as funnel_routes
+from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.units import routes as units_routes
+from penstock.funnels.units.service import UnitService
+from penstock.funnels.units.tracing import TraceService
 from penstock.http.answers import answer
 from penstock.http.bodies import bad_parameter
 from penstock.http.openapi import openapi_document_of
