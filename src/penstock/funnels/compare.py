@@ -7,6 +7,7 @@ from typing import Any
 from penstock.base.errors import Fault
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Page
+from penstock.base.rates import rate
 from penstock.base.scalar import Scalar, tagged, untagged
 from penstock.funnels.asking import Asker, Inquiry
 from penstock.funnels.compare_schema import (
@@ -20,7 +21,6 @@ from penstock.funnels.compare_schema import (
 )
 from penstock.funnels.coverage import ReadGaps, coverage_of
 from penstock.funnels.proportions import CONFIDENCE_LEVEL, Share, holm, newcombe_interval, p_value, probability_to_beat, wilson_interval
-from penstock.funnels.report import rate
 from penstock.funnels.results_schema import CohortKeyRecord
 from penstock.funnels.statement import build
 from penstock.http.bodies import bad_parameter

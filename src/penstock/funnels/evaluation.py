@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.base.clock import LATEST_MS
 from penstock.base.paging import Page
 from penstock.base.scalar import untagged
 from penstock.funnels.model import Definition
-from penstock.funnels.query import LATEST_MS, Facts, Question, Strategy
+from penstock.funnels.query import Facts, Question, Strategy
 from penstock.funnels.report import aggregate_of, data_quality_of
 from penstock.funnels.statement import build
 from penstock.warehouse.client import Warehouse

@@ -13,10 +13,11 @@ from typing import IO, Any
 from msgspec import json
 
 from penstock.base.ids import WorkspaceId
+from penstock.base.rates import rate
 from penstock.base.scalar import Scalar, untagged
 from penstock.funnels.asking import Asker
 from penstock.funnels.model import Definition
-from penstock.funnels.report import MS_PER_MINUTE, rate
+from penstock.funnels.report import MS_PER_MINUTE
 from penstock.funnels.results_schema import ExportQuery
 from penstock.funnels.statement import build_export
 
