@@ -51,7 +51,7 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import routes as job_routes
 from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
-from penstock.links import association_routes
+from penstock.links import association_routes, qr_routes
 from penstock.links import routes as link_routes
 from penstock.links.association import AssociationService
 from penstock.links.opening import LinkOpener
@@ -232,6 +232,7 @@ def build_routes(services: Services) -> Litestar:
             *catalogue_routes.ROUTES,
             *association_routes.ROUTES,
             *link_routes.ROUTES,
+            *qr_routes.ROUTES,
             public_side(services.opener),
             *web_routes.ROUTES,
         ],

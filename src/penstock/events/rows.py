@@ -20,7 +20,7 @@ ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 CLICK_COLUMNS = (
     "website_id", "link_id", "clicked_at", "click_id", "answer", "bot", "bot_reason", "first_of_day", "platform", "os_major", "in_app",
-    "referrer_host", "language", "utm_source", "utm_medium", "utm_campaign", "token_hash",
+    "referrer_host", "language", "country", "qr", "utm_source", "utm_medium", "utm_campaign", "token_hash",
 )  # fmt: skip
 """Columns of `clicks`, whose rows `penstock.links` makes."""
 

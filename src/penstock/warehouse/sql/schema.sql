@@ -121,6 +121,8 @@ CREATE TABLE IF NOT EXISTS clicks
     in_app        LowCardinality(String) COMMENT 'the app whose browser it was; empty: a browser of its own',
     referrer_host LowCardinality(String),
     language      LowCardinality(String),
+    country       LowCardinality(String) COMMENT 'ISO 3166-1, two letters; empty: unknown',
+    qr            Bool COMMENT 'the address was read from a QR code',
     utm_source    LowCardinality(String) COMMENT 'of the link as it was then',
     utm_medium    LowCardinality(String),
     utm_campaign  LowCardinality(String),
