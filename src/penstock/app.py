@@ -153,7 +153,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
 
 def _wait_for_clicks(clicks: Spool, shipper: Shipper, timeout_s: float) -> bool:
     """Wait until clicks and events that were acknowledged before this call are in the warehouse; False when that took too long."""
-    return clicks.wait_until_carried(timeout_s) and shipper.wait_until_shipped(timeout_s)
+    return clicks.wait_until_stored(timeout_s) and shipper.wait_until_shipped(timeout_s)
 
 
 def _gaps(imports: ImportService, deletions: DeletionService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:

@@ -23,12 +23,12 @@ _numbers = count(1)
 def happened(warehouse, app_id):
     """Stores an event of the app that was matched to a link, as the warehouse gets it."""
 
-    def happened(link, name, at_ms, method="referrer", *, os="iOS", country="", website_id=None):
+    def happened(link, name, at_ms, method="install_referrer", *, os="iOS", country="", website_id=None):
         number = next(_numbers)
         event = NewEvent(
             website_id=WebsiteId(website_id or app_id), scope_id=ScopeId(app_id), kind=Kind.EVENT, name=name, source=Source.APP,
             occurred_at_ms=at_ms, stated_at_ms=at_ms, received_at_ms=at_ms, visitor_id="v", user_id=None, body_hash=b"",
-            columns={"os": os, "country": country}, properties={"$link": link["slug"], "$link_method": method},
+            columns={"os": os, "country": country, "link": link["slug"], "link_method": method},
         )  # fmt: skip
         row = event_row(event, EventId(f"evt_{app_id}_{number}"), VisitorId("v"))
         warehouse.insert_json_rows("events", row.encode(), EVENT_COLUMNS, f"{app_id}-{number}")
@@ -85,18 +85,18 @@ def test_opens_and_installs_are_those_that_were_matched_to_the_link(client, cloc
     now_ms = clock()
     for _ in range(3):
         clicked(one, now_ms)
-    happened(one, "install", now_ms, "referrer")
+    happened(one, "install", now_ms, "install_referrer")
     happened(one, "install", now_ms, "network")
-    for method in ("url", "url", "token"):
+    for method in ("url", "url", "click_token"):
         happened(one, "open", now_ms, method)
     happened(one, "signed_up", now_ms)
-    happened(two, "install", now_ms, "token")
+    happened(two, "install", now_ms, "click_token")
     happened({"slug": "three"}, "install", now_ms)
     happened(one, "install", now_ms, website_id=make_app())
     told = stats(one)
     assert told["totals"] == NONE | {"clicks": 3, "opens": 3, "installs": 2, "conversion": 0.6667}
-    assert told["installsByMethod"] == {"url": 0, "referrer": 1, "token": 0, "network": 1}
-    assert told["opensByMethod"] == {"url": 2, "referrer": 0, "token": 1, "network": 0}
+    assert told["installsByMethod"] == {"install_referrer": 1, "network": 1}
+    assert told["opensByMethod"] == {"url": 2, "click_token": 1}
     assert listed(client) == {"one": told["totals"], "two": NONE | {"installs": 1}}
 
 

@@ -68,7 +68,7 @@ class Spool:
             log.error("row_not_kept", target=self._target, error=str(error))
         self._wake.set()
 
-    def wait_until_carried(self, timeout_s: float) -> bool:
+    def wait_until_stored(self, timeout_s: float) -> bool:
         """Wait until the rows that were added before this call are in the outbox; False when the time was not enough. Blocks."""
         deadline_s = monotonic() + timeout_s
         waiting = list(self._folder.glob("spl_*"))

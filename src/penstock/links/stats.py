@@ -15,7 +15,6 @@ from penstock.links.stats_schema import (
     BucketRecord,
     CountryRecord,
     LinkStatsRecord,
-    MethodsRecord,
     PlatformRecord,
     StatsQuery,
     TotalsRecord,
@@ -70,8 +69,8 @@ class StatsService:
             interval=query.interval,
             timezone=query.timezone,
             totals=TotalsRecord(**_summed(buckets.values()).record()),
-            opens_by_method=MethodsRecord(**{method: counts.opens for method, counts in methods.items() if method}),
-            installs_by_method=MethodsRecord(**{method: counts.installs for method, counts in methods.items() if method}),
+            opens_by_method={method: counts.opens for method, counts in methods.items() if counts.opens},
+            installs_by_method={method: counts.installs for method, counts in methods.items() if counts.installs},
             data=[
                 BucketRecord(
                     **buckets.get(str(from_ms), Counts()).record(),

@@ -25,15 +25,6 @@ class TotalsRecord(Record):
     conversion: Annotated[float | None, Field(description="installs / clicks, to four decimals; null without clicks.")] = None
 
 
-class MethodsRecord(Record):
-    """How they were matched to the link."""
-
-    url: Annotated[int, Field(description="The app was opened with the link's own address.")] = 0
-    referrer: Annotated[int, Field(description="By the install referrer of Google Play.")] = 0
-    token: Annotated[int, Field(description="By a token that the app handed over.")] = 0
-    network: Annotated[int, Field(description="By network, platform and system; probable, not certain.")] = 0
-
-
 class BucketRecord(TotalsRecord):
     """From `from` until before `to`."""
 
@@ -58,8 +49,8 @@ class LinkStatsRecord(Record):
     interval: Interval
     timezone: str
     totals: TotalsRecord
-    opens_by_method: MethodsRecord
-    installs_by_method: MethodsRecord
+    opens_by_method: Annotated[dict[str, int], Field(description="By how they were matched to the link; methods that did occur.")]
+    installs_by_method: Annotated[dict[str, int], Field(description="As opensByMethod.")]
     data: Annotated[list[BucketRecord], Field(description="In order of time, without gaps.")]
     platforms: Annotated[list[PlatformRecord], Field(description="Most clicks first.")]
     countries: Annotated[list[CountryRecord], Field(description="Most clicks first.")]

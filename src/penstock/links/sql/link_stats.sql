@@ -20,7 +20,7 @@ WITH happened AS
         toUnixTimestamp64Milli(occurred_at) AS at,
         lower(toString(os)) AS platform,
         toString(country) AS country,
-        JSONExtractString(properties, '$link_method') AS method,
+        toString(link_method) AS method,
         0 AS click,
         0 AS unique_click,
         0 AS bot_hit,
@@ -30,7 +30,7 @@ WITH happened AS
     FROM events
     WHERE website_id = {website:String} AND name IN ('open', 'install') AND kind = 'event'
         AND occurred_at >= fromUnixTimestamp64Milli({start:Int64}) AND occurred_at < fromUnixTimestamp64Milli({end:Int64})
-        AND JSONExtractString(properties, '$link') = {slug:String}
+        AND link = {slug:String}
 )
 SELECT
     multiIf(grouping(bucket) = 0, 'bucket', grouping(platform) = 0, 'platform', grouping(country) = 0, 'country', 'method') AS part,

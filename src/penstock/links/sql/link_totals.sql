@@ -1,6 +1,6 @@
 -- What happened to each of some links in all. Links of which nothing is known have no row.
 SELECT
-    link,
+    link_id,
     sum(clicks) AS clicks,
     sum(unique_clicks) AS unique_clicks,
     sum(bot_hits) AS bot_hits,
@@ -10,7 +10,7 @@ SELECT
 FROM
 (
     SELECT
-        link_id AS link,
+        link_id,
         countIf(NOT bot) AS clicks,
         countIf(first_of_day) AS unique_clicks,
         countIf(bot) AS bot_hits,
@@ -19,10 +19,10 @@ FROM
         0 AS installs
     FROM clicks
     WHERE website_id IN {websites:Array(String)} AND link_id IN {links:Array(String)}
-    GROUP BY link
+    GROUP BY link_id
     UNION ALL
     SELECT
-        transform(JSONExtractString(properties, '$link'), {slugs:Array(String)}, {links:Array(String)}, '') AS link,
+        transform(toString(link), {slugs:Array(String)}, {links:Array(String)}, '') AS link_id,
         0 AS clicks,
         0 AS unique_clicks,
         0 AS bot_hits,
@@ -31,7 +31,7 @@ FROM
         countIf(name = 'install') AS installs
     FROM events
     WHERE website_id IN {websites:Array(String)} AND name IN ('open', 'install') AND kind = 'event'
-    GROUP BY link
+        AND link IN {slugs:Array(String)}
+    GROUP BY link_id
 )
-WHERE link != ''
-GROUP BY link
+GROUP BY link_id
