@@ -21,7 +21,7 @@ from typing import Any
 from bench.intake import awaited, new_account, penstock, process, responds
 
 CONNECTIONS = 64
-SECONDS = 3
+SECONDS = 2
 ROUNDS = 7
 TARGET = 0.6
 _AGENT = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/137.0.0.0 Safari/537.36 Edg/137.0.0.0"
