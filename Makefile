@@ -53,8 +53,8 @@ kills: $(DEV) ## SIGKILL at random moments while clients post, KILLS=200 times
 	PENSTOCK_KILLS=$(or $(KILLS),200) $(BIN)/pytest -s tests/events/test_kills.py
 
 .PHONY: bench
-bench: $(DEV) ## Speed of funnels and intake, as ratios, into bench/results.md
-	@scripts/setup wrk
+bench: $(DEV) ## Speed of funnels, intake and redirects, as ratios, into bench/results.md
+	@scripts/setup bench
 	$(BIN)/python -m bench
 
 .PHONY: format

@@ -78,6 +78,11 @@ def job(tenant: Tenant) -> str:
     return record_id
 
 
+def link(tenant: Tenant) -> str:
+    body = {"websiteId": app_with_provider(tenant), "slug": f"sample-{next(_numbers)}", "destinationPath": "/"}
+    return made("/api/mobile/deferred-links", body)(tenant)
+
+
 RECORDS: dict[str, Callable[[Tenant], str]] = {
     "key_id": made("/api/settings/api-keys", {"name": "k"}, by="browser"),
     "website_id": app_with_provider,
@@ -91,6 +96,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "step": lambda tenant: "1",
     "property": lambda tenant: "plan",
     "job_id": job,
+    "link_id": link,
 }
 """How to make the record that a path parameter, or a required query parameter, names."""
 

@@ -55,12 +55,13 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import routes as job_routes
 from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
-from penstock.links import association_routes
+from penstock.links import association_routes, qr_routes, stats_routes
 from penstock.links import routes as link_routes
 from penstock.links.association import AssociationService
 from penstock.links.opening import LinkOpener
 from penstock.links.public_routes import public_side
 from penstock.links.service import LinkService
+from penstock.links.stats import StatsService
 from penstock.metadb.database import Database
 from penstock.providers import routes as provider_routes
 from penstock.providers.service import ProviderService, forget_customers
@@ -98,6 +99,7 @@ class Services:
     associations: AssociationService
     links: LinkService
     clicks: Spool
+    link_stats: StatsService
     opener: LinkOpener
 
 
@@ -148,8 +150,14 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         associations=AssociationService(accounts, settings),
         links=links,
         clicks=clicks,
+        link_stats=StatsService(warehouse, links, settings, clock, wait_until_shipped=partial(_wait_for_clicks, clicks, shipper)),
         opener=LinkOpener(links, settings, clock, keep=clicks.add),
     )
+
+
+def _wait_for_clicks(clicks: Spool, shipper: Shipper, timeout_s: float) -> bool:
+    """Wait until clicks and events that were acknowledged before this call are in the warehouse; False when that took too long."""
+    return clicks.wait_until_stored(timeout_s) and shipper.wait_until_shipped(timeout_s)
 
 
 def _gaps(imports: ImportService, deletions: DeletionService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
@@ -236,6 +244,8 @@ def build_routes(services: Services) -> Litestar:
             *catalogue_routes.ROUTES,
             *association_routes.ROUTES,
             *link_routes.ROUTES,
+            *qr_routes.ROUTES,
+            *stats_routes.ROUTES,
             public_side(services.opener),
             *web_routes.ROUTES,
         ],
@@ -257,6 +267,7 @@ def build_routes(services: Services) -> Litestar:
             "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
             "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
             "associations": Provide(lambda: services.associations, sync_to_thread=False),
+            "link_stats": Provide(lambda: services.link_stats, sync_to_thread=False),
             "links": Provide(lambda: services.links, sync_to_thread=False),
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
