@@ -16,7 +16,7 @@ from litestar.params import FromPath
 
 from penstock.base.errors import NotFound
 
-_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 class Asset(NamedTuple):

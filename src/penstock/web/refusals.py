@@ -42,7 +42,7 @@ def on_log_in_first(request: AnyRequest, error: LogInFirst) -> Response[Any]:
 
 def on_page_error(request: AnyRequest, error: Exception) -> Response[Any]:
     """The status and the log line are those of the API."""
-    status = problem_of(request, error).status_code
+    status = problem_of(request, error).status_code or 500
     told = _WORDS.get(status, _BROKEN)
     if isinstance(error, PenstockError) and status not in _WORDS:
         told = Told(error.title, error.detail)

@@ -60,7 +60,7 @@ def html(
     body = text.encode()
     if takes_gzip(request) and len(body) >= _LEAST_TO_COMPRESS:
         body, headers["Content-Encoding"] = gzip.compress(body, 6, mtime=0), "gzip"
-    return Response(body, status_code=status, media_type="text/html; charset=utf-8", headers=headers)
+    return Response(body, status_code=status, media_type="text/html", headers=headers)
 
 
 def _text(name: str, block: str | None, content: Mapping[str, Any]) -> str:
