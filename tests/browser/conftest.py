@@ -24,7 +24,13 @@ def browser_type_launch_args() -> dict[str, Any]:
 
 @pytest.fixture
 def browser_context_args(base_url) -> dict[str, Any]:
-    return {"base_url": base_url, "locale": "en-GB", "viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
+    return {
+        "base_url": base_url,
+        "locale": "en-GB",
+        "viewport": {"width": 1280, "height": 800},
+        "reduced_motion": "reduce",
+        "timezone_id": "Europe/Berlin",
+    }
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 // Time charts with uPlot, out of the data that the macro ui.chart puts beside them:
 // {"times": [seconds], "series": [{"label", "values", "style": "number" or "percent", "colour": "series-1", "dashed": true}]}.
 // A page that has charts loads the library and this module in its block `scripts`; a table of the same numbers stands behind each.
-import { formatNumber } from "./formats.js";
+import { formatNumber, formatTime } from "./formats.js";
 
 const drawn = new Map(); // element -> uPlot
 
@@ -34,14 +34,15 @@ function draw(element) {
   const { times, series } = JSON.parse(element.querySelector("script").textContent);
   const axis = { stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
   const style = series[0]?.style;
+  const dayOf = (time, spelling) => (time === null ? "–" : formatTime(new Date(time * 1000), spelling));
   const options = {
     width: element.clientWidth,
     height: Number(element.dataset.height),
     cursor: { y: false },
     legend: { live: true },
-    axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 56, values: (_, values) => values.map((value) => formatNumber(value, style)) }],
+    axes: [{ ...axis, grid: { show: false }, values: (_, times) => times.map((time) => dayOf(time, "day")) }, { ...axis, size: 56, values: (_, values) => values.map((value) => formatNumber(value, style)) }],
     scales: { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } },
-    series: [{}, ...series.map(seriesOf)],
+    series: [{ label: "Date", value: (_, time) => dayOf(time, "date") }, ...series.map(seriesOf)],
   };
   drawn.set(element, new window.uPlot(options, [times, ...series.map((one) => one.values)], element));
 }

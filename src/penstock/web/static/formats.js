@@ -3,6 +3,7 @@ const locale = navigator.languages?.length ? navigator.languages : undefined;
 
 const dates = {
   date: new Intl.DateTimeFormat(locale, { dateStyle: "medium" }),
+  day: new Intl.DateTimeFormat(locale, { day: "numeric", month: "short" }),
   time: new Intl.DateTimeFormat(locale, { timeStyle: "medium" }),
   datetime: new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" }),
   full: new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "long" }),
