@@ -8,6 +8,7 @@ from typing import Any
 
 from litestar import Litestar, Request, Response, get
 from litestar.di import NamedDependency, Provide
+from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 
 from penstock.accounts import callers, limits_routes
@@ -68,6 +69,7 @@ from penstock.providers.service import ProviderService, forget_customers
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.web import routes as web_routes
+from penstock.web.refusals import on_unknown_address
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,7 @@ def build_routes(services: Services) -> Litestar:
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },
-        exception_handlers=EXCEPTION_HANDLERS,
+        exception_handlers=EXCEPTION_HANDLERS | {HTTPException: on_unknown_address},
         before_request=check_address,
         lifespan=[lifespan],
         openapi_config=None,
