@@ -1,6 +1,6 @@
 """Putting it together: stores, services, routes."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +9,7 @@ from typing import Any
 from litestar import Litestar, Request, Response, get
 from litestar.di import NamedDependency, Provide
 from litestar.types import ASGIApp
+from sqlalchemy import Connection
 
 from penstock.accounts import callers, limits_routes
 from penstock.accounts import routes as account_routes
@@ -16,7 +17,7 @@ from penstock.accounts.limits import LimitService
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import Fault, NotFound
-from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.catalogue import routes as catalogue_routes
 from penstock.catalogue.service import CatalogueService
 from penstock.events import routes as event_routes
@@ -55,11 +56,14 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import routes as job_routes
 from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
-from penstock.links import association_routes
+from penstock.links import association_routes, resolve_routes
 from penstock.links import routes as link_routes
 from penstock.links.association import AssociationService
+from penstock.links.claims import ClickKeeper
+from penstock.links.networks import Networks
 from penstock.links.opening import LinkOpener
 from penstock.links.public_routes import public_side
+from penstock.links.resolver import Resolver, forget_opens
 from penstock.links.service import LinkService
 from penstock.metadb.database import Database
 from penstock.providers import routes as provider_routes
@@ -99,6 +103,7 @@ class Services:
     links: LinkService
     clicks: Spool
     opener: LinkOpener
+    resolver: Resolver
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -113,7 +118,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     shipper = Shipper(database, warehouse, clock)
     intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
     imports = ImportService(database, accounts, intake, settings, clock)
-    deletions = DeletionService(database, warehouse, accounts, shipper, settings, clock, forget_elsewhere=forget_customers)
+    deletions = DeletionService(database, warehouse, accounts, shipper, settings, clock, forget_elsewhere=_forget_elsewhere)
     funnels = FunnelService(database, warehouse, clock)
     read_gaps = partial(_gaps, imports, deletions)
     asker = Asker(warehouse, accounts, funnels, settings, clock, wait_until_shipped=shipper.wait_until_shipped)
@@ -121,7 +126,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     results = ResultsService(asker, read_gaps=read_gaps)
     comparisons = CompareService(asker, read_gaps=read_gaps)
     links = LinkService(database, accounts, settings, clock)
-    clicks = Spool(database, settings.data / "clicks", Target.CLICKS, clock, on_stored=shipper.wake)
+    clicks = Spool(database, settings.data / "clicks", Target.CLICKS, clock, on_stored=shipper.wake, take=ClickKeeper(settings).take)
     return Services(
         settings=settings,
         clock=clock,
@@ -148,8 +153,15 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         associations=AssociationService(accounts, settings),
         links=links,
         clicks=clicks,
-        opener=LinkOpener(links, settings, clock, keep=clicks.add),
+        opener=LinkOpener(links, Networks(database, clock), settings, clock, keep=clicks.add),
+        resolver=Resolver(database, accounts, intake, clicks, settings, clock),
     )
+
+
+def _forget_elsewhere(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
+    """What rooms above the events know of visitors, in the transaction that deletes them."""
+    forget_customers(db, scope_id, visitor_ids)
+    forget_opens(db, scope_id, visitor_ids)
 
 
 def _gaps(imports: ImportService, deletions: DeletionService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
@@ -209,6 +221,7 @@ def build_routes(services: Services) -> Litestar:
             services.deletions.running(),
             services.intake.running(),
             services.imports.running(),
+            services.resolver.running(),
             services.jobs.running(),
         ):
             yield
@@ -236,6 +249,7 @@ def build_routes(services: Services) -> Litestar:
             *catalogue_routes.ROUTES,
             *association_routes.ROUTES,
             *link_routes.ROUTES,
+            *resolve_routes.ROUTES,
             public_side(services.opener),
             *web_routes.ROUTES,
         ],
@@ -258,6 +272,7 @@ def build_routes(services: Services) -> Litestar:
             "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
             "associations": Provide(lambda: services.associations, sync_to_thread=False),
             "links": Provide(lambda: services.links, sync_to_thread=False),
+            "resolver": Provide(lambda: services.resolver, sync_to_thread=False),
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
             "answered": Provide(provide_answered),

@@ -12,7 +12,8 @@ from penstock.events.model import NewEvent
 EVENT_COLUMNS = (
     "website_id", "kind", "name", "source", "scope_id", "visitor_id", "user_id", "event_id", "occurred_at", "stated_at", "received_at",
     "session_id", "external_session_id", "path", "url", "title", "referrer", "referrer_host", "country", "region", "device", "os",
-    "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "properties", "scalars", "hashes", "verified",
+    "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "link",
+    "link_method", "properties", "scalars", "hashes", "verified",
 )  # fmt: skip
 """Columns of `events` that the intake writes; a row leaves out those that are empty."""
 

@@ -30,7 +30,10 @@ class Answer(StrEnum):
 
 
 class Click(NamedTuple):
-    """robot: why it is no click of a person; empty when it is one. token: what the page carried; empty when it carried none."""
+    """robot: why it is no click of a person; empty when it is one. token: what the page carried; empty when it carried none.
+
+    match_key: stands for the network for an hour; empty when it is not to be recognised. It does not go to the warehouse.
+    """
 
     id: ClickId
     link: Link
@@ -42,6 +45,7 @@ class Click(NamedTuple):
     referrer_host: str
     language: str
     token: str
+    match_key: bytes = b""
 
 
 def new_token() -> str:
@@ -68,6 +72,7 @@ def click_row(click: Click) -> bytes:
             "language": click.language,
             **click.link.utm,
             "token_hash": sha256(click.token.encode()).hexdigest() if click.token else "",
+            **({"match_key": click.match_key.hex()} if click.match_key else {}),
         }
     )
 

@@ -9,6 +9,7 @@ from penstock.links.agents import Agent, Platform, agent_of
 from penstock.links.clicks import Answer, Browsers, Click, KeepRow, click_row, new_token, referrer_host
 from penstock.links.languages import preferred, spoken
 from penstock.links.model import Link
+from penstock.links.networks import Networks
 from penstock.links.pages import landing_page, missing_page
 from penstock.links.service import LinkService
 from penstock.settings import Settings
@@ -37,7 +38,8 @@ class Opened(NamedTuple):
 class LinkOpener:
     """Answers visits. keep: takes a click's row and does not wait until it is stored."""
 
-    def __init__(self, links: LinkService, settings: Settings, clock: Clock, keep: KeepRow) -> None:
+    def __init__(self, links: LinkService, networks: Networks, settings: Settings, clock: Clock, keep: KeepRow) -> None:
+        self._networks = networks
         self._links, self._base_url, self._clock, self._keep = links, settings.base_url, clock, keep
         self._browsers = Browsers()
 
@@ -52,6 +54,7 @@ class LinkOpener:
         robot = agent.robot or ("head" if visit.is_head else "prefetch" if visit.prefetched else "")
         answer = Answer.PREVIEW if visit.is_head else answer_to(agent, link, website.app)
         token = new_token() if answer is Answer.PAGE and not robot else ""
+        by_phone = not robot and agent.platform in (Platform.IOS, Platform.ANDROID)
         click = Click(
             id=ClickId(new_id("clk", now_ms)),
             link=link,
@@ -63,6 +66,7 @@ class LinkOpener:
             referrer_host=referrer_host(visit.referrer),
             language=languages[0] if languages else "",
             token=token,
+            match_key=await self._networks.match_key(website.id, visit.address) if by_phone else b"",
         )
         self._keep(click_row(click))
         if answer is Answer.REDIRECT:
