@@ -9,7 +9,7 @@ from penstock.metadb.tables import link_clicks, match_keys
 from penstock.settings import Settings
 from tests.links import agents
 from tests.links.conftest import APP, LINKS
-from tests.links.opening_apps import ELSEWHERE, Phone, android, clock, metadb_url, phone, server  # noqa: F401
+from tests.links.opens.conftest import ELSEWHERE, Phone
 from tests.tenant import BASE_URL
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -262,8 +262,14 @@ def test_what_stands_for_a_network_never_reaches_the_warehouse(services, android
         ({"installId": "x" * 201}, [("installId", "too_long")]),
         ({"installId": "00000000-0000-0000-0000-000000000000"}, [("installId", "stands_for_nobody")]),
         ({"platform": "desktop"}, [("platform", "not_one_of")]),
-        ({"firstOpen": "yes", "platform": 1, "color": "red"}, [("platform", "not_one_of"), ("firstOpen", "wrong_type"), ("color", "unknown_field")]),
-        ({"url": "a" * 9000, "clickToken": "a\0b", "osVersion": "1" * 201}, [("osVersion", "too_long"), ("url", "too_long"), ("clickToken", "nul_character")]),
+        (
+            {"firstOpen": "yes", "platform": 1, "color": "red"},
+            [("platform", "not_one_of"), ("firstOpen", "wrong_type"), ("color", "unknown_field")],
+        ),
+        (
+            {"url": "a" * 9000, "clickToken": "a\0b", "osVersion": "1" * 201},
+            [("osVersion", "too_long"), ("url", "too_long"), ("clickToken", "nul_character")],
+        ),
         ({"visitorId": 5, "installReferrer": []}, [("visitorId", "wrong_type"), ("installReferrer", "wrong_type")]),
     ],
 )  # fmt: skip
@@ -285,13 +291,19 @@ def test_what_is_no_json_or_too_large_or_no_app(phone, client, workspace):
     assert phone.ask(websiteId=workspace.website_id).json()["errors"][0]["code"] == "unknown_website"  # of kind web
 
 
-@pytest.mark.parametrize("hostile", ["%", "ct", "&&&=", "ct=%00", "lk=" + "x" * 5000, "https://[", "http://:99999/l/spring", "ct=" + "&ct=" * 200, "\u2028💥", "';--"])  # fmt: skip
+@pytest.mark.parametrize(
+    "hostile",
+    ["%", "ct", "&&&=", "ct=%00", "lk=" + "x" * 5000, "https://[", "http://:99999/l/spring", "ct=" + "&ct=" * 200, "\u2028💥", "';--"],
+)
 def test_hostile_values_name_nothing(phone, link, hostile):
     record = phone.open(url=hostile, installReferrer=hostile, clickToken=hostile, installId=hostile[:20])
     assert (record["matched"], record["reason"]) == (False, "no_click")
 
 
-@pytest.mark.parametrize("url", ["http://evil.example/l/spring", "acmeshop:///l/spring", BASE_URL + "/l/Spring", BASE_URL + "/l/spring/x", BASE_URL + ".evil/l/spring"])  # fmt: skip
+@pytest.mark.parametrize(
+    "url",
+    ["http://evil.example/l/spring", "acmeshop:///l/spring", BASE_URL + "/l/Spring", BASE_URL + "/l/spring/x", BASE_URL + ".evil/l/spring"],
+)
 def test_only_the_own_host_names_a_link_by_its_slug(phone, link, url):
     assert phone.outcome(url=url) == NOTHING
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.links.opens import SAME_OPEN_MS
 from tests.links.conftest import LINKS
-from tests.links.opening_apps import Phone, android, clock, metadb_url, phone, server  # noqa: F401
+from tests.links.opens.conftest import Phone
 
 COLUMNS = "name, kind, source, link, link_method, utm_source, utm_campaign, os, properties, visitor_id"
 
@@ -53,13 +53,15 @@ def test_a_first_open_is_an_install_with_its_link(phone, link, events):
     assert events() == [
         {
             "name": "install", "kind": "event", "source": "app", "link": "spring", "link_method": "click_token", "utm_source": "mail",
-            "utm_campaign": "may", "os": "iOS", "properties": '{"platform":"ios","osVersion":"18.5","appVersion":"2.1"}', "visitor_id": "ann",
+            "utm_campaign": "may", "os": "iOS", "visitor_id": "ann",
+            "properties": '{"platform":"ios","osVersion":"18.5","appVersion":"2.1"}',
         }
     ]  # fmt: skip
 
 
-def test_an_organic_install_and_a_plain_open_are_events_without_a_link(android, events):
+def test_an_organic_install_and_a_plain_open_are_events_without_a_link(android, events, clock):
     android.open()
+    clock.advance(1)
     android.open(firstOpen=False)
     assert [(event["name"], event["link"], event["link_method"]) for event in events()] == [("install", "", ""), ("open", "", "")]
 
@@ -68,6 +70,7 @@ def test_retries_store_one_event(android, link, events, clock):
     token = android.tap(link)
     for _ in range(3):
         android.open(clickToken=token)
+    clock.advance(1)
     for _ in range(3):
         android.open(firstOpen=False, clickToken=token)  # for each click one open
     clock.advance(SAME_OPEN_MS - clock() % SAME_OPEN_MS)
@@ -84,8 +87,9 @@ def test_retries_store_one_event(android, link, events, clock):
     assert methods == [("install", "click_token"), ("open", "click_token"), ("open", "url"), ("open", "url"), ("open", ""), ("open", "")]
 
 
-def test_an_install_that_finds_its_link_later_is_an_open_of_it(phone, link, events):
+def test_an_install_that_finds_its_link_later_is_an_open_of_it(phone, link, events, clock):
     phone.open()
+    clock.advance(1)
     token = phone.tap(link)
     for _ in range(2):
         assert phone.open(clickToken=token)["matched"]
@@ -103,13 +107,14 @@ def test_an_install_is_one_visitor_for_ever(phone, make_app, server, link, clien
     assert phone.open(firstOpen=False, url=link["hostedUrl"])["visitorId"] == "old"  # the canonical one
 
 
-def test_a_funnel_begins_at_a_link_and_breaks_down_by_campaign_and_link(client, server, app_id, make_link):
+def test_a_funnel_begins_at_a_link_and_breaks_down_by_campaign_and_link(client, server, app_id, make_link, clock):
     numbers = count()
     for slug, campaign, installs, buyers in (("spring", "may", 3, 2), ("summer", "june", 2, 1)):
         link = make_link(slug=slug, utmCampaign=campaign)
         phone = Phone(server, app_id)
         for place in range(installs):
             visitor_id = phone.open(clickToken=phone.tap(link), installId=f"i-{next(numbers)}")["visitorId"]
+            clock.advance(1)
             if place < buyers:
                 sent = {"websiteId": app_id, "type": "event", "name": "bought", "visitorId": visitor_id}
                 assert client.post("/api/track", json=sent).status_code == 202
@@ -167,7 +172,7 @@ def test_a_deletion_forgets_touches_and_whose_opens_they_were(phone, client, lin
     token = phone.tap(link)
     phone.open(visitorId="ann", clickToken=token)
     clock.advance(1000)
-    assert client.post("/api/deletions", json={"websiteId": app_id, "visitorId": "ann"}).status_code == 202
+    assert client.post("/api/deletions", json={"websiteId": app_id, "visitorId": "ann"}).status_code == 201
     assert touches("ann") == [None, None]
     [match] = matches(link)
     assert (match["matched"], match["visitorId"], match["installId"]) == (True, None, None)
