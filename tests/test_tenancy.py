@@ -68,6 +68,12 @@ def app_with_provider(tenant: Tenant) -> str:
     return website_id
 
 
+def link_into_app(tenant: Tenant) -> str:
+    website_id = made("/api/settings/websites", {"kind": "mobile"})(tenant)
+    link = {"websiteId": website_id, "slug": f"sample-{next(_numbers)}", "destinationPath": "/"}
+    return made("/api/mobile/deferred-links", link)(tenant)
+
+
 def job(tenant: Tenant) -> str:
     """A job that is done, so that it has a result."""
     funnel_id = RECORDS["funnel_id"](tenant)
@@ -96,7 +102,8 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "step": lambda tenant: "1",
     "property": lambda tenant: "plan",
     "job_id": job,
-    "link_id": link,
+    "link_id": link_into_app,
+    "visitorId": sent("visitorId"),
 }
 """How to make the record that a path parameter, or a required query parameter, names."""
 

@@ -1,6 +1,6 @@
 """Putting it together: stores, services, routes."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +10,7 @@ from litestar import Litestar, Request, Response, get
 from litestar.di import NamedDependency, Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
+from sqlalchemy import Connection
 
 from penstock.accounts import callers, limits_routes
 from penstock.accounts import routes as account_routes
@@ -17,7 +18,7 @@ from penstock.accounts.limits import LimitService
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import Fault, NotFound
-from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.catalogue import routes as catalogue_routes
 from penstock.catalogue.service import CatalogueService
 from penstock.events import routes as event_routes
@@ -56,11 +57,14 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import routes as job_routes
 from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
-from penstock.links import association_routes, qr_routes, stats_routes
+from penstock.links import association_routes, qr_routes, resolve_routes, stats_routes
 from penstock.links import routes as link_routes
 from penstock.links.association import AssociationService
+from penstock.links.claims import ClickKeeper
+from penstock.links.networks import Networks
 from penstock.links.opening import LinkOpener
 from penstock.links.public_routes import public_side
+from penstock.links.resolver import Resolver, forget_opens
 from penstock.links.service import LinkService
 from penstock.links.stats import StatsService
 from penstock.metadb.database import Database
@@ -103,6 +107,7 @@ class Services:
     clicks: Spool
     link_stats: StatsService
     opener: LinkOpener
+    resolver: Resolver
 
 
 def build_services(settings: Settings, clock: Clock = system_clock, warehouse: Warehouse | None = None) -> Services:
@@ -117,7 +122,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     shipper = Shipper(database, warehouse, clock)
     intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
     imports = ImportService(database, accounts, intake, settings, clock)
-    deletions = DeletionService(database, warehouse, accounts, shipper, settings, clock, forget_elsewhere=forget_customers)
+    deletions = DeletionService(database, warehouse, accounts, shipper, settings, clock, forget_elsewhere=_forget_elsewhere)
     funnels = FunnelService(database, warehouse, clock)
     read_gaps = partial(_gaps, imports, deletions)
     asker = Asker(warehouse, accounts, funnels, settings, clock, wait_until_shipped=shipper.wait_until_shipped)
@@ -125,7 +130,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     results = ResultsService(asker, read_gaps=read_gaps)
     comparisons = CompareService(asker, read_gaps=read_gaps)
     links = LinkService(database, accounts, settings, clock)
-    clicks = Spool(database, settings.data / "clicks", Target.CLICKS, clock, on_stored=shipper.wake)
+    clicks = Spool(database, settings.data / "clicks", Target.CLICKS, clock, on_stored=shipper.wake, take=ClickKeeper(settings).take)
     return Services(
         settings=settings,
         clock=clock,
@@ -153,13 +158,20 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         links=links,
         clicks=clicks,
         link_stats=StatsService(warehouse, links, settings, clock, wait_until_shipped=partial(_wait_for_clicks, clicks, shipper)),
-        opener=LinkOpener(links, settings, clock, keep=clicks.add),
+        opener=LinkOpener(links, Networks(database, clock), settings, clock, keep=clicks.add),
+        resolver=Resolver(database, accounts, intake, clicks, settings, clock),
     )
 
 
 def _wait_for_clicks(clicks: Spool, shipper: Shipper, timeout_s: float) -> bool:
     """Wait until clicks and events that were acknowledged before this call are in the warehouse; False when that took too long."""
     return clicks.wait_until_stored(timeout_s) and shipper.wait_until_shipped(timeout_s)
+
+
+def _forget_elsewhere(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
+    """What rooms above the events know of visitors, in the transaction that deletes them."""
+    forget_customers(db, scope_id, visitor_ids)
+    forget_opens(db, scope_id, visitor_ids)
 
 
 def _gaps(imports: ImportService, deletions: DeletionService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
@@ -219,6 +231,7 @@ def build_routes(services: Services) -> Litestar:
             services.deletions.running(),
             services.intake.running(),
             services.imports.running(),
+            services.resolver.running(),
             services.jobs.running(),
         ):
             yield
@@ -248,6 +261,7 @@ def build_routes(services: Services) -> Litestar:
             *link_routes.ROUTES,
             *qr_routes.ROUTES,
             *stats_routes.ROUTES,
+            *resolve_routes.ROUTES,
             public_side(services.opener),
             *web_routes.ROUTES,
         ],
@@ -271,6 +285,7 @@ def build_routes(services: Services) -> Litestar:
             "associations": Provide(lambda: services.associations, sync_to_thread=False),
             "link_stats": Provide(lambda: services.link_stats, sync_to_thread=False),
             "links": Provide(lambda: services.links, sync_to_thread=False),
+            "resolver": Provide(lambda: services.resolver, sync_to_thread=False),
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
             "answered": Provide(provide_answered),

@@ -54,6 +54,10 @@ class Settings(BaseSettings):
     geoip: Annotated[
         Path | None, Field(description="File of countries or cities in MaxMind's format, for the country of clicks; none is shipped.")
     ] = None
+    install_referrer_days: Annotated[
+        int, Field(ge=1, le=30, description="Days after a click in which an install referrer of Google Play still leads to it.")
+    ] = 7
+    resolves_per_minute: Annotated[int, Field(ge=1, description="App opens that one network address may report in a minute.")] = 300
 
     query_timeout_s: Annotated[
         float, Field(gt=0, description="Longest time for one funnel query, in seconds; a workspace may lower it.")

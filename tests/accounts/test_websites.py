@@ -12,7 +12,8 @@ APP = {
     "customScheme": "myshop",
 }
 KEPT_APP = APP | {"androidSha256Fingerprints": [":".join(["AB"] * 32), ":".join(["0F"] * 32)]}
-NO_APP = dict.fromkeys(APP) | {"androidSha256Fingerprints": []}
+MATCHING = {"iosProbabilisticMatching": False, "androidProbabilisticMatching": True}
+NO_APP = dict.fromkeys(APP) | {"androidSha256Fingerprints": []} | MATCHING
 ROUTE = "/api/settings/websites"
 
 
@@ -41,6 +42,14 @@ def test_a_mobile_app_carries_its_fields(client):
     made = create(client, kind="mobile", **APP)
     assert {key: made[key] for key in APP} == KEPT_APP
     assert client.get(f"{ROUTE}/{made['id']}").json() == made
+
+
+def test_what_is_matched_by_network_is_switched_and_null_is_the_default(client):
+    made = create(client, kind="mobile", iosProbabilisticMatching=True, androidProbabilisticMatching=False)
+    address = f"{ROUTE}/{made['id']}"
+    assert {name: client.get(address).json()[name] for name in MATCHING} == {name: not value for name, value in MATCHING.items()}
+    assert client.patch(address, json=dict.fromkeys(MATCHING)).status_code == 200
+    assert {name: client.get(address).json()[name] for name in MATCHING} == MATCHING
 
 
 def test_a_session_manages_websites_too(workspace):

@@ -60,7 +60,10 @@ class WebsiteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MobileApp:
-    """What the operator told about an app: where it is found and how it is opened. All of it optional."""
+    """What the operator told about an app: where it is found and how it is opened. All of it optional.
+
+    *_probabilistic_matching: whether a first open may be matched to a click by its network.
+    """
 
     ios_bundle_id: str | None = None
     ios_team_id: str | None = None
@@ -69,6 +72,8 @@ class MobileApp:
     android_sha256_fingerprints: tuple[str, ...] = ()
     play_store_url: str | None = None
     custom_scheme: str | None = None
+    ios_probabilistic_matching: bool = False
+    android_probabilistic_matching: bool = True
 
 
 @dataclass(frozen=True, slots=True)

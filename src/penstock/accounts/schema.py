@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
@@ -157,15 +158,22 @@ class AppFields(Input):
     android_sha256_fingerprints: Annotated[list[AppSignature], Field(max_length=20)] | None = None
     play_store_url: StoreUrl | None = None
     custom_scheme: CustomScheme | None = None
+    ios_probabilistic_matching: Annotated[
+        bool | None, Field(description="Whether a first open on iOS may be matched to a click by its network; false unless set.")
+    ] = None
+    android_probabilistic_matching: Annotated[
+        bool | None, Field(description="Whether a first open on Android may be matched to a click by its network; true unless set.")
+    ] = None
 
     def given(self, names: Iterable[str]) -> dict[str, Any]:
-        """Those of the named fields that were sent, null ones too, as the model keeps them."""
+        """Those of the named fields that were sent, as the model keeps them; null means what the field is when it was never sent."""
         values = {name: getattr(self, name) for name in names if name in self.model_fields_set}
-        if "android_sha256_fingerprints" in values:
-            values["android_sha256_fingerprints"] = tuple(values["android_sha256_fingerprints"] or ())
-        return values
+        if values.get("android_sha256_fingerprints"):
+            values["android_sha256_fingerprints"] = tuple(values["android_sha256_fingerprints"])
+        return {name: _UNSAID.get(name) if value is None else value for name, value in values.items()}
 
 
+_UNSAID = asdict(MobileApp())
 APP_FIELDS = tuple(AppFields.model_fields)
 _ONLY_MOBILE = "Only a website of kind mobile has this field."
 
@@ -288,6 +296,8 @@ class WebsiteRecord(Record):
     android_sha256_fingerprints: tuple[str, ...]
     play_store_url: str | None
     custom_scheme: str | None
+    ios_probabilistic_matching: bool
+    android_probabilistic_matching: bool
     created_at: str
     updated_at: str
 

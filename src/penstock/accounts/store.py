@@ -193,7 +193,7 @@ def _website(row: Row[Any]) -> Website:
 
 
 def _told_of(app: MobileApp) -> dict[str, Any]:
-    return {name: value for name, value in asdict(app).items() if value}
+    return {name: value for name, value in asdict(app).items() if value not in (None, ())}
 
 
 def add_website(db: Connection, website: Website) -> None:

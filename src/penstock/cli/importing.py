@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import httpx
 import typer
 
+from penstock.cli.asking import Record, answered
 from penstock.cli.options import FAILED, WRONG_USE, fail
 from penstock.cli.progress import Progress, progress
 
@@ -22,8 +23,6 @@ _CHUNK_BYTES = 256 * 1024
 _POLL_S = 0.3
 _PATIENCE_S = 60.0
 """How long a service that reads our file may be away, for instance while it restarts."""
-
-Record = dict[str, Any]
 
 
 def import_file(
@@ -51,10 +50,10 @@ def import_file(
 
 def _unfinished(client: httpx.Client, file: Path, website: str) -> Record | None:
     """The import of this very file that the service still reads, if there is one. Ends the command when key or website are wrong."""
-    _answer(client.get(f"/api/settings/websites/{website}"))
+    answered(client.get(f"/api/settings/websites/{website}"))
     with file.open("rb") as source:
         sha256 = hashlib.file_digest(source, "sha256").hexdigest()
-    recent = _answer(client.get("/api/imports", params={"websiteId": website, "pageSize": 100}))
+    recent = answered(client.get("/api/imports", params={"websiteId": website, "pageSize": 100}))
     return next((job for job in recent["data"] if job["sha256"] == sha256 and job["state"] in ("queued", "running")), None)
 
 
@@ -72,7 +71,7 @@ def _upload(client: httpx.Client, file: Path, website: str, shown: Progress) -> 
     headers = {"Content-Type": "application/x-ndjson", "Content-Length": str(total)}
     name = "".join(character if character.isprintable() else "?" for character in file.name)
     query = {"websiteId": website, "fileName": name[-200:]}
-    return _answer(client.post("/api/imports", params=query, content=chunks(), headers=headers))
+    return answered(client.post("/api/imports", params=query, content=chunks(), headers=headers))
 
 
 def _watched(client: httpx.Client, job: Record, shown: Progress) -> Record:
@@ -81,25 +80,13 @@ def _watched(client: httpx.Client, job: Record, shown: Progress) -> Record:
     while job["state"] in ("queued", "running"):
         time.sleep(_POLL_S)
         try:
-            job = _answer(client.get(f"/api/imports/{job['id']}"))
+            job = answered(client.get(f"/api/imports/{job['id']}"))
             last_answer_s = time.monotonic()
         except httpx.TransportError:
             if time.monotonic() - last_answer_s > _PATIENCE_S:
                 raise
         shown.at("Importing", job["bytesRead"], job["bytesTotal"])
     return job
-
-
-def _answer(response: httpx.Response) -> Record:
-    """The record in an answer; ends the command with the service's own words when it is none."""
-    if response.is_success:
-        record: Record = response.json()
-        return record
-    try:
-        problem = response.json()
-        fail(problem["detail"])
-    except (ValueError, KeyError, TypeError):
-        fail(f"the service answered {response.status_code} to {response.request.method} {response.request.url.path}")
 
 
 def _write_rejects(client: httpx.Client, job: Record, file: Path) -> Path | None:
@@ -120,7 +107,7 @@ def _write_rejects(client: httpx.Client, job: Record, file: Path) -> Path | None
 
 def _rejects(client: httpx.Client, job: Record) -> Iterator[Record]:
     for page in range(1, -(-job["rejected"] // 100) + 1):
-        yield from _answer(client.get(f"/api/imports/{job['id']}/rejects", params={"page": page, "pageSize": 100}))["data"]
+        yield from answered(client.get(f"/api/imports/{job['id']}/rejects", params={"page": page, "pageSize": 100}))["data"]
 
 
 def _readable(line: bytes) -> Any:

@@ -9,6 +9,7 @@ from penstock.cli.demo import demo
 from penstock.cli.importing import import_file
 from penstock.cli.migrate import migrate
 from penstock.cli.serve import serve
+from penstock.cli.simulating import links
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 
@@ -30,6 +31,7 @@ app.command()(serve)
 app.command()(demo)
 app.command("import")(import_file)
 app.command()(migrate)
+app.add_typer(links, name="links")
 
 
 if __name__ == "__main__":

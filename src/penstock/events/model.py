@@ -41,6 +41,7 @@ class Family(StrEnum):
     TRACK = "track"
     IMPORTS = "imports"
     PROVIDERS = "providers"
+    OPENS = "opens"
 
 
 class Target(StrEnum):

@@ -6,15 +6,15 @@ left are carried over; the name tells those that were already. Only a machine th
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from threading import Event, Lock, Thread
-from time import monotonic, sleep
+from threading import Condition, Event, Lock, Thread
 
 import structlog
 from anyio import to_thread
 from msgspec import DecodeError, json
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from penstock.base.clock import Clock
@@ -25,20 +25,27 @@ from penstock.metadb.database import Database
 
 log = structlog.get_logger()
 
+TakeRows = Callable[[Connection, Sequence[str]], Sequence[str]]
+"""Keeps, in the transaction that it is given, what else rows mean; gives them back as the warehouse takes them."""
+
 _LINGER_S = 0.05  # gathers rows into one commit
 _RETRY_S = 1.0
-_LOOK_S = 0.01
 
 
 class Spool:
     """Rows of one table of the warehouse on their way to the outbox."""
 
-    def __init__(self, database: Database, folder: Path, target: Target, clock: Clock, on_stored: Callable[[], None]) -> None:
+    def __init__(
+        self, database: Database, folder: Path, target: Target, clock: Clock, on_stored: Callable[[], None], take: TakeRows | None = None
+    ) -> None:
         """folder: of this spool alone; made when it is needed. on_stored: called after each commit; wakes the shipper."""
+        self._take = take
         self._database, self._folder, self._target, self._clock, self._on_stored = database, folder, target, clock, on_stored
         self._file: tuple[Path, int] | None = None  # what rows are written to, with its descriptor
         self._writing = Lock()
         self._gone: set[str] = set()
+        self._added = self._stored = 0  # rows of this process
+        self._progress = Condition()
         self._wake, self._stopping = Event(), Event()
         self._thread = Thread(target=self._carry_until_stopped, name=f"spool of {target}")
 
@@ -64,36 +71,38 @@ class Spool:
                     self._file = path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
                 # The line break comes first, so that a row of which only a part was written does not spoil the next.
                 os.write(self._file[1], b"\n" + row)
+                self._added += 1
         except OSError as error:
             log.error("row_not_kept", target=self._target, error=str(error))
         self._wake.set()
 
     def wait_until_stored(self, timeout_s: float) -> bool:
-        """Wait until the rows that were added before this call are in the outbox; False when the time was not enough. Blocks."""
-        deadline_s = monotonic() + timeout_s
-        waiting = list(self._folder.glob("spl_*"))
-        while waiting := [path for path in waiting if path.exists()]:
-            if monotonic() >= deadline_s:
-                return False
-            sleep(_LOOK_S)
-        return True
+        """Wait until every row that was added here before this call is in the outbox; False when the time was not enough. Blocks."""
+        added = self._added
+        with self._progress:
+            return self._progress.wait_for(lambda: self._stored >= added, timeout_s)
 
     def carry(self) -> None:
         """Put all rows that were added into the outbox; one thread at a time. Raises what the metadata DB raises; nothing is lost then."""
         with self._writing:
+            added = self._added
             if self._file is not None:
                 os.close(self._file[1])
                 self._file = None
             finished = sorted(self._folder.glob("spl_*"))  # before anyone begins a new one
         for path in finished:
             self._carry_file(path)
+        with self._progress:
+            self._stored = added
+            self._progress.notify_all()
 
     def _carry_file(self, path: Path) -> None:
         if self._gone:
             self._sync_folder()
         with self._database.write() as connection:
             if not store.is_carried(connection, path.name):
-                store.put_rows_in_outbox(connection, self._target, list(_rows(path)))
+                rows: Sequence[str] = list(_rows(path))
+                store.put_rows_in_outbox(connection, self._target, self._take(connection, rows) if self._take else rows)
             store.note_carried(connection, path.name, self._gone)
         self._on_stored()
         path.unlink()

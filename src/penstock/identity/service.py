@@ -9,7 +9,7 @@ from penstock.identity import store
 from penstock.identity.model import Alias, Claim, Forgotten, Resolution
 from penstock.identity.store import Contended
 
-__all__ = ["Contended", "forget", "resolve"]
+__all__ = ["Contended", "forget", "ids_of", "resolve"]
 
 
 def resolve(connection: Connection, claims: Sequence[Claim], now_ms: int) -> tuple[list[Resolution], list[Alias]]:
@@ -32,3 +32,8 @@ def forget(connection: Connection, scope_id: ScopeId, *, visitor_id: str | None,
     """
     store.hold_all(connection)
     return store.forget(connection, scope_id, visitor_id, user_id)
+
+
+def ids_of(connection: Connection, scope_id: ScopeId, visitor_id: str) -> list[VisitorId]:
+    """All IDs of a visitor, the canonical one first. visitor_id: any of them, or one that is not known and stands for itself."""
+    return store.ids_of(connection, scope_id, visitor_id)

@@ -152,6 +152,14 @@ def forget(connection: Connection, scope: ScopeId, visitor_id: str | None, user_
     return Forgotten(tuple(ids), visitor_count, link_count, absorbed[-1].id if absorbed else 0)
 
 
+def ids_of(connection: Connection, scope: ScopeId, visitor_id: str) -> list[VisitorId]:
+    """All IDs of a visitor, the canonical one first. Of one that is not known: the ID itself."""
+    row = connection.execute(_visitor(scope, visitor_id)).first()
+    canonical_id = visitor_id if row is None else row.canonical_id
+    absorbed = select(merges.c.absorbed_id).where(merges.c.scope_id == scope, merges.c.kept_id == canonical_id)
+    return [VisitorId(some_id) for some_id in dict.fromkeys([canonical_id, *connection.execute(absorbed.order_by(merges.c.id)).scalars()])]
+
+
 def _link(scope: ScopeId, user_id: str) -> Select[Any]:
     return select(user_links.c.visitor_id).where(user_links.c.scope_id == scope, user_links.c.user_id == user_id)
 

@@ -88,7 +88,7 @@ _IN_APP = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in IN_A
 # Chrome tells "Android 10; K" whatever the device runs. Safari from 26 on keeps saying iOS 18; its own version is that of the system.
 _REDUCED_ANDROID = re.compile(r"Android 10; K\)")
 _SAFARI_VERSION = re.compile(r" Version/(\d{2,3})\.")
-_FROZEN_IOS = 18
+FROZEN_IOS = 18
 
 
 @lru_cache(maxsize=10_000)
@@ -114,7 +114,7 @@ def _os_major(user_agent: str, platform: Platform, told: str) -> int:
         return 0
     major = int(told) if told.isascii() and told.isdigit() and len(told) <= 3 else 0
     safari = _SAFARI_VERSION.search(user_agent)
-    return int(safari[1]) if platform is Platform.IOS and major == _FROZEN_IOS and safari and int(safari[1]) > major else major
+    return int(safari[1]) if platform is Platform.IOS and major == FROZEN_IOS and safari and int(safari[1]) > major else major
 
 
 def _robot(user_agent: str) -> str:

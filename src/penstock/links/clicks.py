@@ -33,6 +33,7 @@ class Click(NamedTuple):
     """robot: why it is no click of a person; empty when it is one. token: what the page carried; empty when it carried none.
 
     qr: whether the address was read from a QR code. country: empty when it is not known.
+    match_key: stands for the network for an hour; empty when it is not to be recognised. It does not go to the warehouse.
     """
 
     id: ClickId
@@ -47,6 +48,7 @@ class Click(NamedTuple):
     token: str
     qr: bool
     country: str
+    match_key: bytes = b""
 
 
 def new_token() -> str:
@@ -75,6 +77,7 @@ def click_row(click: Click) -> bytes:
             "qr": click.qr,
             **click.link.utm,
             "token_hash": sha256(click.token.encode()).hexdigest() if click.token else "",
+            **({"match_key": click.match_key.hex()} if click.match_key else {}),
         }
     )
 

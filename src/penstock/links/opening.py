@@ -10,6 +10,7 @@ from penstock.links.clicks import Answer, Browsers, Click, KeepRow, click_row, n
 from penstock.links.geoip import Countries
 from penstock.links.languages import preferred, spoken
 from penstock.links.model import Link
+from penstock.links.networks import Networks
 from penstock.links.pages import landing_page, missing_page
 from penstock.links.service import LinkService
 from penstock.settings import Settings
@@ -42,8 +43,9 @@ class Opened(NamedTuple):
 class LinkOpener:
     """Answers visits. keep: takes a click's row and does not wait until it is stored."""
 
-    def __init__(self, links: LinkService, settings: Settings, clock: Clock, keep: KeepRow) -> None:
+    def __init__(self, links: LinkService, networks: Networks, settings: Settings, clock: Clock, keep: KeepRow) -> None:
         """GeoipUnreadable when the settings name a file of countries that cannot be used."""
+        self._networks = networks
         self._links, self._base_url, self._clock, self._keep = links, settings.base_url, clock, keep
         self._browsers, self._countries = Browsers(), Countries(settings.geoip)
 
@@ -58,6 +60,7 @@ class LinkOpener:
         robot = agent.robot or ("head" if visit.is_head else "prefetch" if visit.prefetched else "")
         answer = Answer.PREVIEW if visit.is_head else answer_to(agent, link, website.app)
         token = new_token() if answer is Answer.PAGE and not robot else ""
+        by_phone = not robot and agent.platform in (Platform.IOS, Platform.ANDROID)
         click = Click(
             id=ClickId(new_id("clk", now_ms)),
             link=link,
@@ -71,6 +74,7 @@ class LinkOpener:
             token=token,
             qr=visit.scanned,
             country=self._countries.of(visit.address),
+            match_key=await self._networks.match_key(website.id, visit.address) if by_phone else b"",
         )
         self._keep(click_row(click))
         if answer is Answer.REDIRECT:

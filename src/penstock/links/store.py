@@ -57,6 +57,12 @@ def link(db: Connection, workspace_id: WorkspaceId, link_id: str, *, hold: bool 
     return None if row is None else _link(row)
 
 
+def link_of_id(db: Connection, link_id: str) -> Link | None:
+    """A link of whatever workspace, in use or not: for opens of apps."""
+    row = db.execute(select(links).where(links.c.id == link_id)).first()
+    return None if row is None else _link(row)
+
+
 def link_of_slug(db: Connection, slug: str) -> Link | None:
     """A link of whatever workspace, in use or not: for the public side."""
     row = db.execute(select(links).where(links.c.slug == slug)).first()

@@ -287,6 +287,78 @@ links = Table(
     Index(None, "workspace_id", "website_id", "created_at"),
 )
 
+link_clicks = Table(
+    "link_clicks",
+    metadata,
+    Column("click_id", Text, primary_key=True, comment="as in the warehouse"),
+    Column("website_id", Text, nullable=False),
+    Column("link_id", Text, nullable=False),
+    Column("token_hash", LargeBinary, unique=True, comment="SHA-256; unset: the page carried no token"),
+    Column("clicked_at", BigInteger, nullable=False),
+    Column("platform", Text, nullable=False, comment="ios or android"),
+    Column("os_major", Integer, nullable=False, comment="0: unknown"),
+    Column("match_key", LargeBinary, comment="HMAC of the network; removed after an hour"),
+    Column("match_until", BigInteger, index=True, comment="when match_key is removed"),
+    Column("utm_source", Text, comment="of the link as it was then"),
+    Column("utm_medium", Text),
+    Column("utm_campaign", Text),
+    Column("claimed_at", BigInteger),
+    Column("claimed_by", Text, comment="install ID; empty once its visitor was deleted"),
+    Column("claim_method", Text),
+    Column("expires_at", BigInteger, nullable=False, index=True, comment="when the row is removed"),
+    Index(None, "website_id", "match_key"),
+)
+
+match_keys = Table(
+    "match_keys",
+    metadata,
+    Column("period", BigInteger, primary_key=True, autoincrement=False, comment="number of the ten minutes whose clicks it is for"),
+    Column("key", LargeBinary, nullable=False, comment="of the HMAC of networks"),
+    Column("expires_at", BigInteger, nullable=False, comment="when the row is removed: none of its clicks can be matched any more"),
+)
+
+link_matches = Table(
+    "link_matches",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("website_id", Text, nullable=False),
+    Column("link_id", Text, comment="unset: the open concerned no link"),
+    Column("click_id", Text),
+    Column("at", BigInteger, nullable=False, index=True, comment="the oldest are removed after 90 days"),
+    Column("matched", Boolean, nullable=False),
+    Column("method", Text, comment="which found the link, also where it was refused"),
+    Column("confidence", Double),
+    Column("reason", Text, comment="why there is no match"),
+    Column("platform", Text, nullable=False),
+    Column("os_version", Text),
+    Column("app_version", Text),
+    Column("first_open", Boolean, nullable=False),
+    Column("clicked_at", BigInteger),
+    Column("install_id", Text, comment="null once the visitor was deleted"),
+    Column("scope_id", Text, nullable=False),
+    Column("visitor_id", Text, comment="as the app named it; null once the visitor was deleted"),
+    Index(None, "workspace_id", "at"),
+    Index(None, "workspace_id", "website_id", "at"),
+    Index(None, "link_id", "at"),
+    Index(None, "website_id", "install_id"),
+    Index(None, "scope_id", "visitor_id"),
+)
+
+visitor_touches = Table(
+    "visitor_touches",
+    metadata,
+    Column("scope_id", Text, primary_key=True),
+    Column("visitor_id", Text, primary_key=True, comment="canonical when it was written; a merge moves nothing"),
+    Column("touch", Text, primary_key=True, comment="first or last"),
+    Column("at", BigInteger, nullable=False),
+    Column("link_id", Text, nullable=False),
+    Column("utm_source", Text),
+    Column("utm_medium", Text),
+    Column("utm_campaign", Text),
+    sqlite_with_rowid=False,
+)
+
 # Imports --------------------------------------------------------------------------------------------------------------
 
 imports = Table(

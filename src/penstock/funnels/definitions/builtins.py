@@ -15,6 +15,8 @@ BUILTIN_COLUMNS: Mapping[str, str] = {
     "$utm_campaign": "utm_campaign",
     "$utm_content": "utm_content",
     "$utm_term": "utm_term",
+    "$link": "link",
+    "$link_method": "link_method",
     "$source": "source",
     "$external_session_id": "external_session_id",
 }

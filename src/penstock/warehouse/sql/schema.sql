@@ -83,7 +83,7 @@ WITH
         ('$path', path::String), ('$referrer_host', referrer_host::String), ('$country', country::String), ('$region', region::String),
         ('$device', device::String), ('$os', os::String), ('$browser', browser::String), ('$utm_source', utm_source::String),
         ('$utm_medium', utm_medium::String), ('$utm_campaign', utm_campaign::String), ('$utm_content', utm_content::String),
-        ('$utm_term', utm_term::String), ('$source', source::String), ('$external_session_id', external_session_id)
+        ('$utm_term', utm_term::String), ('$link', link::String), ('$link_method', link_method::String), ('$source', source::String), ('$external_session_id', external_session_id)
     ]) AS fields,
     arrayFilter(sent -> sent.2 != 'null' AND length(sent.1) BETWEEN 1 AND 200, JSONExtractKeysAndValuesRaw(properties)) AS sent,
     arrayConcat(

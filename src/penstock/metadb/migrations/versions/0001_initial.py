@@ -381,6 +381,87 @@ def upgrade() -> None:
         )
 
     op.create_table(
+        "link_clicks",
+        sa.Column("click_id", sa.Text(), nullable=False, comment="as in the warehouse"),
+        sa.Column("website_id", sa.Text(), nullable=False),
+        sa.Column("link_id", sa.Text(), nullable=False),
+        sa.Column("token_hash", sa.LargeBinary(), nullable=True, comment="SHA-256; unset: the page carried no token"),
+        sa.Column("clicked_at", sa.BigInteger(), nullable=False),
+        sa.Column("platform", sa.Text(), nullable=False, comment="ios or android"),
+        sa.Column("os_major", sa.Integer(), nullable=False, comment="0: unknown"),
+        sa.Column("match_key", sa.LargeBinary(), nullable=True, comment="HMAC of the network; removed after an hour"),
+        sa.Column("match_until", sa.BigInteger(), nullable=True, comment="when match_key is removed"),
+        sa.Column("utm_source", sa.Text(), nullable=True, comment="of the link as it was then"),
+        sa.Column("utm_medium", sa.Text(), nullable=True),
+        sa.Column("utm_campaign", sa.Text(), nullable=True),
+        sa.Column("claimed_at", sa.BigInteger(), nullable=True),
+        sa.Column("claimed_by", sa.Text(), nullable=True, comment="install ID; empty once its visitor was deleted"),
+        sa.Column("claim_method", sa.Text(), nullable=True),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False, comment="when the row is removed"),
+        sa.PrimaryKeyConstraint("click_id", name=op.f("pk_link_clicks")),
+        sa.UniqueConstraint("token_hash", name=op.f("uq_link_clicks_token_hash")),
+    )
+    with op.batch_alter_table("link_clicks", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_link_clicks_expires_at"), ["expires_at"], unique=False)
+        batch_op.create_index(batch_op.f("ix_link_clicks_match_until"), ["match_until"], unique=False)
+        batch_op.create_index(batch_op.f("ix_link_clicks_website_id_match_key"), ["website_id", "match_key"], unique=False)
+
+    op.create_table(
+        "match_keys",
+        sa.Column(
+            "period", sa.BigInteger(), autoincrement=False, nullable=False, comment="number of the ten minutes whose clicks it is for"
+        ),
+        sa.Column("key", sa.LargeBinary(), nullable=False, comment="of the HMAC of networks"),
+        sa.Column(
+            "expires_at", sa.BigInteger(), nullable=False, comment="when the row is removed: none of its clicks can be matched any more"
+        ),
+        sa.PrimaryKeyConstraint("period", name=op.f("pk_match_keys")),
+    )
+    op.create_table(
+        "visitor_touches",
+        sa.Column("scope_id", sa.Text(), nullable=False),
+        sa.Column("visitor_id", sa.Text(), nullable=False, comment="canonical when it was written; a merge moves nothing"),
+        sa.Column("touch", sa.Text(), nullable=False, comment="first or last"),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("link_id", sa.Text(), nullable=False),
+        sa.Column("utm_source", sa.Text(), nullable=True),
+        sa.Column("utm_medium", sa.Text(), nullable=True),
+        sa.Column("utm_campaign", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("scope_id", "visitor_id", "touch", name=op.f("pk_visitor_touches")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "link_matches",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("workspace_id", sa.Text(), nullable=False),
+        sa.Column("website_id", sa.Text(), nullable=False),
+        sa.Column("link_id", sa.Text(), nullable=True, comment="unset: the open concerned no link"),
+        sa.Column("click_id", sa.Text(), nullable=True),
+        sa.Column("at", sa.BigInteger(), nullable=False, comment="the oldest are removed after 90 days"),
+        sa.Column("matched", sa.Boolean(), nullable=False),
+        sa.Column("method", sa.Text(), nullable=True, comment="which found the link, also where it was refused"),
+        sa.Column("confidence", sa.Double(), nullable=True),
+        sa.Column("reason", sa.Text(), nullable=True, comment="why there is no match"),
+        sa.Column("platform", sa.Text(), nullable=False),
+        sa.Column("os_version", sa.Text(), nullable=True),
+        sa.Column("app_version", sa.Text(), nullable=True),
+        sa.Column("first_open", sa.Boolean(), nullable=False),
+        sa.Column("clicked_at", sa.BigInteger(), nullable=True),
+        sa.Column("install_id", sa.Text(), nullable=True, comment="null once the visitor was deleted"),
+        sa.Column("scope_id", sa.Text(), nullable=False),
+        sa.Column("visitor_id", sa.Text(), nullable=True, comment="as the app named it; null once the visitor was deleted"),
+        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_link_matches_workspace_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_link_matches")),
+    )
+    with op.batch_alter_table("link_matches", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_link_matches_at"), ["at"], unique=False)
+        batch_op.create_index(batch_op.f("ix_link_matches_link_id_at"), ["link_id", "at"], unique=False)
+        batch_op.create_index(batch_op.f("ix_link_matches_scope_id_visitor_id"), ["scope_id", "visitor_id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_link_matches_website_id_install_id"), ["website_id", "install_id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_link_matches_workspace_id_at"), ["workspace_id", "at"], unique=False)
+        batch_op.create_index(batch_op.f("ix_link_matches_workspace_id_website_id_at"), ["workspace_id", "website_id", "at"], unique=False)
+
+    op.create_table(
         "spool_files",
         sa.Column("name", sa.Text(), nullable=False, comment="a file of a spool whose rows are in the outbox, until the file is gone"),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_spool_files")),
@@ -391,6 +472,24 @@ def upgrade() -> None:
 def downgrade() -> None:
     # ### commands auto generated by Alembic - please adjust! ###
     op.drop_table("spool_files")
+    with op.batch_alter_table("link_matches", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_link_matches_workspace_id_website_id_at"))
+        batch_op.drop_index(batch_op.f("ix_link_matches_workspace_id_at"))
+        batch_op.drop_index(batch_op.f("ix_link_matches_website_id_install_id"))
+        batch_op.drop_index(batch_op.f("ix_link_matches_scope_id_visitor_id"))
+        batch_op.drop_index(batch_op.f("ix_link_matches_link_id_at"))
+        batch_op.drop_index(batch_op.f("ix_link_matches_at"))
+
+    op.drop_table("link_matches")
+    op.drop_table("visitor_touches")
+    op.drop_table("match_keys")
+    with op.batch_alter_table("link_clicks", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_link_clicks_website_id_match_key"))
+        batch_op.drop_index(batch_op.f("ix_link_clicks_match_until"))
+        batch_op.drop_index(batch_op.f("ix_link_clicks_expires_at"))
+
+    op.drop_table("link_clicks")
+
     with op.batch_alter_table("links", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_links_workspace_id_website_id_created_at"))
         batch_op.drop_index(batch_op.f("ix_links_workspace_id_created_at"))
