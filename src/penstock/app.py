@@ -13,6 +13,11 @@ from litestar.types import ASGIApp
 from penstock.accounts import callers, limits_routes
 from penstock.accounts import routes as account_routes
 from penstock.accounts.limits import LimitService
+from penstock.accounts.people import own_routes
+from penstock.accounts.people import routes as people_routes
+from penstock.accounts.people.invitations import InvitationService
+from penstock.accounts.people.members import MemberService
+from penstock.accounts.people.own import OwnAccountService
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import Fault, NotFound
@@ -74,6 +79,9 @@ class Services:
     database: Database
     warehouse: Warehouse
     accounts: AccountService
+    members: MemberService
+    invitations: InvitationService
+    own_account: OwnAccountService
     limits: LimitService
     jobs: Jobs
     intake: Intake
@@ -124,6 +132,9 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         database=database,
         warehouse=warehouse,
         accounts=accounts,
+        members=MemberService(database),
+        invitations=InvitationService(database, settings, clock),
+        own_account=OwnAccountService(database, clock),
         limits=limits,
         jobs=Jobs(warehouse, limits, clock, queries_at_once=settings.queries_at_once),
         intake=intake,
@@ -217,6 +228,8 @@ def build_routes(services: Services) -> Litestar:
             ready,
             openapi,
             *account_routes.ROUTES,
+            *people_routes.ROUTES,
+            *own_routes.ROUTES,
             *limits_routes.ROUTES,
             *job_routes.ROUTES,
             *event_routes.ROUTES,
@@ -239,6 +252,9 @@ def build_routes(services: Services) -> Litestar:
             "services": Provide(lambda: services, sync_to_thread=False),
             "settings": Provide(lambda: services.settings, sync_to_thread=False),
             "accounts": Provide(lambda: services.accounts, sync_to_thread=False),
+            "members": Provide(lambda: services.members, sync_to_thread=False),
+            "invitations": Provide(lambda: services.invitations, sync_to_thread=False),
+            "own_account": Provide(lambda: services.own_account, sync_to_thread=False),
             "events": Provide(lambda: services.events, sync_to_thread=False),
             "imports": Provide(lambda: services.imports, sync_to_thread=False),
             "providers": Provide(lambda: services.providers, sync_to_thread=False),
