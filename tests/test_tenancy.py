@@ -90,6 +90,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "user_id": lambda tenant: join(tenant).get("/api/auth/session").json()["user"]["id"],
     "invitation_id": lambda tenant: invited(tenant)["id"],
     "session_id": another_session,
+    "visitor_id": sent("visitorId"),
     "website_id": app_with_provider,
     "provider": lambda _: "stripe",
     "goal_id": made("/api/goals", {"name": "Signed up", "match": STEP}),

@@ -19,6 +19,9 @@ from penstock.accounts.people.invitations import InvitationService
 from penstock.accounts.people.members import MemberService
 from penstock.accounts.people.own import OwnAccountService
 from penstock.accounts.service import AccountService
+from penstock.activity import routes as activity_routes
+from penstock.activity.live import LiveService
+from penstock.activity.visitors import VisitorService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import Fault, NotFound
 from penstock.base.ids import WebsiteId, WorkspaceId
@@ -99,6 +102,8 @@ class Services:
     exports: ExportService
     comparisons: CompareService
     catalogue: CatalogueService
+    visitors: VisitorService
+    live: LiveService
     associations: AssociationService
     links: LinkService
     clicks: Spool
@@ -152,6 +157,8 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         exports=ExportService(asker),
         comparisons=comparisons,
         catalogue=CatalogueService(warehouse, accounts, settings, wait_until_shipped=shipper.wait_until_shipped),
+        visitors=VisitorService(database, warehouse, accounts, settings, clock, wait_until_shipped=shipper.wait_until_shipped),
+        live=LiveService(database, warehouse, accounts, clock, wait_until_shipped=shipper.wait_until_shipped),
         associations=AssociationService(accounts, settings),
         links=links,
         clicks=clicks,
@@ -243,6 +250,7 @@ def build_routes(services: Services) -> Litestar:
             *insights_routes.ROUTES,
             *compare_routes.ROUTES,
             *catalogue_routes.ROUTES,
+            *activity_routes.ROUTES,
             *association_routes.ROUTES,
             *link_routes.ROUTES,
             public_side(services.opener),
@@ -268,6 +276,8 @@ def build_routes(services: Services) -> Litestar:
             "exports": Provide(lambda: services.exports, sync_to_thread=False),
             "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
             "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
+            "visitors": Provide(lambda: services.visitors, sync_to_thread=False),
+            "live": Provide(lambda: services.live, sync_to_thread=False),
             "associations": Provide(lambda: services.associations, sync_to_thread=False),
             "links": Provide(lambda: services.links, sync_to_thread=False),
             "limits": Provide(lambda: services.limits, sync_to_thread=False),

@@ -44,6 +44,7 @@ signup_closed           403 Sign-up is closed. The operator opens it with PENSTO
 not_found               404 There is no such record in this workspace, or nothing at this address.
 invitation_not_found    404 There is no such invitation: it was used, replaced, withdrawn, or has expired. Ask for a new one.
 app_not_found           404 The websiteId is not that of a mobile app of the workspace.
+visitor_not_found       404 There is no such visitor, or it was deleted.
 unit_not_found          404 No event of this attempt or visitor is retained.
 event_not_found         404 No event of this ID is retained, or its time has not come yet.
 method_not_allowed      405 The address exists but does not take this method; Allow lists those that it takes.
@@ -64,8 +65,8 @@ invalid                 422 The input is JSON but breaks rules; errors has every
 rate_limited            429 Too many requests. Retry-After says when to come back.
 internal_error          500 A fault of Penstock's; its log has the details.
 unavailable             503 A store does not answer. Nothing was kept; try again.
-query_timeout           503 The funnel took longer than a query of the workspace may. Ask for less, or raise the limit.
-query_too_large         503 The funnel needed more memory than a query of the workspace may. Ask for less, or raise the limit.
+query_timeout           503 The query took longer than a query of the workspace may. Ask for less, or raise the limit.
+query_too_large         503 The query needed more memory than a query of the workspace may. Ask for less, or raise the limit.
 too_many_jobs           503 Too many jobs of the workspace are not finished. Wait, or cancel one.
 store_unavailable       503 The metadata database does not answer right now; nothing was kept. Try again.
 overloaded              503 More events wait than can be stored at once; nothing was kept. Retry-After says when to come back.
