@@ -14,11 +14,11 @@ from typing import Any
 
 from bench.funnel import DAY_MS, STARTED_MS
 from penstock.base.ids import ScopeId, WebsiteId
-from penstock.funnels.evaluation import ENGINE_SETTINGS, facts_of
-from penstock.funnels.export import Format, write_table
-from penstock.funnels.model import CountingUnit, Definition, Match, MatchType, Row
-from penstock.funnels.query import Question
-from penstock.funnels.statement import build_export
+from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
+from penstock.funnels.results.evaluation import ENGINE_SETTINGS, facts_of
+from penstock.funnels.results.export import Format, write_table
+from penstock.funnels.statements.query import Question
+from penstock.funnels.statements.report import build_export
 from penstock.warehouse.client import Warehouse
 
 ATTEMPTS, COHORTS = 1_000_000, 200_000

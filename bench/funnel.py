@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.ids import ScopeId, WebsiteId
-from penstock.funnels.evaluation import ENGINE_SETTINGS, evaluate, facts_of
-from penstock.funnels.insights import BIN_EDGES_MS
-from penstock.funnels.model import CountingUnit, Definition, Match, MatchType, Row
-from penstock.funnels.query import Question, Statement
-from penstock.funnels.statement import build
-from penstock.funnels.unit_relations import CountedUnits
-from penstock.funnels.unit_statements import Outcome, Wanted, timing, trend, units_page
+from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
+from penstock.funnels.insights.service import BIN_EDGES_MS
+from penstock.funnels.results.evaluation import ENGINE_SETTINGS, evaluate, facts_of
+from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.query import Question, Statement
+from penstock.funnels.statements.report import build
+from penstock.funnels.statements.units import Outcome, Wanted, timing, trend, units_page
 from penstock.warehouse.client import Warehouse
 
 ATTEMPTS = int(os.environ.get("PENSTOCK_BENCH_ATTEMPTS", "1960000"))

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pydantic_core import PydanticUndefined
 
-from penstock.funnels.builtins import BUILTIN_COLUMNS
-from penstock.funnels.compare_schema import AgainstBaselineRecord, ComparedRecord, ComparisonRecord, WarningCode
-from penstock.funnels.definition import MAX_BREAKDOWNS, MAX_MATCHES, MAX_OR_ROWS, MAX_ROWS, MAX_STEPS, MIN_STEPS, WINDOWS_S
-from penstock.funnels.filters import MAX_KEY_BYTES, MAX_LIST_ITEMS, MAX_VALUE_BYTES, Operator
-from penstock.funnels.matches import MAX_FILTERS
-from penstock.funnels.results_schema import CoverageRecord, DataQualityRecord, HeadRecord, ResultsRecord
+from penstock.funnels.comparisons.schema import AgainstBaselineRecord, ComparedRecord, ComparisonRecord, WarningCode
+from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definitions.definition import MAX_BREAKDOWNS, MAX_MATCHES, MAX_OR_ROWS, MAX_ROWS, MAX_STEPS, MIN_STEPS, WINDOWS_S
+from penstock.funnels.definitions.filters import MAX_KEY_BYTES, MAX_LIST_ITEMS, MAX_VALUE_BYTES, Operator
+from penstock.funnels.definitions.matches import MAX_FILTERS
+from penstock.funnels.results.schema import CoverageRecord, DataQualityRecord, HeadRecord, ResultsRecord
 from penstock.providers.standard_events import POLAR, RENEWAL_REASONS
 from penstock.providers.stripe_events import STRIPE
 from penstock.settings import Settings

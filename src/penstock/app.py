@@ -8,6 +8,7 @@ from typing import Any
 
 from litestar import Litestar, Request, Response, get
 from litestar.di import NamedDependency, Provide
+from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 
 from penstock.accounts import callers, limits_routes
@@ -40,18 +41,22 @@ from penstock.events.model import Target
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
 from penstock.events.spool import Spool
-from penstock.funnels import compare_routes, goals_routes, insights_routes, results_routes, units_routes
-from penstock.funnels import routes as funnel_routes
-from penstock.funnels.asking import Asker
-from penstock.funnels.compare import CompareService
-from penstock.funnels.coverage import Gap
-from penstock.funnels.export import ExportService
-from penstock.funnels.goals_service import GoalService
-from penstock.funnels.insights import InsightService
-from penstock.funnels.results import ResultsService
-from penstock.funnels.service import FunnelService
-from penstock.funnels.tracing import TraceService
-from penstock.funnels.units import UnitService
+from penstock.funnels.comparisons import routes as compare_routes
+from penstock.funnels.comparisons.service import CompareService
+from penstock.funnels.goals import routes as goals_routes
+from penstock.funnels.goals.service import GoalService
+from penstock.funnels.insights import routes as insights_routes
+from penstock.funnels.insights.service import InsightService
+from penstock.funnels.results import routes as results_routes
+from penstock.funnels.results.asking import Asker
+from penstock.funnels.results.coverage import Gap
+from penstock.funnels.results.export import ExportService
+from penstock.funnels.results.service import ResultsService
+from penstock.funnels.saved import routes as funnel_routes
+from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.units import routes as units_routes
+from penstock.funnels.units.service import UnitService
+from penstock.funnels.units.tracing import TraceService
 from penstock.http.answers import answer
 from penstock.http.bodies import bad_parameter
 from penstock.http.openapi import openapi_document_of
@@ -59,18 +64,20 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import routes as job_routes
 from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
-from penstock.links import association_routes
+from penstock.links import association_routes, qr_routes, stats_routes
 from penstock.links import routes as link_routes
 from penstock.links.association import AssociationService
 from penstock.links.opening import LinkOpener
 from penstock.links.public_routes import public_side
 from penstock.links.service import LinkService
+from penstock.links.stats import StatsService
 from penstock.metadb.database import Database
 from penstock.providers import routes as provider_routes
 from penstock.providers.service import ProviderService, forget_customers
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.web import routes as web_routes
+from penstock.web.refusals import on_unknown_address
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,7 @@ class Services:
     associations: AssociationService
     links: LinkService
     clicks: Spool
+    link_stats: StatsService
     opener: LinkOpener
 
 
@@ -162,8 +170,14 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         associations=AssociationService(accounts, settings),
         links=links,
         clicks=clicks,
+        link_stats=StatsService(warehouse, links, settings, clock, wait_until_shipped=partial(_wait_for_clicks, clicks, shipper)),
         opener=LinkOpener(links, settings, clock, keep=clicks.add),
     )
+
+
+def _wait_for_clicks(clicks: Spool, shipper: Shipper, timeout_s: float) -> bool:
+    """Wait until clicks and events that were acknowledged before this call are in the warehouse; False when that took too long."""
+    return clicks.wait_until_stored(timeout_s) and shipper.wait_until_shipped(timeout_s)
 
 
 def _gaps(imports: ImportService, deletions: DeletionService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
@@ -253,6 +267,8 @@ def build_routes(services: Services) -> Litestar:
             *activity_routes.ROUTES,
             *association_routes.ROUTES,
             *link_routes.ROUTES,
+            *qr_routes.ROUTES,
+            *stats_routes.ROUTES,
             public_side(services.opener),
             *web_routes.ROUTES,
         ],
@@ -279,6 +295,7 @@ def build_routes(services: Services) -> Litestar:
             "visitors": Provide(lambda: services.visitors, sync_to_thread=False),
             "live": Provide(lambda: services.live, sync_to_thread=False),
             "associations": Provide(lambda: services.associations, sync_to_thread=False),
+            "link_stats": Provide(lambda: services.link_stats, sync_to_thread=False),
             "links": Provide(lambda: services.links, sync_to_thread=False),
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
@@ -286,7 +303,7 @@ def build_routes(services: Services) -> Litestar:
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },
-        exception_handlers=EXCEPTION_HANDLERS,
+        exception_handlers=EXCEPTION_HANDLERS | {HTTPException: on_unknown_address},
         before_request=check_address,
         lifespan=[lifespan],
         openapi_config=None,

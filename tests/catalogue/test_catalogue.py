@@ -11,7 +11,7 @@ from penstock.base.clock import system_clock
 from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId, new_id
 from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.rows import EVENT_COLUMNS, event_row
-from penstock.funnels.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
 from penstock.warehouse.client import Warehouse
 from tests.tenant import Tenant
 

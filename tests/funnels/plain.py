@@ -1,7 +1,7 @@
 """Funnels in plain Python: a second evaluation, written from the counting rules alone, that the engine's statement is held against.
 
 It shares with the engine the definition's types and the typed scalars, nothing else, and prefers the rules' own words to speed. The rules
-of one unit are those of the trace (`penstock.funnels.trace`); matching, units and the report are here.
+of one unit are those of the trace (`penstock.funnels.units.trace`); matching, units and the report are here.
 """
 
 import json
@@ -14,8 +14,8 @@ from typing import Any
 
 from penstock.base.paging import Page
 from penstock.base.scalar import MISSING, Scalar, plain_text, tagged, untagged
-from penstock.funnels.model import CountingUnit, Definition, Filter, Match, MatchType, Row
-from penstock.funnels.trace import Journey, Reading, chosen_journey, conflicts, in_period, seen_by_diagnostics
+from penstock.funnels.definitions.model import CountingUnit, Definition, Filter, Match, MatchType, Row
+from penstock.funnels.units.trace import Journey, Reading, chosen_journey, conflicts, in_period, seen_by_diagnostics
 
 KINDS = {
     MatchType.PAGEVIEW: "pageview",

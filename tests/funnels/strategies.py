@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from penstock.base.paging import Page
 from penstock.base.scalar import Scalar, tagged, untagged
-from penstock.funnels.model import CountingUnit, Definition, Filter, Match, MatchType, Row
-from penstock.funnels.query import Strategy
+from penstock.funnels.definitions.model import CountingUnit, Definition, Filter, Match, MatchType, Row
+from penstock.funnels.statements.query import Strategy
 from tests.funnels.plain import KINDS, Event, History, holds, value_of
 from tests.funnels.plain import matches as matches_event
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.funnels.proportions import Method, Share, holm, newcombe_interval, p_value, probability_to_beat, wilson_interval
+from penstock.funnels.comparisons.proportions import Method, Share, holm, newcombe_interval, p_value, probability_to_beat, wilson_interval
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
 from tests.tenant import Tenant

@@ -10,11 +10,11 @@ from litestar.testing import TestClient
 
 from penstock.app import build_app, build_services
 from penstock.base.errors import Invalid
-from penstock.funnels.definition import FunnelIn, resolve
-from penstock.funnels.filters import Operator, number_of, range_of, texts_of, time_ms_of
-from penstock.funnels.matches import resolved_match
-from penstock.funnels.model import Definition, Filter, GoalUse, Match, MatchType, Row
-from penstock.funnels.records import GoalRecord, SavedFilter, SavedMatch
+from penstock.funnels.definitions.definition import FunnelIn, resolve
+from penstock.funnels.definitions.filters import Operator, number_of, range_of, texts_of, time_ms_of
+from penstock.funnels.definitions.matches import resolved_match
+from penstock.funnels.definitions.model import Definition, Filter, GoalUse, Match, MatchType, Row
+from penstock.funnels.definitions.records import GoalRecord, SavedFilter, SavedMatch
 from penstock.http.bodies import parse_model
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse

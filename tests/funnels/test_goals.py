@@ -8,7 +8,7 @@ import pytest
 
 from penstock.app import Services
 from penstock.base.ids import WorkspaceId
-from penstock.funnels.model import Match, MatchType
+from penstock.funnels.definitions.model import Match, MatchType
 from tests.conftest import ShiftedClock
 from tests.tenant import Tenant
 

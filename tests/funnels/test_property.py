@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from penstock.base.paging import Page
-from penstock.funnels.evaluation import evaluate
-from penstock.funnels.model import CountingUnit, Definition, Match, MatchType, Row
-from penstock.funnels.query import Question, Strategy
+from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
+from penstock.funnels.results.evaluation import evaluate
+from penstock.funnels.statements.query import Question, Strategy
 from penstock.warehouse.client import Warehouse
 from tests.funnels import plain
 from tests.funnels.seed import apart, store

@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from penstock.funnels.evaluation import ENGINE_SETTINGS, facts_of
-from penstock.funnels.model import CountingUnit, Definition
-from penstock.funnels.query import Question, Statement, Strategy
-from penstock.funnels.trace import Journey, conflicts, seen_by_diagnostics
-from penstock.funnels.tracing import read_properties, unit_of
-from penstock.funnels.unit_relations import CountedUnits
-from penstock.funnels.unit_statements import (
+from penstock.funnels.definitions.model import CountingUnit, Definition
+from penstock.funnels.results.evaluation import ENGINE_SETTINGS, facts_of
+from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.query import Question, Statement, Strategy
+from penstock.funnels.statements.units import (
     QUANTILES,
     Wanted,
     Whose,
@@ -30,6 +28,8 @@ from penstock.funnels.unit_statements import (
     units_page,
     visitors_of_attempt,
 )
+from penstock.funnels.units.trace import Journey, conflicts, seen_by_diagnostics
+from penstock.funnels.units.tracing import read_properties, unit_of
 from penstock.warehouse.client import Warehouse
 from tests.funnels import plain
 from tests.funnels.seed import apart, store

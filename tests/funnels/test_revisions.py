@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.funnels.definition import FunnelIn
-from penstock.funnels.revisions import Revision, changes_between
+from penstock.funnels.definitions.definition import FunnelIn
+from penstock.funnels.definitions.revisions import Revision, changes_between
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene, outcome, step
 from tests.tenant import Tenant

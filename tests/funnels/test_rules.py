@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.funnels.model import CountingUnit, Definition, Match, MatchType, Row
+from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.events.imports.conftest import finished

@@ -59,7 +59,7 @@ class LiveService:
             with self._database.read() as db:
                 found = profiles.of_visitor(db, sorted({website.scope_id for website in websites}), query.visitor_id)
             for profile in found:
-                rows = self._warehouse.query(load("visitor_keys"), {"scope": profile.scope_id, "visitors": profile.ids})[1]
+                rows = self._warehouse.ask(load("visitor_keys"), {"scope": profile.scope_id, "visitors": profile.ids})
                 keys += [key for (key,) in rows]
         return {
             "websites": [website.id for website in websites],

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from penstock.base.scalar import Scalar
-from penstock.funnels.filters import EventField
+from penstock.funnels.definitions.filters import EventField
 from penstock.http.schema import PageQuery, Record, RuleBroken
 
 _LONGEST_NAME = 2000

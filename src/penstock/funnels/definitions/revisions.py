@@ -1,0 +1,199 @@
+"""Revisions of a funnel, and what changed from one to the next in words. No I/O."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TypeVar
+
+from penstock.base.clock import iso
+from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.definitions.records import RevisionRecord, SavedDefinition, SavedFilter, SavedMatch, SavedStep
+
+T = TypeVar("T", str, SavedFilter, SavedMatch)
+
+MAX_TEXT_CHARS = 100
+"""Longer values are cut; the definition beside the words has them whole."""
+
+_SPANS = ((86_400, "day"), (3600, "hour"))
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A definition that a funnel has or had. number: from 1. name: what the funnel was called when it was saved."""
+
+    number: int
+    name: str
+    definition: SavedDefinition
+    created_at_ms: int
+
+    def record(self, before: "Revision | None") -> RevisionRecord:
+        return RevisionRecord(
+            revision=self.number,
+            name=self.name,
+            definition=self.definition,
+            created_at=iso(self.created_at_ms),
+            changes=[] if before is None else list(changes_between(before, self)),
+        )
+
+
+def changes_between(before: Revision, after: Revision) -> Iterator[str]:
+    """What changed, a phrase each: rows in their order, then settings. At least one when the definitions differ."""
+    if before.name != after.name:
+        yield f"Name {_cut(before.name)} -> {_cut(after.name)}"
+    yield from _row_changes(before.definition.steps, after.definition.steps)
+    yield from _setting_changes(before.definition, after.definition)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A row where it stands. at: position in `steps`. step: its own number; of a diagnostic row, that of the step before it."""
+
+    at: int
+    step: int
+    row: SavedStep
+
+    def __str__(self) -> str:
+        return f"diagnostic row after step {self.step}" if self.row.diagnostic else f"step {self.step}"
+
+    @property
+    def shown(self) -> str:
+        return f"{_capital(str(self))} ({_match(self.row)})"
+
+
+def _places(rows: Sequence[SavedStep]) -> list[_Place]:
+    places, step = [], 0
+    for at, row in enumerate(rows):
+        step += not row.diagnostic
+        places.append(_Place(at, step, row))
+    return places
+
+
+def _row_changes(before: Sequence[SavedStep], after: Sequence[SavedStep]) -> Iterator[str]:
+    pairs, removed, added = _aligned(_places(before), _places(after))
+    told: list[tuple[int, str]] = []
+    for gone in removed:
+        if come := next((one for one in added if one.row == gone.row), None):
+            added.remove(come)
+            told.append((come.at, f"{gone.shown} moved: now {come}"))
+        else:
+            told.append((gone.at, f"{gone.shown} removed"))
+    told += [(come.at, _added(come)) for come in added]
+    told += [(new.at, text) for old, new in pairs for text in _changes_of_row(old, new)]
+    yield from (text for _, text in sorted(told, key=lambda item: item[0]))
+
+
+def _aligned(old: list[_Place], new: list[_Place]) -> tuple[list[tuple[_Place, _Place]], list[_Place], list[_Place]]:
+    """Pairs of rows that stand for each other, rows that are gone and rows that came.
+
+    A row stands for the one of the same type and value; between such pairs, a row for the one that came in its place.
+    """
+    pairs: list[tuple[_Place, _Place]] = []
+    removed, added = [], []
+    before, after = ([(place.row.type, place.row.value) for place in places] for places in (old, new))
+    for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        common = min(b - a, d - c) if kind in ("equal", "replace") else 0
+        pairs += zip(old[a : a + common], new[c : c + common], strict=True)
+        removed += old[a + common : b]
+        added += new[c + common : d]
+    return pairs, removed, added
+
+
+def _added(place: _Place) -> str:
+    if place.row.diagnostic:
+        return f"{_capital(str(place))} added: {_row_in_words(place.row)}"
+    where = f"after step {place.step - 1}" if place.step > 1 else "at the beginning"
+    return f"Step {place.step} added {where}: {_row_in_words(place.row)}"
+
+
+def _changes_of_row(before: _Place, after: _Place) -> Iterator[str]:
+    old, new, label = before.row, after.row, _capital(str(after))
+    if old == new:
+        return
+    if old.diagnostic != new.diagnostic:
+        yield f"{before.shown} is now {'a ' if new.diagnostic else ''}{after}"
+    if (old.type, old.value) != (new.type, new.value):
+        yield f"{label} now matches {_match(new)} instead of {_match(old)}"
+    if old.mode != new.mode:
+        yield f"{label} now needs {'all of its parts, in any order' if new.mode else 'any one of its options'}"
+    yield from _list_changes(f"{label}: filter", old.filters, new.filters, _filter)
+    yield from _list_changes(f"{label}: {'part' if new.mode else 'option'}", old.or_, new.or_, _row_in_words)
+
+
+def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str]:
+    if old.counting_unit != new.counting_unit:
+        yield f"Counts {_units(new.counting_unit)} instead of {_units(old.counting_unit)}"
+    if old.attempt_property != new.attempt_property:
+        yield f"Attempt property {_key(old.attempt_property)} -> {_key(new.attempt_property)}"
+    if old.sequence_property != new.sequence_property:
+        yield f"Sequence property {_key(old.sequence_property)} -> {_key(new.sequence_property)}"
+    yield from _list_changes("Breakdown property", old.breakdown_properties, new.breakdown_properties, _cut)
+    if old.conversion_window_seconds != new.conversion_window_seconds:
+        yield f"Conversion window {_window(old.conversion_window_seconds)} -> {_window(new.conversion_window_seconds)}"
+
+
+def _list_changes(label: str, old: Sequence[T], new: Sequence[T], words: Callable[[T], str]) -> Iterator[str]:
+    """Items that went and came, by equality; where the same items stand in another order, that."""
+    before, after = (Counter(_comparable(item) for item in items) for items in (old, new))
+    for gone in _surplus(old, before - after):
+        yield f"{label} removed: {words(gone)}"
+    for come in _surplus(new, after - before):
+        yield f"{label} added: {words(come)}"
+    if before == after and list(old) != list(new):
+        yield f"{label}: order is now {', '.join(map(words, new))}"
+
+
+def _surplus(items: Sequence[T], more: Counter[str]) -> Iterator[T]:
+    left = Counter(more)
+    for item in items:
+        key = _comparable(item)
+        if left[key]:
+            left[key] -= 1
+            yield item
+
+
+def _comparable(item: str | SavedFilter | SavedMatch) -> str:
+    return item if isinstance(item, str) else item.model_dump_json()
+
+
+def _row_in_words(match: SavedMatch) -> str:
+    """A match with its filters, and the options or parts of a row."""
+    text = _match(match)
+    if match.filters:
+        text += " where " + " and ".join(_filter(one) for one in match.filters)
+    if isinstance(match, SavedStep) and match.or_:
+        joint = " and " if match.mode else " or "
+        text = joint.join([text, *(_row_in_words(one) for one in match.or_)])
+    return text
+
+
+def _match(match: SavedMatch) -> str:
+    return f"{match.type} {_cut(match.value)}"
+
+
+def _filter(one: SavedFilter) -> str:
+    return " ".join(part for part in (_cut(one.property), one.operator.replace("_", " "), _cut(one.value)) if part)
+
+
+def _units(unit: CountingUnit) -> str:
+    return f"{unit.value}s"
+
+
+def _key(name: str | None) -> str:
+    return "none" if name is None else _cut(name)
+
+
+def _window(seconds: int | None) -> str:
+    if seconds is None:
+        return "unlimited"
+    length, word = next((length, word) for length, word in _SPANS if seconds % length == 0)
+    count = seconds // length
+    return f"{count} {word}" + ("" if count == 1 else "s")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 1] + "…"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

@@ -1,0 +1,1 @@
+"""Goals: matches with a name, which funnels refer to."""

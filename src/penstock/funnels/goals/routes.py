@@ -1,0 +1,59 @@
+"""HTTP of goals."""
+
+from typing import Any
+
+from anyio import to_thread
+from litestar import Request, Response, delete, get, patch, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.model import Caller
+from penstock.funnels.definitions.records import GoalRecord
+from penstock.funnels.goals.schema import GoalChange, GoalIn
+from penstock.funnels.goals.service import GoalService
+from penstock.http.answers import answer, listing, no_content
+from penstock.http.bodies import read_bytes, read_query, require_json
+from penstock.http.openapi import described
+from penstock.http.schema import PageQuery
+
+AnyRequest = Request[Any, Any, Any]
+
+
+@post("/api/goals", opt=described("Save a goal", body=GoalIn, answers=GoalRecord, tag="goals"))
+async def create_goal(request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[bytes]:
+    """A name for a match, to use in funnels. Names are unique in the workspace; a goal cannot refer to a goal."""
+    require_json(request)
+    goal = await to_thread.run_sync(goals.read, await read_bytes(request), GoalIn)
+    return answer(await to_thread.run_sync(goals.create, caller.workspace_id, goal), status=201)
+
+
+@get("/api/goals", opt=described("Goals", answers=GoalRecord, query=PageQuery, listed=True, tag="goals"))
+async def list_goals(request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[bytes]:
+    """Newest first."""
+    page = read_query(request, PageQuery).asked
+    return listing(await to_thread.run_sync(goals.page, caller.workspace_id, page))
+
+
+@get("/api/goals/{goal_id:str}", opt=described("A goal", answers=GoalRecord, tag="goals"))
+async def read_goal(goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[bytes]:
+    return answer(await to_thread.run_sync(goals.get, caller.workspace_id, goal_id))
+
+
+@patch("/api/goals/{goal_id:str}", opt=described("Change a goal", body=GoalChange, answers=GoalRecord, tag="goals"))
+async def change_goal(
+    request: AnyRequest, goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
+) -> Response[bytes]:
+    """A field that is left out stays. A goal that funnels use keeps its name; a new match counts from their next report on."""
+    require_json(request)
+    change = await to_thread.run_sync(goals.read, await read_bytes(request), GoalChange)
+    return answer(await to_thread.run_sync(goals.change, caller.workspace_id, goal_id, change))
+
+
+@delete("/api/goals/{goal_id:str}", opt=described("Delete a goal", tag="goals"))
+async def delete_goal(goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[None]:
+    """Refused while a funnel uses the goal."""
+    await to_thread.run_sync(goals.delete, caller.workspace_id, goal_id)
+    return no_content()
+
+
+ROUTES = (create_goal, list_goals, read_goal, change_goal, delete_goal)

@@ -1,0 +1,79 @@
+"""The SQL of goals. Each function works inside the transaction of the connection that it is given."""
+
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from penstock.base.clock import iso
+from penstock.base.ids import GoalId, WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.funnels.definitions.records import GoalRecord, SavedMatch
+from penstock.metadb.pages import page_of
+from penstock.metadb.tables import funnel_goals, funnels, goals
+
+
+def _goal(row: Row[*tuple[object, ...]]) -> GoalRecord:
+    return GoalRecord(
+        id=row.id,
+        name=row.name,
+        match=row.match,
+        revision=row.revision,
+        created_at=iso(row.created_at),
+        updated_at=iso(row.updated_at),
+    )
+
+
+def add_goal(db: Connection, workspace_id: WorkspaceId, goal_id: GoalId, name: str, match: SavedMatch, now_ms: int) -> None:
+    """IntegrityError when the workspace has a goal of this name."""
+    db.execute(
+        insert(goals).values(
+            id=goal_id,
+            workspace_id=workspace_id,
+            name=name,
+            match=match.model_dump(),
+            revision=1,
+            created_at=now_ms,
+            updated_at=now_ms,
+        )
+    )
+
+
+def goal(db: Connection, workspace_id: WorkspaceId, goal_id: str, *, hold: bool = False) -> GoalRecord | None:
+    """hold: keep others from changing it, and from saving funnels that use it, until the transaction ends."""
+    statement = select(goals).where(goals.c.workspace_id == workspace_id, goals.c.id == goal_id)
+    row = db.execute(statement.with_for_update() if hold else statement).first()
+    return None if row is None else _goal(row)
+
+
+def goals_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[GoalRecord]:
+    """Newest first."""
+    mine = select(goals).where(goals.c.workspace_id == workspace_id).order_by(goals.c.created_at.desc(), goals.c.id.desc())
+    rows, total = page_of(db, mine, page)
+    return Listing([_goal(row) for row in rows], page, total)
+
+
+def goals_by_name(db: Connection, workspace_id: WorkspaceId) -> Mapping[str, GoalRecord]:
+    """Every goal of the workspace."""
+    return {row.name: _goal(row) for row in db.execute(select(goals).where(goals.c.workspace_id == workspace_id))}
+
+
+def hold_goals(db: Connection, workspace_id: WorkspaceId, names: Iterable[str]) -> Mapping[str, GoalId]:
+    """IDs by name of those that exist. They can be neither renamed nor deleted until the transaction ends."""
+    named = select(goals.c.name, goals.c.id).where(goals.c.workspace_id == workspace_id, goals.c.name.in_(list(names)))
+    return {row.name: GoalId(row.id) for row in db.execute(named.order_by(goals.c.id).with_for_update(read=True))}
+
+
+def change_goal(db: Connection, goal_id: str, name: str, match: SavedMatch, revision: int, now_ms: int) -> None:
+    """IntegrityError when the workspace has another goal of this name."""
+    changed = {"name": name, "match": match.model_dump(), "revision": revision, "updated_at": now_ms}
+    db.execute(update(goals).where(goals.c.id == goal_id).values(changed))
+
+
+def delete_goal(db: Connection, goal_id: str) -> None:
+    db.execute(delete(goals).where(goals.c.id == goal_id))
+
+
+def funnels_using(db: Connection, goal_id: str) -> list[str]:
+    """Names of the funnels that refer to the goal, in alphabetical order."""
+    uses = select(funnels.c.name).join(funnel_goals, funnel_goals.c.funnel_id == funnels.c.id).where(funnel_goals.c.goal_id == goal_id)
+    return list(db.scalars(uses.order_by(funnels.c.name)))

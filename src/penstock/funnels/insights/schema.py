@@ -1,0 +1,106 @@
+"""What goes over the wire about units over time: trends, times between steps, what came next."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from penstock.base.calendar import Interval
+from penstock.base.paging import MAX_PAGE_SIZE
+from penstock.funnels.results.schema import CohortQuery, HeadRecord
+from penstock.http.period import InBuckets
+from penstock.http.schema import Record
+
+
+class TrendQuery(CohortQuery, InBuckets):
+    """The query parameters of a trend."""
+
+
+class TrendBucketRecord(Record):
+    """Units that entered from `from` until before `to`."""
+
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    entered: int
+    completed: int
+    pending: int
+    dropped_off: int
+    conversion_rate: float | None
+    median_completion_minutes: float | None
+    maturing: Annotated[bool, Field(description="Windows of units that enter in it are still open: the numbers may yet change.")]
+    partial: Annotated[bool, Field(description="The period covers only a part of it.")]
+
+
+class TrendRecord(HeadRecord):
+    """A funnel by the time of entry, gaps filled. Without a period: from the first entry to the last."""
+
+    interval: Interval
+    timezone: str
+    data: list[TrendBucketRecord]
+
+
+class TimingQuery(CohortQuery):
+    """The query parameters of times between steps."""
+
+    from_: Annotated[int | None, Field(alias="from", ge=1, le=20, description="A pair of steps beside the usual ones; needs to.")] = None
+    to: Annotated[int | None, Field(ge=1, le=20, description="A later step; needs from.")] = None
+
+
+class BinRecord(Record):
+    from_minutes: float
+    to_minutes: Annotated[float | None, Field(description="Exclusive; null: no end.")]
+    units: int
+
+
+class DurationsRecord(Record):
+    """How long units took from the completion of one step to that of another. Exact; null where no unit did both."""
+
+    from_: Annotated[int, Field(alias="from")]
+    to: int
+    units: int
+    mean_minutes: float | None
+    min_minutes: float | None
+    p25_minutes: float | None
+    median_minutes: float | None
+    p75_minutes: float | None
+    p90_minutes: float | None
+    p95_minutes: float | None
+    max_minutes: float | None
+    histogram: list[BinRecord]
+
+
+class TimingRecord(HeadRecord):
+    """Times between steps. asked: the pair of the query."""
+
+    overall: DurationsRecord
+    steps: list[DurationsRecord]
+    asked: DurationsRecord | None
+
+
+class NextQuery(CohortQuery):
+    """The query parameters of what came next."""
+
+    step: Annotated[int, Field(ge=1, le=19, description="Units whose furthest step it is.")]
+    outcome: Annotated[Literal["pending", "droppedOff"] | None, Field(description="Both when left out.")] = None
+    of: Annotated[
+        Literal["unit", "visitor"],
+        Field(description="unit: the events of the unit, an attempt's having its ID. visitor: all that the attempt's visitors did."),
+    ] = "unit"
+    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Kinds of events, the most frequent first; 1 to 100.")] = 20
+
+
+class NextEventRecord(Record):
+    type: str
+    name: str
+    units: Annotated[int, Field(description="Units that did it.")]
+    events: int
+    first: Annotated[int, Field(description="Units for which it was the very next event.")]
+    share: Annotated[float | None, Field(description="units / stopped, to four decimals.")]
+
+
+class NextRecord(HeadRecord):
+    """What the units that stopped after a step did later, up to the end of their windows."""
+
+    step: int
+    stopped: Annotated[int, Field(description="Units whose furthest step it is.")]
+    silent: Annotated[int, Field(description="Of these, units without any later event in the window.")]
+    data: list[NextEventRecord]

@@ -1,0 +1,233 @@
+"""A funnel's report as a table: one row for the total and one for every cohort, as CSV, JSON or Parquet.
+
+The engine's rows come in blocks and go into a file block by block, so that hundreds of thousands of cohorts need little memory. The file
+goes out when it is whole, so that a slow reader does not hold up the engine. Columns: contract, "Funnels".
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from msgspec import json
+
+from penstock.base.ids import WorkspaceId
+from penstock.base.rates import rate
+from penstock.base.scalar import Scalar, untagged
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.results.asking import Asker
+from penstock.funnels.results.report import MS_PER_MINUTE
+from penstock.funnels.results.schema import ExportQuery
+from penstock.funnels.statements.report import build_export
+
+UNKNOWN = "Unknown"
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the beginning of a formula. Source: OWASP, "CSV Injection"."""
+
+
+class Format(StrEnum):
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+MEDIA_TYPES = {Format.CSV: "text/csv", Format.JSON: "application/json", Format.PARQUET: "application/vnd.apache.parquet"}
+
+Figures = Sequence[int | float | None]
+TableRow = tuple[Sequence[Scalar | None] | None, Figures]
+"""Entry values, None for the total; and the figures in the order of `figure_names`."""
+
+
+class ExportService:
+    """Its methods block; call them from a worker thread."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def export(self, workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> IO[bytes]:
+        """The whole table in an open temporary file, at its beginning. Errors as of `Asker.saved`."""
+        inquiry = self._asker.saved(workspace_id, funnel_id, query)
+        definition = inquiry.definition
+        file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+        try:
+            statement = build_export(definition, inquiry.question, inquiry.facts)
+            with self._asker.blocks(statement) as blocks:
+                write_table(definition, blocks, Format(query.format), file)
+        except BaseException:
+            file.close()
+            raise
+        file.seek(0)
+        return file
+
+
+def write_table(definition: Definition, blocks: Iterable[Sequence[Mapping[str, Any]]], form: Format, file: IO[bytes]) -> None:
+    """Write the rows of `build_export`, which come in blocks, into a file."""
+    with _WRITERS[form](definition, file) as writer:
+        for rows in _with_total(definition, blocks):
+            writer.write(rows)
+
+
+def figure_names(definition: Definition) -> list[str]:
+    names = ["entered"]
+    for step in range(1, len(definition.steps) + 1):
+        names += [f"step_{step}_count", f"step_{step}_pending", f"step_{step}_dropped_off"]
+    return [*names, "completed", "pending", "dropped_off", "conversion_rate", "median_completion_minutes"]
+
+
+def _with_total(definition: Definition, blocks: Iterable[Sequence[Mapping[str, Any]]]) -> Iterator[list[TableRow]]:
+    """The rows block by block; the total is always there, also when nobody entered."""
+    n, empty = len(definition.steps), True
+    for block in blocks:
+        empty = False
+        yield [(None if row["is_total"] else [untagged(text) for text in row["texts"]], _figures(n, row)) for row in block]
+    if empty:
+        yield [(None, _figures(n, {"counts": [], "pendings": [], "median_ms": None}))]
+
+
+def _figures(n: int, row: Mapping[str, Any]) -> Figures:
+    counts = row["counts"] or [0] * n
+    pendings = [*(row["pendings"] or [0] * (n - 1)), 0]
+    dropped = [*(counts[k] - counts[k + 1] - pendings[k] for k in range(n - 1)), 0]
+    figures: list[int | float | None] = [counts[0]]
+    for step in zip(counts, pendings, dropped, strict=True):
+        figures += step
+    median = row["median_ms"] / MS_PER_MINUTE if counts[-1] else None
+    return [*figures, counts[-1], sum(pendings), sum(dropped), rate(counts[-1], counts[0]), median]
+
+
+class _Writer(ABC):
+    """Writes a table into a file, block by block; complete when its context ends without an error."""
+
+    def __init__(self, definition: Definition, file: IO[bytes]) -> None:
+        self.properties, self.figures, self.file = definition.breakdown_properties, figure_names(definition), file
+        self.begin()
+
+    def __enter__(self) -> "_Writer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @abstractmethod
+    def begin(self) -> None: ...
+
+    @abstractmethod
+    def write(self, rows: Sequence[TableRow]) -> None: ...
+
+    @abstractmethod
+    def end(self) -> None: ...
+
+    def property_columns(self, *suffixes: str) -> list[str]:
+        """The names of the breakdown columns; one that is taken gets a prefix. suffixes: of further columns beside each."""
+        taken, columns = set(self.figures), []
+        for name in self.properties:
+            while taken & {name, *(name + suffix for suffix in suffixes)}:
+                name = f"cohort_{name}"
+            columns.append(name)
+            taken |= {name, *(name + suffix for suffix in suffixes)}
+        return columns
+
+
+class _JsonWriter(_Writer):
+    """A list of objects: `cohort` with typed values (null for the total) and the figures."""
+
+    def begin(self) -> None:
+        self._separator = b"[\n"
+
+    def write(self, rows: Sequence[TableRow]) -> None:
+        for values, figures in rows:
+            cohort = None if values is None else dict(zip(self.properties, values, strict=True))
+            self.file.write(self._separator + json.encode({"cohort": cohort, **dict(zip(self.figures, figures, strict=True))}))
+            self._separator = b",\n"
+
+    def end(self) -> None:
+        self.file.write(b"\n]\n")
+
+
+class _ArrowWriter(_Writer):
+    """What CSV and Parquet have in common: a schema, and batches of columns."""
+
+    def schema(self) -> Any:
+        import pyarrow as pa
+
+        floats = ("conversion_rate", "median_completion_minutes")
+        texts = [(name, pa.string()) for name in self.text_columns()]
+        return pa.schema([*texts, *((name, pa.float64() if name in floats else pa.int64()) for name in self.figures)])
+
+    @abstractmethod
+    def text_columns(self) -> list[str]: ...
+
+    @abstractmethod
+    def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]: ...
+
+    def batch(self, rows: Sequence[TableRow]) -> Any:
+        import pyarrow as pa
+
+        schema = self.schema()
+        table = [[*self.texts(values), *figures] for values, figures in rows]
+        columns = zip(*table, strict=True)
+        return pa.record_batch([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+
+
+class _CsvWriter(_ArrowWriter):
+    """Missing values are `Unknown`, cells of the total empty; text that a spreadsheet would run as a formula begins with an apostrophe."""
+
+    def begin(self) -> None:
+        from pyarrow import csv
+
+        self._csv = csv.CSVWriter(self.file, self.schema())
+
+    def text_columns(self) -> list[str]:
+        return [_harmless(name) for name in self.property_columns()]
+
+    def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]:
+        if values is None:
+            return [None] * len(self.properties)
+        return [UNKNOWN if value is None else _harmless(value) if isinstance(value, str) else _plain(value) for value in values]
+
+    def write(self, rows: Sequence[TableRow]) -> None:
+        self._csv.write_batch(self.batch(rows))
+
+    def end(self) -> None:
+        self._csv.close()
+
+
+class _ParquetWriter(_ArrowWriter):
+    """Each breakdown property as two columns: its text, and under `<name>_type` what it is in JSON, `missing`, or `total`."""
+
+    def begin(self) -> None:
+        from pyarrow import parquet
+
+        self._parquet = parquet.ParquetWriter(self.file, self.schema(), compression="zstd")
+
+    def text_columns(self) -> list[str]:
+        return [column for name in self.property_columns("_type") for column in (name, f"{name}_type")]
+
+    def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]:
+        if values is None:
+            return [None, "total"] * len(self.properties)
+        return [cell for value in values for cell in (None if value is None else _plain(value), _type(value))]
+
+    def write(self, rows: Sequence[TableRow]) -> None:
+        self._parquet.write_batch(self.batch(rows))
+
+    def end(self) -> None:
+        self._parquet.close()
+
+
+_WRITERS: Mapping[Format, type[_Writer]] = {Format.CSV: _CsvWriter, Format.JSON: _JsonWriter, Format.PARQUET: _ParquetWriter}
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def _plain(value: Scalar) -> str:
+    return value if isinstance(value, str) else json.encode(value).decode()
+
+
+def _type(value: Scalar | None) -> str:
+    if value is None:
+        return "missing"
+    return "string" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"

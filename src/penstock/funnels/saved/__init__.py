@@ -1,0 +1,1 @@
+"""Saved funnels: create, read, replace, delete, with the revisions of each."""

@@ -1,0 +1,70 @@
+"""Counted units, one row each, for everything that is asked about single units: lists, trends, times.
+
+The same two folds as a report (`penstock.funnels.statements.report`), put together before they are counted.
+"""
+
+from functools import reduce
+
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.statements.fold import DETAIL_COLUMNS, UNIT_COLUMNS
+from penstock.funnels.statements.packed import ODD, PLAIN, Layout, layout_of, unit_chains
+from penstock.funnels.statements.query import Facts, Plan, Question, Statement, Strategy, matched_events
+from penstock.funnels.statements.report import composed, entry_values, folded_units, packs
+
+COLUMNS = ("unit", *UNIT_COLUMNS, *DETAIL_COLUMNS)
+
+_KEPT = ("chains", "entry_values")
+
+
+class CountedUnits:
+    """The relation `counted`, with `COLUMNS`: one row for each unit whose entry is in the period.
+
+    keys are hashes; the relation `entry_values` has their texts, if the funnel has breakdown properties.
+    """
+
+    def __init__(self, definition: Definition, question: Question, facts: Facts, strategy: Strategy = Strategy.AUTO) -> None:
+        self.plan = Plan(definition, question, facts)
+        layout = layout_of(self.plan) if packs(strategy, facts) else None
+        self._relations = {"matched": matched_events(self.plan)}
+        to_fold = "matched"
+        if layout:
+            self._relations["chains"] = unit_chains(self.plan, layout)
+            self._relations["odd"] = f"SELECT * FROM matched WHERE unit IN (SELECT unit FROM chains WHERE class = {ODD})"
+            to_fold = "odd"
+        self._relations |= folded_units(self.plan, to_fold, detailed=True)
+        if self.plan.breadth:
+            self._relations["entry_values"] = entry_values(self.plan)
+        columns = ", ".join(COLUMNS)
+        parts = [f"SELECT {columns} FROM units"]
+        if layout:
+            parts.append(f"SELECT {columns} FROM ({_plain_units(self.plan, layout)})")
+        self._relations["counted"] = " UNION ALL ".join(parts)
+
+    def statement(self, tail: str, **more: str) -> Statement:
+        """A statement that ends with `tail`, which reads `counted`. more: further relations by name, which may read `counted` too."""
+        return composed(self.plan, {**self._relations, **more}, tail, kept=_KEPT)
+
+
+def _plain_units(plan: Plan, layout: Layout) -> str:
+    """The packed fold's plain units in the shape of folded ones. By its definition such a unit has nothing that data quality counts."""
+    diagnostics = sum(bits.row.diagnostic for bits in plan.rows)
+    keys = f"arrayResize(entry_values.keys, {plan.breadth})" if plan.breadth else "CAST([], 'Array(UInt64)')"
+    join = "LEFT ANY JOIN entry_values ON chains.value = entry_values.value" if plan.breadth else ""
+    return f"""
+        SELECT chains.unit AS unit, {keys} AS keys, toUInt8(chains.reached) AS reached, chains.entry_ts AS entry_ts,
+               chains.done_ts AS done_ts, {_chosen(plan, layout)} AS chosen,
+               toUInt32(0) AS skips, toUInt32(0) AS ties, toUInt32(0) AS invalid, 0 AS tied, toUInt8(0) AS conflicts,
+               chains.several AS several,
+               arrayResize(CAST([], 'Array(UInt32)'), {diagnostics}) AS seen,
+               arrayMap(p -> {layout.time("p")}, arraySlice(chains.firsts, 1, chains.reached)) AS done, chains.window_end AS window_end
+        FROM chains {join} WHERE chains.class = {PLAIN}"""
+
+
+def _chosen(plan: Plan, layout: Layout) -> str:
+    """The matches that count for the completed steps, as a mask."""
+    parts = []
+    for place, step in enumerate(plan.steps, start=1):
+        bits = ", ".join(plan.mask(bit) for bit in step.each)
+        option = layout.option(f"chains.firsts[{place}]") if len(step.each) > 1 else "0"
+        parts.append(f"if(chains.reached >= {place}, [{bits}][{option} + 1], {plan.mask(0)})")
+    return reduce(lambda left, right: f"bitOr({left}, {right})", parts)

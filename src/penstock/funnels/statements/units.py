@@ -1,0 +1,304 @@
+"""What is asked of counted units: a page of them, trends, times, what came next; and the events of one of them.
+
+Each function gives one statement; comments of its columns stand in its docstring. Source: contract, "Funnels".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.base.scalar import tagged, value_hash
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.statements.binder import Binder
+from penstock.funnels.statements.counted_units import COLUMNS, CountedUnits
+from penstock.funnels.statements.matching import property_text
+from penstock.funnels.statements.query import (
+    Facts,
+    Plan,
+    Question,
+    Statement,
+    event_scope,
+    event_source,
+    matched_events,
+    name_scope,
+    unit_key,
+    visitor_key,
+)
+from penstock.funnels.statements.report import known_texts, wanted
+
+QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
+
+
+class Outcome(StrEnum):
+    """What became of a unit. Source: semantics, "Outcome"."""
+
+    COMPLETED = "completed"
+    PENDING = "pending"
+    DROPPED_OFF = "droppedOff"
+
+
+class Quality(StrEnum):
+    """Kinds of trouble that a unit can have, after the fields of `dataQuality`."""
+
+    SEQUENCE_SKIP = "sequenceSkip"
+    UNORDERED_TIE = "unorderedTie"
+    INVALID_SEQUENCE_VALUE = "invalidSequenceValue"
+    ORDERING_ISSUE = "orderingIssue"
+    TIED_ENTRY = "tiedEntry"
+    UNKNOWN_ENTRY_VALUE = "unknownEntryValue"
+    CONFLICT = "conflict"
+    SEVERAL_VISITORS = "severalVisitors"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which units are asked for; every condition that is given holds.
+
+    step: those that reached it; beside an outcome other than completed, those whose furthest step it is. option: of that step.
+    diagnostic: place among the diagnostic rows, from 1. property: place among the breakdown properties, from 1, for a quality that is about
+    one; 0: any.
+    """
+
+    step: int | None = None
+    option: int | None = None
+    outcome: Outcome | None = None
+    diagnostic: int | None = None
+    quality: Quality | None = None
+    property: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a page begins: after the unit with this entry (milliseconds) and number, in the order of the list."""
+
+    entry_ms: int
+    unit: int
+
+
+def units_page(counted: CountedUnits, which: Wanted, after: Position | None, size: int) -> Statement:
+    """The newest entries first. Columns: those of `counted`, `texts` (tagged entry values), `total` (how many there are on all pages)."""
+    plan = counted.plan
+    conditions = " AND ".join(_conditions(plan, which))
+    beyond = "1"
+    if after is not None:
+        entry, unit = plan.binder.bind("Int64", after.entry_ms), plan.binder.bind("UInt64", after.unit)
+        beyond = f"(entry_ts, unit) < ({entry}, {unit})"
+    page = f"""
+        SELECT * FROM (SELECT {", ".join(COLUMNS)}, count() OVER () AS total FROM counted WHERE {conditions})
+        WHERE {beyond} ORDER BY entry_ts DESC, unit DESC LIMIT {plan.binder.bind("UInt64", size)}"""
+    if not plan.breadth:
+        return counted.statement(f"SELECT *, CAST([], 'Array(String)') AS texts FROM ({page}) ORDER BY entry_ts DESC, unit DESC")
+    return counted.statement(f"""
+        SELECT page.*, arrayResize(known.texts, {plan.breadth}) AS texts
+        FROM ({page}) AS page LEFT ANY JOIN ({known_texts(plan)}) AS known ON page.keys = known.keys
+        ORDER BY entry_ts DESC, unit DESC""")
+
+
+def _conditions(plan: Plan, which: Wanted) -> list[str]:
+    n = len(plan.steps)
+    conditions = [wanted(plan)]
+    if which.step is not None:
+        furthest = which.outcome in (Outcome.PENDING, Outcome.DROPPED_OFF)
+        conditions.append(f"reached {'=' if furthest else '>='} {which.step}")
+        step = plan.steps[which.step - 1]
+        if which.option is not None and not step.row.all_of:
+            conditions.append(plan.overlaps("chosen", step.each[which.option]))
+    if which.outcome is not None:
+        conditions.append(_outcome(plan, which.outcome, n))
+    if which.diagnostic is not None:
+        conditions.append(f"seen[{which.diagnostic}] > 0")
+    if which.quality is not None:
+        conditions.append(_quality(plan, which.quality, which.property))
+    return [f"({condition})" for condition in conditions]
+
+
+def _outcome(plan: Plan, outcome: Outcome, n: int) -> str:
+    waiting = f"{plan.evaluated_at()} <= window_end"
+    return {
+        Outcome.COMPLETED: f"reached = {n}",
+        Outcome.PENDING: f"reached < {n} AND {waiting}",
+        Outcome.DROPPED_OFF: f"reached < {n} AND NOT ({waiting})",
+    }[outcome]
+
+
+def _quality(plan: Plan, quality: Quality, place: int) -> str:
+    places = [place] if place else range(1, plan.breadth + 1)
+    return {
+        Quality.SEQUENCE_SKIP: "skips > 0",
+        Quality.UNORDERED_TIE: "ties > 0",
+        Quality.INVALID_SEQUENCE_VALUE: "invalid > 0",
+        Quality.ORDERING_ISSUE: "skips + ties + invalid > 0",
+        Quality.TIED_ENTRY: "tied",
+        Quality.UNKNOWN_ENTRY_VALUE: " OR ".join(f"keys[{at}] = 0" for at in places) or "0",
+        Quality.CONFLICT: " OR ".join(f"bitTest(conflicts, {at - 1})" for at in places) or "0",
+        Quality.SEVERAL_VISITORS: "several",
+    }[quality]
+
+
+def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
+    """Units by the time of their entry. edges_ms: beginnings of the buckets, ascending, the first not after any entry.
+
+    Columns: bucket (its beginning), entered, completed, pending, median_ms. Buckets without an entry are left out.
+    """
+    plan = counted.plan
+    n = len(plan.steps)
+    return counted.statement(f"""
+        SELECT roundDown(entry_ts, {plan.binder.bind("Array(Int64)", list(edges_ms))}) AS bucket, count() AS entered,
+               countIf(reached = {n}) AS completed, countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
+               quantileExactInclusiveIf(0.5)(done_ts - entry_ts, reached = {n}) AS median_ms
+        FROM counted WHERE {wanted(plan)} GROUP BY bucket ORDER BY bucket""")
+
+
+def timing(counted: CountedUnits, pairs: Sequence[tuple[int, int]], edges_ms: Sequence[int]) -> Statement:
+    """How long units took from one step's completion to another's, exactly. edges_ms: beginnings of the histogram's bins, from 0.
+
+    One row. Columns, for each pair i: units_i, mean_i, least_i, most_i, quantiles_i (`QUANTILES`), bins_i (beginnings and counts).
+    """
+    plan = counted.plan
+    edges = plan.binder.bind("Array(Int64)", list(edges_ms))
+    levels = ", ".join(map(str, QUANTILES))
+    columns = []
+    for i, (first, last) in enumerate(pairs):
+        took, both = f"(done[{last}] - done[{first}])", f"reached >= {last}"
+        columns += [
+            f"countIf({both}) AS units_{i}",
+            f"avgIf({took}, {both}) AS mean_{i}",
+            f"minIf({took}, {both}) AS least_{i}",
+            f"maxIf({took}, {both}) AS most_{i}",
+            f"quantilesExactInclusiveIf({levels})({took}, {both}) AS quantiles_{i}",
+            f"sumMapIf([roundDown({took}, {edges})], [toUInt64(1)], {both}) AS bins_{i}",
+        ]
+    return counted.statement(f"SELECT {', '.join(columns)} FROM counted WHERE {wanted(plan)}")
+
+
+def next_events(counted: CountedUnits, step: int, outcome: Outcome | None, most: int, *, of_visitors: bool = False) -> Statement:
+    """What the units that stopped after a step did later, inside their window. of_visitors: all that the visitors of attempts did.
+
+    Columns: is_total, kind, name, units, events, first_units (for how many it was the very next event), stopped (units in all).
+    """
+    plan = counted.plan
+    conditions = [wanted(plan), f"reached = {step}"]
+    if outcome is not None:
+        conditions.append(_outcome(plan, outcome, len(plan.steps)))
+    stopped = f"SELECT unit, unit AS whose, done_ts, window_end FROM counted WHERE {' AND '.join(conditions)}"
+    if of_visitors:
+        stopped = f"""
+        SELECT DISTINCT matched.unit AS unit, matched.visitor AS whose, done_ts, window_end
+        FROM matched INNER JOIN ({stopped}) AS stopped_units ON matched.unit = stopped_units.unit
+        WHERE NOT provider OR verified"""
+    events = f"""
+        SELECT {visitor_key(plan) if of_visitors else unit_key(plan)} AS whose, events.event_id AS event_id,
+               toString(events.kind) AS kind, toString(events.name) AS name,
+               toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts
+        FROM {event_source(plan)} WHERE {event_scope(plan)} AND whose != 0"""
+    later = f"""
+        SELECT stopped.unit AS unit, kind, name, event_id,
+               row_number() OVER (PARTITION BY stopped.unit ORDER BY ts, event_id) = 1 AS is_first
+        FROM ({events}) AS later INNER JOIN stopped ON later.whose = stopped.whose
+        WHERE ts > stopped.done_ts AND ts <= stopped.window_end"""
+    tail = f"""
+        SELECT grouping(kind) = 1 AS is_total, kind, name, uniqExact(unit) AS units, uniqExact(event_id) AS events,
+               countIf(is_first) AS first_units,
+               (SELECT uniqExact(unit) FROM stopped) AS stopped
+        FROM ({later}) GROUP BY GROUPING SETS ((kind, name), ())
+        ORDER BY is_total DESC, units DESC, events DESC, kind, name LIMIT {plan.binder.bind("UInt64", most + 1)}"""
+    return counted.statement(tail, stopped=stopped)
+
+
+def unit_names(definition: Definition, question: Question, facts: Facts, units: Sequence[int], *, every_name: bool = False) -> Statement:
+    """What units are called: the attempt ID, or the canonical visitor's ID. every_name: also of units that match no row.
+
+    Columns: unit, name.
+    """
+    plan = Plan(definition, question, facts)
+    names = "1" if every_name else name_scope(plan)
+    asked = plan.binder.bind("Array(UInt64)", list(units))
+    if definition.attempt_property is not None:
+        name = f"substring(any({property_text(definition.attempt_property, plan.binder)}), 2)"
+        sql = f"""
+        SELECT {unit_key(plan)} AS unit, {name} AS name FROM events
+        WHERE {event_scope(plan)} AND {names} AND unit IN {asked} GROUP BY unit"""
+    else:
+        scopes = plan.binder.bind("Array(String)", list(question.scope_ids))
+        # A canonical visitor may have no event of its own: then the alias that leads to it has its ID.
+        sql = f"""
+        SELECT unit, any(name) AS name FROM (
+            SELECT visitor_key AS unit, visitor_id AS name FROM events WHERE {event_scope(plan)} AND visitor_key IN {asked}
+            UNION ALL
+            SELECT canonical_key, canonical_id FROM visitor_aliases WHERE scope_id IN {scopes} AND canonical_key IN {asked})
+        GROUP BY unit"""
+    return Statement(sql, plan.binder.values)
+
+
+def visitors_named(question: Question, visitor_id: str) -> Statement:
+    """The canonical visitors that an ID stands for, one for each identity scope. Column: unit."""
+    binder = Binder()
+    scopes, named = binder.bind("Array(String)", list(question.scope_ids)), binder.bind("String", visitor_id)
+    return Statement(
+        f"""
+        SELECT if(kept.canonical_key = 0, sipHash64(scopes.scope_id, {named}), kept.canonical_key) AS unit
+        FROM (SELECT arrayJoin({scopes}) AS scope_id) AS scopes
+        LEFT JOIN (
+            SELECT scope_id, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
+            WHERE scope_id IN {scopes} AND visitor_id = {named} GROUP BY scope_id
+        ) AS kept ON scopes.scope_id = kept.scope_id""",
+        binder.values,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """Which unit, or which of several that one visitor ID may stand for. attempt: the ID of an attempt, None for visitors."""
+
+    units: tuple[int, ...]
+    attempt: str | None = None
+
+
+def attempt_named(attempt_id: str) -> Whose:
+    """Source: `unit_key`."""
+    return Whose((((value_hash(tagged(attempt_id)) % 2**64) >> 3) + 1,), attempt_id)
+
+
+def visitors_of_attempt(definition: Definition, question: Question, facts: Facts, whose: Whose) -> Statement:
+    """The canonical visitors of an attempt's events that are no payment provider's (R18). Column: visitor."""
+    plan = Plan(definition, question, facts)
+    sql = f"""
+        SELECT DISTINCT {visitor_key(plan)} AS visitor FROM {event_source(plan)}
+        WHERE {event_scope(plan)} AND events.source != 'provider' AND {_is_unit(plan, whose)}"""
+    return Statement(sql, plan.binder.values)
+
+
+def unit_events(
+    definition: Definition, question: Question, facts: Facts, whose: Whose, properties: Sequence[str], most: int, *, matching: bool
+) -> Statement:
+    """The events of a unit, oldest first. properties: whose tagged texts are wanted. matching: only those that a row matches.
+
+    Columns: scope_id, event_id, kind, name, ts, source, verified, visitor_id (as stored), visitor (canonical, a number), number_sent, seq,
+    invalid, mask, texts.
+    """
+    plan = Plan(definition, question, facts)
+    return Statement(_events(plan, _is_unit(plan, whose), properties, most, matching=matching), plan.binder.values)
+
+
+def one_event(definition: Definition, question: Question, facts: Facts, event_id: str, properties: Sequence[str]) -> Statement:
+    """As `unit_events`, of one event; `unit` tells whether it has one."""
+    plan = Plan(definition, question, facts)
+    named = f"events.event_id = {plan.binder.bind('String', event_id)}"
+    return Statement(_events(plan, named, properties, 1, matching=False), plan.binder.values)
+
+
+def _events(plan: Plan, which: str, properties: Sequence[str], most: int, *, matching: bool) -> str:
+    texts = ", ".join(property_text(name, plan.binder) for name in properties)
+    more = f"""toString(events.scope_id) AS scope_id, toString(events.kind) AS kind, toString(events.name) AS name,
+           toString(events.source) AS source, events.visitor_id AS visitor_id, CAST([{texts}], 'Array(String)') AS texts,"""
+    return (
+        f"{matched_events(plan, matching=matching, more=more)} AND {which} ORDER BY ts, event_id LIMIT {plan.binder.bind('UInt64', most)}"
+    )
+
+
+def _is_unit(plan: Plan, whose: Whose) -> str:
+    units = plan.binder.bind("Array(UInt64)", list(whose.units))
+    if whose.attempt is None or plan.definition.attempt_property is None:
+        return f"{visitor_key(plan)} IN {units}"
+    texts = plan.binder.bind("Array(String)", [tag + whose.attempt for tag in "sn"])
+    return f"{unit_key(plan)} IN {units} AND {property_text(plan.definition.attempt_property, plan.binder)} IN {texts}"
