@@ -31,6 +31,34 @@ class Tenant:
     website_id: str
 
 
+def beside(tenant: Tenant) -> httpx.Client:
+    """Another browser, which nobody is signed in with, on the same application."""
+    return httpx.Client(transport=tenant.browser._transport, base_url=BASE_URL)
+
+
+def invited(tenant: Tenant, role: str = "member", email: str | None = None) -> dict[str, Any]:
+    """An invitation into the workspace, as it is answered to its owner."""
+    form = {"email": email or f"{uuid4().hex}@example.com", "role": role}
+    answer = tenant.browser.post("/api/settings/invitations", json=form)
+    assert answer.status_code == 201, answer.text
+    invitation: dict[str, Any] = answer.json()
+    return invitation
+
+
+def token_of(invitation: dict[str, Any]) -> str:
+    token: str = invitation["url"].partition("/signup?invitation=")[2]
+    return token
+
+
+def join(tenant: Tenant, role: str = "member") -> httpx.Client:
+    """The browser of a new user who signed up by an invitation into the workspace."""
+    invitation, browser = invited(tenant, role), beside(tenant)
+    form = {"email": invitation["email"], "password": PASSWORD, "invitation": token_of(invitation)}
+    answer = browser.post("/api/auth/signup", json=form)
+    assert answer.status_code == 201, answer.text
+    return browser
+
+
 def sign_up(server: TestClient[Litestar], setup_token: str | None = None) -> Tenant:
     """A fresh account with a key and a website. Sign-up must be open, or setup_token be given."""
     browser, email = visitor(server), f"{uuid4().hex}@example.com"

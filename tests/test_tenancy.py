@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from penstock.app import build_routes
-from tests.tenant import Tenant, visitor
+from tests.tenant import PASSWORD, Tenant, beside, invited, join, visitor
 
 PUBLIC_PAGES = ("/static/", "/api/docs", "/api/openapi.json", "/health/", "/l/")
 
@@ -84,6 +84,13 @@ def job(tenant: Tenant) -> str:
     return record_id
 
 
+def another_session(tenant: Tenant) -> str:
+    """A session of the same user that is not the one that asks."""
+    assert beside(tenant).post("/api/auth/login", json={"email": tenant.email, "password": PASSWORD}).status_code == 200
+    sessions = tenant.browser.get("/api/auth/sessions").json()["data"]
+    return next(one["id"] for one in sessions if not one["current"])
+
+
 def link(tenant: Tenant) -> str:
     body = {"websiteId": app_with_provider(tenant), "slug": f"sample-{next(_numbers)}", "destinationPath": "/"}
     return made("/api/mobile/deferred-links", body)(tenant)
@@ -91,6 +98,10 @@ def link(tenant: Tenant) -> str:
 
 RECORDS: dict[str, Callable[[Tenant], str]] = {
     "key_id": made("/api/settings/api-keys", {"name": "k"}, by="browser"),
+    "user_id": lambda tenant: join(tenant).get("/api/auth/session").json()["user"]["id"],
+    "invitation_id": lambda tenant: invited(tenant)["id"],
+    "session_id": another_session,
+    "visitor_id": sent("visitorId"),
     "website_id": app_with_provider,
     "provider": lambda _: "stripe",
     "goal_id": made("/api/goals", {"name": "Signed up", "match": STEP}),
@@ -108,6 +119,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
 """How to make the record that a path parameter, or a required query parameter, names."""
 
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("patch", "/api/settings/members/{user_id}"): {"json": {"role": "owner"}},
     ("put", "/api/funnels/{funnel_id}"): {"json": FUNNEL},
     ("post", "/api/v1/events"): {"json": EVENT},
     ("post", "/api/v1/transactions"): {"json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}},

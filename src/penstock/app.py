@@ -15,7 +15,15 @@ from sqlalchemy import Connection
 from penstock.accounts import callers, limits_routes
 from penstock.accounts import routes as account_routes
 from penstock.accounts.limits import LimitService
+from penstock.accounts.people import own_routes
+from penstock.accounts.people import routes as people_routes
+from penstock.accounts.people.invitations import InvitationService
+from penstock.accounts.people.members import MemberService
+from penstock.accounts.people.own import OwnAccountService
 from penstock.accounts.service import AccountService
+from penstock.activity import routes as activity_routes
+from penstock.activity.live import LiveService
+from penstock.activity.visitors import VisitorService
 from penstock.base.clock import Clock, system_clock
 from penstock.base.errors import Fault, NotFound
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
@@ -85,6 +93,9 @@ class Services:
     database: Database
     warehouse: Warehouse
     accounts: AccountService
+    members: MemberService
+    invitations: InvitationService
+    own_account: OwnAccountService
     limits: LimitService
     jobs: Jobs
     intake: Intake
@@ -102,6 +113,8 @@ class Services:
     exports: ExportService
     comparisons: CompareService
     catalogue: CatalogueService
+    visitors: VisitorService
+    live: LiveService
     associations: AssociationService
     links: LinkService
     clicks: Spool
@@ -137,6 +150,9 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         database=database,
         warehouse=warehouse,
         accounts=accounts,
+        members=MemberService(database),
+        invitations=InvitationService(database, settings, clock),
+        own_account=OwnAccountService(database, clock),
         limits=limits,
         jobs=Jobs(warehouse, limits, clock, queries_at_once=settings.queries_at_once),
         intake=intake,
@@ -154,6 +170,8 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         exports=ExportService(asker),
         comparisons=comparisons,
         catalogue=CatalogueService(warehouse, accounts, settings, wait_until_shipped=shipper.wait_until_shipped),
+        visitors=VisitorService(database, warehouse, accounts, settings, clock, wait_until_shipped=shipper.wait_until_shipped),
+        live=LiveService(database, warehouse, accounts, clock, wait_until_shipped=shipper.wait_until_shipped),
         associations=AssociationService(accounts, settings),
         links=links,
         clicks=clicks,
@@ -244,6 +262,8 @@ def build_routes(services: Services) -> Litestar:
             ready,
             openapi,
             *account_routes.ROUTES,
+            *people_routes.ROUTES,
+            *own_routes.ROUTES,
             *limits_routes.ROUTES,
             *job_routes.ROUTES,
             *event_routes.ROUTES,
@@ -257,6 +277,7 @@ def build_routes(services: Services) -> Litestar:
             *insights_routes.ROUTES,
             *compare_routes.ROUTES,
             *catalogue_routes.ROUTES,
+            *activity_routes.ROUTES,
             *association_routes.ROUTES,
             *link_routes.ROUTES,
             *qr_routes.ROUTES,
@@ -269,6 +290,9 @@ def build_routes(services: Services) -> Litestar:
             "services": Provide(lambda: services, sync_to_thread=False),
             "settings": Provide(lambda: services.settings, sync_to_thread=False),
             "accounts": Provide(lambda: services.accounts, sync_to_thread=False),
+            "members": Provide(lambda: services.members, sync_to_thread=False),
+            "invitations": Provide(lambda: services.invitations, sync_to_thread=False),
+            "own_account": Provide(lambda: services.own_account, sync_to_thread=False),
             "events": Provide(lambda: services.events, sync_to_thread=False),
             "imports": Provide(lambda: services.imports, sync_to_thread=False),
             "providers": Provide(lambda: services.providers, sync_to_thread=False),
@@ -282,6 +306,8 @@ def build_routes(services: Services) -> Litestar:
             "exports": Provide(lambda: services.exports, sync_to_thread=False),
             "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
             "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
+            "visitors": Provide(lambda: services.visitors, sync_to_thread=False),
+            "live": Provide(lambda: services.live, sync_to_thread=False),
             "associations": Provide(lambda: services.associations, sync_to_thread=False),
             "link_stats": Provide(lambda: services.link_stats, sync_to_thread=False),
             "links": Provide(lambda: services.links, sync_to_thread=False),

@@ -76,7 +76,7 @@ def test_signing_up_answers_user_and_workspace_and_signs_in(here):
     answer = sign_up(here)
     assert answer.status_code == 201
     body = answer.json()
-    assert set(body) == {"user", "workspace"}
+    assert set(body) == {"user", "workspace", "role"}
     assert body["user"]["email"] == "ada@example.com"
     assert body["workspace"]["name"] == "Acme"
     assert body["user"]["id"].startswith("usr_")

@@ -1,10 +1,10 @@
-"""What the queries of a workspace may take: what it chose for itself, within what the operator allows."""
+"""Settings of a workspace: its name, and what its queries may take, within what the operator allows."""
 
 from dataclasses import replace
 from typing import Any
 
 from penstock.accounts import store
-from penstock.accounts.model import QueryLimits
+from penstock.accounts.model import QueryLimits, WorkspaceSettings
 from penstock.accounts.recent import Recent
 from penstock.base.errors import Fault, Invalid
 from penstock.base.ids import WorkspaceId
@@ -15,19 +15,25 @@ _BELIEVED_S = 2.0
 
 
 class LimitService:
-    """Use cases of query limits. Its methods block; call them from a worker thread."""
+    """Use cases of a workspace's settings. Its methods block; call them from a worker thread."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database, self._most_s, self._most_bytes = database, settings.query_timeout_s, settings.query_memory_bytes
         self._chosen: Recent[WorkspaceId, QueryLimits] = Recent(_BELIEVED_S)
 
     def chosen(self, workspace_id: WorkspaceId) -> QueryLimits:
-        """What the workspace chose, as it did."""
-        with self._database.read() as db:
-            return store.query_limits(db, workspace_id)
+        """The limits that the workspace chose, as it did."""
+        return self.settings(workspace_id).limits
 
-    def change(self, workspace_id: WorkspaceId, changes: dict[str, Any]) -> QueryLimits:
-        """Choose anew. changes: some fields of `QueryLimits`. Invalid when they are above what the operator allows."""
+    def settings(self, workspace_id: WorkspaceId) -> WorkspaceSettings:
+        with self._database.read() as db:
+            return store.workspace_settings(db, workspace_id)
+
+    def change(self, workspace_id: WorkspaceId, changes: dict[str, Any], name: str | None = None) -> WorkspaceSettings:
+        """Choose anew. changes: some fields of `QueryLimits`. name: None keeps it.
+
+        Invalid when limits are above what the operator allows.
+        """
         faults = []
         if (changes.get("timeout_s") or 0) > self._most_s:
             faults.append(_above("queryTimeoutSeconds", f"{self._most_s:g}", "PENSTOCK_QUERY_TIMEOUT_S"))
@@ -36,10 +42,11 @@ class LimitService:
         if faults:
             raise Invalid(faults)
         with self._database.write() as db:
-            limits = replace(store.query_limits(db, workspace_id, hold=True), **changes)
-            store.change_query_limits(db, workspace_id, limits)
+            before = store.workspace_settings(db, workspace_id, hold=True)
+            after = WorkspaceSettings(name or before.name, replace(before.limits, **changes))
+            store.change_workspace(db, workspace_id, after)
         self._chosen.forget(workspace_id)
-        return limits
+        return after
 
     def bounded(self, chosen: QueryLimits) -> tuple[float, int]:
         """Seconds and bytes that a query may take."""

@@ -29,12 +29,20 @@ class Workspace:
     created_at_ms: int
 
 
+class Role(StrEnum):
+    """What a member may do in a workspace. An owner also says who is in it."""
+
+    OWNER = "owner"
+    MEMBER = "member"
+
+
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """Who a session stands for."""
+    """Who a session stands for. role: of the user in the workspace."""
 
     user: User
     workspace: Workspace
+    role: Role
 
     @property
     def caller(self) -> Caller:
@@ -98,3 +106,11 @@ class QueryLimits:
 
     timeout_s: float | None
     memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSettings:
+    """What a workspace says of itself."""
+
+    name: str
+    limits: QueryLimits

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
-from penstock.accounts.model import ApiKey, MobileApp, SignedIn, User, Website, WebsiteKind, Workspace
+from penstock.accounts.model import ApiKey, MobileApp, Role, SignedIn, User, Website, WebsiteKind, Workspace
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
 from penstock.http.schema import Input, Name, Record, RuleBroken
@@ -102,6 +102,13 @@ def _matching(pattern: str, broken: Callable[[], RuleBroken]) -> AfterValidator:
     return AfterValidator(check)
 
 
+def not_null(value: str | None) -> str | None:
+    """For a field of a change that can be left out, but not cleared."""
+    if value is None:
+        raise RuleBroken("not_null", "Must not be null; leave it out to keep it.")
+    return value
+
+
 Email = Annotated[str, Field(max_length=254), AfterValidator(_email)]
 NewPassword = Annotated[SecretStr, AfterValidator(_new_password)]
 Domain = Annotated[str, Field(max_length=260), AfterValidator(_domain)]
@@ -134,9 +141,30 @@ AndroidPackage = Annotated[
 
 
 class SignUp(Input):
+    """With an invitation: a new account in the workspace that invites. Without one: an account with a workspace of its own."""
+
     email: Email
     password: NewPassword
-    workspace_name: Name
+    invitation: Annotated[SecretStr | None, Field(description="The token of an invitation's URL; then there is no workspaceName.")] = None
+    workspace_name: Annotated[Name | None, Field(description="Required without an invitation.")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _left_out_is_null(cls, sent: Any) -> Any:
+        """So that what is left out is checked as well, under its name on the wire."""
+        return {"workspaceName": None, **sent} if isinstance(sent, dict) else sent
+
+    @field_validator("workspace_name")
+    @classmethod
+    def _where(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if "invitation" not in info.data:
+            return value  # it is wrong in itself, which is said there
+        invited = info.data["invitation"] is not None
+        if value is None and not invited:
+            raise RuleBroken("required", "This field is required.")
+        if value is not None and invited:
+            raise RuleBroken("not_allowed", "An invitation leads into a workspace that has a name; leave this out.")
+        return value
 
 
 class LogIn(Input):
@@ -206,15 +234,8 @@ class NewWebsite(AppFields, _NewWebsite):
 class WebsiteChanges(AppFields):
     """A field that is left out stays; null clears it. The kind and the identity scope are settled when the website is made."""
 
-    name: Name | None = None
+    name: Annotated[Name | None, AfterValidator(not_null)] = None
     domain: Domain | None = None
-
-    @field_validator("name")
-    @classmethod
-    def _is_not_null(cls, value: str | None) -> str | None:
-        if value is None:
-            raise RuleBroken("not_null", "Must not be null; leave it out to keep it.")
-        return value
 
 
 def only_mobile(field: str) -> Fault:
@@ -245,10 +266,11 @@ class WorkspaceRecord(Record):
 class SessionRecord(Record):
     user: UserRecord
     workspace: WorkspaceRecord
+    role: Annotated[Role, Field(description="Of the user in the workspace.")]
 
     @classmethod
     def of(cls, account: SignedIn) -> Self:
-        return cls(user=UserRecord.of(account.user), workspace=WorkspaceRecord.of(account.workspace))
+        return cls(user=UserRecord.of(account.user), workspace=WorkspaceRecord.of(account.workspace), role=account.role)
 
 
 class KeyRecord(Record):

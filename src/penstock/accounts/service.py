@@ -24,12 +24,14 @@ from penstock.accounts.credentials import (
     password_matches,
     same_secret,
 )
-from penstock.accounts.model import ApiKey, Caller, MobileApp, SignedIn, User, Website, WebsiteKind, Workspace
+from penstock.accounts.model import ApiKey, Caller, MobileApp, Role, SignedIn, User, Website, WebsiteKind, Workspace
+from penstock.accounts.people import invited
+from penstock.accounts.people.store import hold_user
 from penstock.accounts.recent import Recent
 from penstock.accounts.schema import APP_FIELDS, NewWebsite, SignUp, WebsiteChanges, only_mobile
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Forbidden, Invalid, NotFound, RatePolicy, Unauthorized
-from penstock.base.ids import KeyId, ScopeId, UserAccountId, WebsiteId, WorkspaceId, new_id
+from penstock.base.ids import KeyId, ScopeId, SessionId, UserAccountId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
@@ -76,32 +78,43 @@ class AccountService:
     # Users and sessions
 
     def sign_up(self, form: SignUp, *, from_this_machine: bool, setup_token: str | None) -> tuple[str, SignedIn]:
-        """A new user with a workspace, signed in: the session token and who it stands for.
+        """A new user, in a workspace of their own or the one that invites, signed in: the session token and who it stands for.
 
-        `Forbidden` when sign-up is not open to this request, `Conflict` when the e-mail address has an account.
+        `Forbidden` when sign-up is not open to this request, `NotFound` when the invitation is not open, `Conflict` when the e-mail address
+        has an account.
         """
         may_be_first = from_this_machine or self._knows_setup_token(setup_token)
         with self._database.read() as db:
-            self._check_sign_up(db, form.email, may_be_first)
+            self._check_sign_up(db, form, may_be_first)
         hashed = password_hash(form.password.get_secret_value())
         now_ms = self._clock()
-        account = SignedIn(
-            user=User(UserAccountId(new_id("usr", now_ms)), form.email, now_ms),
-            workspace=Workspace(WorkspaceId(new_id("wsp", now_ms)), form.workspace_name, now_ms),
-        )
+        user = User(UserAccountId(new_id("usr", now_ms)), form.email, now_ms)
         with self._database.write() as db:
             store.hold_sign_ups(db)
-            self._check_sign_up(db, form.email, may_be_first)  # again: somebody may have been first while we hashed
-            store.add_account(db, account, hashed)
+            self._check_sign_up(db, form, may_be_first)  # again: somebody may have been first while we hashed
+            store.add_user(db, user, hashed)
+            account = self._first_workspace(db, user, form)
+            store.add_member(db, account, now_ms)
             token = self._open_session(db, account, now_ms)
         self._setup_token = None
         return token, account
 
+    def _first_workspace(self, db: Connection, user: User, form: SignUp) -> SignedIn:
+        """What a new user joins: the workspace that invites, or a new one."""
+        if form.invitation is not None:
+            invitation = invited.take(db, form.invitation.get_secret_value(), user.email, user.created_at_ms)
+            return SignedIn(user, invitation.workspace, invitation.role)
+        workspace = Workspace(WorkspaceId(new_id("wsp", user.created_at_ms)), form.workspace_name or "", user.created_at_ms)
+        store.add_workspace(db, workspace)
+        return SignedIn(user, workspace, Role.OWNER)
+
     def _knows_setup_token(self, given: str | None) -> bool:
         return given is not None and self._setup_token is not None and same_secret(given, self._setup_token)
 
-    def _check_sign_up(self, db: Connection, email: str, may_be_first: bool) -> None:
-        if not store.any_account(db):
+    def _check_sign_up(self, db: Connection, form: SignUp, may_be_first: bool) -> None:
+        if form.invitation is not None:
+            invited.find(db, form.invitation.get_secret_value(), form.email, self._clock())
+        elif not store.any_account(db):
             if not may_be_first:
                 raise Forbidden(
                     "The first account is made from the machine that Penstock runs on, or with the setup token that "
@@ -110,7 +123,7 @@ class AccountService:
                 )
         elif not self._settings.signup_open:
             raise Forbidden("Sign-up is closed here. Its operator can open it with PENSTOCK_SIGNUP_OPEN.", code="signup_closed")
-        if store.email_taken(db, email):
+        if store.email_taken(db, form.email):
             raise Conflict("This e-mail address has an account; log in instead.", code="email_taken")
 
     def log_in(self, email: str, password: str, address: str) -> tuple[str, SignedIn]:
@@ -125,15 +138,19 @@ class AccountService:
             found = store.account_by_email(db, email)
         matches = password_matches(password, found[1] if found else None)
         if found is None or not matches:
-            raise Unauthorized("The e-mail address or the password is wrong.", code="wrong_login")
+            raise _wrong_login()
         self._attempts.forget((email, address))
         with self._database.write() as db:
+            hold_user(db, found[0].user.id)
+            if store.account_by_email(db, email) != found:  # the password was changed, or the user removed, while we hashed
+                raise _wrong_login()
             store.drop_ended_sessions(db, now_ms)
             return self._open_session(db, found[0], now_ms), found[0]
 
     def _open_session(self, db: Connection, account: SignedIn, now_ms: int) -> str:
         token = new_token()
-        store.add_session(db, fingerprint(token), account, now_ms, now_ms + self._session_ms)
+        session_id = SessionId(new_id("ses", now_ms))
+        store.add_session(db, session_id, fingerprint(token), account, now_ms, now_ms + self._session_ms)
         return token
 
     @property
@@ -150,7 +167,7 @@ class AccountService:
         account, expires_at_ms = found
         if now_ms + self._session_ms - expires_at_ms > 3_600_000:
             with self._database.write() as db:
-                store.extend_session(db, token_hash, now_ms + self._session_ms)
+                store.extend_session(db, token_hash, now_ms, now_ms + self._session_ms)
         return account
 
     def log_out(self, token: str) -> None:
@@ -339,6 +356,10 @@ def _changed(website: Website, changes: WebsiteChanges) -> Website:
     if website.kind is WebsiteKind.WEB and (refused := [only_mobile(name) for name, value in of_app.items() if value]):
         raise Invalid(refused)
     return replace(website, **changes.given(("name", "domain")), app=replace(website.app, **of_app))
+
+
+def _wrong_login() -> Unauthorized:
+    return Unauthorized("The e-mail address or the password is wrong.", code="wrong_login")
 
 
 def _no_such_website() -> NotFound:

@@ -6,8 +6,20 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, or_, select, text, update
 
-from penstock.accounts.model import ApiKey, Caller, MobileApp, QueryLimits, SignedIn, User, Website, WebsiteKind, Workspace
-from penstock.base.ids import KeyId, ScopeId, UserAccountId, WebsiteId, WorkspaceId
+from penstock.accounts.model import (
+    ApiKey,
+    Caller,
+    MobileApp,
+    QueryLimits,
+    Role,
+    SignedIn,
+    User,
+    Website,
+    WebsiteKind,
+    Workspace,
+    WorkspaceSettings,
+)
+from penstock.base.ids import KeyId, ScopeId, SessionId, UserAccountId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.metadb.pages import page_of
 from penstock.metadb.tables import api_keys, memberships, sessions, users, websites, workspaces
@@ -29,12 +41,18 @@ def email_taken(db: Connection, email: str) -> bool:
     return db.execute(select(users.c.id).where(users.c.email == email)).first() is not None
 
 
-def add_account(db: Connection, account: SignedIn, password_hash: str) -> None:
-    """A user, and the workspace that is theirs."""
-    user, workspace = account.user, account.workspace
+def add_user(db: Connection, user: User, password_hash: str) -> None:
     db.execute(insert(users).values(id=user.id, email=user.email, password_hash=password_hash, created_at=user.created_at_ms))
+
+
+def add_workspace(db: Connection, workspace: Workspace) -> None:
     db.execute(insert(workspaces).values(id=workspace.id, name=workspace.name, created_at=workspace.created_at_ms))
-    db.execute(insert(memberships).values(workspace_id=workspace.id, user_id=user.id, role="owner", created_at=workspace.created_at_ms))
+
+
+def add_member(db: Connection, account: SignedIn, now_ms: int) -> None:
+    """The user joins the workspace in the role."""
+    joins = {"workspace_id": account.workspace.id, "user_id": account.user.id, "role": account.role.value, "created_at": now_ms}
+    db.execute(insert(memberships).values(joins))
 
 
 _ACCOUNT = (
@@ -44,6 +62,7 @@ _ACCOUNT = (
     workspaces.c.id.label("workspace_id"),
     workspaces.c.name.label("workspace_name"),
     workspaces.c.created_at.label("workspace_created_at"),
+    memberships.c.role,
 )
 
 
@@ -51,6 +70,7 @@ def _signed_in(row: Row[*tuple[Any, ...]]) -> SignedIn:
     return SignedIn(
         user=User(UserAccountId(row.id), row.email, row.created_at),
         workspace=Workspace(WorkspaceId(row.workspace_id), row.workspace_name, row.workspace_created_at),
+        role=Role(row.role),
     )
 
 
@@ -67,13 +87,15 @@ def account_by_email(db: Connection, email: str) -> tuple[SignedIn, str] | None:
     return None if row is None else (_signed_in(row), row.password_hash)
 
 
-def add_session(db: Connection, token_hash: bytes, account: SignedIn, now_ms: int, expires_at_ms: int) -> None:
+def add_session(db: Connection, session_id: SessionId, token_hash: bytes, account: SignedIn, now_ms: int, expires_at_ms: int) -> None:
     db.execute(
         insert(sessions).values(
             token_hash=token_hash,
+            id=session_id,
             user_id=account.user.id,
             workspace_id=account.workspace.id,
             created_at=now_ms,
+            last_seen_at=now_ms,
             expires_at=expires_at_ms,
         )
     )
@@ -94,8 +116,8 @@ def session(db: Connection, token_hash: bytes, now_ms: int) -> tuple[SignedIn, i
     return None if row is None else (_signed_in(row), row.expires_at)
 
 
-def extend_session(db: Connection, token_hash: bytes, expires_at_ms: int) -> None:
-    db.execute(update(sessions).where(sessions.c.token_hash == token_hash).values(expires_at=expires_at_ms))
+def extend_session(db: Connection, token_hash: bytes, now_ms: int, expires_at_ms: int) -> None:
+    db.execute(update(sessions).where(sessions.c.token_hash == token_hash).values(last_seen_at=now_ms, expires_at=expires_at_ms))
 
 
 def end_session(db: Connection, token_hash: bytes) -> None:
@@ -106,18 +128,20 @@ def drop_ended_sessions(db: Connection, now_ms: int) -> None:
     db.execute(delete(sessions).where(sessions.c.expires_at <= now_ms))
 
 
-# Limits of queries ----------------------------------------------------------------------------------------------------
+# Settings of a workspace ----------------------------------------------------------------------------------------------
 
 
-def query_limits(db: Connection, workspace_id: WorkspaceId, *, hold: bool = False) -> QueryLimits:
+def workspace_settings(db: Connection, workspace_id: WorkspaceId, *, hold: bool = False) -> WorkspaceSettings:
     """hold: until the transaction ends, nobody else changes them."""
-    found = select(workspaces.c.query_timeout_s, workspaces.c.query_memory_bytes).where(workspaces.c.id == workspace_id)
-    row = db.execute(found.with_for_update() if hold else found).one()
-    return QueryLimits(row.query_timeout_s, row.query_memory_bytes)
+    columns = (workspaces.c.name, workspaces.c.query_timeout_s, workspaces.c.query_memory_bytes)
+    found = select(*columns).where(workspaces.c.id == workspace_id)
+    row = db.execute(found.with_for_update(key_share=True) if hold else found).one()
+    return WorkspaceSettings(row.name, QueryLimits(row.query_timeout_s, row.query_memory_bytes))
 
 
-def change_query_limits(db: Connection, workspace_id: WorkspaceId, limits: QueryLimits) -> None:
-    changed = {"query_timeout_s": limits.timeout_s, "query_memory_bytes": limits.memory_bytes}
+def change_workspace(db: Connection, workspace_id: WorkspaceId, settings: WorkspaceSettings) -> None:
+    limits = settings.limits
+    changed = {"name": settings.name, "query_timeout_s": limits.timeout_s, "query_memory_bytes": limits.memory_bytes}
     db.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(changed))
 
 

@@ -1,19 +1,27 @@
 """HTTP of events in."""
 
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
-from litestar import HttpMethod, Request, Response, post, route
+from anyio import to_thread
+from litestar import HttpMethod, Request, Response, get, post, route
 from litestar.di import NamedDependency
 
-from penstock.base.errors import Malformed
-from penstock.events.batch import EventBatch
+from penstock.accounts.model import Caller
+from penstock.base.errors import Malformed, PenstockError
+from penstock.base.ids import WorkspaceId
+from penstock.base.paging import Listing
+from penstock.events.batch import EventBatch, Outcome
 from penstock.events.cors import AnyOrigin, preflight
 from penstock.events.records import BatchRecord, EventRecord, Identify, IdentifyRecord
+from penstock.events.refusals_schema import RefusalRecord, RefusalsQuery
 from penstock.events.server import ServerEvent, TransactionEvent, server_event, transaction
 from penstock.events.service import EventService, ReadEvent
 from penstock.events.track import TrackItem
-from penstock.http.answers import answer
-from penstock.http.bodies import read_bytes, require_json
+from penstock.http.answers import answer, listing
+from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
 
 AnyRequest = Request[Any, Any, Any]
@@ -31,12 +39,33 @@ def _legacy(request: AnyRequest) -> bool:
     raise Malformed(f"{_CONTRACT_HEADER}: the only value is {_LEGACY_CONTRACT}; leave the header out.", code="unknown_identity_contract")
 
 
+@asynccontextmanager
+async def _noted(request: AnyRequest, events: EventService, body: bytes, workspace_id: WorkspaceId | None = None) -> AsyncIterator[None]:
+    """Keep in mind that the body is refused, if it is."""
+    try:
+        yield
+    except PenstockError as error:
+        await to_thread.run_sync(events.refusals.note_body, request.url.path, body, error, workspace_id)
+        raise
+
+
+async def _sorted_out(
+    request: AnyRequest, events: EventService, body: bytes, outcomes: Sequence[Outcome], workspace_id: WorkspaceId | None = None
+) -> BatchRecord:
+    """The answer to a batch, after keeping in mind what of it was refused."""
+    record = BatchRecord.of(outcomes)
+    if record.rejected:
+        await to_thread.run_sync(events.refusals.note_items, request.url.path, body, outcomes, workspace_id)
+    return record
+
+
 async def _single(request: AnyRequest, events: EventService, read: ReadEvent) -> Response[bytes]:
     caller = await events.accounts.authenticate(request.headers.get("authorization"))
     legacy = _legacy(request)
     require_json(request)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
-    receipt = await events.accept(caller, body, read, legacy=legacy)
+    async with _noted(request, events, body, caller.workspace_id):
+        receipt = await events.accept(caller, body, read, legacy=legacy)
     return answer(EventRecord.of(receipt), 202, headers=_DEPRECATED if legacy else None)
 
 
@@ -70,8 +99,11 @@ async def post_event_batch(request: AnyRequest, events: NamedDependency[EventSer
     caller = await events.accounts.authenticate(request.headers.get("authorization"))
     legacy = _legacy(request)
     require_json(request)
-    outcomes = await events.accept_batch(caller, await _large_body(request, events), legacy=legacy)
-    return answer(BatchRecord.of(outcomes), 202, headers=_DEPRECATED if legacy else None)
+    body = await _large_body(request, events)
+    async with _noted(request, events, body, caller.workspace_id):
+        outcomes = await events.accept_batch(caller, body, legacy=legacy)
+    record = await _sorted_out(request, events, body, outcomes, caller.workspace_id)
+    return answer(record, 202, headers=_DEPRECATED if legacy else None)
 
 
 @post(
@@ -84,7 +116,9 @@ async def track(request: AnyRequest, events: NamedDependency[EventService]) -> R
     """One item, or `{"websiteId", "sentAt", "events": [...]}`. Open to every page; also takes text/plain, as `sendBeacon` sends it."""
     require_json(request, text_plain=True)
     body = await _large_body(request, events)
-    return answer(BatchRecord.of(await events.track(body, request.headers.get("user-agent", ""))), 202)
+    async with _noted(request, events, body):
+        outcomes = await events.track(body, request.headers.get("user-agent", ""))
+    return answer(await _sorted_out(request, events, body, outcomes), 202)
 
 
 @post(
@@ -96,7 +130,24 @@ async def track(request: AnyRequest, events: NamedDependency[EventService]) -> R
 async def identify(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:
     """At sign-up or login: from then on the visitor's earlier events and the user's later ones are one timeline."""
     require_json(request, text_plain=True)
-    return answer(IdentifyRecord.of(await events.identify(await read_bytes(request, max_bytes=events.settings.max_event_bytes))))
+    body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
+    async with _noted(request, events, body):
+        resolution = await events.identify(body)
+    return answer(IdentifyRecord.of(resolution))
+
+
+@get(
+    "/api/events/refused",
+    opt=described("What was refused", answers=RefusalRecord, query=RefusalsQuery, listed=True, tag="activity"),
+)
+async def list_refused(request: AnyRequest, caller: NamedDependency[Caller], events: NamedDependency[EventService]) -> Response[bytes]:
+    """Newest first: the last 500 of the workspace that this node refused since its start, with every reason."""
+    query, website_id = read_query(request, RefusalsQuery), None
+    if query.website_id is not None:
+        owned = partial(events.accounts.owned_website, caller.workspace_id, query.website_id)
+        website_id = (await to_thread.run_sync(owned)).id
+    found = events.refusals.page(caller.workspace_id, website_id, query.asked)
+    return listing(Listing([RefusalRecord.of(refusal) for refusal in found.data], query.asked, found.total))
 
 
 async def _large_body(request: AnyRequest, events: EventService) -> bytes:
@@ -110,4 +161,4 @@ async def any_page_may_ask() -> Response[None]:
 
 
 # The framework answers OPTIONS by itself for a path whose first handler does not.
-ROUTES = [any_page_may_ask, post_event, post_event_batch, post_transaction, track, identify]
+ROUTES = [any_page_may_ask, post_event, post_event_batch, post_transaction, track, identify, list_refused]

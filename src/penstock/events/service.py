@@ -16,6 +16,7 @@ from penstock.events.fields import Bounds
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt
 from penstock.events.records import Identify
+from penstock.events.refusals import Refusals
 from penstock.events.server import OwnedWebsite, server_event
 from penstock.events.track import FindWebsite, tracked_event, unknown_website
 from penstock.http.bodies import parse_json
@@ -35,6 +36,7 @@ class EventService:
     def __init__(self, accounts: AccountService, intake: Intake, settings: Settings, clock: Clock) -> None:
         self.accounts, self.settings = accounts, settings
         self._intake, self._clock = intake, clock
+        self.refusals = Refusals(clock, accounts.find_website)
 
     async def accept(self, caller: Caller, body: bytes, read: ReadEvent, *, legacy: bool) -> Receipt:
         """One event of a trusted backend. `Unauthorized` when the website is not of the caller's workspace."""

@@ -77,10 +77,27 @@ sessions = Table(
     "sessions",
     metadata,
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie"),
+    Column("id", Text, nullable=False, unique=True, comment="names the session to its user"),
     Column("user_id", Text, ForeignKey("users.id"), nullable=False, index=True),
-    Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False),
+    Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False, comment="the one that its user works in at the moment"),
     Column("created_at", BigInteger, nullable=False),
+    Column("last_seen_at", BigInteger, nullable=False, comment="to the hour"),
     Column("expires_at", BigInteger, nullable=False, index=True),
+)
+
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("email", Text, nullable=False, comment="lower case"),
+    Column("role", Text, nullable=False, comment="owner or member"),
+    Column("token_hash", LargeBinary, nullable=False, unique=True, comment="SHA-256 of the token in the URL"),
+    Column("invited_by", Text, nullable=False, comment="the e-mail address of the member who invited"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    UniqueConstraint("workspace_id", "email"),
+    Index(None, "workspace_id", "created_at"),
 )
 
 api_keys = Table(

@@ -27,7 +27,8 @@ log = structlog.get_logger()
 _LOOK_S = 0.1  # how often someone in the queue looks whether the work was stopped meanwhile
 _LONGEST_PAUSE_S = 0.5
 _LAST_STATEMENTS_S = 10.0
-_QUERY_WAS_CANCELLED = 394
+_TIMEOUT_EXCEEDED, _MEMORY_LIMIT_EXCEEDED, _QUERY_WAS_CANCELLED = 159, 241, 394
+"""Error codes of the engine."""
 
 
 class QueryFailed(Exception):
@@ -94,11 +95,11 @@ class Warehouse:
         return result.column_names, result.result_rows
 
     def ask(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-        """Rows of one statement, as `query`; Unavailable when the engine does not answer."""
+        """Rows of one statement, as `query`; Unavailable when the engine does not answer within the limits."""
         try:
             return self.query(sql, parameters)[1]
         except QueryFailed as error:
-            raise (unavailable(error) if error.code == 0 else error) from error
+            raise explained(error) from error
 
     @contextmanager
     def _reading(self, settings: Mapping[str, Any] | None) -> Iterator[tuple[Client, dict[str, Any]]]:
@@ -218,6 +219,15 @@ def _failed(error: ClickHouseError) -> QueryFailed:
     message = str(error)
     head = message.partition("Code: ")[2].partition(".")[0]
     return QueryFailed(message, int(head) if head.isdigit() else 0)
+
+
+def explained(error: QueryFailed) -> Exception:
+    """What a caller can be told of a statement that failed; any other failure is ours."""
+    if error.code == _TIMEOUT_EXCEEDED:
+        return Unavailable("The query took longer than the workspace's queryTimeoutSeconds. Ask for less.", code="query_timeout")
+    if error.code == _MEMORY_LIMIT_EXCEEDED:
+        return Unavailable("The query needed more memory than the workspace's queryMemoryBytes. Ask for less.", code="query_too_large")
+    return unavailable(error) if error.code in (0, _QUERY_WAS_CANCELLED) else error
 
 
 def unavailable(error: QueryFailed) -> Unavailable:

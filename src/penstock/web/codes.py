@@ -38,14 +38,20 @@ forbidden               403 The caller is known but may not do this.
 session_required        403 Only a person may do this: log in and use the session cookie instead of an API key.
 foreign_origin          403 A call with the session cookie came from another origin. Call from the dashboard's own pages, or use an API key.
 setup_token_required    403 The first account is made from the machine itself, or with the setup token that serve printed.
+owner_required          403 Only an owner of the workspace may do this.
+invitation_for_another  403 The invitation is for another e-mail address than the account's.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
 not_found               404 There is no such record in this workspace, or nothing at this address.
+invitation_not_found    404 There is no such invitation: it was used, replaced, withdrawn, or has expired. Ask for a new one.
 app_not_found           404 The websiteId is not that of a mobile app of the workspace.
+visitor_not_found       404 There is no such visitor, or it was deleted.
 unit_not_found          404 No event of this attempt or visitor is retained.
 event_not_found         404 No event of this ID is retained, or its time has not come yet.
 method_not_allowed      405 The address exists but does not take this method; Allow lists those that it takes.
 conflict                409 The change does not go together with what exists.
 email_taken             409 The e-mail address has an account already. Log in.
+already_member          409 A member of the workspace has this e-mail address.
+last_owner              409 A workspace needs an owner. Make another member one first.
 name_taken              409 Another record has this name. Choose another.
 slug_taken              409 A link has this slug already, maybe a disabled one. Choose another.
 goal_gone               409 The definition uses a goal of which there is none any more: it was renamed or deleted since.
@@ -59,8 +65,8 @@ invalid                 422 The input is JSON but breaks rules; errors has every
 rate_limited            429 Too many requests. Retry-After says when to come back.
 internal_error          500 A fault of Penstock's; its log has the details.
 unavailable             503 A store does not answer. Nothing was kept; try again.
-query_timeout           503 The funnel took longer than a query of the workspace may. Ask for less, or raise the limit.
-query_too_large         503 The funnel needed more memory than a query of the workspace may. Ask for less, or raise the limit.
+query_timeout           503 The query took longer than a query of the workspace may. Ask for less, or raise the limit.
+query_too_large         503 The query needed more memory than a query of the workspace may. Ask for less, or raise the limit.
 too_many_jobs           503 Too many jobs of the workspace are not finished. Wait, or cancel one.
 store_unavailable       503 The metadata database does not answer right now; nothing was kept. Try again.
 overloaded              503 More events wait than can be stored at once; nothing was kept. Retry-After says when to come back.
@@ -106,6 +112,7 @@ greater_than_equal      - The number is below the least allowed.
 less_than_equal         - The number is above the greatest allowed.
 repeated                - The same thing is named twice.
 control_character       - Control characters such as NUL or line breaks are not possible here.
+wrong_password          - The current password is another.
 not_an_email            - The value is not an e-mail address.
 not_a_domain            - The value is not a host name.
 not_a_secret            - The value is not a signing secret as the provider shows it.

@@ -37,7 +37,8 @@ CREATE TABLE IF NOT EXISTS events
     link_method         LowCardinality(String) COMMENT 'how the link was found: url, install_referrer, click_token or network',
     properties          String CODEC(ZSTD) COMMENT 'the JSON object as sent',
     scalars             JSON(max_dynamic_paths = 1024) COMMENT 'tagged texts',
-    hashes              JSON(max_dynamic_paths = 1024) COMMENT 'their hashes'
+    hashes              JSON(max_dynamic_paths = 1024) COMMENT 'their hashes',
+    INDEX received      received_at TYPE minmax -- what came in last is read every second by whoever watches
 )
 ENGINE = MergeTree
 ORDER BY (website_id, name, occurred_at)

@@ -171,17 +171,38 @@ def upgrade() -> None:
     op.create_table(
         "sessions",
         sa.Column("token_hash", sa.LargeBinary(), nullable=False, comment="SHA-256 of the cookie"),
+        sa.Column("id", sa.Text(), nullable=False, comment="names the session to its user"),
         sa.Column("user_id", sa.Text(), nullable=False),
-        sa.Column("workspace_id", sa.Text(), nullable=False),
+        sa.Column("workspace_id", sa.Text(), nullable=False, comment="the one that its user works in at the moment"),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("last_seen_at", sa.BigInteger(), nullable=False, comment="to the hour"),
         sa.Column("expires_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_sessions_user_id")),
         sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_sessions_workspace_id")),
         sa.PrimaryKeyConstraint("token_hash", name=op.f("pk_sessions")),
+        sa.UniqueConstraint("id", name=op.f("uq_sessions_id")),
     )
     with op.batch_alter_table("sessions", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_sessions_expires_at"), ["expires_at"], unique=False)
         batch_op.create_index(batch_op.f("ix_sessions_user_id"), ["user_id"], unique=False)
+
+    op.create_table(
+        "invitations",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("workspace_id", sa.Text(), nullable=False),
+        sa.Column("email", sa.Text(), nullable=False, comment="lower case"),
+        sa.Column("role", sa.Text(), nullable=False, comment="owner or member"),
+        sa.Column("token_hash", sa.LargeBinary(), nullable=False, comment="SHA-256 of the token in the URL"),
+        sa.Column("invited_by", sa.Text(), nullable=False, comment="the e-mail address of the member who invited"),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("expires_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_invitations_workspace_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_invitations")),
+        sa.UniqueConstraint("token_hash", name=op.f("uq_invitations_token_hash")),
+        sa.UniqueConstraint("workspace_id", "email", name=op.f("uq_invitations_workspace_id_email")),
+    )
+    with op.batch_alter_table("invitations", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_invitations_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
 
     op.create_table(
         "websites",
@@ -524,6 +545,10 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_websites_kind_created_at"))
 
     op.drop_table("websites")
+    with op.batch_alter_table("invitations", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_invitations_workspace_id_created_at"))
+
+    op.drop_table("invitations")
     with op.batch_alter_table("sessions", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_sessions_user_id"))
         batch_op.drop_index(batch_op.f("ix_sessions_expires_at"))

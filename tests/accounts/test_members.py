@@ -1,0 +1,134 @@
+"""Who is in a workspace, and who may say so."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.tenant import PASSWORD, beside, invited, join, token_of
+
+
+def me(browser):
+    return browser.get("/api/auth/session").json()["user"]["id"]
+
+
+def members(browser):
+    return [(one["email"], one["role"]) for one in browser.get("/api/settings/members").json()["data"]]
+
+
+def role(browser, user_id, role):
+    return browser.patch(f"/api/settings/members/{user_id}", json={"role": role})
+
+
+def remove(browser, user_id):
+    return browser.delete(f"/api/settings/members/{user_id}")
+
+
+def code(answer):
+    return answer.status_code, answer.json()["code"]
+
+
+def test_members_are_listed_in_the_order_in_which_they_joined(workspace, clock):
+    clock.advance(seconds=1)
+    mate = join(workspace)
+    mail = mate.get("/api/auth/session").json()["user"]["email"]
+    assert members(workspace.browser) == members(mate) == [(workspace.email, "owner"), (mail, "member")]
+    second = workspace.browser.get("/api/settings/members", params={"page": 2, "pageSize": 1}).json()
+    assert (second["total"], [one["email"] for one in second["data"]]) == (2, [mail])
+
+
+def test_the_session_tells_the_role(workspace):
+    assert workspace.browser.get("/api/auth/session").json()["role"] == "owner"
+    assert join(workspace).get("/api/auth/session").json()["role"] == "member"
+
+
+def test_a_key_speaks_for_no_person(client):
+    assert code(client.get("/api/settings/members")) == (403, "session_required")
+
+
+def test_a_member_does_all_but_say_who_is_in_the_workspace(workspace):
+    mate, other = join(workspace), join(workspace)
+    invitation = invited(workspace)
+    assert mate.post("/api/settings/api-keys", json={"name": "mine"}).status_code == 201
+    assert mate.get("/api/settings/invitations").status_code == 200
+    refused = [
+        mate.post("/api/settings/invitations", json={"email": "x@example.com"}),
+        mate.delete(f"/api/settings/invitations/{invitation['id']}"),
+        role(mate, me(mate), "owner"),
+        role(mate, me(workspace.browser), "member"),
+        remove(mate, me(other)),
+    ]
+    assert [code(answer) for answer in refused] == [(403, "owner_required")] * 5
+    assert len(members(workspace.browser)) == 3
+    assert workspace.browser.get("/api/settings/invitations").json()["total"] == 1
+
+
+def test_an_owner_makes_another_one_who_may_do_the_same(workspace):
+    mate = join(workspace)
+    changed = role(workspace.browser, me(mate), "owner")
+    assert (changed.status_code, changed.json()["role"]) == (200, "owner")
+    assert role(mate, me(workspace.browser), "member").json()["role"] == "member"
+    assert code(role(workspace.browser, me(mate), "member")) == (403, "owner_required")
+
+
+def test_an_unknown_role_is_refused_by_name(workspace):
+    refused = role(workspace.browser, me(workspace.browser), "king").json()
+    assert [(fault["field"], fault["code"]) for fault in refused["errors"]] == [("role", "not_one_of")]
+
+
+def test_the_last_owner_stays_one(workspace):
+    join(workspace)
+    owner = me(workspace.browser)
+    assert code(role(workspace.browser, owner, "member")) == (409, "last_owner")
+    assert code(remove(workspace.browser, owner)) == (409, "last_owner")
+    assert role(workspace.browser, owner, "owner").status_code == 200
+
+
+def test_of_two_owners_who_leave_at_once_one_stays(workspace):
+    mate = join(workspace, "owner")
+    browsers = [workspace.browser, mate]
+    with ThreadPoolExecutor(2) as both:
+        answers = list(both.map(lambda browser: remove(browser, me(browser)), browsers))
+    assert sorted(answer.status_code for answer in answers) == [204, 409]
+
+
+def test_removing_a_member_ends_their_sessions(workspace):
+    mate = join(workspace)
+    assert remove(workspace.browser, me(mate)).status_code == 204
+    assert code(mate.get("/api/auth/session")) == (401, "session_ended")
+    assert len(members(workspace.browser)) == 1
+
+
+def test_a_removed_session_does_not_come_back_with_its_user(workspace, other_workspace):
+    invitation = invited(workspace, email=other_workspace.email)
+    assert other_workspace.browser.post("/api/auth/invitations/accept", json={"token": token_of(invitation)}).status_code == 200
+    other_workspace.browser.post("/api/auth/workspace", json={"workspaceId": workspace.id})
+    user = me(other_workspace.browser)
+    assert remove(workspace.browser, user).status_code == 204
+    again = beside(other_workspace)
+    signed_in = again.post("/api/auth/login", json={"email": other_workspace.email, "password": PASSWORD})
+    assert signed_in.json()["workspace"]["id"] == other_workspace.id
+    token = token_of(invited(workspace, email=other_workspace.email))
+    assert again.post("/api/auth/invitations/accept", json={"token": token}).status_code == 200
+    assert other_workspace.browser.get("/api/auth/session").status_code == 401
+
+
+def test_a_member_may_leave(workspace):
+    mate = join(workspace)
+    assert remove(mate, me(mate)).status_code == 204
+    assert len(members(workspace.browser)) == 1
+
+
+def test_who_is_in_no_workspace_any_more_has_no_account_and_can_be_invited_again(workspace):
+    mate = join(workspace)
+    user = mate.get("/api/auth/session").json()["user"]
+    remove(workspace.browser, user["id"])
+    form = {"email": user["email"], "password": PASSWORD}
+    assert code(beside(workspace).post("/api/auth/login", json=form)) == (401, "wrong_login")
+    again = form | {"invitation": token_of(invited(workspace, email=user["email"]))}
+    assert beside(workspace).post("/api/auth/signup", json=again).status_code == 201
+
+
+@pytest.mark.parametrize("user_id", ["usr_unknown", "%00", "ü"])
+def test_an_unknown_member_is_404(workspace, user_id):
+    assert remove(workspace.browser, user_id).status_code == 404
+    assert role(workspace.browser, user_id, "owner").status_code == 404

@@ -1,0 +1,110 @@
+"""What users say about their own accounts: password, sessions, workspace."""
+
+import pytest
+
+from tests.tenant import PASSWORD, beside, invited, join, token_of
+
+NEW = "another horse battery"
+
+
+def log_in(tenant, password=PASSWORD):
+    browser = beside(tenant)
+    answer = browser.post("/api/auth/login", json={"email": tenant.email, "password": password})
+    return browser, answer.status_code
+
+
+def change(browser, current, new):
+    return browser.post("/api/auth/password", json={"current": current, "new": new})
+
+
+def sessions(browser):
+    return browser.get("/api/auth/sessions").json()["data"]
+
+
+def faults(answer):
+    return {(fault["field"], fault["code"]) for fault in answer.json()["errors"]}
+
+
+def test_a_new_password_ends_the_other_sessions(workspace):
+    other, _ = log_in(workspace)
+    assert change(workspace.browser, PASSWORD, NEW).status_code == 204
+    assert workspace.browser.get("/api/auth/session").status_code == 200
+    assert other.get("/api/auth/session").status_code == 401
+    assert log_in(workspace)[1] == 401
+    assert log_in(workspace, NEW)[1] == 200
+
+
+def test_a_wrong_current_password_changes_nothing(workspace):
+    refused = change(workspace.browser, "wrong password", NEW)
+    assert (refused.status_code, faults(refused)) == (422, {("current", "wrong_password")})
+    assert log_in(workspace)[1] == 200
+
+
+def test_a_password_cannot_be_guessed_by_trying(workspace, clock):
+    for _ in range(10):
+        assert change(workspace.browser, "wrong password", NEW).status_code == 422
+    assert change(workspace.browser, PASSWORD, NEW).status_code == 429
+    clock.advance(seconds=300)
+    assert change(workspace.browser, PASSWORD, NEW).status_code == 204
+
+
+def test_a_new_password_keeps_the_rules_and_is_in_no_refusal(workspace):
+    refused = change(workspace.browser, PASSWORD, "secret!")
+    assert faults(refused) == {("new", "too_short")}
+    assert "secret!" not in refused.text
+
+
+def test_sessions_are_listed_with_the_one_that_asks(workspace, clock):
+    [mine] = sessions(workspace.browser)
+    assert mine["current"] is True
+    assert mine["createdAt"] == mine["lastSeenAt"]
+    clock.advance(seconds=4000)
+    other, _ = log_in(workspace)
+    assert [(one["current"], one["id"] == mine["id"]) for one in sessions(other)] == [(True, False), (False, True)]
+    [seen] = [one for one in sessions(workspace.browser) if one["id"] == mine["id"]]
+    assert seen["lastSeenAt"] > seen["createdAt"]
+
+
+def test_a_session_is_ended_by_its_user_alone(workspace, other_workspace):
+    other, _ = log_in(workspace)
+    [there] = [one["id"] for one in sessions(workspace.browser) if not one["current"]]
+    assert other_workspace.browser.delete(f"/api/auth/sessions/{there}").status_code == 404
+    assert workspace.browser.delete(f"/api/auth/sessions/{there}").status_code == 204
+    assert workspace.browser.delete(f"/api/auth/sessions/{there}").status_code == 404
+    assert other.get("/api/auth/session").status_code == 401
+
+
+def test_an_ended_session_is_not_listed(workspace, clock):
+    clock.advance(days=29)
+    other, _ = log_in(workspace)
+    clock.advance(days=2)
+    assert len(sessions(other)) == 1
+
+
+def test_a_session_goes_to_another_workspace_of_its_user(workspace, other_workspace):
+    token = token_of(invited(workspace, email=other_workspace.email))
+    browser = other_workspace.browser
+    assert browser.post("/api/auth/invitations/accept", json={"token": token}).status_code == 200
+    switched = browser.post("/api/auth/workspace", json={"workspaceId": workspace.id})
+    assert switched.status_code == 200
+    assert switched.json() == browser.get("/api/auth/session").json()
+    assert (switched.json()["workspace"]["id"], switched.json()["role"]) == (workspace.id, "member")
+    assert [one["id"] for one in browser.get("/api/settings/websites").json()["data"]] == [workspace.website_id]
+
+
+@pytest.mark.parametrize(("workspace_id", "status"), [("wsp_unknown", 404), ("\x00", 422), ("", 422)])
+def test_a_session_does_not_go_where_its_user_is_not(workspace, other_workspace, workspace_id, status):
+    browser = workspace.browser
+    assert browser.post("/api/auth/workspace", json={"workspaceId": workspace_id}).status_code == status
+    assert browser.post("/api/auth/workspace", json={"workspaceId": other_workspace.id}).status_code == 404
+    assert browser.get("/api/auth/session").json()["workspace"]["id"] == workspace.id
+
+
+def test_the_workspace_can_be_renamed(workspace):
+    changed = workspace.browser.patch("/api/settings/workspace", json={"name": "Acme & Söhne"})
+    assert (changed.status_code, changed.json()["name"]) == (200, "Acme & Söhne")
+    limited = workspace.client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 5}).json()
+    assert (limited["name"], limited["queryTimeoutSeconds"]) == ("Acme & Söhne", 5)
+    assert join(workspace).get("/api/auth/session").json()["workspace"]["name"] == "Acme & Söhne"
+    assert faults(workspace.client.patch("/api/settings/workspace", json={"name": None})) == {("name", "not_null")}
+    assert faults(workspace.client.patch("/api/settings/workspace", json={"name": " "})) == {("name", "too_short")}

@@ -1,0 +1,136 @@
+"""Watching events come in: what is given, once each, and what is left out."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from penstock.activity.cursor import BEHIND_MS, Cursor
+from tests.tenant import Tenant
+
+
+def send(tenant: Tenant, *names: str, **more: Any) -> None:
+    items = [{"websiteId": tenant.website_id, "event": name, "userId": "ann"} | more for name in names]
+    answer = tenant.client.post("/api/v1/events/batch", json={"events": items})
+    assert answer.json()["accepted"] == len(names), answer.text
+
+
+def recent(tenant: Tenant, **parameters: Any) -> dict[str, Any]:
+    answer = tenant.client.get("/api/events/recent", params=parameters)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in answer["data"]]
+
+
+def test_a_first_look_gives_the_newest_events_with_their_properties(workspace, clock):
+    send(workspace, "a", properties={"plan": "pro", "deep": {"n": [1]}})
+    clock.advance(seconds=1)
+    send(workspace, "b", timestamp="2026-01-01T00:00:00Z")
+    answer = recent(workspace)
+    assert names(answer) == ["b", "a"]
+    assert answer["data"][1]["properties"] == {"plan": "pro", "deep": {"n": [1]}}
+    assert answer["data"][0]["occurredAt"] == "2026-01-01T00:00:00.000Z" < answer["data"][0]["receivedAt"]
+    assert names(recent(workspace, limit=1)) == ["b"]
+
+
+@pytest.mark.parametrize("days", [0, 2, 100])
+def test_a_first_look_goes_as_far_back_as_it_must(workspace, clock, days):
+    send(workspace, "a")
+    clock.advance(days=days)
+    assert names(recent(workspace)) == ["a"]
+
+
+def test_a_cursor_gives_each_event_once(workspace, clock):
+    send(workspace, "a")
+    answer = recent(workspace)
+    given = names(answer)
+    for name in ("b", "c", "d", "e"):
+        clock.advance(seconds=2)
+        send(workspace, name)
+        answer = recent(workspace, after=answer["cursor"])
+        given += names(answer)
+        assert answer["skipped"] is False
+    assert given == ["a", "b", "c", "d", "e"]
+    assert recent(workspace, after=answer["cursor"])["data"] == []
+
+
+def test_an_event_that_was_overtaken_is_given_later(clock):
+    now_ms = clock()
+    after = Cursor().moved([("evt_late_to_come", now_ms - 100)], now_ms)
+    assert after.after_ms == now_ms - BEHIND_MS
+    assert after.has_given("evt_late_to_come")
+    assert not after.has_given("evt_overtaken")
+    assert Cursor.parse(str(after)) == after
+
+
+def test_more_than_the_limit_is_skipped_and_told(workspace, clock):
+    answer = recent(workspace)
+    clock.advance(seconds=1)
+    send(workspace, "a", "b", "c")
+    answer = recent(workspace, after=answer["cursor"], limit=2)
+    assert (len(answer["data"]), answer["skipped"]) == (2, True)
+    answer = recent(workspace, after=answer["cursor"], limit=2)
+    assert (answer["data"], answer["skipped"]) == ([], False)
+
+
+def test_a_cursor_stays_short_however_many_events_there_are(clock):
+    now_ms = clock()
+    after = Cursor().moved([(f"evt_{n}", now_ms - n) for n in range(2_000)], now_ms)
+    assert len(str(after)) < 3_000
+    assert after.after_ms == now_ms - 400
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"name": "/"}, ["/"]),
+        ({"kind": "pageview"}, ["/"]),
+        ({"source": "server"}, ["paid"]),
+        ({"visitorId": "v"}, ["/"]),
+        ({"visitorId": "nobody"}, []),
+        ({"property": "checkoutId", "value": "7"}, ["paid"]),
+        ({"property": "plan", "value": 'p"ü'}, ["paid"]),
+        ({"property": "plan", "value": "pro"}, []),
+        ({"kind": "event", "name": "/"}, []),
+    ],
+)
+def test_filters(workspace, asked, found):
+    page = {"websiteId": workspace.website_id, "type": "pageview", "path": "/", "visitorId": "v"}
+    assert workspace.client.post("/api/track", json=page).status_code == 202
+    send(workspace, "paid", properties={"checkoutId": 7, "plan": 'p"ü'})
+    assert names(recent(workspace, **asked)) == found
+
+
+def test_a_visitor_is_found_by_any_of_its_ids(workspace):
+    send(workspace, "a", visitorId="phone")
+    assert workspace.client.post(
+        "/api/identify", json={"websiteId": workspace.website_id, "visitorId": "laptop", "userId": "ann"}
+    ).json() == {"visitorId": "phone", "merged": True}
+    assert names(recent(workspace, visitorId="laptop")) == ["a"]
+
+
+def test_another_workspace_sees_nothing(workspace, other_workspace):
+    send(workspace, "a")
+    assert recent(other_workspace)["data"] == []
+    assert other_workspace.client.get("/api/events/recent", params={"websiteId": workspace.website_id}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        ({"after": "nonsense!"}, "after"),
+        ({"after": base64.urlsafe_b64encode(b"\xff" * 12).decode()}, "after"),
+        ({"after": "ü"}, "after"),
+        ({"property": "plan"}, "value"),
+        ({"value": "pro"}, "property"),
+        ({"limit": 101}, "limit"),
+        ({"kind": "click"}, "kind"),
+        ({"name": ""}, "name"),
+    ],
+)
+def test_bad_parameters_are_named(client, parameters, field):
+    refused = client.get("/api/events/recent", params=parameters)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, field)
