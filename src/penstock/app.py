@@ -1,13 +1,14 @@
 """Putting it together: stores, services, routes."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from litestar import Litestar, Request, Response, get
+from litestar import HttpMethod, Litestar, Request, Response, get
 from litestar.di import NamedDependency, Provide
+from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
 from penstock.accounts import callers, limits_routes
@@ -39,6 +40,7 @@ from penstock.funnels.goals.service import GoalService
 from penstock.funnels.insights import routes as insights_routes
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.results import routes as results_routes
+from penstock.funnels.results.asked import provide_asked_funnel
 from penstock.funnels.results.asking import Asker
 from penstock.funnels.results.coverage import Gap
 from penstock.funnels.results.export import ExportService
@@ -192,6 +194,15 @@ async def check_address(request: Request[Any, Any, Any]) -> None:
         raise bad_parameter(*(Fault(name, "unknown_field", "There is no such parameter.") for name in dict(request.query_params)))
 
 
+def with_head(handlers: Iterable[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
+    """The handlers, those of GET answering HEAD as well. To that the server sends no body."""
+    found = list(handlers)
+    for handler in found:
+        if HttpMethod.GET in handler.http_methods:
+            handler.http_methods.add(HttpMethod.HEAD)
+    return found
+
+
 def build_app(services: Services) -> ASGIApp:
     """The ASGI application over open services; closes them when it stops."""
     return FastLane(build_routes(services), services.events)
@@ -216,29 +227,31 @@ def build_routes(services: Services) -> Litestar:
         services.database.close()
 
     return Litestar(
-        route_handlers=[
-            live,
-            ready,
-            openapi,
-            *account_routes.ROUTES,
-            *limits_routes.ROUTES,
-            *job_routes.ROUTES,
-            *event_routes.ROUTES,
-            *import_routes.ROUTES,
-            *provider_routes.ROUTES,
-            *deletion_routes.ROUTES,
-            *goals_routes.ROUTES,
-            *funnel_routes.ROUTES,
-            *results_routes.ROUTES,
-            *units_routes.ROUTES,
-            *insights_routes.ROUTES,
-            *compare_routes.ROUTES,
-            *catalogue_routes.ROUTES,
-            *association_routes.ROUTES,
-            *link_routes.ROUTES,
-            public_side(services.opener),
-            *web_routes.ROUTES,
-        ],
+        route_handlers=with_head(
+            [
+                live,
+                ready,
+                openapi,
+                *account_routes.ROUTES,
+                *limits_routes.ROUTES,
+                *job_routes.ROUTES,
+                *event_routes.ROUTES,
+                *import_routes.ROUTES,
+                *provider_routes.ROUTES,
+                *deletion_routes.ROUTES,
+                *goals_routes.ROUTES,
+                *funnel_routes.ROUTES,
+                *results_routes.ROUTES,
+                *units_routes.ROUTES,
+                *insights_routes.ROUTES,
+                *compare_routes.ROUTES,
+                *catalogue_routes.ROUTES,
+                *association_routes.ROUTES,
+                *link_routes.ROUTES,
+                public_side(services.opener),
+                *web_routes.ROUTES,
+            ]
+        ),
         dependencies={
             "services": Provide(lambda: services, sync_to_thread=False),
             "settings": Provide(lambda: services.settings, sync_to_thread=False),
@@ -261,6 +274,7 @@ def build_routes(services: Services) -> Litestar:
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
             "answered": Provide(provide_answered),
+            "funnel": Provide(provide_asked_funnel),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },

@@ -119,7 +119,7 @@ def _by_property(inquiry: Inquiry, name: str) -> Inquiry:
     """The same question, by one breakdown property alone."""
     properties = inquiry.definition.breakdown_properties
     if name not in properties:
-        raise bad_parameter(Fault("property", "not_a_breakdown", inquiry.definition.not_a_breakdown()))
+        raise bad_parameter(inquiry.definition.not_a_breakdown("property"))
     return replace(
         inquiry,
         definition=replace(inquiry.definition, breakdown_properties=(name,)),

@@ -274,9 +274,9 @@ class Asker:
         return error
 
 
-def bad_parameters(faults: Mapping[str, str]) -> Malformed:
-    """Query parameters that are well-formed, but do not fit the funnel. faults: what is wrong, by parameter."""
-    return bad_parameter(*(Fault(parameter, "does_not_fit", wrong) for parameter, wrong in faults.items()))
+def bad_parameters(wrong: Mapping[str, str], *others: Fault) -> Malformed:
+    """Query parameters that are well-formed, but do not fit the funnel. wrong: what is, by parameter. others: faults of another code."""
+    return bad_parameter(*(Fault(parameter, "does_not_fit", told) for parameter, told in wrong.items()), *others)
 
 
 _WAY_OUT = "Ask for a shorter period or one website, or raise the limit in the workspace's settings."
@@ -294,11 +294,7 @@ def _as_ms(at: int | str | None) -> int | None:
 
 def _checked_cohort(definition: Definition, cohort: Mapping[str, Any]) -> dict[str, Scalar | None]:
     """A cohort filter names entry properties of the funnel and gives scalars or null. Source: contract, "Funnels"."""
-    faults = [
-        Fault(f"cohort.{name}", "not_a_breakdown", definition.not_a_breakdown())
-        for name in cohort
-        if name not in definition.breakdown_properties
-    ]
+    faults = [definition.not_a_breakdown(f"cohort.{name}") for name in cohort if name not in definition.breakdown_properties]
     faults += [
         Fault(f"cohort.{name}", "not_a_scalar", "Must be a string, a finite number, true, false or null.")
         for name, value in cohort.items()

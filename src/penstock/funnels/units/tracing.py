@@ -52,7 +52,7 @@ class TraceService:
     def __init__(self, asker: Asker, units: UnitService) -> None:
         self._asker, self._units = asker, units
 
-    def trace(self, workspace_id: WorkspaceId, funnel_id: str, unit: str, query: PeriodQuery) -> TraceRecord:
+    def trace(self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery, unit: str) -> TraceRecord:
         """NotFound when no event of the unit is retained; other errors as of `Asker.saved`."""
         inquiry = self._asker.saved(workspace_id, funnel_id, query)
         if "\x00" in unit or not unit:
