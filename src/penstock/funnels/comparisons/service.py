@@ -26,8 +26,9 @@ from penstock.funnels.comparisons.schema import (
     WarningCode,
     WarningRecord,
 )
-from penstock.funnels.results.asking import Asker, Inquiry
+from penstock.funnels.results.asking import Asker
 from penstock.funnels.results.coverage import ReadGaps, coverage_of
+from penstock.funnels.results.inquiry import Inquiry
 from penstock.funnels.results.report import rate
 from penstock.funnels.results.schema import CohortKeyRecord
 from penstock.funnels.statements.report import build

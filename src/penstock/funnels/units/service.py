@@ -13,9 +13,11 @@ from penstock.base.errors import Fault
 from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.results.asking import Asker, Inquiry, bad_parameters
+from penstock.funnels.results.asking import Asker, bad_parameters
+from penstock.funnels.results.inquiry import Inquiry
 from penstock.funnels.statements.counted_units import CountedUnits
-from penstock.funnels.statements.units import Outcome, Position, Quality, Wanted, unit_names, units_page
+from penstock.funnels.statements.one_unit import unit_names
+from penstock.funnels.statements.units import Outcome, Position, Quality, Wanted, units_page
 from penstock.funnels.units.schema import UnitRecord, UnitsQuery, UnitsRecord
 
 _OF_A_PROPERTY = (Quality.UNKNOWN_ENTRY_VALUE, Quality.CONFLICT)
