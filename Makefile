@@ -13,7 +13,7 @@ UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --n
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(RUN): requirements.lock pyproject.toml scripts/setup
 	@scripts/setup run
@@ -53,9 +53,14 @@ kills: $(DEV) ## SIGKILL at random moments while clients post, KILLS=200 times
 	PENSTOCK_KILLS=$(or $(KILLS),200) $(BIN)/pytest -s tests/events/test_kills.py
 
 .PHONY: bench
-bench: $(DEV) ## Speed of funnels and intake, as ratios, into bench/results.md
-	@scripts/setup wrk
+bench: $(DEV) ## Speed of funnels, intake and redirects, as ratios, into bench/results.md
+	@scripts/setup bench
 	$(BIN)/python -m bench
+
+.PHONY: screenshots
+screenshots: $(DEV) ## Pictures of every page at three widths, into docs/images/ (ARGS="login" for some)
+	@scripts/setup tests
+	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
 .PHONY: format
 format: $(DEV) ## Mend what the formatter and linter can mend

@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import export, funnel, intake
+from bench import export, funnel, intake, redirects
 
 RESULTS = Path(__file__).with_name("results.md")
 
 
 def main() -> None:
-    text = "\n".join([*heading(), *told_funnel(funnel.run()), *told_export(export.run()), *told_intake(intake.run())])
+    text = "\n".join(
+        [*heading(), *told_funnel(funnel.run()), *told_export(export.run()), *told_intake(intake.run()), *told_redirects(redirects.run())]
+    )
     RESULTS.write_text(text + "\n", encoding="utf-8")
     print(text)
 
@@ -73,6 +75,27 @@ def told_intake(figures: dict[str, Any]) -> list[str]:
         "## Single events, answered durably",
         "",
         *(f"- {name.replace('_', ' ')}: {value:,}" for name, value in figures.items() if name != "rounds"),
+        "",
+    ]
+
+
+def told_redirects(figures: dict[str, Any]) -> list[str]:
+    names = {"nginx": "nginx, `return 302`", "bare": "the framework alone, 302", "penstock": "a managed link, with its click kept"}
+    bare = figures["servers"]["bare"]["rate"]
+    return [
+        "## Redirects",
+        "",
+        f"One process each, {figures['connections']} connections, in turn; the median of the rounds.",
+        "",
+        "| server | requests per s | p50, ms | p99, ms | of the bare framework |",
+        "|---|---:|---:|---:|---:|",
+        *(
+            f"| {names[name]} | {told['rate']:,.0f} | {told['p50_ms']:.1f} | {told['p99_ms']:.1f} | {told['rate'] / bare:.2f} |"
+            for name, told in figures["servers"].items()
+        ),
+        "",
+        f"A managed link to the bare framework, round by round: {', '.join(f'{one:.2f}' for one in figures['ratios'])}. "
+        f"Their median is {figures['ratio']:.2f}; the target is {redirects.TARGET}.",
         "",
     ]
 

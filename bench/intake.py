@@ -42,10 +42,10 @@ def run(seconds: int = SECONDS, rounds: int = ROUNDS) -> dict[str, Any]:
     if shutil.which("wrk") is None:
         raise SystemExit("the intake bench needs wrk (Debian: apt install wrk)")
     results: dict[str, list[Mapping[str, float]]] = {"empty": [], "durable": []}
-    with tempfile.TemporaryDirectory() as folder, _empty_server() as empty, _penstock(Path(folder) / "data") as penstock:
-        key, website_id = _workspace(penstock)
+    with tempfile.TemporaryDirectory() as folder, _empty_server() as empty, penstock(Path(folder) / "data") as ours:
+        key, website_id = _workspace(ours)
         for round_number in range(rounds):
-            for name, url in (("empty", empty), ("durable", penstock)):
+            for name, url in (("empty", empty), ("durable", ours)):
                 results[name].append(_load(url, key, website_id, f"{name}-{round_number}", seconds))
     empty_rate, durable_rate = (max(figures["rate"] for figures in results[name]) for name in ("empty", "durable"))
     return {
@@ -72,39 +72,49 @@ def _load(url: str, key: str, website_id: str, prefix: str, seconds: int) -> dic
 
 
 def _workspace(url: str) -> tuple[str, str]:
-    with httpx.Client(base_url=url) as client:
-        form = {"email": "bench@example.com", "password": "correct horse battery", "workspaceName": "Bench"}
-        client.post("/api/auth/signup", json=form).raise_for_status()
+    with new_account(url) as client:
         key: str = client.post("/api/settings/api-keys", json={"name": "bench"}).raise_for_status().json()["key"]
         website = client.post("/api/settings/websites", json={"name": "Bench", "kind": "web"}).raise_for_status().json()
         return key, website["id"]
 
 
 @contextmanager
-def _penstock(data: Path) -> Iterator[str]:
+def new_account(url: str) -> Iterator[httpx.Client]:
+    """A client with the session of a first account."""
+    with httpx.Client(base_url=url) as client:
+        form = {"email": "bench@example.com", "password": "correct horse battery", "workspaceName": "Bench"}
+        client.post("/api/auth/signup", json=form).raise_for_status()
+        yield client
+
+
+@contextmanager
+def penstock(data: Path) -> Iterator[str]:
+    """The service on a data folder of its own, and its address."""
     log = data.with_suffix(".log")
     with (
         log.open("w") as output,
-        _process([sys.executable, "-m", "penstock.cli.main", "serve", "--port", "0", "--data", str(data)], stdout=output),
+        process([sys.executable, "-m", "penstock.cli.main", "serve", "--port", "0", "--data", str(data)], stdout=output),
     ):
-        yield _await(lambda: (told := re.search(r"^Penstock \S+ serves (\S+)$", log.read_text(), re.MULTILINE)) and told[1])
+        yield awaited(lambda: (told := re.search(r"^Penstock \S+ serves (\S+)$", log.read_text(), re.MULTILINE)) and told[1])
 
 
 @contextmanager
 def _empty_server() -> Iterator[str]:
     url = "http://127.0.0.1:18473"
-    with _process([sys.executable, "-c", EMPTY_APP, url.rpartition(":")[2]]):
-        yield _await(lambda: url if _answers(url) else None)
+    with process([sys.executable, "-c", EMPTY_APP, url.rpartition(":")[2]]):
+        yield awaited(lambda: url if responds(url, 404) else None)
 
 
-def _answers(url: str) -> bool:
+def responds(url: str, status: int) -> bool:
+    """Whether a server answers there, with this status."""
     try:
-        return httpx.get(url).status_code == 404
+        return httpx.get(url).status_code == status
     except httpx.TransportError:
         return False
 
 
-def _await(told: Any) -> str:
+def awaited(told: Any) -> str:
+    """What a server tells of itself, once it does."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if found := told():
@@ -114,7 +124,8 @@ def _await(told: Any) -> str:
 
 
 @contextmanager
-def _process(command: list[str], **options: Any) -> Iterator[None]:
+def process(command: list[str], **options: Any) -> Iterator[None]:
+    """A program that runs until the context ends."""
     process = subprocess.Popen(command, **options)
     try:
         yield

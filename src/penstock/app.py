@@ -1,13 +1,15 @@
 """Putting it together: stores, services, routes."""
 
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from litestar import HttpMethod, Litestar, Request, Response, get
+from litestar.config.app import AppConfig
 from litestar.di import NamedDependency, Provide
+from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 
@@ -57,18 +59,20 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import routes as job_routes
 from penstock.jobs.answered import provide_answered
 from penstock.jobs.jobs import Jobs
-from penstock.links import association_routes
+from penstock.links import association_routes, qr_routes, stats_routes
 from penstock.links import routes as link_routes
 from penstock.links.association import AssociationService
 from penstock.links.opening import LinkOpener
 from penstock.links.public_routes import public_side
 from penstock.links.service import LinkService
+from penstock.links.stats import StatsService
 from penstock.metadb.database import Database
 from penstock.providers import routes as provider_routes
 from penstock.providers.service import ProviderService, forget_customers
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.web import routes as web_routes
+from penstock.web.refusals import on_unknown_address
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ class Services:
     associations: AssociationService
     links: LinkService
     clicks: Spool
+    link_stats: StatsService
     opener: LinkOpener
 
 
@@ -150,8 +155,14 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         associations=AssociationService(accounts, settings),
         links=links,
         clicks=clicks,
+        link_stats=StatsService(warehouse, links, settings, clock, wait_until_shipped=partial(_wait_for_clicks, clicks, shipper)),
         opener=LinkOpener(links, settings, clock, keep=clicks.add),
     )
+
+
+def _wait_for_clicks(clicks: Spool, shipper: Shipper, timeout_s: float) -> bool:
+    """Wait until clicks and events that were acknowledged before this call are in the warehouse; False when that took too long."""
+    return clicks.wait_until_stored(timeout_s) and shipper.wait_until_shipped(timeout_s)
 
 
 def _gaps(imports: ImportService, deletions: DeletionService, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[Gap]:
@@ -194,13 +205,12 @@ async def check_address(request: Request[Any, Any, Any]) -> None:
         raise bad_parameter(*(Fault(name, "unknown_field", "There is no such parameter.") for name in dict(request.query_params)))
 
 
-def with_head(handlers: Iterable[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
-    """The handlers, those of GET answering HEAD as well. To that the server sends no body."""
-    found = list(handlers)
-    for handler in found:
-        if HttpMethod.GET in handler.http_methods:
+def take_head(config: AppConfig) -> AppConfig:
+    """What answers GET answers HEAD as well. To that the server sends no body."""
+    for handler in config.route_handlers:
+        if isinstance(handler, HTTPRouteHandler) and HttpMethod.GET in handler.http_methods:
             handler.http_methods.add(HttpMethod.HEAD)
-    return found
+    return config
 
 
 def build_app(services: Services) -> ASGIApp:
@@ -227,31 +237,31 @@ def build_routes(services: Services) -> Litestar:
         services.database.close()
 
     return Litestar(
-        route_handlers=with_head(
-            [
-                live,
-                ready,
-                openapi,
-                *account_routes.ROUTES,
-                *limits_routes.ROUTES,
-                *job_routes.ROUTES,
-                *event_routes.ROUTES,
-                *import_routes.ROUTES,
-                *provider_routes.ROUTES,
-                *deletion_routes.ROUTES,
-                *goals_routes.ROUTES,
-                *funnel_routes.ROUTES,
-                *results_routes.ROUTES,
-                *units_routes.ROUTES,
-                *insights_routes.ROUTES,
-                *compare_routes.ROUTES,
-                *catalogue_routes.ROUTES,
-                *association_routes.ROUTES,
-                *link_routes.ROUTES,
-                public_side(services.opener),
-                *web_routes.ROUTES,
-            ]
-        ),
+        route_handlers=[
+            live,
+            ready,
+            openapi,
+            *account_routes.ROUTES,
+            *limits_routes.ROUTES,
+            *job_routes.ROUTES,
+            *event_routes.ROUTES,
+            *import_routes.ROUTES,
+            *provider_routes.ROUTES,
+            *deletion_routes.ROUTES,
+            *goals_routes.ROUTES,
+            *funnel_routes.ROUTES,
+            *results_routes.ROUTES,
+            *units_routes.ROUTES,
+            *insights_routes.ROUTES,
+            *compare_routes.ROUTES,
+            *catalogue_routes.ROUTES,
+            *association_routes.ROUTES,
+            *link_routes.ROUTES,
+            *qr_routes.ROUTES,
+            *stats_routes.ROUTES,
+            public_side(services.opener),
+            *web_routes.ROUTES,
+        ],
         dependencies={
             "services": Provide(lambda: services, sync_to_thread=False),
             "settings": Provide(lambda: services.settings, sync_to_thread=False),
@@ -270,6 +280,7 @@ def build_routes(services: Services) -> Litestar:
             "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
             "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
             "associations": Provide(lambda: services.associations, sync_to_thread=False),
+            "link_stats": Provide(lambda: services.link_stats, sync_to_thread=False),
             "links": Provide(lambda: services.links, sync_to_thread=False),
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
@@ -278,9 +289,10 @@ def build_routes(services: Services) -> Litestar:
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },
-        exception_handlers=EXCEPTION_HANDLERS,
+        exception_handlers=EXCEPTION_HANDLERS | {HTTPException: on_unknown_address},
         before_request=check_address,
         lifespan=[lifespan],
+        on_app_init=[take_head],
         openapi_config=None,
         logging_config=None,
     )

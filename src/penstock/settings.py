@@ -51,6 +51,10 @@ class Settings(BaseSettings):
         bool, Field(description="Whether the web address of a managed link may lead to a private host, such as `localhost`.")
     ] = False
 
+    geoip: Annotated[
+        Path | None, Field(description="File of countries or cities in MaxMind's format, for the country of clicks; none is shipped.")
+    ] = None
+
     query_timeout_s: Annotated[
         float, Field(gt=0, description="Longest time for one funnel query, in seconds; a workspace may lower it.")
     ] = 60.0

@@ -1,11 +1,15 @@
-"""An app and links into it."""
+"""An app and links into it, and what is kept of their opening."""
 
+import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import httpx
 import pytest
+
+from tests.links import agents
+from tests.tenant import visitor
 
 Make = Callable[..., dict[str, Any]]
 
@@ -53,3 +57,31 @@ def make_link(client: httpx.Client, app_id: str) -> Make:
         return record
 
     return make
+
+
+@pytest.fixture
+def open_link(server):
+    """Opens a link as a browser does, without following where it leads."""
+
+    def open_link(slug, user_agent=agents.IOS["safari"], method="GET", **headers):
+        sent = {"User-Agent": user_agent} | {name.replace("_", "-"): value for name, value in headers.items()}
+        return visitor(server, sent).request(method, f"/l/{slug}", follow_redirects=False)
+
+    return open_link
+
+
+@pytest.fixture
+def clicks(services):
+    """Rows of the warehouse of a link, in their order, once there are as many as expected."""
+
+    def clicks(link, expected):
+        statement = "SELECT * FROM clicks WHERE link_id = {link:String} ORDER BY clicked_at, click_id"
+        deadline = time.monotonic() + 20
+        while True:
+            names, rows = services.warehouse.query(statement, {"link": link["id"]})
+            if len(rows) >= expected or time.monotonic() > deadline:
+                assert len(rows) == expected
+                return [dict(zip(names, row, strict=True)) for row in rows]
+            time.sleep(0.05)
+
+    return clicks

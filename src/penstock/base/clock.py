@@ -8,6 +8,9 @@ from functools import lru_cache
 Clock = Callable[[], int]
 """Returns the current time in milliseconds since 1970-01-01 UTC."""
 
+LATEST_MS = 10_413_791_999_999
+"""The last millisecond of 2299, which is how far the engine's times reach."""
+
 
 def system_clock() -> int:
     return time.time_ns() // 1_000_000

@@ -20,7 +20,7 @@ from penstock.catalogue.schema import (
     ValuesRecord,
 )
 from penstock.settings import Settings
-from penstock.warehouse.client import QueryFailed, Warehouse, unavailable
+from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 
 _BUILTIN = "$"
@@ -78,10 +78,7 @@ class CatalogueService:
 
     def _ask(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         self._wait_until_shipped(self._settings.fresh_wait_s)
-        try:
-            return self._warehouse.query(load(statement), parameters)[1]
-        except QueryFailed as error:
-            raise (unavailable(error) if error.code == 0 else error) from error
+        return self._warehouse.ask(load(statement), parameters)
 
 
 def _asked(query: NamesQuery) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def banner(services: "Services") -> str:
         f"  Data  {services.settings.data.resolve()}",
     ]
     if token := services.accounts.setup_token:
-        lines += ["", "There is no account yet. Make the first one:", "", *_sign_up(services.settings, token)]
+        lines += ["", f"There is no account yet. Make the first one at {address}/signup, or with:", "", *_sign_up(services.settings, token)]
     return "\n".join(lines)
 
 

@@ -24,12 +24,15 @@ def opened(settings: Settings) -> "Iterator[Services]":
     from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
     from penstock.app import build_services
+    from penstock.links.geoip import GeoipUnreadable
     from penstock.warehouse.client import QueryFailed
 
     with ExitStack() as folder:
         try:
             folder.enter_context(_held(settings.data))
             services = build_services(settings)
+        except GeoipUnreadable as error:
+            fail(f"PENSTOCK_GEOIP: {error}", WRONG_USE)
         except OSError as error:
             fail(f"cannot use the data folder {settings.data}: {error.strerror or error}")
         except ArgumentError:

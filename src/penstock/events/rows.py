@@ -12,7 +12,8 @@ from penstock.events.model import NewEvent
 EVENT_COLUMNS = (
     "website_id", "kind", "name", "source", "scope_id", "visitor_id", "user_id", "event_id", "occurred_at", "stated_at", "received_at",
     "session_id", "external_session_id", "path", "url", "title", "referrer", "referrer_host", "country", "region", "device", "os",
-    "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "properties", "scalars", "hashes", "verified",
+    "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "link",
+    "link_method", "properties", "scalars", "hashes", "verified",
 )  # fmt: skip
 """Columns of `events` that the intake writes; a row leaves out those that are empty."""
 
@@ -20,7 +21,7 @@ ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 CLICK_COLUMNS = (
     "website_id", "link_id", "clicked_at", "click_id", "answer", "bot", "bot_reason", "first_of_day", "platform", "os_major", "in_app",
-    "referrer_host", "language", "utm_source", "utm_medium", "utm_campaign", "token_hash",
+    "referrer_host", "language", "country", "qr", "utm_source", "utm_medium", "utm_campaign", "token_hash",
 )  # fmt: skip
 """Columns of `clicks`, whose rows `penstock.links` makes."""
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event, Lock, Thread
+from time import monotonic, sleep
 
 import structlog
 from anyio import to_thread
@@ -26,6 +27,7 @@ log = structlog.get_logger()
 
 _LINGER_S = 0.05  # gathers rows into one commit
 _RETRY_S = 1.0
+_LOOK_S = 0.01
 
 
 class Spool:
@@ -65,6 +67,16 @@ class Spool:
         except OSError as error:
             log.error("row_not_kept", target=self._target, error=str(error))
         self._wake.set()
+
+    def wait_until_stored(self, timeout_s: float) -> bool:
+        """Wait until the rows that were added before this call are in the outbox; False when the time was not enough. Blocks."""
+        deadline_s = monotonic() + timeout_s
+        waiting = list(self._folder.glob("spl_*"))
+        while waiting := [path for path in waiting if path.exists()]:
+            if monotonic() >= deadline_s:
+                return False
+            sleep(_LOOK_S)
+        return True
 
     def carry(self) -> None:
         """Put all rows that were added into the outbox; one thread at a time. Raises what the metadata DB raises; nothing is lost then."""

@@ -30,7 +30,10 @@ class Answer(StrEnum):
 
 
 class Click(NamedTuple):
-    """robot: why it is no click of a person; empty when it is one. token: what the page carried; empty when it carried none."""
+    """robot: why it is no click of a person; empty when it is one. token: what the page carried; empty when it carried none.
+
+    qr: whether the address was read from a QR code. country: empty when it is not known.
+    """
 
     id: ClickId
     link: Link
@@ -42,6 +45,8 @@ class Click(NamedTuple):
     referrer_host: str
     language: str
     token: str
+    qr: bool
+    country: str
 
 
 def new_token() -> str:
@@ -66,6 +71,8 @@ def click_row(click: Click) -> bytes:
             "in_app": click.agent.in_app,
             "referrer_host": click.referrer_host,
             "language": click.language,
+            "country": click.country,
+            "qr": click.qr,
             **click.link.utm,
             "token_hash": sha256(click.token.encode()).hexdigest() if click.token else "",
         }

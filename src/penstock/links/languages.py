@@ -11,13 +11,13 @@ _LONGEST = 500
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """open_app, get_app, web: buttons. hint: above them on a phone; elsewhere: on a computer. missing*: the page of no link."""
+    """open_app, get_app, web: buttons. hint: above them on a phone; scan: on a computer, above a QR code. missing*: the page of no link."""
 
     open_app: str
     get_app: str
     web: str
     hint: str
-    elsewhere: str
+    scan: str
     missing: str
     missing_hint: str
 
@@ -28,7 +28,7 @@ TEXTS: Mapping[str, Texts] = {
         "Get the app",
         "Continue on the web",
         "This link opens in the app.",
-        "This link opens in the app. Open it on your phone.",
+        "This link opens in the app. Scan the code with your phone.",
         "This link leads nowhere",
         "It may have been mistyped, or it is no longer in use.",
     ),
@@ -37,7 +37,7 @@ TEXTS: Mapping[str, Texts] = {
         "App laden",
         "Im Web fortfahren",
         "Dieser Link öffnet sich in der App.",
-        "Dieser Link öffnet sich in der App. Öffnen Sie ihn auf Ihrem Telefon.",
+        "Dieser Link öffnet sich in der App. Scannen Sie den Code mit Ihrem Telefon.",
         "Dieser Link führt nirgendwohin",
         "Vielleicht ist er falsch geschrieben oder nicht mehr in Gebrauch.",
     ),
@@ -46,7 +46,7 @@ TEXTS: Mapping[str, Texts] = {
         "Télécharger l’application",
         "Continuer sur le web",
         "Ce lien s’ouvre dans l’application.",
-        "Ce lien s’ouvre dans l’application. Ouvrez-le sur votre téléphone.",
+        "Ce lien s’ouvre dans l’application. Scannez le code avec votre téléphone.",
         "Ce lien ne mène nulle part",
         "Il est peut-être mal saisi ou n’est plus utilisé.",
     ),
@@ -55,7 +55,7 @@ TEXTS: Mapping[str, Texts] = {
         "Descargar la aplicación",
         "Continuar en la web",
         "Este enlace se abre en la aplicación.",
-        "Este enlace se abre en la aplicación. Ábralo en su teléfono.",
+        "Este enlace se abre en la aplicación. Escanee el código con su teléfono.",
         "Este enlace no lleva a ninguna parte",
         "Puede que esté mal escrito o que ya no se use.",
     ),
@@ -64,7 +64,7 @@ TEXTS: Mapping[str, Texts] = {
         "Baixar o aplicativo",
         "Continuar na web",
         "Este link abre no aplicativo.",
-        "Este link abre no aplicativo. Abra-o no seu celular.",
+        "Este link abre no aplicativo. Escaneie o código com o seu celular.",
         "Este link não leva a lugar nenhum",
         "Ele pode estar escrito errado ou não ser mais usado.",
     ),
@@ -73,7 +73,7 @@ TEXTS: Mapping[str, Texts] = {
         "アプリを入手",
         "ウェブで続ける",
         "このリンクはアプリで開きます。",
-        "このリンクはアプリで開きます。スマートフォンで開いてください。",
+        "このリンクはアプリで開きます。スマートフォンでコードを読み取ってください。",
         "リンク先が見つかりません",
         "リンクが間違っているか、現在は使われていません。",
     ),

@@ -7,6 +7,7 @@ from penstock.base.clock import Clock
 from penstock.base.ids import ClickId, new_id
 from penstock.links.agents import Agent, Platform, agent_of
 from penstock.links.clicks import Answer, Browsers, Click, KeepRow, click_row, new_token, referrer_host
+from penstock.links.geoip import Countries
 from penstock.links.languages import preferred, spoken
 from penstock.links.model import Link
 from penstock.links.pages import landing_page, missing_page
@@ -15,7 +16,10 @@ from penstock.settings import Settings
 
 
 class Visit(NamedTuple):
-    """A request for a link. is_head: asks for the headers alone. prefetched: a browser fetches it before anybody asked to open it."""
+    """A request for a link. is_head: asks for the headers alone. prefetched: a browser fetches it before anybody asked to open it.
+
+    scanned: the address was read from a QR code.
+    """
 
     slug: str
     user_agent: str
@@ -24,6 +28,7 @@ class Visit(NamedTuple):
     referrer: str
     is_head: bool
     prefetched: bool
+    scanned: bool
 
 
 class Opened(NamedTuple):
@@ -38,8 +43,9 @@ class LinkOpener:
     """Answers visits. keep: takes a click's row and does not wait until it is stored."""
 
     def __init__(self, links: LinkService, settings: Settings, clock: Clock, keep: KeepRow) -> None:
+        """GeoipUnreadable when the settings name a file of countries that cannot be used."""
         self._links, self._base_url, self._clock, self._keep = links, settings.base_url, clock, keep
-        self._browsers = Browsers()
+        self._browsers, self._countries = Browsers(), Countries(settings.geoip)
 
     async def open(self, visit: Visit) -> Opened:
         languages = preferred(visit.accept_language)
@@ -63,6 +69,8 @@ class LinkOpener:
             referrer_host=referrer_host(visit.referrer),
             language=languages[0] if languages else "",
             token=token,
+            qr=visit.scanned,
+            country=self._countries.of(visit.address),
         )
         self._keep(click_row(click))
         if answer is Answer.REDIRECT:

@@ -13,6 +13,7 @@ from penstock.accounts.model import Website
 from penstock.links.agents import Agent, Platform
 from penstock.links.languages import TEXTS
 from penstock.links.model import Link
+from penstock.links.qr import inline_code, scan_url
 from penstock.links.targets import app_url, store_url
 
 _STYLE = files("penstock.links").joinpath("static/landing.css").read_text("utf-8")
@@ -47,11 +48,13 @@ class Button(NamedTuple):
 def landing_page(link: Link, website: Website, agent: Agent, token: str, language: str, base_url: str) -> str:
     """token: of the click; empty where it is none, and then nothing on the page opens the app."""
     texts = TEXTS[language]
+    by_scan = agent.platform is Platform.DESKTOP and not agent.robot
     return _landing.render(
         app_name=website.name,
         language=language,
-        hint=texts.elsewhere if agent.platform is Platform.DESKTOP else texts.hint,
+        hint=texts.scan if by_scan else texts.hint,
         address=f"{base_url}/l/{link.slug}",
+        qr_code=Markup(inline_code(scan_url(link, base_url))) if by_scan else None,
         buttons=_buttons(link, website, agent, token, language, base_url),
     )
 

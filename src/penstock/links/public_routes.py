@@ -13,10 +13,12 @@ from litestar.types import Receive, Scope, Send
 
 from penstock.links.opening import LinkOpener, Visit
 from penstock.links.pages import HEADERS, PAGE_HEADERS
+from penstock.links.qr import SCANNED
 
 AnyRequest = Request[Any, Any, Any]
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
+_SCANNED = SCANNED.encode()
 _PREFETCHING = (b"prefetch", b"prerender", b"preview")
 
 
@@ -41,14 +43,13 @@ class RawAnswer(NamedTuple):
 
 
 def public_side(opener: LinkOpener) -> HTTPRouteHandler:
-    """The route `/l/{slug}`. Takes nothing from the query: where a link leads and what it counts as is stored."""
+    """The route `/l/{slug}`. Of the query it takes the mark of a QR code alone: where a link leads and what it counts as is stored."""
 
     @route("/l/{slug:path}", http_method=[HttpMethod.GET, HttpMethod.HEAD], status_code=200)
     async def open_link(request: AnyRequest) -> RawAnswer:
         scope = request.scope
         is_head = scope["method"] == HttpMethod.HEAD
-        address = scope["client"][0] if scope["client"] else ""
-        opened = await opener.open(_visit(str(scope["path_params"]["slug"]), scope["headers"], address, is_head=is_head))
+        opened = await opener.open(_visit(scope, is_head=is_head))
         if opened.status == 302:
             return RawAnswer(302, [*_REDIRECT_HEADERS, (b"location", opened.location.encode("ascii"))])
         page = opened.page.encode()
@@ -57,15 +58,16 @@ def public_side(opener: LinkOpener) -> HTTPRouteHandler:
     return open_link
 
 
-def _visit(slug: str, headers: RawHeaders, address: str, *, is_head: bool) -> Visit:
-    sent = dict(headers)  # of a header that comes twice the last one counts
+def _visit(scope: Scope, *, is_head: bool) -> Visit:
+    sent = dict(scope["headers"])  # of a header that comes twice the last one counts
     purposes = (sent.get(name, b"").lower() for name in (b"sec-purpose", b"purpose", b"x-moz"))
     return Visit(
-        slug=slug.removeprefix("/"),
+        slug=str(scope["path_params"]["slug"]).removeprefix("/"),
         user_agent=sent.get(b"user-agent", b"").decode("latin-1"),
-        address=address,
+        address=scope["client"][0] if scope["client"] else "",
         accept_language=sent.get(b"accept-language", b"").decode("latin-1"),
         referrer=sent.get(b"referer", b"").decode("latin-1"),
         is_head=is_head,
         prefetched=any(mark in purpose for purpose in purposes if purpose for mark in _PREFETCHING),
+        scanned=_SCANNED in scope["query_string"].split(b"&"),
     )

@@ -14,6 +14,8 @@ from penstock.http.bodies import read_bytes, read_json, read_query, require_json
 from penstock.http.openapi import described
 from penstock.links.schema import LinkChange, LinkQuery, LinkRecord, NewLink
 from penstock.links.service import LinkService
+from penstock.links.stats import StatsService
+from penstock.links.stats_schema import TotalsRecord
 from penstock.settings import Settings
 
 AnyRequest = Request[Any, Any, Any]
@@ -26,7 +28,7 @@ async def create_link(
     """Answers with `hostedUrl`, the address to share. The slug is unique in the installation, disabled links included."""
     require_json(request)
     link = await to_thread.run_sync(links.create, caller.workspace_id, await read_bytes(request))
-    return answer(LinkRecord.of(link, settings.base_url), status=201)
+    return answer(LinkRecord.of(link, settings.base_url, TotalsRecord()), status=201)
 
 
 @get(
@@ -34,11 +36,16 @@ async def create_link(
     opt=described("Managed links", answers=LinkRecord, query=LinkQuery, listed=True, tag="managed links"),
 )
 async def list_links(
-    request: AnyRequest, caller: NamedDependency[Caller], links: NamedDependency[LinkService], settings: NamedDependency[Settings]
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+    link_stats: NamedDependency[StatsService],
+    settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     """Newest first."""
     found = await to_thread.run_sync(links.page, caller.workspace_id, read_query(request, LinkQuery))
-    return listing(Listing([LinkRecord.of(link, settings.base_url) for link in found.data], found.page, found.total))
+    stats = await to_thread.run_sync(link_stats.totals, found.data)
+    return listing(Listing([LinkRecord.of(link, settings.base_url, stats[link.id]) for link in found.data], found.page, found.total))
 
 
 @patch(
@@ -46,12 +53,17 @@ async def list_links(
     opt=described("Disable or enable a managed link", body=LinkChange, answers=LinkRecord, tag="managed links"),
 )
 async def switch_link(
-    request: AnyRequest, caller: NamedDependency[Caller], links: NamedDependency[LinkService], settings: NamedDependency[Settings]
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+    link_stats: NamedDependency[StatsService],
+    settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     """A disabled link answers like one that does not exist. Its slug stays taken."""
     change = await read_json(request, LinkChange)
     link = await to_thread.run_sync(partial(links.switch, caller.workspace_id, change.id, is_active=change.is_active))
-    return answer(LinkRecord.of(link, settings.base_url))
+    stats = await to_thread.run_sync(link_stats.totals, [link])
+    return answer(LinkRecord.of(link, settings.base_url, stats[link.id]))
 
 
 ROUTES = (create_link, list_links, switch_link)

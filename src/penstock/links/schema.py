@@ -9,6 +9,7 @@ from penstock.base.clock import iso
 from penstock.http.schema import Input, Line, Name, Record, RecordsQuery, RuleBroken
 from penstock.links.addresses import WebRules, destination_path, web_address
 from penstock.links.model import Link, LinkState
+from penstock.links.stats_schema import TotalsRecord
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 RESERVED_SLUGS = frozenset(
@@ -76,9 +77,10 @@ class LinkRecord(Record):
     is_active: bool
     created_at: str
     updated_at: str
+    stats: Annotated[TotalsRecord | None, Field(description="Of all time; null while the event store does not answer.")]
 
     @classmethod
-    def of(cls, link: Link, base_url: str) -> Self:
+    def of(cls, link: Link, base_url: str, stats: TotalsRecord | None) -> Self:
         return cls(
             id=link.id,
             website_id=link.website_id,
@@ -93,4 +95,5 @@ class LinkRecord(Record):
             is_active=link.is_active,
             created_at=iso(link.created_at_ms),
             updated_at=iso(link.updated_at_ms),
+            stats=stats,
         )

@@ -75,6 +75,14 @@ class LinkService:
         self._by_slug.forget(after.slug)
         return after
 
+    def find(self, workspace_id: WorkspaceId, link_id: str) -> Link:
+        """One link, in use or not."""
+        with self._database.read() as db:
+            found = store.link(db, workspace_id, link_id)
+        if found is None:
+            raise _no_such_link()
+        return found
+
     async def locate(self, slug: str) -> tuple[Link, Website] | None:
         """A link in use, and its app, for the public side; None when there is none. Does not block the event loop."""
         if not SLUG.fullmatch(slug):

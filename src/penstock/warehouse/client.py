@@ -93,6 +93,13 @@ class Warehouse:
                 work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
 
+    def ask(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        """Rows of one statement, as `query`; Unavailable when the engine does not answer."""
+        try:
+            return self.query(sql, parameters)[1]
+        except QueryFailed as error:
+            raise (unavailable(error) if error.code == 0 else error) from error
+
     @contextmanager
     def _reading(self, settings: Mapping[str, Any] | None) -> Iterator[tuple[Client, dict[str, Any]]]:
         """A connection for one statement, and the settings that make it a part of this thread's work."""

@@ -1,9 +1,9 @@
-"""Named statements: `sql/<name>.sql` of this room."""
+"""Named statements: `sql/<name>.sql` of a room."""
 
 from functools import cache
 from importlib.resources import files
 
 
 @cache
-def load(name: str) -> str:
-    return files("penstock.warehouse").joinpath(f"sql/{name}.sql").read_text("utf-8")
+def load(name: str, room: str = "penstock.warehouse") -> str:
+    return files(room).joinpath(f"sql/{name}.sql").read_text("utf-8")

@@ -7,6 +7,7 @@ from typing import Any
 from penstock.base.errors import Fault
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Page
+from penstock.base.rates import rate
 from penstock.base.scalar import Scalar, tagged, untagged
 from penstock.funnels.comparisons.proportions import (
     CONFIDENCE_LEVEL,
@@ -29,7 +30,6 @@ from penstock.funnels.comparisons.schema import (
 from penstock.funnels.results.asking import Asker
 from penstock.funnels.results.coverage import ReadGaps, coverage_of
 from penstock.funnels.results.inquiry import Inquiry
-from penstock.funnels.results.report import rate
 from penstock.funnels.results.schema import CohortKeyRecord
 from penstock.funnels.statements.report import build
 from penstock.http.bodies import bad_parameter

@@ -1,34 +1,18 @@
 """What goes over the wire about units over time: trends, times between steps, what came next."""
 
-from functools import cache
 from typing import Annotated, Literal
-from zoneinfo import available_timezones
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
+from penstock.base.calendar import Interval
 from penstock.base.paging import MAX_PAGE_SIZE
-from penstock.funnels.insights.calendar import Interval
 from penstock.funnels.results.schema import CohortQuery, HeadRecord
-from penstock.http.schema import Record, RuleBroken
+from penstock.http.period import InBuckets
+from penstock.http.schema import Record
 
 
-@cache
-def _timezones() -> set[str]:
-    return available_timezones() - {"localtime", "Factory", "posixrules"}
-
-
-class TrendQuery(CohortQuery):
+class TrendQuery(CohortQuery, InBuckets):
     """The query parameters of a trend."""
-
-    interval: Annotated[Interval, Field(description="Length of a bucket; weeks begin on Monday.")] = Interval.DAY
-    timezone: Annotated[str, Field(max_length=64, description="IANA name, as Europe/Berlin; days are those of this zone.")] = "UTC"
-
-    @field_validator("timezone")
-    @classmethod
-    def _is_known(cls, name: str) -> str:
-        if name not in _timezones():
-            raise RuleBroken("unknown_timezone", "There is no time zone of this name; give an IANA name, as Europe/Berlin.")
-        return name
 
 
 class TrendBucketRecord(Record):

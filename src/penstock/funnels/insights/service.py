@@ -1,14 +1,13 @@
 """Units over time: trends by entry, times between steps, what those did next who stopped."""
 
 from collections.abc import Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from penstock.base.clock import iso
 from penstock.base.ids import WorkspaceId
+from penstock.base.rates import rate
 from penstock.funnels.definitions.model import CountingUnit
-from penstock.funnels.insights.calendar import bucket_edges
 from penstock.funnels.insights.schema import (
     BinRecord,
     DurationsRecord,
@@ -23,12 +22,10 @@ from penstock.funnels.insights.schema import (
 )
 from penstock.funnels.results.asking import Asker, bad_parameters
 from penstock.funnels.results.inquiry import Inquiry
-from penstock.funnels.results.report import MS_PER_MINUTE, rate
+from penstock.funnels.results.report import MS_PER_MINUTE
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.statements.units import Outcome, next_events, timing, trend
-
-MAX_BUCKETS = 2_000
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 BIN_EDGES_MS = (
@@ -108,11 +105,7 @@ def _edges(inquiry: Inquiry, query: TrendQuery) -> list[int]:
         if facts.first_event_ms is None or facts.last_event_ms is None:
             return []
         first_ms, last_ms = facts.first_event_ms, facts.last_event_ms
-    edges = list(islice(bucket_edges(first_ms, last_ms, query.interval, ZoneInfo(query.timezone)), MAX_BUCKETS + 2))
-    if len(edges) > MAX_BUCKETS + 1:
-        span = "The period" if question.start_ms is not None else "The retained history"
-        raise bad_parameters({"interval": f"{span} has more than {MAX_BUCKETS:,} of these; take a longer interval or a shorter period."})
-    return edges
+    return query.edges(first_ms, last_ms, "The period" if question.start_ms is not None else "The retained history")
 
 
 def _bucket(inquiry: Inquiry, now_ms: int, start_ms: int, end_ms: int, record: Mapping[str, Any] | None) -> TrendBucketRecord:

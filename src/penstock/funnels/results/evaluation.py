@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.base.clock import LATEST_MS
 from penstock.base.paging import Page
 from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.results.report import aggregate_of, data_quality_of
-from penstock.funnels.statements.query import LATEST_MS, Facts, Question, Strategy
+from penstock.funnels.statements.query import Facts, Question, Strategy
 from penstock.funnels.statements.report import build
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load

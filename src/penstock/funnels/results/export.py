@@ -13,10 +13,11 @@ from typing import IO, Any
 from msgspec import json
 
 from penstock.base.ids import WorkspaceId
+from penstock.base.rates import rate
 from penstock.base.scalar import Scalar, untagged
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.results.asking import Asker
-from penstock.funnels.results.report import MS_PER_MINUTE, rate
+from penstock.funnels.results.report import MS_PER_MINUTE
 from penstock.funnels.results.schema import ExportQuery
 from penstock.funnels.statements.report import build_export
 

@@ -3,14 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.base.rates import rate
 from penstock.funnels.definitions.model import Definition, Row
 
 MS_PER_MINUTE = 60_000
-
-
-def rate(part: int, whole: int) -> float | None:
-    """A share between 0 and 1, rounded to four decimals; None without a denominator. Source: interface, rule 15."""
-    return round(part / whole, 4) if whole else None
 
 
 def aggregate_of(definition: Definition, counted: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,65 +3,26 @@
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError, ValidationInfo, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError, WithJsonSchema, field_validator, model_validator
 
-from penstock.base.clock import parse_time
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.definition import FunnelIn
 from penstock.funnels.definitions.model import CountingUnit
-from penstock.funnels.statements.query import LATEST_MS
-from penstock.http.schema import Name, Query, Record, RuleBroken
+from penstock.http.period import AS_TIME, TIME, InPeriod, both_ends, ends_after_start, moment
+from penstock.http.schema import Name, Record, RuleBroken
 
-_TIME = "ISO 8601 with an offset, or epoch milliseconds"
-_AS_TIME = WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]})
 CohortFilter = dict[str, JsonValue]
 _COHORT = TypeAdapter(CohortFilter)
 
 
-def _moment(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise RuleBroken("wrong_type", f"Must be a time: {_TIME}.")
-    try:
-        at_ms = parse_time(value)
-    except ValueError as error:
-        raise RuleBroken("bad_time", f"This time {error}.") from None
-    if not 0 <= at_ms <= LATEST_MS:
-        raise RuleBroken("out_of_range", "Must lie between 1970 and 2299.")
-    return at_ms
-
-
-def _ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
-    if "start_at" not in info.data:
-        return end_ms  # startAt is at fault itself
-    start_ms = info.data["start_at"]
-    if start_ms is None and end_ms is not None:
-        raise RuleBroken("needs_start", "Give startAt as well; endAt alone is no period.")
-    if end_ms is None and start_ms is not None:
-        raise RuleBroken("needs_end", "Give endAt as well; startAt alone is no period.")
-    if start_ms is not None and end_ms is not None and end_ms <= start_ms:
-        raise RuleBroken("ends_before_start", "Must be later than startAt; the period includes startAt and excludes endAt.")
-    return end_ms
-
-
-def _with_period(sent: Any) -> Any:
-    """An input that names both ends of its period, so that each is checked, and told of, also where it was left out."""
-    return {"startAt": None, "endAt": None, **sent} if isinstance(sent, dict) else sent
-
-
-class PeriodQuery(Query):
+class PeriodQuery(InPeriod):
     """Of which units a funnel is asked."""
 
     website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
-    start_at: Annotated[int | None, _AS_TIME, Field(description=f"Units that entered at or after it: {_TIME}. Needs endAt.")] = None
-    end_at: Annotated[int | None, _AS_TIME, Field(description="Units that entered before it. Needs startAt.")] = None
+    start_at: Annotated[int | None, AS_TIME, Field(description=f"Units that entered at or after it: {TIME}. Needs endAt.")] = None
+    end_at: Annotated[int | None, AS_TIME, Field(description="Units that entered before it. Needs startAt.")] = None
     revision: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="Of the definition; left out, the one that is saved now.")] = None
-
-    _complete = model_validator(mode="before")(_with_period)
-    _read_time = field_validator("start_at", "end_at", mode="before")(_moment)
-    _read_period = field_validator("end_at")(_ends_after_start)
 
 
 class CohortQuery(PeriodQuery):
@@ -100,15 +61,15 @@ class PreviewIn(FunnelIn):
 
     name: Name | None = None  # type: ignore[assignment]
     website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
-    start_at: Annotated[int | str | None, Field(description=f"{_TIME}. Together with endAt.")] = None
+    start_at: Annotated[int | str | None, Field(description=f"{TIME}. Together with endAt.")] = None
     end_at: Annotated[int | str | None, Field(description="Together with startAt.")] = None
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 20
     cohort: CohortFilter | None = None
 
-    _complete = model_validator(mode="before")(_with_period)
-    _read_time = field_validator("start_at", "end_at", mode="before")(_moment)
-    _read_period = field_validator("end_at")(_ends_after_start)
+    _complete = model_validator(mode="before")(both_ends)
+    _read_time = field_validator("start_at", "end_at", mode="before")(moment)
+    _read_period = field_validator("end_at")(ends_after_start)
 
 
 class OptionRecord(Record):

@@ -21,9 +21,6 @@ from penstock.funnels.definitions.model import CountingUnit, Definition, Row
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import KINDS, is_pattern, match_condition, property_hash, property_sent, property_text
 
-LATEST_MS = 10_413_791_999_999
-"""The last millisecond of 2299, which is how far the engine's times reach."""
-
 LARGEST_NUMBER = 2**63 - 1
 UNUSABLE = 2**64 - 1
 """Stands for a sequence number that proves nothing; sorts after all usable ones."""

@@ -33,6 +33,8 @@ CREATE TABLE IF NOT EXISTS events
     utm_campaign        LowCardinality(String),
     utm_content         LowCardinality(String),
     utm_term            LowCardinality(String),
+    link                LowCardinality(String) COMMENT 'slug of the managed link that an install or open came from',
+    link_method         LowCardinality(String) COMMENT 'how the link was found: url, install_referrer, click_token or network',
     properties          String CODEC(ZSTD) COMMENT 'the JSON object as sent',
     scalars             JSON(max_dynamic_paths = 1024) COMMENT 'tagged texts',
     hashes              JSON(max_dynamic_paths = 1024) COMMENT 'their hashes'
@@ -121,6 +123,8 @@ CREATE TABLE IF NOT EXISTS clicks
     in_app        LowCardinality(String) COMMENT 'the app whose browser it was; empty: a browser of its own',
     referrer_host LowCardinality(String),
     language      LowCardinality(String),
+    country       LowCardinality(String) COMMENT 'ISO 3166-1, two letters; empty: unknown',
+    qr            Bool COMMENT 'the address was read from a QR code',
     utm_source    LowCardinality(String) COMMENT 'of the link as it was then',
     utm_medium    LowCardinality(String),
     utm_campaign  LowCardinality(String),

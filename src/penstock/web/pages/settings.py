@@ -1,0 +1,35 @@
+"""Settings: API keys, the workspace, the reader's account."""
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.response import Redirect
+
+from penstock.accounts.limits import LimitService
+from penstock.accounts.service import AccountService
+from penstock.http.schema import PageQuery
+from penstock.settings import Settings
+from penstock.web.nav import SETTINGS
+from penstock.web.view import View
+
+
+@get("/settings")
+async def first_settings() -> Redirect:
+    return Redirect(SETTINGS[0].href, status_code=302)
+
+
+@get("/settings/api-keys", sync_to_thread=True)
+def api_keys(view: NamedDependency[View], accounts: NamedDependency[AccountService]) -> Response[bytes]:
+    return view.render("settings/keys.html", parts=("keys",), found=accounts.keys(view.workspace_id, view.query(PageQuery).asked))
+
+
+@get("/settings/workspace", sync_to_thread=True)
+def workspace(view: NamedDependency[View], limits: NamedDependency[LimitService], settings: NamedDependency[Settings]) -> Response[bytes]:
+    return view.render("settings/workspace.html", chosen=limits.chosen(view.workspace_id), operator=settings)
+
+
+@get("/settings/account", sync_to_thread=True)
+def account(view: NamedDependency[View], settings: NamedDependency[Settings]) -> Response[bytes]:
+    return view.render("settings/account.html", session_days=settings.session_days)
+
+
+ROUTES = (first_settings, api_keys, workspace, account)

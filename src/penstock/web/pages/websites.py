@@ -1,0 +1,38 @@
+"""Settings: websites and apps."""
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.model import WebsiteKind
+from penstock.accounts.service import AccountService
+from penstock.http.schema import PageQuery
+from penstock.links.association import AssociationService
+from penstock.settings import Settings
+from penstock.web.view import View
+
+
+@get("/settings/websites", sync_to_thread=True)
+def websites(view: NamedDependency[View], accounts: NamedDependency[AccountService]) -> Response[bytes]:
+    return view.render("settings/websites.html", found=accounts.websites_page(view.workspace_id, view.query(PageQuery).asked))
+
+
+@get("/settings/websites/new", sync_to_thread=True)
+def new_website(view: NamedDependency[View]) -> Response[bytes]:
+    return view.render("settings/website_new.html")
+
+
+@get("/settings/websites/{website_id:str}", sync_to_thread=True)
+def website(
+    view: NamedDependency[View],
+    website_id: FromPath[str],
+    accounts: NamedDependency[AccountService],
+    associations: NamedDependency[AssociationService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    found = accounts.website(view.workspace_id, website_id)
+    check = associations.check(view.workspace_id, found.id) if found.kind is WebsiteKind.MOBILE else None
+    return view.render("settings/website.html", website=found, check=check, base_url=settings.base_url)
+
+
+ROUTES = (websites, new_website, website)

@@ -1,0 +1,48 @@
+// A form's inputs as the body of a call. A name is the path of its value: steps[2].value.
+
+export function collect(form) {
+  const body = {};
+  const headers = {};
+  for (const input of form.elements) {
+    if (!input.name || input.disabled || (input.type === "radio" && !input.checked)) continue;
+    if (input.dataset.header) {
+      headers[input.dataset.header] = input.value;
+      continue;
+    }
+    const value = valueOf(input, input.dataset.empty ?? form.dataset.empty);
+    if (value !== undefined) put(body, input.name, value);
+  }
+  return { body, headers };
+}
+
+function valueOf(input, empty) {
+  if (input.type === "checkbox") return input.checked;
+  if (input.dataset.as === "list") return input.value.split("\n").map((line) => line.trim()).filter(Boolean);
+  if (input.value === "" && !input.required) return empty === "null" ? null : undefined;
+  if (input.dataset.as === "number") return numberOf(input.value);
+  if (input.dataset.as === "json") return jsonOf(input.value);
+  return input.value;
+}
+
+// What cannot be read goes as it stands: the server says what is wrong with it.
+function numberOf(text) {
+  const number = Number(text);
+  return text.trim() === "" || Number.isNaN(number) ? text : number;
+}
+
+function jsonOf(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+export function put(body, path, value) {
+  const parts = path.match(/[^.[\]]+/g);
+  let place = body;
+  parts.forEach((part, at) => {
+    if (at === parts.length - 1) place[part] = value;
+    else place = place[part] ??= /^\d+$/.test(parts[at + 1]) ? [] : {};
+  });
+}

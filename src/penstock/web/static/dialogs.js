@@ -1,0 +1,11 @@
+// data-opens="#id" on a button opens a dialog; data-closes inside of it, or a click beside it, closes it. Escape does so by itself.
+import { on } from "./listening.js";
+
+on("click", "[data-opens]", (button) => document.querySelector(button.dataset.opens).showModal());
+on("click", "[data-closes]", (button) => button.closest("dialog").close());
+on("pointerdown", "dialog", (dialog, event) => {
+  if (event.target !== dialog || dialog.hasAttribute("data-stays")) return;
+  const box = dialog.getBoundingClientRect();
+  const inside = event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom;
+  if (!inside) dialog.close();
+});

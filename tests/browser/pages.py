@@ -1,0 +1,48 @@
+"""Every page of the dashboard, once: what tests of accessibility and weight visit, and what `make screenshots` takes pictures of.
+
+A test holds that no page is missing here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Ids = Mapping[str, str]
+"""IDs of records in the demo data: `website`, `app`."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One page. name: of its pictures. route: as the application spells it. path: its address on the demo data.
+
+    dark: whether there is a picture in the dark, too.
+    """
+
+    name: str
+    route: str
+    path: Callable[[Ids], str]
+    signed_in: bool = True
+    dark: bool = False
+
+
+def at(path: str) -> Callable[[Ids], str]:
+    """An address, with IDs by their names: `/settings/websites/{app}`."""
+    return lambda ids: path.format_map(ids)
+
+
+PAGES = (
+    Shown("login", "/login", at("/login"), signed_in=False, dark=True),
+    Shown("signup", "/signup", at("/signup"), signed_in=False),
+    Shown("welcome", "/welcome", at("/welcome")),
+    Shown("welcome-waiting", "/welcome/{website_id}", at("/welcome/{new}")),
+    Shown("welcome-arrived", "/welcome/{website_id}", at("/welcome/{website}")),
+    Shown("settings-websites", "/settings/websites", at("/settings/websites"), dark=True),
+    Shown("settings-website-new", "/settings/websites/new", at("/settings/websites/new")),
+    Shown("settings-website", "/settings/websites/{website_id}", at("/settings/websites/{website}")),
+    Shown("settings-app", "/settings/websites/{website_id}", at("/settings/websites/{app}"), dark=True),
+    Shown("settings-api-keys", "/settings/api-keys", at("/settings/api-keys")),
+    Shown("settings-workspace", "/settings/workspace", at("/settings/workspace")),
+    Shown("settings-account", "/settings/account", at("/settings/account")),
+)
+
+ONLY_LEAD_ON = {"/", "/settings"}
+"""Routes of pages that show nothing of their own."""

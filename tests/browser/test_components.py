@@ -1,0 +1,122 @@
+"""Components that more than one page is made of, on a page that holds them all."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from penstock.base.paging import Listing, Page
+from penstock.web.nav import Entry
+from penstock.web.rendering import _templates
+from tests.browser.watching import assert_accessible, assert_fits
+
+ALL = """
+{% extends "page.html" %}
+{% block title %}Components{% endblock %}
+{% block styles %}<link rel="stylesheet" href="{{ asset("vendor/uplot/uPlot.min.css") }}">{% endblock %}
+{% block scripts %}
+<script nonce="{{ nonce }}" src="{{ asset("vendor/uplot/uPlot.iife.min.js") }}" defer></script>
+<script nonce="{{ nonce }}" src="{{ asset("charts.js") }}" type="module"></script>
+{% endblock %}
+{% block body %}<main id="main" class="stack">
+{% call ui.head("Components", "Each once.", back_to="/") %}
+{{ ui.button("One", kind="primary", icon="plus") }}{{ ui.icon_button("Edit", "edit") }}{% endcall %}
+{{ ui.tabs(entries, "/a", "Parts") }}
+<div class="card">
+{{ ui.number(1234567.5) }} {{ ui.number(0.256, "percent") }} {{ ui.number(93784, "duration") }} {{ ui.number(4294967296, "bytes") }}
+{{ ui.number(none) }} {{ ui.time(1741000000000) }} {{ ui.time(none) }} {{ ui.badge("Good", "good") }}
+{{ ui.badge("Bad", "bad") }} {{ ui.badge("Plain") }}
+</div>
+<div class="card">{{ ui.bar([("reached", 0.5), ("pending", 0.2), ("dropped", 0.3)]) }}
+<p class="legend"><span>Reached</span><span class="pending">Pending</span><span class="dropped">Dropped</span></p></div>
+<div class="card">{{ ui.chart("trend", "Rate by day", data) }}</div>
+<div class="card">{{ ui.skeleton(3) }}{{ ui.empty("Nothing", "There is nothing here.") }}</div>
+{% for tone in ("info", "good", "warn", "bad") %}{% call ui.notice(tone, "Title") %}A sentence.{% endcall %}{% endfor %}
+<div class="card">{% call ui.form("POST", "/api/goals") %}
+{{ ui.select("steps[0].type", "Type", (("Event", "Event"), ("Page", "Page")), "Page") }}
+{{ ui.field("steps[0].filters[1].value", "Value", "7", as="number") }}
+{{ ui.textarea("lines", "Lines", "a\n b \n", as="list") }}
+{{ ui.checkbox("diagnostic", "Diagnostic", look="switch", hint="Counts no one out.") }}
+{{ ui.field("note", "Note", optional=true) }}
+{{ ui.submit("Save") }}{% endcall %}</div>
+<div class="card flush">{{ ui.pager(view, found) }}</div>
+</main>{% endblock %}
+"""
+
+
+FAULTS = {
+    "errors": [
+        {"field": "steps[0].filters[1].value.deep", "code": "wrong_type", "message": "Wrong."},
+        {"field": "elsewhere", "code": "required", "message": "Also."},
+    ]
+}
+
+
+class PageOf:
+    """As much of a view as the pager needs."""
+
+    def address(self, page):
+        return "?" if page is None else f"?page={page}"
+
+
+@pytest.fixture
+def gallery(demo, page, watch):
+    nonce = "gallery"
+    day = 86_400
+    series = [{"label": "Rate", "values": [0.2, 0.5, None, 0.4], "style": "percent"}]
+    text = _templates.from_string(ALL).render(
+        nonce=nonce,
+        entries=(Entry("One", "/a"), Entry("Two", "/b")),
+        data={"times": [1_741_000_000 + day * at for at in range(4)], "series": series},
+        view=PageOf(),
+        found=Listing(["x"] * 20, Page(2, 20), 57),
+    )
+    policy = f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self' data:; connect-src 'self'"
+    page.route("**/gallery", lambda route: route.fulfill(body=text, content_type="text/html", headers={"Content-Security-Policy": policy}))
+    page.goto("/gallery")
+    return page
+
+
+def test_components_are_accessible_and_fit(gallery):
+    for width in (1440, 360):
+        gallery.set_viewport_size({"width": width, "height": 800})
+        assert_fits(gallery)
+        assert_accessible(gallery)
+
+
+def test_numbers_and_times_are_in_the_readers_spelling(gallery):
+    card = gallery.locator(".card").first
+    for told in ("1,234,567.5", "25.6%", "1 day 2 hrs", "4 GB", "3 Mar 2025, "):
+        expect(card).to_contain_text(told)
+
+
+def test_a_chart_is_drawn_in_the_colours_of_the_theme(gallery):
+    canvas = gallery.locator("#trend canvas")
+    expect(canvas).to_be_visible()
+    marker = gallery.locator("#trend .u-marker").last
+    expect(marker).to_have_css("border-top-color", "rgb(23, 134, 158)")
+    gallery.emulate_media(color_scheme="dark")
+    expect(marker).to_have_css("border-top-color", "rgb(73, 174, 196)")
+
+
+def test_a_form_sends_nested_typed_json_and_shows_faults_at_the_nearest_field(gallery, watch):
+    sent = []
+
+    def take(route):
+        sent.append(route.request.post_data_json)
+        route.fulfill(status=422, json=FAULTS)
+
+    gallery.route("**/api/goals", take)
+    gallery.get_by_role("switch", name="Diagnostic").check()
+    gallery.get_by_role("button", name="Save").click()
+    expect(gallery.get_by_label("Value")).to_have_accessible_description("Wrong.")
+    expect(gallery.get_by_role("alert")).to_have_text("elsewhere: Also.")
+    filters = [None, {"value": 7}]
+    assert sent == [{"steps": [{"type": "Page", "filters": filters}], "lines": ["a", "b"], "diagnostic": True}]
+    watch.allow("422")
+
+
+def test_the_pager_leads_to_the_pages_beside(gallery):
+    pager = gallery.get_by_role("navigation", name="Pages")
+    expect(pager).to_have_text(re.compile(r"21 to 40 of 57"))
+    expect(pager.get_by_role("link", name="Next")).to_have_attribute("href", "?page=3")

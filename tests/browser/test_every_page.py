@@ -1,0 +1,49 @@
+"""What holds for every page of the dashboard."""
+
+import pytest
+
+from penstock.app import build_routes
+from tests.browser.conftest import sign_in
+from tests.browser.pages import ONLY_LEAD_ON, PAGES
+from tests.browser.watching import assert_accessible, assert_fits
+
+MOST_BYTES = 100_000
+
+
+def opened(page, demo, shown):
+    if shown.signed_in:
+        sign_in(page.context, demo.url, demo.session)
+    page.goto(shown.path(demo.ids), wait_until="load")
+    return page
+
+
+@pytest.mark.parametrize("shown", PAGES, ids=lambda shown: shown.name)
+def test_is_accessible_light_and_dark_and_from_360_px(page, demo, watch, shown):
+    opened(page, demo, shown)
+    assert page.locator("h1").count() == 1
+    for width in (1440, 768, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert_fits(page)
+    assert_accessible(page)
+    page.set_viewport_size({"width": 1440, "height": 800})
+    assert_accessible(page)
+
+
+@pytest.mark.parametrize("shown", PAGES, ids=lambda shown: shown.name)
+def test_weighs_less_than_100_kb_with_all_that_it_loads(page, demo, shown):
+    requests = []
+    page.on("requestfinished", lambda request: requests.append(request))
+    opened(page, demo, shown)
+    sizes = {request.url: request.sizes()["responseBodySize"] for request in requests}
+    assert sum(sizes.values()) < MOST_BYTES
+    assert len(sizes) > 5
+
+
+def test_no_page_is_missing_here(services):
+    pages = {
+        route.path_format
+        for route in build_routes(services).routes
+        for handler in getattr(route, "route_handlers", ())
+        if handler.opt.get("page")
+    }
+    assert pages == {shown.route for shown in PAGES} | ONLY_LEAD_ON

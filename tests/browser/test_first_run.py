@@ -1,0 +1,70 @@
+"""From a fresh service to its first event."""
+
+import re
+import subprocess
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import EMAIL
+from tests.serving import Served
+from tests.tenant import PASSWORD
+
+
+def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service, page, watch):
+    page.goto("/")
+    expect(page).to_have_url(f"{service.url}/signup")
+    page.get_by_label("Workspace").fill("Acme")
+    page.get_by_label("E-mail address").fill(EMAIL)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Create the account").click()
+
+    expect(page.get_by_role("heading", name="What would you like to measure?")).to_be_visible()
+    page.get_by_label("Name").fill("Shop")
+    page.get_by_role("button", name="Add it").click()
+
+    expect(page.get_by_role("heading", name="Waiting for the first event")).to_be_visible()
+    page.get_by_role("button", name="Make a key and show the curl line").click()
+    line = page.locator("#curl")
+    expect(line).to_contain_text("Bearer psk_")
+    answer = subprocess.run(["bash", "-c", line.inner_text()], capture_output=True, text=True, timeout=30)
+    assert '"eventId"' in answer.stdout, answer.stderr
+
+    expect(page.get_by_text("The first event has arrived")).to_be_visible(timeout=15_000)
+    expect(page.locator("#arrival")).to_contain_text("signed_up")
+    page.get_by_role("link", name="Go on").click()
+    expect(page).not_to_have_url(re.compile("/welcome"))
+
+
+def test_the_snippet_sends_a_page_view_and_events(account, signed_in, browser):
+    website = account.client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()
+    signed_in.goto(f"/welcome/{website['id']}")
+    snippet = signed_in.locator("#snippet").inner_text()
+
+    visited = browser.new_page()
+    visited.route(
+        "http://shop.localhost/**", lambda route: route.fulfill(body=f"<html><head>{snippet}</head></html>", content_type="text/html")
+    )
+    visited.goto("http://shop.localhost/cart")
+    visited.evaluate("penstock.event('signed_up', {plan: 'pro'})")
+
+    arrival = signed_in.locator("#arrival")
+    expect(arrival).to_contain_text("/cart", timeout=15_000)
+    signed_in.reload()
+    expect(arrival).to_contain_text("signed_up")
+    visited.close()
+
+
+def test_from_another_machine_the_first_account_takes_the_setup_token(tmp_path, page):
+    with Served(tmp_path / "remote", "--host", "0.0.0.0") as service:
+        url = service.url.replace("0.0.0.0", "127.0.0.1")
+        token = re.search(r"X-Setup-Token: (\S+?)'", service.output())[1]
+        page.set_extra_http_headers({"X-Forwarded-For": "192.0.2.1"})
+        page.goto(f"{url}/signup")
+        page.get_by_label("Workspace").fill("Acme")
+        page.get_by_label("E-mail address").fill(EMAIL)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Create the account").click()
+        expect(page.get_by_role("alert")).to_contain_text("setup token")
+        page.get_by_label("Setup token").fill(token)
+        page.get_by_role("button", name="Create the account").click()
+        expect(page).to_have_url(f"{url}/welcome")

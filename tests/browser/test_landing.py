@@ -1,0 +1,131 @@
+"""Landing pages in a real browser: at the size of a phone and of a computer, with JavaScript and without."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from penstock.links.languages import TEXTS
+from tests.links import agents
+from tests.links.conftest import APP, LINKS
+from tests.serving import Served
+
+Open = Callable[..., Page]
+
+PHONE, SMALL_PHONE, COMPUTER = (390, 844), (320, 568), (1280, 800)
+IPHONE, ANDROID, INSTAGRAM = agents.IOS["safari"], agents.ANDROID["chrome"], agents.IN_APP_IOS["instagram"]
+EDGE = agents.DESKTOP["edge"]
+WEB = "https://www.example.com/"
+NAMES = {
+    "long": "Wonderful " * 20,
+    "word": "W" * 200,
+    "mixed": "\u202eمتجر أكمي (abc) 🛍️",
+    "markup": "<img src=x onerror=alert(1)><script>document.title = 'run'</script>",
+}
+
+
+@pytest.fixture(scope="module")
+def landing(tmp_path_factory) -> Iterator[str]:
+    """The address of links to apps of which everything is known: `web` with a fallback, `bare`, a disabled `off`, one for each name."""
+    served = Served(tmp_path_factory.mktemp("landing") / "data")
+    try:
+        served.first_account()
+
+        def make(slug: str, name: str = "Acme Shop", **fields: Any) -> str:
+            app = served.client.post("/api/settings/websites", json={**APP, "name": name, "kind": "mobile"})
+            link = {"websiteId": app.json()["id"], "name": "a", "slug": slug, "destinationPath": "/offers/1", **fields}
+            record_id: str = served.client.post(LINKS, json=link).raise_for_status().json()["id"]
+            return record_id
+
+        make("web", fallbackUrl=WEB)
+        make("bare")
+        served.client.patch(LINKS, json={"id": make("off"), "isActive": False}).raise_for_status()
+        for slug, name in NAMES.items():
+            make(slug, name)
+        yield f"{served.url}/l"
+    finally:
+        served.kill()
+
+
+@pytest.fixture
+def visit(browser: Browser, landing: str) -> Iterator[Open]:
+    """Opens a link as a device does. Fails the test afterwards when a page asked for anything else or broke its policy."""
+    contexts, told = [], []
+
+    def visit(slug: str, user_agent: str, size: tuple[int, int], *, script: bool = True, **more: Any) -> Page:
+        context = browser.new_context(
+            user_agent=user_agent, viewport={"width": size[0], "height": size[1]}, java_script_enabled=script, **{"locale": "en-GB", **more}
+        )
+        contexts.append(context)
+        page, address = context.new_page(), f"{landing}/{slug}"
+        page.on("request", lambda request: None if request.url == address else told.append(request.url))
+        page.on("console", lambda message: None if "404" in message.text else told.append(message.text))
+        page.goto(address)
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert told == []
+
+
+def buttons(page: Page) -> list[str]:
+    return page.get_by_role("link").all_inner_texts()
+
+
+EN = TEXTS["en"]
+ALL = [EN.open_app, EN.get_app, EN.web]
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["with script", "without"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("user_agent", "size", "slug", "expected"),
+    [
+        (IPHONE, PHONE, "web", ALL), (IPHONE, PHONE, "bare", ALL[:2]), (ANDROID, PHONE, "web", ALL), (INSTAGRAM, SMALL_PHONE, "web", ALL),
+        (EDGE, COMPUTER, "bare", ["App Store", "Google Play"]), (IPHONE, PHONE, "off", []),
+    ],
+    ids=["iphone", "iphone, bare", "android", "instagram", "computer", "disabled"],
+)  # fmt: skip
+def test_a_page_shows_its_buttons_inside_the_window(visit, user_agent, size, slug, expected, scheme, script):
+    page = visit(slug, user_agent, size, script=script, color_scheme=scheme)
+    assert page.get_by_role("heading", level=1).inner_text() == ("Acme Shop" if slug != "off" else EN.missing)
+    assert buttons(page) == expected
+    for button in page.get_by_role("link").all():
+        box = button.bounding_box()
+        assert box is not None
+        assert box["height"] >= 44
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= size[0]
+        assert box["y"] + box["height"] <= size[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("user_agent", "size"), [(IPHONE, SMALL_PHONE), (EDGE, COMPUTER)], ids=["phone", "computer"])
+def test_no_name_widens_the_page_or_hides_the_buttons_or_runs(visit, user_agent, size, name):
+    page = visit(name, user_agent, size)
+    assert page.title().strip() == NAMES[name].strip()
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    first = page.get_by_role("link").first.bounding_box()
+    assert first is not None
+    assert first["y"] + first["height"] <= size[1]
+
+
+def test_the_code_is_a_square_that_a_phone_can_read_in_any_scheme(visit):
+    for scheme in ("light", "dark"):
+        page = visit("bare", EDGE, COMPUTER, color_scheme=scheme)
+        box = page.locator("svg").bounding_box()
+        assert box is not None
+        assert box["width"] == pytest.approx(box["height"], abs=1)
+        assert box["width"] >= 200
+        assert page.locator("svg path").first.get_attribute("fill") == "#fff"
+        assert page.get_by_text("/l/bare").is_visible()
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_a_page_speaks_the_browsers_language(visit, language):
+    page = visit("web", IPHONE, PHONE, locale=language)
+    texts = TEXTS[language]
+    assert buttons(page) == [texts.open_app, texts.get_app, texts.web]
+    assert page.get_by_text(texts.hint).is_visible()

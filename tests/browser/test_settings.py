@@ -1,0 +1,144 @@
+"""API keys, websites and apps, the workspace."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.watching import assert_accessible
+
+HOSTILE = [
+    "<script>document.title='run'</script>",
+    '"><img src=x onerror="document.title=\'run\'">',
+    "{{ 7 * 7 }} ${7*7} </title></textarea>",
+    "\u202egnirts\u2066 \u200f\u0639\u0631\u0628\u064a",
+    "W" * 200,
+    "👩‍👩‍👧‍👦 é́́́ ﷽",
+]
+
+
+def test_a_key_is_shown_once_works_and_can_be_revoked(signed_in, account):
+    signed_in.goto("/settings/api-keys")
+    signed_in.get_by_role("button", name="Create a key").first.click()
+    signed_in.get_by_label("Name").fill("Backend")
+    signed_in.get_by_role("button", name="Create", exact=True).click()
+    shown = signed_in.get_by_role("dialog", name="Your new API key")
+    key = shown.locator("#key").inner_text()
+    signed_in.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    shown.get_by_role("button", name="Copy").click()
+    assert signed_in.evaluate("navigator.clipboard.readText()") == key
+    assert_accessible(signed_in)
+    shown.get_by_role("button", name="Done").click()
+    expect(signed_in.locator("#key")).to_be_empty()
+    assert key not in signed_in.content()
+
+    bearer = {"Authorization": f"Bearer {key}"}
+    account.client.cookies.clear()
+    assert account.client.get("/api/settings/websites", headers=bearer).status_code == 200
+    signed_in.get_by_role("button", name="Revoke Backend").click()
+    signed_in.get_by_role("dialog", name="Revoke this key?").get_by_role("button", name="Revoke").click()
+    expect(signed_in.get_by_role("row", name="Backend").get_by_text("Revoked")).to_be_visible()
+    assert account.client.get("/api/settings/websites", headers=bearer).status_code == 401
+
+
+def test_each_fault_stands_at_its_field_and_the_first_has_the_focus(signed_in, watch):
+    signed_in.goto("/settings/websites/new")
+    signed_in.get_by_text("A mobile app").click()
+    signed_in.get_by_label("Domain").fill("https://shop.example.com/")
+    signed_in.get_by_label("Team ID").fill("short")
+    signed_in.get_by_label("SHA-256 fingerprints").fill("AB:CD\n12")
+    signed_in.get_by_role("button", name="Add it").click()
+    name = signed_in.get_by_label("Name")
+    expect(name).to_be_focused()
+    expect(name).to_have_accessible_description("Must not be empty or blank.")
+    expect(signed_in.get_by_label("Domain")).to_have_accessible_description(
+        "The host name alone, as shop.example.com. Must be a host name alone, as shop.example.com."
+    )
+    for label in ("Name", "Domain", "Team ID", "SHA-256 fingerprints"):
+        expect(signed_in.get_by_label(label)).to_have_attribute("aria-invalid", "true")
+    assert_accessible(signed_in)
+    expect(signed_in.get_by_label("Team ID")).to_have_value("short")
+    watch.allow("422")
+
+
+def test_an_app_is_added_changed_checked_and_deleted(signed_in, account):
+    signed_in.goto("/settings/websites/new")
+    signed_in.get_by_text("A mobile app").click()
+    signed_in.get_by_label("Name").fill("App")
+    signed_in.get_by_label("Package").fill("com.example.shop")
+    signed_in.get_by_role("button", name="Add it").click()
+    expect(signed_in.get_by_text("Set androidSha256Fingerprints to")).to_be_visible()
+    fingerprint = ":".join(["AB"] * 32)
+    signed_in.get_by_label("SHA-256 fingerprints").fill(f"{fingerprint}\n")
+    signed_in.get_by_label("Bundle ID").fill("com.example.shop")
+    signed_in.get_by_label("Team ID").fill("A1B2C3D4E5")
+    signed_in.get_by_role("button", name="Save").click()
+    expect(signed_in.get_by_text("Saved.")).to_be_visible()
+    expect(signed_in.get_by_text("Set androidSha256Fingerprints to")).to_have_count(0)
+    [stored] = account.client.get("/api/settings/websites").json()["data"]
+    assert (stored["androidSha256Fingerprints"], stored["iosTeamId"], stored["domain"]) == ([fingerprint], "A1B2C3D4E5", None)
+    signed_in.get_by_label("Bundle ID").fill("")
+    signed_in.get_by_role("button", name="Save").click()
+    expect(signed_in.get_by_text("Set iosBundleId to")).to_be_visible()
+    signed_in.get_by_role("button", name="Delete").click()
+    signed_in.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(signed_in.get_by_text("Nothing to measure yet")).to_be_visible()
+    assert account.client.get("/api/settings/websites").json()["total"] == 0
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_names_are_text_and_break_nothing(signed_in, account, watch, text):
+    website = account.client.post("/api/settings/websites", json={"name": text, "kind": "web", "identityScope": text}).json()
+    account.client.post("/api/settings/api-keys", json={"name": text}).raise_for_status()
+    signed_in.set_viewport_size({"width": 360, "height": 740})
+    for path in ("/settings/websites", f"/settings/websites/{website['id']}", f"/welcome/{website['id']}", "/settings/api-keys"):
+        signed_in.goto(path)
+        expect(signed_in.locator("main")).to_contain_text(text)
+        assert signed_in.title() != "run"
+        assert signed_in.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def test_limits_of_the_workspace_are_kept_and_cleared(signed_in, account, watch):
+    signed_in.goto("/settings/workspace")
+    seconds = signed_in.get_by_label("Longest time, in seconds")
+    seconds.fill("1000")
+    signed_in.get_by_role("button", name="Save").click()
+    expect(signed_in.get_by_text("Must be at most 60")).to_be_visible()
+    watch.allow("422")
+    seconds.fill("12.5")
+    signed_in.get_by_role("button", name="Save").click()
+    expect(signed_in.get_by_text("Saved.")).to_be_visible()
+    assert account.client.get("/api/settings/workspace").json()["queryTimeoutSeconds"] == 12.5
+    signed_in.reload()
+    expect(seconds).to_have_value("12.5")
+
+
+def test_the_keyboard_alone_makes_a_key(signed_in):
+    signed_in.goto("/settings/api-keys")
+    signed_in.keyboard.press("Tab")
+    expect(signed_in.get_by_role("link", name="Skip to the content")).to_be_focused()
+    signed_in.keyboard.press("Enter")
+    for _ in range(10):
+        signed_in.keyboard.press("Tab")
+        if signed_in.evaluate("document.activeElement.dataset.opens === '#new-key'"):
+            break
+    signed_in.keyboard.press("Enter")
+    for _ in range(5):
+        if signed_in.evaluate("document.activeElement.name === 'name'"):
+            break
+        signed_in.keyboard.press("Tab")
+    signed_in.keyboard.type("Backend")
+    signed_in.keyboard.press("Enter")
+    expect(signed_in.get_by_role("dialog", name="Your new API key")).to_be_visible()
+    signed_in.keyboard.press("Escape")
+    expect(signed_in.get_by_role("row", name="Backend")).to_be_visible()
+
+
+def test_on_a_phone_the_navigation_is_a_menu(signed_in):
+    signed_in.set_viewport_size({"width": 360, "height": 740})
+    signed_in.goto("/settings/websites")
+    menu = signed_in.get_by_role("navigation", name="Main")
+    expect(menu).to_be_hidden()
+    signed_in.get_by_role("button", name="Menu").press("Enter")
+    expect(menu).to_be_visible()
+    assert_accessible(signed_in)
+    signed_in.keyboard.press("Escape")
+    expect(menu).to_be_hidden()

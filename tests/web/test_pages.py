@@ -1,0 +1,121 @@
+"""Pages for people over HTTP: who sees them, and with which headers. What they do in a browser is in tests/browser."""
+
+import re
+
+import pytest
+
+from penstock.app import build_routes
+from tests.tenant import visitor
+
+OPEN = {"/", "/login", "/signup", "/settings"}
+
+
+def pages(services):
+    routes = [route for route in build_routes(services).routes if any(one.opt.get("page") for one in getattr(route, "route_handlers", ()))]
+    return sorted(route.path_format for route in routes)
+
+
+def test_every_page_leads_to_the_log_in_and_back(services, server):
+    asked = [path for path in pages(services) if path not in OPEN]
+    assert len(asked) >= 5
+    for path in asked:
+        address = re.sub(r"\{\w+\}", "x", path)
+        for cookies in ({}, {"Cookie": "service_session=made_up"}):
+            answer = visitor(server, cookies).get(f"{address}?page=2")
+            assert (answer.status_code, answer.headers["location"]) == (302, f"/login?next={address}%3Fpage%3D2"), path
+
+
+def test_a_part_of_a_page_is_401_when_the_session_has_ended(server):
+    answer = visitor(server, {"HX-Request": "true", "HX-Target": "keys"}).get("/settings/api-keys")
+    assert (answer.status_code, answer.text) == (401, "")
+
+
+def test_every_record_of_another_workspace_is_a_404_page(services, workspace, other_workspace):
+    ids = {"website_id": workspace.website_id}
+    for path in (path for path in pages(services) if "{" in path):
+        assert workspace.browser.get(path.format_map(ids)).status_code == 200, path
+        foreign = other_workspace.browser.get(path.format_map(ids))
+        assert (foreign.status_code, foreign.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
+
+
+def test_a_part_is_the_same_as_in_the_whole_page(workspace):
+    whole = workspace.browser.get("/settings/api-keys").text
+    part = workspace.browser.get("/settings/api-keys", headers={"HX-Request": "true", "HX-Target": "keys"}).text
+    assert part.strip().startswith('<div id="keys"')
+    assert part.strip() in whole
+
+
+def test_scripts_and_styles_are_files_of_ours_and_nothing_runs_that_stands_in_the_page(workspace):
+    answer = workspace.browser.get("/settings/websites")
+    policy = dict(rule.split(" ", 1) for rule in answer.headers["content-security-policy"].split("; "))
+    [nonce] = re.findall(r"^'nonce-(.+)'$", policy["script-src"])
+    assert (policy["default-src"], policy["style-src"], policy["frame-ancestors"]) == ("'none'", "'self'", "'none'")
+    scripts = re.findall(r"<script ([^>]*)>(.*?)</script>", answer.text, re.DOTALL)
+    assert scripts
+    for attributes, text in scripts:
+        assert f'nonce="{nonce}"' in attributes
+        assert text == ""
+    assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:", answer.text) == []
+    assert nonce not in workspace.browser.get("/settings/websites").text
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_files_are_kept_for_a_year_under_their_hash_and_for_no_time_under_another(server):
+    [address] = re.findall(r'href="(/static/[^"]+tokens\.css)"', server.get("/login").text)
+    answer = server.get(address)
+    assert "immutable" in answer.headers["cache-control"]
+    assert answer.headers["content-encoding"] == "gzip"
+    plain = server.get(address, headers={"Accept-Encoding": "identity"})
+    assert (plain.text, "content-encoding" in plain.headers) == (answer.text, False)
+    older = server.get("/static/000000000000/tokens.css")
+    assert (older.text, older.headers["cache-control"]) == (answer.text, "no-cache")
+
+
+@pytest.mark.parametrize("path", ["nothing.css", "../templates/app.html", "%2e%2e/rendering.py", "vendor/README.md", ""])
+def test_no_other_file_can_be_read(server, path):
+    assert server.get(f"/static/x/{path}").status_code == 404
+
+
+@pytest.mark.parametrize(("accept", "kind"), [("text/html,*/*", "text/html; charset=utf-8"), ("*/*", "application/problem+json")])
+def test_an_unknown_address_is_a_page_for_people_and_a_problem_for_programs(server, accept, kind):
+    answer = server.get("/nowhere", headers={"Accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, kind)
+    assert server.get("/api/nowhere", headers={"Accept": "text/html"}).headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("given", "leads_to"),
+    [
+        ("/settings/api-keys?page=2", "/settings/api-keys?page=2"),
+        ("//evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("https://evil.example", "/"),
+        ("javascript:alert(1)", "/"),
+        ("/\tevil", "/"),
+        ("/a\\b", "/"),
+        ("/login?next=/login", "/"),
+        ("/api/funnels", "/"),
+        ("", "/"),
+    ],
+)
+def test_after_the_log_in_people_go_on_on_this_host_alone(workspace, given, leads_to):
+    answer = workspace.browser.get("/login", params={"next": given})
+    assert (answer.status_code, answer.headers["location"]) == (302, leads_to)
+
+
+def test_the_front_door_leads_to_where_people_stand(server, services, workspace):
+    assert visitor(server).get("/").headers["location"] == "/login"
+    website_id = workspace.website_id
+    assert workspace.browser.get("/").headers["location"] == "/settings"
+    workspace.client.delete(f"/api/settings/websites/{website_id}")
+    assert workspace.browser.get("/").headers["location"] == "/welcome"
+
+
+def test_before_the_first_account_it_leads_to_the_sign_up(server):
+    assert visitor(server).get("/").headers["location"] == "/signup"
+
+
+def test_parameters_that_a_page_cannot_read_are_left_out(workspace):
+    answer = workspace.browser.get("/settings/api-keys", params={"page": "many", "pageSize": "1", "colour": "red"})
+    assert answer.status_code == 200
+    assert answer.text.count('class="main"') == 1
