@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from litestar import Litestar, Request, Response, get
+from litestar import HttpMethod, Litestar, Request, Response, get
+from litestar.config.app import AppConfig
 from litestar.di import NamedDependency, Provide
 from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 from sqlalchemy import Connection
 
@@ -49,6 +51,7 @@ from penstock.funnels.goals.service import GoalService
 from penstock.funnels.insights import routes as insights_routes
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.results import routes as results_routes
+from penstock.funnels.results.asked import provide_asked_funnel
 from penstock.funnels.results.asking import Asker
 from penstock.funnels.results.coverage import Gap
 from penstock.funnels.results.export import ExportService
@@ -232,6 +235,14 @@ async def check_address(request: Request[Any, Any, Any]) -> None:
         raise bad_parameter(*(Fault(name, "unknown_field", "There is no such parameter.") for name in dict(request.query_params)))
 
 
+def take_head(config: AppConfig) -> AppConfig:
+    """What answers GET answers HEAD as well. To that the server sends no body."""
+    for handler in config.route_handlers:
+        if isinstance(handler, HTTPRouteHandler) and HttpMethod.GET in handler.http_methods:
+            handler.http_methods.add(HttpMethod.HEAD)
+    return config
+
+
 def build_app(services: Services) -> ASGIApp:
     """The ASGI application over open services; closes them when it stops."""
     return FastLane(build_routes(services), services.events)
@@ -315,12 +326,14 @@ def build_routes(services: Services) -> Litestar:
             "limits": Provide(lambda: services.limits, sync_to_thread=False),
             "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
             "answered": Provide(provide_answered),
+            "funnel": Provide(provide_asked_funnel),
             "caller": Provide(callers.provide_caller),
             "signed_in": Provide(callers.provide_signed_in),
         },
         exception_handlers=EXCEPTION_HANDLERS | {HTTPException: on_unknown_address},
         before_request=check_address,
         lifespan=[lifespan],
+        on_app_init=[take_head],
         openapi_config=None,
         logging_config=None,
     )

@@ -20,6 +20,19 @@ def test_serves_until_sigterm_and_stops_with_0(tmp_path):
         assert "error" not in service.output()
 
 
+def test_head_answers_as_get_does_without_the_body(tmp_path):
+    with Served(tmp_path / "data") as service:
+        service.first_account()
+        for path in ("/api/openapi.json", "/api/funnels", "/api/docs", "/.well-known/assetlinks.json"):
+            head, whole = service.client.head(path), service.client.get(path)
+            assert (head.status_code, head.content) == (200, b""), path
+            assert [head.headers[name] for name in ("content-type", "content-length")] == [
+                whole.headers[name] for name in ("content-type", "content-length")
+            ]
+        assert service.client.head("/api/nothing").status_code == 404
+        assert service.client.head("/api/auth/login").status_code == 405
+
+
 def test_banner_names_address_docs_and_data(tmp_path):
     with Served(tmp_path / "data") as service:
         told = service.output()

@@ -96,6 +96,7 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
     "empty value": (funnel(steps=[event(), event("")]), [("steps[1].value", "too_short")]),
     "long event name": (funnel(steps=[event(), event("e" * 201)]), [("steps[1].value", "too_long")]),
     "long path": (funnel(steps=[event(), {"type": "Pageview", "value": "/" * 2001}]), [("steps[1].value", "too_long")]),
+    "path without a slash": (funnel(steps=[event(), {"type": "Pageview", "value": "cart/*"}]), [("steps[1].value", "not_a_path")]),
     "line break in value": (funnel(steps=[event(), event("a\nb")]), [("steps[1].value", "control_character")]),
     "unknown goal": (funnel(steps=[event(), {"type": "Goal", "value": "Bought"}]), [("steps[1].value", "goal_not_found")]),
     "unknown goal in an OR row": (
@@ -313,7 +314,8 @@ ACCEPTED: dict[str, Json] = {
     "identical options of a plain step": funnel(steps=[event(), event(or_=[event()])]),
     "parts that differ in a filter": funnel(steps=[event(), group(event("p", filters=[{"property": "x", "operator": "is_set"}]))]),
     "diagnostic row with options": funnel(steps=[event(), event("d", diagnostic=True, or_=[event("e")]), event()]),
-    "every type": funnel(steps=[{"type": kind, "value": "x"} for kind in ("Pageview", "Screen view", "Event", "Transaction")]),
+    "every type": funnel(steps=[{"type": kind, "value": "/x"} for kind in ("Pageview", "Screen view", "Event", "Transaction")]),
+    "paths that may match": funnel(steps=[{"type": "Pageview", "value": value} for value in ("/", "/a?b", "?a", "**/done", "*/done")]),
     "quotes and emoji": funnel(name='"A" & <b> 🚀', steps=[event('it\'s "so" `good` {x:String} 🛒'), event("b; --")]),
     "any property key": attempts(sequenceProperty="`n`.'x'", breakdownProperties=['a "b"', "a.b:c", "ключ 🔑"]),
     "longest property key": attempts(sequenceProperty="ä" * 100),

@@ -117,7 +117,8 @@ def test_the_list_has_pages_newest_first(client: httpx.Client, clock: ShiftedClo
 
 
 def test_a_malformed_query_names_the_parameter(client: httpx.Client) -> None:
-    for query in ("page=0", "page=x", "page=1e3", "pageSize=0", "pageSize=101", "page=1&page=2", "size=5", f"page={10**30}"):
+    numbers = ("0", "x", "1e3", "1_0", "1.0", "%2B1", "%201", str(10**30))
+    for query in (*(f"page={number}" for number in numbers), "pageSize=0", "pageSize=101", "page=1&page=2", "size=5"):
         answer = client.get(f"/api/funnels?{query}")
         assert answer.status_code == 400, query
         assert answer.json()["errors"][0]["field"] == query.partition("=")[0]

@@ -15,19 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.results.evaluation import ENGINE_SETTINGS, facts_of
 from penstock.funnels.statements.counted_units import CountedUnits
+from penstock.funnels.statements.one_unit import Whose, attempt_named, unit_events, unit_names, visitors_of_attempt
 from penstock.funnels.statements.query import Question, Statement, Strategy
-from penstock.funnels.statements.units import (
-    QUANTILES,
-    Wanted,
-    Whose,
-    attempt_named,
-    timing,
-    trend,
-    unit_events,
-    unit_names,
-    units_page,
-    visitors_of_attempt,
-)
+from penstock.funnels.statements.units import QUANTILES, Wanted, timing, trend, units_page
 from penstock.funnels.units.trace import Journey, conflicts, seen_by_diagnostics
 from penstock.funnels.units.tracing import read_properties, unit_of
 from penstock.warehouse.client import Warehouse

@@ -162,6 +162,12 @@ def test_a_parameter_that_does_not_fit_is_named(shop: Scene, funnel_id: str, que
     assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (400, [field])
 
 
+def test_a_property_that_is_no_breakdown_has_the_code_it_has_in_a_comparison(shop: Scene, funnel_id: str) -> None:
+    asked = {"units": {"quality": "conflict", "property": "colour"}, "compare": {"property": "colour"}}
+    told = [shop.client.get(f"/api/funnels/{funnel_id}/{what}", params=query).json() for what, query in asked.items()]
+    assert [answer["errors"][0]["code"] for answer in told] == ["not_a_breakdown"] * 2
+
+
 def test_trace_tells_every_event_in_the_order_read_with_its_decision(shop: Scene, funnel_id: str) -> None:
     told = trace(shop, funnel_id, "done")
     assert decisions(told) == ["A entry", "B accepted", "C accepted"]

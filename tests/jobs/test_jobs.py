@@ -184,6 +184,15 @@ def test_a_malformed_request_is_refused_at_once(results):
     assert results(ASYNC, page="0").status_code == 400
 
 
+def test_what_is_not_there_is_refused_at_once(client, funnel, results):
+    unknown = client.get("/api/funnels/fun_unknown/results", headers=ASYNC)
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
+    for part in ("results", "export", "trend", "units"):
+        answer = client.get(f"/api/funnels/{funnel}/{part}", headers=ASYNC, params={"revision": 2})
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "unknown_revision")
+    assert results(ASYNC, revision=1).status_code == 202
+
+
 def test_several_prefer_headers_count_as_one(client, funnel):
     answer = client.get(f"/api/funnels/{funnel}/results", headers=[("Prefer", "wait=5"), ("Prefer", "respond-async")])
     assert answer.status_code == 202

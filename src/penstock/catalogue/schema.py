@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.filters import EventField
-from penstock.http.schema import PageQuery, Record, RuleBroken
+from penstock.http.schema import Record, RecordsQuery, RuleBroken
 
 _LONGEST_NAME = 2000
 """The longest path, the longest of all names."""
@@ -29,31 +29,23 @@ SeenName = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME), AfterVa
 Prefix = Annotated[str, Field(max_length=_LONGEST_NAME), AfterValidator(_without_nul)]
 
 
-class NamesQuery(PageQuery):
-    """The query parameters of the list of names."""
+class NamesQuery(RecordsQuery):
+    """The query parameters of the list of names, which those of the other lists add to."""
 
-    website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
-    kind: Annotated[Kind | None, Field(description="Only names of this kind.")] = None
-    prefix: Annotated[Prefix, Field(description="Only names that begin with this text; case counts.")] = ""
+    kind: Annotated[Kind | None, Field(description="Only what events of this kind have.")] = None
+    prefix: Annotated[Prefix, Field(description="Only what begins with this text; case counts.")] = ""
 
 
-class PropertiesQuery(PageQuery):
+class PropertiesQuery(NamesQuery):
     """The query parameters of the list of properties."""
 
-    website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
-    kind: Annotated[Kind | None, Field(description="Only properties of events of this kind.")] = None
-    event: Annotated[SeenName | None, Field(description="Only properties of events of this name. A path stands for all page views.")] = None
-    prefix: Annotated[Prefix, Field(description="Only properties that begin with this text; case counts.")] = ""
+    event: Annotated[SeenName | None, Field(description="Only what events of this name have. A path stands for all page views.")] = None
 
 
-class ValuesQuery(PageQuery):
+class ValuesQuery(PropertiesQuery):
     """The query parameters of the list of values."""
 
     property: Annotated[EventField, Field(description="A property, or the `$` name of a built-in field.")]
-    website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
-    kind: Annotated[Kind | None, Field(description="Only values in events of this kind.")] = None
-    event: Annotated[SeenName | None, Field(description="Only values in events of this name. A path stands for all page views.")] = None
-    prefix: Annotated[Prefix, Field(description="Only values whose text begins with this text; case counts.")] = ""
 
 
 class NameRecord(Record):

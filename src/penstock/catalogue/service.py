@@ -81,12 +81,12 @@ class CatalogueService:
         return self._warehouse.ask(load(statement), parameters)
 
 
-def _asked(query: NamesQuery | PropertiesQuery | ValuesQuery) -> dict[str, Any]:
+def _asked(query: NamesQuery) -> dict[str, Any]:
     """What every list may be narrowed by; '' asks for all."""
     return {"kind": query.kind or "", "prefix": query.prefix}
 
 
-def _event(query: PropertiesQuery | ValuesQuery) -> dict[str, Any]:
+def _event(query: PropertiesQuery) -> dict[str, Any]:
     return {"event": query.event or ""}
 
 

@@ -1,6 +1,7 @@
 """Building responses from records."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from litestar import Response
 from litestar.enums import MediaType
@@ -9,6 +10,8 @@ from pydantic_core import to_json
 
 from penstock.base.paging import Listing
 
+T = TypeVar("T")
+
 
 def answer(content: BaseModel | dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> Response[bytes]:
     """A JSON response of a record, or of a dict of records and plain values."""
@@ -16,9 +19,10 @@ def answer(content: BaseModel | dict[str, Any], status: int = 200, headers: dict
     return Response(body, status_code=status, media_type=MediaType.JSON, headers=headers)
 
 
-def listing(page: Listing[Any]) -> Response[bytes]:
-    """A page of records, as the contract spells lists."""
-    return answer({"data": list(page.data), "page": page.page.number, "pageSize": page.page.size, "total": page.total})
+def listing(page: Listing[T], record: Callable[[T], object] | None = None) -> Response[bytes]:
+    """A page of records, as the contract spells lists. record: makes a record of an entry, where the entries are none yet."""
+    data = list(map(record, page.data)) if record else list(page.data)
+    return answer({"data": data, "page": page.page.number, "pageSize": page.page.size, "total": page.total})
 
 
 def no_content() -> Response[None]:

@@ -3,11 +3,12 @@
 Inputs are strict: no coercion, no unknown field. Pydantic reports every fault of an input at once, which the contract asks for.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
 from penstock.base.errors import Fault
@@ -55,6 +56,9 @@ _MESSAGES: Mapping[str, str] = {
 }
 
 
+_INTEGER = re.compile(r"-?[0-9]+")
+
+
 class Input(BaseModel):
     """A request body or a part of one: camelCase, strict, unknown fields refused."""
 
@@ -67,6 +71,15 @@ class Query(BaseModel):
     """The query parameters of a route: camelCase, converted from text, unknown ones refused."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_written_in_digits(cls, sent: Any, info: ValidationInfo) -> Any:
+        """Pydantic would take `1_0`, `+1` and `1.0` for integers as well."""
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(sent, str) and int in (annotation, *get_args(annotation)) and not _INTEGER.fullmatch(sent):
+            raise RuleBroken("wrong_type", _MESSAGES["int_type"])
+        return sent
 
 
 class Record(BaseModel):
@@ -83,15 +96,23 @@ class RuleBroken(ValueError):
         self.code, self.message, self.at = code, message, at
 
 
-def _name(value: str) -> str:
+def without_controls(value: str) -> str:
+    """The text as it is; a validator."""
     if any(unicodedata.category(character) == "Cc" for character in value):
-        raise RuleBroken("control_character", "Must not contain control characters.")
+        raise RuleBroken("control_character", "Must not contain control characters such as NUL or line breaks.")
+    return value
+
+
+def _not_blank(value: str) -> str:
     if not value.strip():
         raise RuleBroken("too_short", "Must not be empty or blank.")
     return value
 
 
-Name = Annotated[str, Field(max_length=200), AfterValidator(_name)]
+Line = Annotated[str, Field(max_length=200), AfterValidator(without_controls)]
+"""Up to 200 characters on one line, kept as sent."""
+
+Name = Annotated[Line, AfterValidator(_not_blank)]
 """What people call a record: 1 to 200 characters on one line, kept as sent."""
 
 
@@ -104,6 +125,12 @@ class PageQuery(Query):
     @property
     def asked(self) -> Page:
         return Page(number=self.page, size=self.page_size)
+
+
+class RecordsQuery(PageQuery):
+    """The query parameters of a list of what belongs to websites."""
+
+    website_id: Annotated[str | None, Field(description="Only what belongs to this website or app.")] = None
 
 
 class RulesBroken(ValueError):

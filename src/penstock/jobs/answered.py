@@ -1,6 +1,7 @@
 """The one way of a route to an answer that may take long."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -27,9 +28,14 @@ class Answered:
     def __init__(self, request: Request[Any, Any, Any], workspace_id: WorkspaceId, jobs: Jobs) -> None:
         self._request, self._workspace_id, self._jobs = request, workspace_id, jobs
 
-    async def __call__(self, make: Make) -> Response[bytes]:
-        """The answer. A job instead where the client prefers that. Nothing, when the client goes away; the work is stopped then."""
+    async def __call__(self, make: Make, *, check: Callable[[], object] | None = None) -> Response[bytes]:
+        """The answer. A job instead where the client prefers that. Nothing, when the client goes away; the work is stopped then.
+
+        check: raises what `make` would soon raise, so that no job is made of such a request. Blocks.
+        """
         if prefers_async(self._request.headers.getall("prefer", [])):
+            if check is not None:
+                await to_thread.run_sync(check)
             return await self._as_job(make)
         work = Work()
         making = asyncio.ensure_future(self._jobs.made(work, self._workspace_id, make))

@@ -19,7 +19,7 @@ _AFTER_PATH = re.compile(r"[?#]")
 _SEGMENT_ENDS = re.compile(r"[/\\?#]")
 _HOST_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_PRIVATE_NAMES = ("localhost", "local", "internal", "home.arpa", "lan", "intranet", "corp", "private")
+_PRIVATE_ENDINGS = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".intranet", ".corp", ".private")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=-._~"
 
@@ -121,23 +121,34 @@ def _host(name: str) -> str:
         host = name.lower() if name.isascii() else idna.encode(name, uts46=True).decode("ascii")
     except idna.IDNAError:
         raise broken from None
-    labels = host.removesuffix(".").split(".")
-    if _NUMBER.fullmatch(labels[-1]):  # browsers take 127.1, 0x7f000001 and 2130706433 for addresses; so must we, or refuse them
+    if is_ip_address(host):
         try:
             return str(IPv4Address(host))
         except ValueError:
             raise broken from None
-    if len(host) > 253 or not all(_HOST_LABEL.fullmatch(label) for label in labels):
+    if len(host) > 253 or not all(_HOST_LABEL.fullmatch(label) for label in host.removesuffix(".").split(".")):
         raise broken
     return host
 
 
-def _is_private(host: str) -> bool:
+def is_ip_address(host: str) -> bool:
+    """Whether a host is an IP address to a browser, which takes 127.1, 0x7f000001 and 2130706433 for one as well.
+
+    Source: WHATWG, URL, "ends in a number checker".
+    """
+    return ":" in host or _NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]) is not None
+
+
+def is_private_name(host: str) -> bool:
+    """Whether a host that is no IP address is known to this machine or a private network alone, by its spelling."""
     name = host.removesuffix(".")
-    try:
-        address = ip_address(name)
-    except ValueError:
-        return "." not in name or any(name == private or name.endswith(f".{private}") for private in _PRIVATE_NAMES)
+    return "." not in name or f".{name}".endswith(_PRIVATE_ENDINGS)
+
+
+def _is_private(host: str) -> bool:
+    if not is_ip_address(host):
+        return is_private_name(host)
+    address = ip_address(host)
     return not _embedded(address).is_global or address.is_multicast
 
 

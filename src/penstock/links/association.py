@@ -4,13 +4,13 @@ Sources: Apple, "Supporting associated domains"; Google, "Digital Asset Links" a
 """
 
 from collections.abc import Iterable, Iterator
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from penstock.accounts.model import MobileApp, Website, WebsiteKind
 from penstock.accounts.service import AccountService
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
+from penstock.links.addresses import is_ip_address, is_private_name
 from penstock.links.association_schema import (
     AddressCheck,
     AndroidCheck,
@@ -35,7 +35,7 @@ ANDROID_FILE = "/.well-known/assetlinks.json"
 
 _LINK_PATHS = (PathPattern(path="/l/*"),)
 _PUBLIC_URL = "PENSTOCK_PUBLIC_URL"
-_PRIVATE_ENDINGS = ("localhost", "local", "internal", "home.arpa", "lan", "intranet", "corp", "private", "test", "invalid", "onion")
+_UNKNOWN_TO_DNS = (".test", ".invalid", ".onion")
 
 
 class AssociationService:
@@ -176,24 +176,11 @@ def _address_faults(settings: Settings) -> Iterator[str]:
         return
     if parts.scheme != "https":
         yield f"Set {_PUBLIC_URL} to an address that begins with https://: phones take the files over HTTPS only."
-    if _is_ip_address(host):
+    if is_ip_address(host):
         yield f"Set {_PUBLIC_URL} to an address with a domain name: it has the IP address {host}, and apps can name domains only."
-    elif _is_private_name(host):
+    elif is_private_name(host) or host.removesuffix(".").endswith(_UNKNOWN_TO_DNS):
         yield f"Set {_PUBLIC_URL} to an address with a public domain name: phones cannot reach {host} from the internet."
     if port not in (None, 443):
         yield f"Set {_PUBLIC_URL} to an address without a port: phones look for the files at port 443, not {port}."
     if parts.path:
         yield f"Set {_PUBLIC_URL} to an address without a path: phones look for the files at the top of the host, not below {parts.path}."
-
-
-def _is_ip_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return host.rpartition(".")[2].isdigit()  # as 127.1, which is one to a browser
-    return True
-
-
-def _is_private_name(host: str) -> bool:
-    name = host.removesuffix(".")
-    return "." not in name or any(name.endswith(f".{ending}") for ending in _PRIVATE_ENDINGS)

@@ -1,7 +1,7 @@
 """HTTP of the association files, for phones, and of their check, for those who set up an app."""
 
 from anyio import to_thread
-from litestar import HttpMethod, Response, get, route
+from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -11,28 +11,17 @@ from penstock.http.openapi import described
 from penstock.links.association import ANDROID_FILE, APPLE_FILE, AssociationService
 from penstock.links.association_schema import AndroidFile, AppleFile, AppLinksCheck
 
-_READ = [HttpMethod.GET, HttpMethod.HEAD]
 # Short, for an operator who tries things out; the platforms keep copies for hours or days as it is.
 _CACHED = {"Cache-Control": "public, max-age=300"}
 
 
-@route(
-    APPLE_FILE,
-    http_method=_READ,
-    status_code=200,
-    opt=described("Apple's association file", answers=AppleFile, open_to_all=True, tag="managed links"),
-)
+@get(APPLE_FILE, opt=described("Apple's association file", answers=AppleFile, open_to_all=True, tag="managed links"))
 async def read_apple_file(associations: NamedDependency[AssociationService]) -> Response[bytes]:
     """The iOS apps of the whole installation that have `iosBundleId` and `iosTeamId`, and that they open `/l/*`."""
     return answer(await associations.apple_file(), headers=_CACHED)
 
 
-@route(
-    ANDROID_FILE,
-    http_method=_READ,
-    status_code=200,
-    opt=described("Google's association file", answers=AndroidFile, open_to_all=True, tag="managed links"),
-)
+@get(ANDROID_FILE, opt=described("Google's association file", answers=AndroidFile, open_to_all=True, tag="managed links"))
 async def read_android_file(associations: NamedDependency[AssociationService]) -> Response[bytes]:
     """The Android apps of the whole installation that have `androidPackage` and `androidSha256Fingerprints`, and that they open `/l/*`."""
     return answer(await associations.android_file(), headers=_CACHED)

@@ -1,13 +1,12 @@
 """What goes over the wire: inputs with their rules, answers."""
 
 import re
-import unicodedata
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from penstock.base.clock import iso
-from penstock.http.schema import Input, Name, PageQuery, Record, RuleBroken
+from penstock.http.schema import Input, Line, Name, Record, RecordsQuery, RuleBroken
 from penstock.links.addresses import WebRules, destination_path, web_address
 from penstock.links.model import Link, LinkState
 from penstock.links.stats_schema import TotalsRecord
@@ -32,13 +31,7 @@ def _slug(value: str) -> str:
     return value
 
 
-def _utm(value: str) -> str | None:
-    if any(unicodedata.category(character) == "Cc" for character in value):
-        raise RuleBroken("control_character", "Must not contain control characters.")
-    return value or None
-
-
-Utm = Annotated[str, Field(max_length=200), AfterValidator(_utm)]
+Utm = Annotated[Line, AfterValidator(lambda value: value or None)]
 
 
 class NewLink(Input):
@@ -65,17 +58,8 @@ class LinkChange(Input):
     is_active: Annotated[bool, Field(description="false disables the link, true enables it again.")]
 
 
-def _search(value: str) -> str:
-    if any(unicodedata.category(character) == "Cc" for character in value):
-        raise RuleBroken("control_character", "Must not contain control characters.")
-    return value
-
-
-class LinkQuery(PageQuery):
-    search: Annotated[
-        str, Field(max_length=200, description="A part of the name or the slug, in any letter case."), AfterValidator(_search)
-    ] = ""
-    website_id: Annotated[str | None, Field(description="Only links of this app.")] = None
+class LinkQuery(RecordsQuery):
+    search: Annotated[Line, Field(description="A part of the name or the slug, in any letter case.")] = ""
     state: Annotated[LinkState | None, Field(description="Only links that are in use, or only those that are disabled.")] = None
 
 

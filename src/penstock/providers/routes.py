@@ -9,7 +9,6 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.base.paging import Listing
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_json, read_query, read_raw
 from penstock.http.openapi import described
@@ -54,7 +53,7 @@ async def list_providers(
     """By name, each with its secrets in force, without the secrets themselves."""
     page = read_query(request, PageQuery).asked
     found = await to_thread.run_sync(providers.configured, caller.workspace_id, website_id, page)
-    return listing(Listing([ProviderRecord.of(each, settings.base_url) for each in found.data], page, found.total))
+    return listing(found, partial(ProviderRecord.of, base_url=settings.base_url))
 
 
 @put(

@@ -8,13 +8,12 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.accounts.service import AccountService
-from penstock.base.paging import Listing
-from penstock.events.deletions.schema import DeletionIn, DeletionRecord, DeletionsQuery
+from penstock.events.deletions.schema import DeletionIn, DeletionRecord
 from penstock.events.deletions.service import DeletionService
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
+from penstock.http.schema import RecordsQuery
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -33,19 +32,13 @@ async def create_deletion(
     return answer(DeletionRecord.of(deletion), status=201)
 
 
-@get("/api/deletions", opt=described("Deletions", query=DeletionsQuery, answers=DeletionRecord, listed=True, tag="deletions"))
+@get("/api/deletions", opt=described("Deletions", query=RecordsQuery, answers=DeletionRecord, listed=True, tag="deletions"))
 async def list_deletions(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
-    deletions: NamedDependency[DeletionService],
+    request: AnyRequest, caller: NamedDependency[Caller], deletions: NamedDependency[DeletionService]
 ) -> Response[bytes]:
     """Newest first."""
-    query = read_query(request, DeletionsQuery)
-    if query.website_id is not None:
-        await to_thread.run_sync(accounts.owned_website, caller.workspace_id, query.website_id)
-    found = await to_thread.run_sync(deletions.page, caller.workspace_id, query.website_id, query.asked)
-    return listing(Listing([DeletionRecord.of(deletion) for deletion in found.data], found.page, found.total))
+    found = await to_thread.run_sync(deletions.page, caller.workspace_id, read_query(request, RecordsQuery))
+    return listing(found, DeletionRecord.of)
 
 
 @get("/api/deletions/{deletion_id:str}", opt=described("A deletion", answers=DeletionRecord, tag="deletions"))

@@ -11,7 +11,7 @@ from penstock.events.checking import Rule, Sent, checked
 from penstock.events.deletions.model import Deletion, State, Step, Target
 from penstock.events.fields import Bounds, Moment, SentId
 from penstock.http.bodies import parse_json
-from penstock.http.schema import Input, PageQuery, Record, RuleBroken
+from penstock.http.schema import Input, Record, RuleBroken
 from penstock.identity.model import is_placeholder
 
 _AFTER_ALL_MS = 10_413_792_000_000
@@ -81,12 +81,6 @@ def read_deletion(body: bytes, bounds: Bounds) -> DeletionIn:
     """`Malformed`, or `Invalid` with every fault."""
     raw: Any = parse_json(body)
     return checked(raw, DeletionIn, _RULES, bounds)
-
-
-class DeletionsQuery(PageQuery):
-    """Which deletions are listed."""
-
-    website_id: Annotated[str | None, Field(description="Only deletions that were asked for with this website.")] = None
 
 
 class DeletionRecord(Record):

@@ -14,7 +14,7 @@ from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Unavailable
 from penstock.base.ids import DeletionId, ScopeId, VisitorId, WebsiteId, WorkspaceId, new_id
-from penstock.base.paging import Listing, Page
+from penstock.base.paging import Listing
 from penstock.events import store as events_store
 from penstock.events.deletions import store
 from penstock.events.deletions.model import STEPS, Deletion, DeletionSpan, State, Target
@@ -23,6 +23,7 @@ from penstock.events.deletions.worker import DeletionWorker
 from penstock.events.fields import Bounds
 from penstock.events.imports.store import open_imports
 from penstock.events.shipper import Shipper
+from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
 from penstock.identity.model import Forgotten
 from penstock.metadb.database import Database
@@ -140,10 +141,12 @@ class DeletionService:
             raise NotFound("There is no such deletion in this workspace.")
         return deletion
 
-    def page(self, workspace_id: WorkspaceId, website_id: str | None, page: Page) -> Listing[Deletion]:
-        """Newest first. website_id: only those that were asked for with this one."""
+    def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[Deletion]:
+        """Newest first. A website's are those that were asked for with it; `Unauthorized` when it is not of the workspace."""
+        if query.website_id is not None:
+            self._accounts.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
-            return store.page(db, workspace_id, website_id, page)
+            return store.page(db, workspace_id, query.website_id, query.asked)
 
     def spans(self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[DeletionSpan]:
         """What deletions have touched of these websites' history, oldest first: part of what a report's coverage tells."""

@@ -29,6 +29,7 @@ _REST_S = 0.05
 _SHIP_S = 0.5
 _KEYS_AT_ONCE = 50_000
 _IDS_AT_ONCE = 500
+_STORE_ERRORS = (QueryFailed, DBAPIError, OSError)
 
 
 class _Stopped(Exception):
@@ -115,10 +116,9 @@ class DeletionWorker:
 
     def _note_waiting(self, deletion: Deletion, error: Exception) -> None:
         """Tell those who ask why it does not go on, if the metadata DB takes it."""
-        away = isinstance(error, QueryFailed | DBAPIError | OSError)
         told = (
             "A store did not answer or did not manage it; it is tried again."
-            if away
+            if isinstance(error, _STORE_ERRORS)
             else "It is tried again; the log of the service has the details."
         )
         try:
@@ -214,5 +214,4 @@ def _told(before: Found | None, some: Found, again: bool) -> Found:
 
 def _log_waiting(error: Exception, **about: str) -> None:
     """Without the message of a store: it may quote whom the deletion is about."""
-    away = isinstance(error, QueryFailed | DBAPIError | OSError)
-    log.warning("deletion_waits", reason=type(error).__name__, exc_info=None if away else error, **about)
+    log.warning("deletion_waits", reason=type(error).__name__, exc_info=None if isinstance(error, _STORE_ERRORS) else error, **about)

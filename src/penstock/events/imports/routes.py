@@ -8,16 +8,16 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.accounts.service import AccountService
 from penstock.base.errors import UnsupportedMedia
-from penstock.base.paging import Listing
 from penstock.events.imports.entries import ImportLine
-from penstock.events.imports.schema import ImportQuery, ImportRecord, ImportsQuery, RejectRecord
+from penstock.events.imports.schema import ImportQuery, ImportRecord, RejectRecord
 from penstock.events.imports.service import ImportService
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import read_query
 from penstock.http.openapi import described
-from penstock.http.schema import PageQuery
+from penstock.http.schema import PageQuery, RecordsQuery
+
+AnyRequest = Request[Any, Any, Any]
 
 _NDJSON = "application/x-ndjson"
 _ACCEPTED = (_NDJSON, "application/ndjson", "application/jsonl", "application/gzip", "text/plain")
@@ -28,12 +28,7 @@ _ACCEPTED = (_NDJSON, "application/ndjson", "application/jsonl", "application/gz
     request_max_body_size=None,
     opt=described("Import past events", body=ImportLine, media=_NDJSON, query=ImportQuery, answers=ImportRecord, tag="imports"),
 )
-async def create_import(
-    request: Request[Any, Any, Any],
-    caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
-    imports: NamedDependency[ImportService],
-) -> Response[bytes]:
+async def create_import(request: AnyRequest, caller: NamedDependency[Caller], imports: NamedDependency[ImportService]) -> Response[bytes]:
     """The body is NDJSON, one event a line, plain or gzip. The answer comes when the file is on disk; a job reads it from there.
 
     The same file again makes no doubles: a line is recognised by its `dedupeKey`, or else by its content and how many equal lines came
@@ -42,25 +37,15 @@ async def create_import(
     media = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if media not in _ACCEPTED or request.headers.get("content-encoding", "identity").lower() not in ("identity", "gzip"):
         raise UnsupportedMedia(f"Send NDJSON, plain or as gzip, with the header Content-Type: {_NDJSON}.")
-    query = read_query(request, ImportQuery)
-    website = await to_thread.run_sync(accounts.owned_website, caller.workspace_id, query.website_id)
-    job = await imports.receive(website, request.stream(), query.file_name)
+    job = await imports.receive(caller.workspace_id, read_query(request, ImportQuery), request.stream())
     return answer(ImportRecord.of(job), status=201)
 
 
-@get("/api/imports", opt=described("Imports", query=ImportsQuery, answers=ImportRecord, listed=True, tag="imports"))
-async def list_imports(
-    request: Request[Any, Any, Any],
-    caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
-    imports: NamedDependency[ImportService],
-) -> Response[bytes]:
+@get("/api/imports", opt=described("Imports", query=RecordsQuery, answers=ImportRecord, listed=True, tag="imports"))
+async def list_imports(request: AnyRequest, caller: NamedDependency[Caller], imports: NamedDependency[ImportService]) -> Response[bytes]:
     """Newest first."""
-    query = read_query(request, ImportsQuery)
-    if query.website_id is not None:
-        await to_thread.run_sync(accounts.owned_website, caller.workspace_id, query.website_id)
-    found = await to_thread.run_sync(imports.page, caller.workspace_id, query.website_id, query.asked)
-    return listing(Listing([ImportRecord.of(job) for job in found.data], found.page, found.total))
+    found = await to_thread.run_sync(imports.page, caller.workspace_id, read_query(request, RecordsQuery))
+    return listing(found, ImportRecord.of)
 
 
 @get("/api/imports/{import_id:str}", opt=described("An import", answers=ImportRecord, tag="imports"))
@@ -76,14 +61,14 @@ async def read_import(
 )
 async def list_rejects(
     import_id: FromPath[str],
-    request: Request[Any, Any, Any],
+    request: AnyRequest,
     caller: NamedDependency[Caller],
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     """In the order of the lines, each with every reason."""
     page = read_query(request, PageQuery).asked
     found = await to_thread.run_sync(imports.rejects, caller.workspace_id, import_id, page)
-    return listing(Listing([RejectRecord.of(reject) for reject in found.data], found.page, found.total))
+    return listing(found, RejectRecord.of)
 
 
 ROUTES = [create_import, list_imports, read_import, list_rejects]

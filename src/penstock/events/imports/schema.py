@@ -6,7 +6,7 @@ from pydantic import Field
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.events.imports.model import ImportJob, ImportState, Reject
-from penstock.http.schema import Name, PageQuery, Query, Record
+from penstock.http.schema import Name, Query, Record
 
 
 class ImportQuery(Query):
@@ -14,12 +14,6 @@ class ImportQuery(Query):
 
     website_id: Annotated[str, Field(description="The website or app that the events belong to.")]
     file_name: Annotated[Name | None, Field(description="Shown in the list of imports.")] = None
-
-
-class ImportsQuery(PageQuery):
-    """Which imports are listed."""
-
-    website_id: Annotated[str | None, Field(description="Only imports of this website.")] = None
 
 
 class ImportRecord(Record):

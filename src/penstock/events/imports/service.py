@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 from anyio import to_thread
 
-from penstock.accounts.model import Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Unavailable
@@ -15,8 +14,10 @@ from penstock.base.paging import Listing, Page
 from penstock.events.imports import store
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
+from penstock.events.imports.schema import ImportQuery
 from penstock.events.imports.worker import ImportWorker
 from penstock.events.intake import Intake
+from penstock.http.schema import RecordsQuery
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
@@ -25,7 +26,7 @@ class ImportService:
     """Takes files in and has them read, one at a time, oldest first."""
 
     def __init__(self, database: Database, accounts: AccountService, intake: Intake, settings: Settings, clock: Clock) -> None:
-        self._database, self._settings, self._clock = database, settings, clock
+        self._database, self._accounts, self._settings, self._clock = database, accounts, settings, clock
         self._files = ImportFiles(settings.data / "imports")
         self._worker = ImportWorker(database, accounts, intake, self._files, settings, clock)
 
@@ -48,8 +49,12 @@ class ImportService:
         for import_id in self._files.present() - wanted:
             self._files.remove(import_id)
 
-    async def receive(self, website: Website, chunks: AsyncIterator[bytes], file_name: str | None) -> ImportJob:
-        """Keep a file as it arrives; the job that reads it. The file and the job are on disk when this returns."""
+    async def receive(self, workspace_id: WorkspaceId, query: ImportQuery, chunks: AsyncIterator[bytes]) -> ImportJob:
+        """Keep a file as it arrives; the job that reads it. The file and the job are on disk when this returns.
+
+        `Unauthorized` when the website is not of the workspace, `Unavailable`, `TooLarge`.
+        """
+        website = await to_thread.run_sync(self._accounts.owned_website, workspace_id, query.website_id)
         now_ms = self._clock()
         import_id = ImportId(new_id("imp", now_ms))
         try:
@@ -61,7 +66,7 @@ class ImportService:
             workspace_id=website.workspace_id,
             website_id=website.id,
             state=ImportState.QUEUED,
-            file_name=file_name,
+            file_name=query.file_name,
             sha256=kept.sha256,
             bytes_total=kept.size,
             bytes_read=0,
@@ -91,10 +96,12 @@ class ImportService:
             raise NotFound("There is no such import in this workspace.")
         return job
 
-    def page(self, workspace_id: WorkspaceId, website_id: str | None, page: Page) -> Listing[ImportJob]:
-        """Newest first. website_id: only of this one."""
+    def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[ImportJob]:
+        """Newest first. `Unauthorized` when the website that is asked for is not of the workspace."""
+        if query.website_id is not None:
+            self._accounts.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
-            return store.page(db, workspace_id, website_id, page)
+            return store.page(db, workspace_id, query.website_id, query.asked)
 
     def rejects(self, workspace_id: WorkspaceId, import_id: str, page: Page) -> Listing[Reject]:
         """Rejected lines in their order, with every reason."""

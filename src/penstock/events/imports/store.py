@@ -3,12 +3,13 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
+from penstock.metadb.pages import page_of
 from penstock.metadb.tables import import_rejects, imports
 
 _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
@@ -47,12 +48,10 @@ def find(connection: Connection, workspace_id: WorkspaceId, import_id: str) -> I
 
 def page(connection: Connection, workspace_id: WorkspaceId, website_id: str | None, asked: Page) -> Listing[ImportJob]:
     """Newest first."""
-    wanted = imports.c.workspace_id == workspace_id
+    wanted = select(imports).where(imports.c.workspace_id == workspace_id)
     if website_id is not None:
-        wanted &= imports.c.website_id == website_id
-    total = connection.execute(select(func.count()).select_from(imports).where(wanted)).scalar_one()
-    newest_first = select(imports).where(wanted).order_by(imports.c.created_at.desc(), imports.c.id.desc())
-    rows = connection.execute(newest_first.offset(asked.offset).limit(asked.size))
+        wanted = wanted.where(imports.c.website_id == website_id)
+    rows, total = page_of(connection, wanted.order_by(imports.c.created_at.desc(), imports.c.id.desc()), asked)
     return Listing([_job(row) for row in rows], asked, total)
 
 

@@ -27,8 +27,9 @@ from penstock.funnels.comparisons.schema import (
     WarningCode,
     WarningRecord,
 )
-from penstock.funnels.results.asking import Asker, Inquiry
+from penstock.funnels.results.asking import Asker
 from penstock.funnels.results.coverage import ReadGaps, coverage_of
+from penstock.funnels.results.inquiry import Inquiry
 from penstock.funnels.results.schema import CohortKeyRecord
 from penstock.funnels.statements.report import build
 from penstock.http.bodies import bad_parameter
@@ -119,7 +120,7 @@ def _by_property(inquiry: Inquiry, name: str) -> Inquiry:
     """The same question, by one breakdown property alone."""
     properties = inquiry.definition.breakdown_properties
     if name not in properties:
-        raise bad_parameter(Fault("property", "not_a_breakdown", inquiry.definition.not_a_breakdown()))
+        raise bad_parameter(inquiry.definition.not_a_breakdown("property"))
     return replace(
         inquiry,
         definition=replace(inquiry.definition, breakdown_properties=(name,)),

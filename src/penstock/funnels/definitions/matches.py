@@ -1,6 +1,5 @@
 """Matches: what one event must be, as goals and steps of funnels ask for it."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -12,7 +11,7 @@ from penstock.base.paths import page_path
 from penstock.funnels.definitions.filters import FilterIn
 from penstock.funnels.definitions.model import Filter, Match, MatchType
 from penstock.funnels.definitions.records import SavedFilter, SavedMatch
-from penstock.http.schema import Input, RuleBroken, RulesBroken, faults_of
+from penstock.http.schema import Input, RuleBroken, RulesBroken, faults_of, without_controls
 
 MAX_NAME_CHARS = 200
 MAX_PATH_CHARS = 2000
@@ -20,8 +19,6 @@ MAX_FILTERS = 20
 
 GOAL = "Goal"
 MatchTypeIn = Literal["Pageview", "Screen view", "Goal", "Event", "Transaction"]
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +54,11 @@ def at_most(limit: int) -> WrapValidator:
     return WrapValidator(check)
 
 
-def _plain(text: str) -> str:
-    if _CONTROL.search(text):
-        raise RuleBroken("control_character", "Must not hold control characters such as NUL or line breaks.")
-    return text
-
-
 class MatchIn(Input):
     """A match as a client sends it. value: path, screen, goal name, event name or transaction event, according to type."""
 
     type: MatchTypeIn
-    value: Annotated[str, Field(min_length=1, max_length=MAX_PATH_CHARS), AfterValidator(_plain)]
+    value: Annotated[str, Field(min_length=1, max_length=MAX_PATH_CHARS), AfterValidator(without_controls)]
     filters: Annotated[list[FilterIn], at_most(MAX_FILTERS), Field(default_factory=list)]
 
     @field_validator("value")
@@ -76,6 +67,8 @@ class MatchIn(Input):
         match_type = info.data.get("type")
         if match_type not in (None, "Pageview") and len(value) > MAX_NAME_CHARS:
             raise RuleBroken("too_long", f"Must be at most {MAX_NAME_CHARS} characters; only page paths may be longer.")
+        if match_type == "Pageview" and not page_path(value).startswith(("/", "*")):
+            raise RuleBroken("not_a_path", "Must begin with a slash, as /pricing, or it matches no page.")
         if match_type == GOAL and info.context is not None and value not in info.context.goals:
             raise RuleBroken("goal_not_found", "There is no goal of this name; create it first, or check the spelling.")
         return value

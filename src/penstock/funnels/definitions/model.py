@@ -6,6 +6,8 @@ A row is one entry of `steps[]`. Its matches are its options (plain step or diag
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.base.errors import Fault
+
 
 class CountingUnit(StrEnum):
     VISITOR = "visitor"
@@ -73,11 +75,12 @@ class Definition:
     breakdown_properties: tuple[str, ...] = ()
     goals: tuple[GoalUse, ...] = ()
 
-    def not_a_breakdown(self) -> str:
-        """What to tell whoever names another property than those."""
+    def not_a_breakdown(self, field: str) -> Fault:
+        """What to tell whoever names another property than those in a field."""
         if not self.breakdown_properties:
-            return "This funnel has no breakdown properties."
-        return f"Is no breakdown property of this funnel; it has: {', '.join(self.breakdown_properties)}."
+            return Fault(field, "not_a_breakdown", "This funnel has no breakdown properties.")
+        known = ", ".join(self.breakdown_properties)
+        return Fault(field, "not_a_breakdown", f"Is no breakdown property of this funnel; it has: {known}.")
 
     @property
     def steps(self) -> tuple[Row, ...]:

@@ -20,7 +20,8 @@ from penstock.funnels.insights.schema import (
     TrendQuery,
     TrendRecord,
 )
-from penstock.funnels.results.asking import Asker, Inquiry, bad_parameters
+from penstock.funnels.results.asking import Asker, bad_parameters
+from penstock.funnels.results.inquiry import Inquiry
 from penstock.funnels.results.report import MS_PER_MINUTE
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.matching import TYPES

@@ -1,37 +1,31 @@
 """From what a caller asks about a funnel to the engine and back: the way that every answer about a funnel takes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from math import isfinite
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from penstock.accounts.model import Website
 from penstock.accounts.service import AccountService
-from penstock.base.clock import Clock, iso, iso_or_none
-from penstock.base.errors import Fault, Invalid, Malformed, Unavailable
+from penstock.base.clock import Clock
+from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Page
 from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.results import evaluation
-from penstock.funnels.results.evaluation import ENGINE_SETTINGS
-from penstock.funnels.results.schema import CohortQuery, PeriodQuery, PreviewIn, ResultsQuery, ServedFrom
+from penstock.funnels.results.engine import Engine, Rows
+from penstock.funnels.results.inquiry import Inquiry
+from penstock.funnels.results.schema import CohortQuery, PeriodQuery, PreviewIn, ResultsQuery
 from penstock.funnels.results.sharing import Shared
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.query import Facts, Question, Statement
 from penstock.funnels.statements.report import build
 from penstock.http.bodies import bad_parameter
 from penstock.settings import Settings
-from penstock.warehouse.client import QueryFailed, Warehouse
-from penstock.warehouse.work import current_work
-
-T = TypeVar("T")
-
-_TIMEOUT_EXCEEDED, _MEMORY_LIMIT_EXCEEDED, _QUERY_WAS_CANCELLED = 159, 241, 394
-"""Error codes of the engine."""
+from penstock.warehouse.client import Warehouse
 
 _MOMENTS_KEPT = 1_000
 _ROWS_KEPT, _ROWS_KEPT_OF_ONE = 20_000, 1_000
@@ -50,64 +44,6 @@ class Moment(NamedTuple):
         return self.evaluated_at_ms <= now_ms and (until_ms is None or now_ms <= until_ms)
 
 
-class Rows(NamedTuple):
-    """What a statement answered. Shared by requests: to be read only."""
-
-    names: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    computed_at_ms: int
-
-
-@dataclass(slots=True)
-class Service:
-    """How an answer came about, as far as it has. computed_at_ms: of the newest statement; queried: whether one ran for this answer."""
-
-    computed_at_ms: int | None = None
-    queried: bool = False
-
-    def note(self, computed_at_ms: int, *, queried: bool) -> None:
-        self.computed_at_ms = max(computed_at_ms, self.computed_at_ms or 0)
-        self.queried = self.queried or queried
-
-
-@dataclass(frozen=True, slots=True)
-class Inquiry:
-    """One question about one funnel, ready for the engine.
-
-    funnel_id, revision: None for a definition that is not saved. website_id: as asked, None for all. facts: of the data that is read.
-    fresh: whether everything that was acknowledged before the question can be read. version: of the data, as `content_of`. parts: in which
-    they lay then, as `parts_of`.
-    """
-
-    workspace_id: WorkspaceId
-    definition: Definition
-    question: Question
-    facts: Facts
-    website_id: str | None
-    fresh: bool
-    version: int
-    parts: int
-    funnel_id: str | None = None
-    revision: int | None = None
-    service: Service = field(default_factory=Service, compare=False)
-
-    @property
-    def head(self) -> dict[str, Any]:
-        """The head of the answer (`HeadRecord`). To be read when all statements of the answer were asked."""
-        computed_at_ms = self.service.computed_at_ms
-        return {
-            "funnelId": self.funnel_id,
-            "definitionRevision": self.revision,
-            "goals": [asdict(goal) for goal in self.definition.goals],
-            "countingUnit": self.definition.counting_unit,
-            "evaluatedAt": iso(self.question.evaluated_at_ms),
-            "computedAt": iso(self.question.evaluated_at_ms if computed_at_ms is None else computed_at_ms),
-            "servedFrom": ServedFrom.QUERY if self.service.queried or computed_at_ms is None else ServedFrom.CACHE,
-            "period": {"startAt": iso_or_none(self.question.start_ms), "endAt": iso_or_none(self.question.end_ms)},
-            "websiteId": self.website_id,
-        }
-
-
 class Asker:
     """Its methods block; call them from a worker thread. What the engine stops or cannot answer is `Unavailable`."""
 
@@ -122,6 +58,7 @@ class Asker:
         wait_until_shipped: Callable[[float], bool],
     ) -> None:
         """wait_until_shipped: waits for events acknowledged before the call, False when that took too long."""
+        self.engine = Engine(warehouse, settings, clock)
         self._warehouse, self._accounts, self._funnels = warehouse, accounts, funnels
         self._settings, self._clock = settings, clock
         self._wait_until_shipped = wait_until_shipped
@@ -161,30 +98,15 @@ class Asker:
         same; the inquiry's head tells of it.
         """
         if inquiry is None or not inquiry.fresh:
-            found, kept = self._asked(statement), False
+            found, kept = self.engine.rows(statement), False
         else:
             key = _key(inquiry, statement)
             still = partial(self._is_as_it_was, inquiry.question, inquiry.parts)
-            found, kept = self._answered(lambda: self._rows.get(key, lambda: self._asked(statement), still=still))
+            with self.engine.explaining():
+                found, kept = self._rows.get(key, lambda: self.engine.rows(statement), still=still)
         if inquiry is not None:
             inquiry.service.note(found.computed_at_ms, queried=not kept)
         return [dict(zip(found.names, row, strict=True)) for row in found.rows]
-
-    def _asked(self, statement: Statement) -> Rows:
-        names, rows = self._answered(
-            lambda: self._warehouse.query(statement.sql, statement.parameters, {**ENGINE_SETTINGS, **self._limits()})
-        )
-        return Rows(names, rows, self._clock())
-
-    @contextmanager
-    def blocks(self, statement: Statement) -> Iterator[Iterator[list[dict[str, Any]]]]:
-        """The rows of a statement in blocks, for answers that are too long to hold. A connection is busy until the context ends."""
-        settings = {**ENGINE_SETTINGS, **self._limits()}
-        try:
-            with self._warehouse.blocks(statement.sql, statement.parameters, settings) as blocks:
-                yield ([dict(zip(names, row, strict=True)) for row in rows] for names, rows in blocks)
-        except QueryFailed as error:
-            raise self._explained(error) from error
 
     def _inquiry(
         self,
@@ -207,8 +129,9 @@ class Asker:
             cohort=filtered,
             page=Page(asked.page, asked.page_size) if isinstance(asked, ResultsQuery | PreviewIn) else Page(),
         )
-        version, parts = self._answered(lambda: self._version(question))
-        moment = self._moment(workspace_id, definition, question, version, parts, fresh=fresh)
+        with self.engine.explaining():
+            version, parts = self._version(question)
+            moment = self._moment(workspace_id, definition, question, version, parts, fresh=fresh)
         question = replace(question, evaluated_at_ms=moment.evaluated_at_ms)
         return Inquiry(workspace_id, definition, question, moment.facts, asked.website_id, fresh, version, parts, funnel_id, revision)
 
@@ -239,47 +162,20 @@ class Asker:
             return Moment(at.evaluated_at_ms, evaluation.facts_of(self._warehouse, at, definition.window_s))
 
         if not fresh:
-            return self._answered(now)
+            return now()
         key = (workspace_id, definition, question.website_ids, question.scope_ids, question.start_ms, question.end_ms, version)
         still = partial(self._is_as_it_was, question, parts)
-        return self._answered(lambda: self._moments.get(key, now, holds=lambda moment: moment.holds_at(self._clock()), still=still).value)
+        return self._moments.get(key, now, holds=lambda moment: moment.holds_at(self._clock()), still=still).value
 
     def _websites(self, workspace_id: WorkspaceId, website_id: str | None) -> Sequence[Website]:
         if website_id is not None:
             return [self._accounts.owned_website(workspace_id, website_id)]
         return self._accounts.websites(workspace_id)
 
-    def _limits(self) -> Mapping[str, Any]:
-        """Of the workspace, where the request has some; else the operator's."""
-        work = current_work()
-        operators = {"max_execution_time": self._settings.query_timeout_s, "max_memory_usage": self._settings.query_memory_bytes}
-        return operators if work is None else {**operators, **work.limits}
 
-    def _answered(self, ask: Callable[[], T]) -> T:
-        try:
-            return ask()
-        except QueryFailed as error:
-            raise self._explained(error) from error
-
-    def _explained(self, error: QueryFailed) -> Exception:
-        """What a caller can do about a query that the engine stopped; any other failure is ours."""
-        limits = self._limits()
-        seconds, memory = f"{limits['max_execution_time']:g} seconds", f"{limits['max_memory_usage']:,} bytes of memory"
-        if error.code == _TIMEOUT_EXCEEDED:
-            return Unavailable(f"The funnel took longer than {seconds}, the queryTimeoutSeconds in force. {_WAY_OUT}", code="query_timeout")
-        if error.code == _MEMORY_LIMIT_EXCEEDED:
-            return Unavailable(f"The funnel needed more than {memory}, the queryMemoryBytes in force. {_WAY_OUT}", code="query_too_large")
-        if error.code in (0, _QUERY_WAS_CANCELLED):
-            return Unavailable("The event store does not answer right now; try again.", code="warehouse_unavailable")
-        return error
-
-
-def bad_parameters(faults: Mapping[str, str]) -> Malformed:
-    """Query parameters that are well-formed, but do not fit the funnel. faults: what is wrong, by parameter."""
-    return bad_parameter(*(Fault(parameter, "does_not_fit", wrong) for parameter, wrong in faults.items()))
-
-
-_WAY_OUT = "Ask for a shorter period or one website, or raise the limit in the workspace's settings."
+def bad_parameters(wrong: Mapping[str, str], *others: Fault) -> Malformed:
+    """Query parameters that are well-formed, but do not fit the funnel. wrong: what is, by parameter. others: faults of another code."""
+    return bad_parameter(*(Fault(parameter, "does_not_fit", told) for parameter, told in wrong.items()), *others)
 
 
 def _key(inquiry: Inquiry, statement: Statement) -> bytes:
@@ -294,11 +190,7 @@ def _as_ms(at: int | str | None) -> int | None:
 
 def _checked_cohort(definition: Definition, cohort: Mapping[str, Any]) -> dict[str, Scalar | None]:
     """A cohort filter names entry properties of the funnel and gives scalars or null. Source: contract, "Funnels"."""
-    faults = [
-        Fault(f"cohort.{name}", "not_a_breakdown", definition.not_a_breakdown())
-        for name in cohort
-        if name not in definition.breakdown_properties
-    ]
+    faults = [definition.not_a_breakdown(f"cohort.{name}") for name in cohort if name not in definition.breakdown_properties]
     faults += [
         Fault(f"cohort.{name}", "not_a_scalar", "Must be a string, a finite number, true, false or null.")
         for name, value in cohort.items()

@@ -119,6 +119,3 @@ def _cohort(definition: Definition, record: Mapping[str, Any]) -> dict[str, Any]
 
 def _paging(page: Page) -> dict[str, int]:
     return {"page": page.number, "pageSize": page.size}
-
-
-__all__: Sequence[str] = ("ENGINE_SETTINGS", "content_of", "counted", "evaluate", "facts_of", "parts_of")

@@ -52,7 +52,7 @@ class ExportService:
         file = TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:
             statement = build_export(definition, inquiry.question, inquiry.facts)
-            with self._asker.blocks(statement) as blocks:
+            with self._asker.engine.blocks(statement) as blocks:
                 write_table(definition, blocks, Format(query.format), file)
         except BaseException:
             file.close()

@@ -1,8 +1,9 @@
 """Reading a funnel's results: what the engine counted, and what history it stands on."""
 
 from penstock.base.ids import WorkspaceId
-from penstock.funnels.results.asking import Asker, Inquiry
+from penstock.funnels.results.asking import Asker
 from penstock.funnels.results.coverage import ReadGaps, coverage_of
+from penstock.funnels.results.inquiry import Inquiry
 from penstock.funnels.results.schema import PreviewIn, ResultsQuery, ResultsRecord
 
 

@@ -9,12 +9,15 @@ from typing import Any
 from msgspec import DecodeError, json
 
 from penstock.base.clock import iso, iso_or_none
+from penstock.base.errors import Fault
 from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.results.asking import Asker, Inquiry, bad_parameters
+from penstock.funnels.results.asking import Asker, bad_parameters
+from penstock.funnels.results.inquiry import Inquiry
 from penstock.funnels.statements.counted_units import CountedUnits
-from penstock.funnels.statements.units import Outcome, Position, Quality, Wanted, unit_names, units_page
+from penstock.funnels.statements.one_unit import unit_names
+from penstock.funnels.statements.units import Outcome, Position, Quality, Wanted, units_page
 from penstock.funnels.units.schema import UnitRecord, UnitsQuery, UnitsRecord
 
 _OF_A_PROPERTY = (Quality.UNKNOWN_ENTRY_VALUE, Quality.CONFLICT)
@@ -63,6 +66,7 @@ def wanted_units(definition: Definition, query: UnitsQuery) -> Wanted:
     steps = definition.steps
     diagnostics = [place for place, row in enumerate(definition.rows) if row.diagnostic]
     faults: dict[str, str] = {}
+    others: list[Fault] = []
     if query.step is not None and query.step > len(steps):
         faults["step"] = f"This funnel has {len(steps)} steps."
     if query.option is not None and query.step is None:
@@ -75,9 +79,9 @@ def wanted_units(definition: Definition, query: UnitsQuery) -> Wanted:
     if query.property is not None and query.quality not in _OF_A_PROPERTY:
         faults["property"] = f"Goes with quality {' or '.join(_OF_A_PROPERTY)}."
     elif query.property is not None and query.property not in definition.breakdown_properties:
-        faults["property"] = definition.not_a_breakdown()
-    if faults:
-        raise bad_parameters(faults)
+        others.append(definition.not_a_breakdown("property"))
+    if faults or others:
+        raise bad_parameters(faults, *others)
     return Wanted(
         step=query.step,
         option=query.option,

@@ -9,11 +9,12 @@ from penstock.base.errors import Fault, Invalid, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import COMPOSITE, MISSING, untagged
 from penstock.funnels.definitions.model import CountingUnit, Definition
-from penstock.funnels.results.asking import Asker, Inquiry, bad_parameters
+from penstock.funnels.results.asking import Asker, bad_parameters
+from penstock.funnels.results.inquiry import Inquiry
 from penstock.funnels.results.schema import PeriodQuery
 from penstock.funnels.statements.matching import TYPES
+from penstock.funnels.statements.one_unit import Whose, attempt_named, one_event, unit_events, visitors_named, visitors_of_attempt
 from penstock.funnels.statements.query import UNUSABLE, Question
-from penstock.funnels.statements.units import Whose, attempt_named, one_event, unit_events, visitors_named, visitors_of_attempt
 from penstock.funnels.units.explaining import LEFT_OUT, Explained, explained
 from penstock.funnels.units.schema import (
     CompletedStepRecord,
@@ -52,7 +53,7 @@ class TraceService:
     def __init__(self, asker: Asker, units: UnitService) -> None:
         self._asker, self._units = asker, units
 
-    def trace(self, workspace_id: WorkspaceId, funnel_id: str, unit: str, query: PeriodQuery) -> TraceRecord:
+    def trace(self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery, unit: str) -> TraceRecord:
         """NotFound when no event of the unit is retained; other errors as of `Asker.saved`."""
         inquiry = self._asker.saved(workspace_id, funnel_id, query)
         if "\x00" in unit or not unit:
