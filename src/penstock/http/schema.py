@@ -6,7 +6,7 @@ Inputs are strict: no coercion, no unknown field. Pydantic reports every fault o
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
@@ -76,8 +76,8 @@ class Query(BaseModel):
     @classmethod
     def _is_written_in_digits(cls, sent: Any, info: ValidationInfo) -> Any:
         """Pydantic would take `1_0`, `+1` and `1.0` for integers as well."""
-        annotation = cls.model_fields[info.field_name or ""].annotation
-        if isinstance(sent, str) and int in (annotation, *get_args(annotation)) and not _INTEGER.fullmatch(sent):
+        is_integer = cls.model_fields[info.field_name or ""].annotation in (int, int | None)
+        if is_integer and isinstance(sent, str) and not _INTEGER.fullmatch(sent):
             raise RuleBroken("wrong_type", _MESSAGES["int_type"])
         return sent
 
