@@ -207,6 +207,8 @@ class Asker:
             cohort=filtered,
             page=Page(asked.page, asked.page_size) if isinstance(asked, ResultsQuery | PreviewIn) else Page(),
         )
+        if isinstance(asked, ResultsQuery):
+            question = replace(question, sort=asked.sort, descending=asked.order == "desc")
         version, parts = self._answered(lambda: self._version(question))
         moment = self._moment(workspace_id, definition, question, version, parts, fresh=fresh)
         question = replace(question, evaluated_at_ms=moment.evaluated_at_ms)

@@ -62,11 +62,11 @@ async def read_trace(
 ) -> Response[bytes]:
     """Every event of an attempt or a visitor in the order read, with the decision taken on it in plain words."""
     query = read_query(request, PeriodQuery)
-    return await answered(partial(traces.trace, caller.workspace_id, funnel_id, _unit(request), query))
+    return await answered(partial(traces.trace, caller.workspace_id, funnel_id, unit_in_path(request), query))
 
 
-def _unit(request: AnyRequest) -> str:
-    """The rest of the path as it was sent: an ID may hold slashes, encoded or not."""
+def unit_in_path(request: AnyRequest) -> str:
+    """The rest of the path after `/units/` as it was sent: an ID may hold slashes, encoded or not."""
     raw = request.scope["raw_path"].decode("ascii").partition("?")[0]
     return unquote(raw.split("/units/", 1)[1])
 
