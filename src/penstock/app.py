@@ -300,6 +300,7 @@ def build_routes(services: Services) -> Litestar:
         dependencies={
             "services": Provide(lambda: services, sync_to_thread=False),
             "settings": Provide(lambda: services.settings, sync_to_thread=False),
+            "clock": Provide(lambda: services.clock, sync_to_thread=False),
             "accounts": Provide(lambda: services.accounts, sync_to_thread=False),
             "members": Provide(lambda: services.members, sync_to_thread=False),
             "invitations": Provide(lambda: services.invitations, sync_to_thread=False),

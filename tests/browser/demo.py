@@ -29,8 +29,16 @@ class Demo:
         self.ids = {
             "website": websites["Acme shop"],
             "app": client.post("/api/settings/websites", json=APP).json()["id"],
+            **self._report(),
             "new": client.post("/api/settings/websites", json={"kind": "web", "name": "Blog", "domain": "blog.example.com"}).json()["id"],
         }
+
+    def _report(self) -> dict[str, str]:
+        """The checkout funnel, and an attempt of it with a skipped event."""
+        funnels = {one["name"]: one["id"] for one in self.service.client.get("/api/funnels").json()["data"]}
+        funnel = funnels["Checkout"]
+        skipped = self.service.client.get(f"/api/funnels/{funnel}/units", params={"quality": "sequenceSkip"}).json()["data"]
+        return {"funnel": funnel, "unit": skipped[0]["unit"]}
 
     @property
     def session(self) -> str:

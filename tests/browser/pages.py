@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Ids = Mapping[str, str]
-"""IDs of records in the demo data: `website`, `app`."""
+"""IDs of records in the demo data: `website`, `app`, `funnel`, `unit`."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,14 @@ PAGES = (
     Shown("welcome", "/welcome", at("/welcome")),
     Shown("welcome-waiting", "/welcome/{website_id}", at("/welcome/{new}")),
     Shown("welcome-arrived", "/welcome/{website_id}", at("/welcome/{website}")),
+    Shown("report", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC"), dark=True),
+    Shown("report-trend", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=trend&bars=steps"), dark=True),
+    Shown("report-times", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=times")),
+    Shown("report-compare", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=compare")),
+    Shown("report-next", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=next&step=1")),
+    Shown("report-quality", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=quality")),
+    Shown("report-units", "/funnels/{funnel_id}/units", at("/funnels/{funnel}/units?timezone=UTC&step=2&outcome=droppedOff")),
+    Shown("report-trace", "/funnels/{funnel_id}/units/{unit}", at("/funnels/{funnel}/units/{unit}?timezone=UTC"), dark=True),
     Shown("settings-websites", "/settings/websites", at("/settings/websites"), dark=True),
     Shown("settings-website-new", "/settings/websites/new", at("/settings/websites/new")),
     Shown("settings-website", "/settings/websites/{website_id}", at("/settings/websites/{website}")),

@@ -14,6 +14,7 @@ def opened(page, demo, shown):
     if shown.signed_in:
         sign_in(page.context, demo.url, demo.session)
     page.goto(shown.path(demo.ids), wait_until="load")
+    page.wait_for_selector("[aria-busy=true]", state="detached")
     return page
 
 

@@ -397,6 +397,26 @@ def test_rule20_each_group_has_its_pending_and_its_median(today: Scene) -> None:
     assert report["aggregate"]["medianCompletionMinutes"] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("sort", "falling", "rising"),
+    [
+        ("entered", ["x", "y", "z"], ["z", "y", "x"]),
+        ("conversionRate", ["y", "x", "z"], ["z", "x", "y"]),
+        ("medianCompletionMinutes", ["x", "y", "z"], ["y", "x", "z"]),  # z has none, and comes last
+        ("droppedOff", ["x", "z", "y"], ["y", "z", "x"]),
+    ],
+)
+def test_cohorts_are_sorted_by_any_figure_and_paged_in_that_order(scene: Scene, sort: str, falling: list[str], rising: list[str]) -> None:
+    stories = {"x": ["0/A 50/B", "0/A", "0/A", "0/A"], "y": ["0/A 20/B", "0/A 20/B"], "z": ["0/A"]}
+    for variant, told in stories.items():
+        for number, story in enumerate(told):
+            scene.story(story, attempt=f"{variant}{number}", variant=variant)
+    funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
+    for order, expected in (("desc", falling), ("asc", rising)):
+        pages = [scene.results(funnel, sort=sort, order=order, pageSize=2, page=page)["cohorts"]["data"] for page in (1, 2)]
+        assert [row["cohort"]["variant"] for rows in pages for row in rows] == expected
+
+
 def test_rule21_a_saved_change_recalculates_retained_history(scene: Scene) -> None:
     funnel = scene.attempts("A", "B")
     scene.story("0/A 10/C")

@@ -13,7 +13,7 @@ from litestar import Request, Response
 from markupsafe import Markup, escape
 
 from penstock import __version__
-from penstock.base.clock import iso
+from penstock.base.clock import iso, parse_time
 from penstock.web.assets import asset_url, takes_gzip
 
 _LEAST_TO_COMPRESS = 1000  # bytes
@@ -35,6 +35,11 @@ def _as_data(value: Any) -> Markup:
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
+def _as_json(value: Any) -> str:
+    """A value as JSON in an address."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _moment(at_ms: int) -> str:
     """A time for readers without our modules, as `3 Mar 2025, 10:00 UTC`."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
@@ -45,7 +50,7 @@ _templates = Environment(
     loader=PackageLoader("penstock.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 _templates.globals.update(version=__version__, asset=asset_url)
-_templates.filters.update(breakable=_breakable, coded=_coded, as_data=_as_data, iso=iso, moment=_moment)
+_templates.filters.update(breakable=_breakable, coded=_coded, as_data=_as_data, as_json=_as_json, iso=iso, ms=parse_time, moment=_moment)
 # Global, so that blocks that are rendered by themselves have them, too.
 _templates.globals["ui"] = _templates.get_template("ui.html").module
 

@@ -57,7 +57,8 @@ class View:
         """This page's path with some parameters changed; None takes one out."""
         given: dict[str, Any] = {**self.request.query_params.dict(), **changes}
         query = urlencode({name: value for name, value in given.items() if value is not None}, doseq=True)
-        return self.request.url.path + (f"?{query}" if query else "")
+        path: str = self.request.scope["raw_path"].decode("ascii").partition("?")[0]  # as it was sent: an ID may hold an encoded slash
+        return path + (f"?{query}" if query else "")
 
     def render(self, template: str, *, parts: Sequence[str] = (), status: int = 200, **content: Any) -> Response[bytes]:
         """The page; or, when htmx asks for a part of it, that block of its template alone, so that both say the same.

@@ -129,6 +129,8 @@ class Asker:
             cohort=filtered,
             page=Page(asked.page, asked.page_size) if isinstance(asked, ResultsQuery | PreviewIn) else Page(),
         )
+        if isinstance(asked, ResultsQuery):
+            question = replace(question, sort=asked.sort, descending=asked.order == "desc")
         with self.engine.explaining():
             version, parts = self._version(question)
             moment = self._moment(workspace_id, definition, question, version, parts, fresh=fresh)

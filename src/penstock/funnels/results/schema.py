@@ -9,6 +9,7 @@ from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.definition import FunnelIn
 from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.statements.query import Sort
 from penstock.http.period import AS_TIME, TIME, InPeriod, both_ends, ends_after_start, moment
 from penstock.http.schema import Name, Record, RuleBroken
 
@@ -48,6 +49,8 @@ class ResultsQuery(CohortQuery):
 
     page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page of cohorts, from 1.")] = 1
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Cohorts on a page, 1 to 100.")] = 20
+    sort: Annotated[Sort, Field(description="What cohorts are sorted by; those without a value come last.")] = Sort.ENTERED
+    order: Annotated[Literal["desc", "asc"], Field(description="The greatest or the least first.")] = "desc"
 
 
 class ExportQuery(CohortQuery):

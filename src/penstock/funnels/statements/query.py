@@ -34,12 +34,23 @@ class Strategy(StrEnum):
     GENERAL = "general"
 
 
+class Sort(StrEnum):
+    """Figures of a cohort that cohorts can be sorted by."""
+
+    ENTERED = "entered"
+    COMPLETED = "completed"
+    PENDING = "pending"
+    DROPPED_OFF = "droppedOff"
+    CONVERSION_RATE = "conversionRate"
+    MEDIAN_COMPLETION_MINUTES = "medianCompletionMinutes"
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is asked of a definition.
 
     start_ms, end_ms: the reporting period, milliseconds since 1970, both or neither. evaluated_at_ms: events after it are not read.
-    cohort: entry property -> exact value, None for missing.
+    cohort: entry property -> exact value, None for missing. sort, descending: the order of the cohorts.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -49,6 +60,8 @@ class Question:
     evaluated_at_ms: int
     cohort: Mapping[str, Scalar | None] = field(default_factory=dict)
     page: Page = field(default_factory=Page)
+    sort: Sort = Sort.ENTERED
+    descending: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from penstock.funnels.statements.query import (
     Facts,
     Plan,
     Question,
+    Sort,
     Statement,
     Strategy,
     event_scope,
@@ -243,15 +244,30 @@ def _grouped() -> str:
 
 
 def _ranked(plan: Plan) -> str:
-    """Cohorts in the order of the report: the most entered first, then by value, missing ones last."""
+    """Cohorts in the order of the question, then the most entered first, then by value, missing ones last."""
     if not plan.breadth:
         return f"SELECT *, {_list('')}::Array(String) AS texts, 1 AS place FROM grouped WHERE is_total"
-    order = ", ".join(f"texts[{j}] = '', texts[{j}]" for j in range(1, plan.breadth + 1))
+    order = ", ".join([*_sorting(plan), *(f"texts[{j}] = '', texts[{j}]" for j in range(1, plan.breadth + 1))])
     return f"""
     SELECT grouped.*, arrayResize(known.texts, {plan.breadth}) AS texts,
-           row_number() OVER (PARTITION BY is_total ORDER BY entered DESC, {order}) AS place
+           row_number() OVER (PARTITION BY is_total ORDER BY {order}) AS place
     FROM grouped LEFT ANY JOIN ({known_texts(plan)}) AS known ON grouped.keys = known.keys
     WHERE is_total OR wanted_cohorts > 0"""
+
+
+_SORTS: Mapping[Sort, str] = {
+    Sort.ENTERED: "entered",
+    Sort.COMPLETED: "counts[-1]",
+    Sort.PENDING: "arraySum(pendings)",
+    Sort.DROPPED_OFF: "entered - counts[-1] - arraySum(pendings)",
+    Sort.CONVERSION_RATE: "counts[-1] / entered",
+    Sort.MEDIAN_COMPLETION_MINUTES: "if(counts[-1] = 0, NULL, median_ms)",
+}
+
+
+def _sorting(plan: Plan) -> list[str]:
+    direction = "DESC" if plan.question.descending else "ASC"
+    return [f"{_SORTS[plan.question.sort]} {direction} NULLS LAST", "entered DESC"]
 
 
 def known_texts(plan: Plan) -> str:

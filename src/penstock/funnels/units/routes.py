@@ -25,11 +25,11 @@ async def read_trace(
     request: Request[Any, Any, Any], funnel: NamedDependency[AskedFunnel], traces: NamedDependency[TraceService]
 ) -> Response[bytes]:
     """Every event of an attempt or a visitor in the order read, with the decision taken on it in plain words."""
-    return await funnel.answered(PeriodQuery, partial(traces.trace, unit=_unit(request)))
+    return await funnel.answered(PeriodQuery, partial(traces.trace, unit=unit_in_path(request)))
 
 
-def _unit(request: Request[Any, Any, Any]) -> str:
-    """The rest of the path as it was sent: an ID may hold slashes, encoded or not."""
+def unit_in_path(request: Request[Any, Any, Any]) -> str:
+    """The rest of the path after `/units/` as it was sent: an ID may hold slashes, encoded or not."""
     raw = request.scope["raw_path"].decode("ascii").partition("?")[0]
     return unquote(raw.split("/units/", 1)[1])
 

@@ -1,5 +1,5 @@
-// Time charts with uPlot, out of the data that the macro ui.chart puts beside them:
-// {"times": [seconds], "series": [{"label", "values", "style": "number" or "percent", "colour": "series-1", "dashed": true}]}.
+// Time charts with uPlot, out of the data that the macro ui.chart gives them:
+// {"times": [seconds], "series": [{"label", "values", "style": "number" or "percent", "colour": "series-1", "dashed": true}], "zone": "Europe/Berlin"}.
 // A page that has charts loads the library and this module in its block `scripts`; a table of the same numbers stands behind each.
 import { formatNumber, formatTime } from "./formats.js";
 
@@ -31,13 +31,14 @@ function seriesOf(one, at) {
 
 function draw(element) {
   drawn.get(element)?.destroy();
-  const { times, series } = JSON.parse(element.querySelector("script").textContent);
+  const { times, series, zone } = JSON.parse(element.dataset.chart);
   const axis = { stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
   const style = series[0]?.style;
-  const dayOf = (time, spelling) => (time === null ? "–" : formatTime(new Date(time * 1000), spelling));
+  const dayOf = (time, spelling) => (time === null ? "–" : formatTime(new Date(time * 1000), spelling, zone));
   const options = {
     width: element.clientWidth,
     height: Number(element.dataset.height),
+    tzDate: (time) => (zone ? window.uPlot.tzDate(new Date(time * 1000), zone) : new Date(time * 1000)),
     cursor: { y: false },
     legend: { live: true },
     axes: [{ ...axis, grid: { show: false }, values: (_, times) => times.map((time) => dayOf(time, "day")) }, { ...axis, size: 56, values: (_, values) => values.map((value) => formatNumber(value, style)) }],

@@ -1,15 +1,17 @@
 // <time> and <data> in the reader's own spelling and time zone. What the server wrote stays for readers without modules.
 const locale = navigator.languages?.length ? navigator.languages : undefined;
 
-const dates = {
-  date: new Intl.DateTimeFormat(locale, { dateStyle: "medium" }),
-  day: new Intl.DateTimeFormat(locale, { day: "numeric", month: "short" }),
-  time: new Intl.DateTimeFormat(locale, { timeStyle: "medium" }),
-  datetime: new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" }),
-  full: new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "long" }),
+const SPELLINGS = {
+  date: { dateStyle: "medium" },
+  day: { day: "numeric", month: "short" },
+  time: { timeStyle: "medium" },
+  datetime: { dateStyle: "medium", timeStyle: "short" },
+  full: { dateStyle: "full", timeStyle: "long" },
 };
+const made = new Map();
 const numbers = {
   number: new Intl.NumberFormat(locale, { maximumFractionDigits: 2 }),
+  exact: new Intl.NumberFormat(locale, { maximumFractionDigits: 4 }),
   percent: new Intl.NumberFormat(locale, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 }),
 };
 const ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
@@ -44,8 +46,12 @@ function unitOf(unit, value, digits) {
   return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: digits }).format(value);
 }
 
-export function formatTime(date, style = "datetime") {
-  return style === "ago" ? agoOf(date) : (dates[style] ?? dates.datetime).format(date);
+// zone: a time zone by its IANA name; the reader's own when it is left out.
+export function formatTime(date, style = "datetime", zone = undefined) {
+  if (style === "ago") return agoOf(date);
+  const key = `${style} ${zone}`;
+  if (!made.has(key)) made.set(key, new Intl.DateTimeFormat(locale, { ...(SPELLINGS[style] ?? SPELLINGS.datetime), timeZone: zone }));
+  return made.get(key).format(date);
 }
 
 export function formatNumber(value, style = "number") {
@@ -57,8 +63,8 @@ export function formatNumber(value, style = "number") {
 export function formatAll(root = document) {
   for (const element of root.querySelectorAll("time[datetime][data-style]")) {
     const date = new Date(element.dateTime);
-    element.textContent = formatTime(date, element.dataset.style);
-    element.title = dates.full.format(date);
+    element.textContent = formatTime(date, element.dataset.style, element.dataset.zone);
+    element.title = formatTime(date, "full", element.dataset.zone);
   }
   for (const element of root.querySelectorAll("data[value][data-style]")) {
     element.textContent = formatNumber(Number(element.value), element.dataset.style);

@@ -1,0 +1,44 @@
+// Reports: days are the reader's own unless the address says whose, and a part whose answer never came says so.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const here = new URL(location.href);
+
+if (zone && !here.searchParams.has("timezone")) {
+  here.searchParams.set("timezone", zone);
+  history.replaceState(history.state, "", here);
+  for (const name of document.querySelectorAll(".zone-name")) name.textContent = zone;
+  for (const input of document.querySelectorAll("#timezone")) input.value = zone;
+}
+
+// Parts that the page was made with do not know the zone yet.
+document.addEventListener("htmx:configRequest", ({ detail }) => {
+  const asked = new URL(detail.path || location.href, location.href).searchParams;
+  if (zone && !asked.has("timezone") && !detail.parameters.timezone) detail.parameters.timezone = new URL(location.href).searchParams.get("timezone");
+});
+
+for (const list of document.querySelectorAll("#timezones")) {
+  list.append(...Intl.supportedValuesOf("timeZone").map((name) => new Option(name, name)));
+}
+
+for (const type of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
+  document.addEventListener(type, ({ detail }) => {
+    if (detail.xhr?.status === 401 || !detail.target?.matches(".loading")) return;
+    detail.target.querySelector(".waits")?.setAttribute("hidden", "");
+    detail.target.querySelector(".unreached")?.removeAttribute("hidden");
+    detail.target.removeAttribute("aria-busy");
+  });
+}
+
+// A menu closes by Escape, and when the reader goes elsewhere.
+function closeMenus(but) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (menu !== but) menu.open = false;
+  }
+}
+document.addEventListener("click", (event) => closeMenus(event.target.closest("details.menu")));
+document.addEventListener("focusin", (event) => closeMenus(event.target.closest("details.menu")));
+document.addEventListener("keydown", (event) => {
+  const open = document.querySelector("details.menu[open]");
+  if (event.key !== "Escape" || !open) return;
+  open.open = false;
+  open.querySelector("summary").focus();
+});

@@ -1,0 +1,343 @@
+"""The report of a funnel: its numbers are the API's, its address restores it, and what cannot be shown says why."""
+
+import json
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import sign_in
+from tests.browser.test_settings import HOSTILE
+from tests.browser.watching import assert_accessible, assert_fits
+from tests.watched import eventually
+
+STEPS = [{"type": "Event", "value": value} for value in ("begun", "paid")]
+
+
+@pytest.fixture
+def report(page, demo, watch):
+    """Opens the demo's checkout funnel with parameters in its address; answers when all parts are there."""
+    sign_in(page.context, demo.url, demo.session)
+
+    def opened(query="", path=""):
+        page.goto(f"/funnels/{demo.ids['funnel']}{path}?timezone=Europe/Berlin&{query}")
+        loaded(page)
+        return page
+
+    return opened
+
+
+@pytest.fixture
+def api(demo, page):
+    """Asks the API what the page asks: the period comes from the line that the page offers to copy."""
+
+    def asked(part):
+        line = page.locator(f"{part} [data-copy]").last.get_attribute("data-copy")
+        path = re.search(r"'(http[^']+)'$", line)[1].removeprefix(demo.url)
+        answer = demo.service.client.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    return asked
+
+
+def loaded(page):
+    expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=60_000)
+
+
+def number(locator):
+    """The number of a cell, as the server wrote it."""
+    return float(locator.locator("data").first.get_attribute("value"))
+
+
+def query_of(page):
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+@pytest.fixture
+def own(signed_in, account):
+    """A funnel of a fresh service: answers its ID. Stories are pairs of the events' names and properties."""
+
+    def made(stories=(), steps=STEPS, **more):
+        client = account.client
+        website = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+        events = [
+            {
+                "websiteId": website,
+                "userId": f"u{at}",
+                "event": name,
+                "properties": properties,
+                "timestamp": 1_780_000_000_000 + at * 1000 + n,
+            }
+            for at, (names, properties) in enumerate(stories)
+            for n, name in enumerate(names)
+        ]
+        if events:
+            key = client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
+            sent = client.post("/api/v1/events/batch", json={"events": events}, headers={"Authorization": f"Bearer {key}"})
+            assert sent.status_code in (200, 202, 207), sent.text
+        body = {"name": "Own", "steps": steps, "conversionWindowSeconds": 3600, **more}
+        answer = client.post("/api/funnels", json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    return made
+
+
+@pytest.mark.parametrize("bars", ["overall", "steps"])
+def test_the_numbers_are_those_of_the_api(report, api, bars):
+    page = report(f"bars={bars}")
+    told = api("#overview")["aggregate"]
+    assert number(page.locator("#entered")) == told["entered"] > 0
+    assert number(page.locator("#completed")) == told["completed"]
+    assert number(page.locator("#rate")) == told["conversionRate"]
+    assert number(page.locator("#pending")) == told["pending"]
+    assert number(page.locator("#median")) == pytest.approx(told["medianCompletionMinutes"] * 60)
+    page.get_by_text("The same as a table").first.click()
+    rows = page.locator("#overview table tbody tr")
+    for row, step in zip(rows.all(), told["steps"], strict=True):
+        cells = row.locator("td")
+        assert number(cells.nth(0)) == step["count"]
+        assert number(cells.nth(1)) == step["conversionFromStart"]
+        assert number(cells.nth(4)) == step["pending"]
+        assert number(cells.nth(5)) == step["droppedOff"]
+    expect(rows.first.locator("td").nth(2)).to_have_text("–")
+    second = page.locator("#step-2")
+    assert [int(one.get_attribute("value")) for one in second.locator(".options data").all()] == [
+        one["count"] for one in told["steps"][1]["options"]
+    ]
+    [row] = told["diagnostics"]
+    expect(page.locator("#step-3 .diagnostic")).to_contain_text(row["value"])
+    assert number(page.locator("#step-3 .diagnostic")) == row["units"]
+
+
+def test_bars_are_full_and_show_who_may_still_come(report, api):
+    page = report("bars=steps")
+    steps = api("#overview")["aggregate"]["steps"]
+    widths = {
+        rect.get_attribute("class"): float(rect.get_attribute("width").rstrip("%")) for rect in page.locator("#step-2 .bar rect").all()
+    }
+    before = steps[0]["count"]
+    assert widths["reached"] == pytest.approx(100 * steps[1]["count"] / before, abs=0.01)
+    assert widths["pending"] == pytest.approx(100 * steps[0]["pending"] / before, abs=0.01)
+    assert widths["dropped"] == pytest.approx(100 * steps[0]["droppedOff"] / before, abs=0.01)
+    assert sum(widths.values()) == pytest.approx(100, abs=0.01)
+    page.get_by_role("link", name="Overall").click()
+    expect(page.locator("#step-4 .bar .reached")).to_have_attribute("width", f"{100 * steps[3]['count'] / before:.4f}%")
+    assert query_of(page)["bars"] == "overall"
+
+
+def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
+    report('period=90d&show=cohorts&sort=conversionRate&order=asc&pageSize=2&page=2&cohort={"plan":"basic"}')
+    told = api("#detail")["cohorts"]
+    assert (told["total"], told["page"]) == (3, 2)
+    rows = page.locator("#detail tbody tr")
+    assert [number(row.locator("td").nth(2)) for row in rows.all()] == [one["entered"] for one in told["data"]]
+    expect(page.get_by_role("link", name="90 days")).to_have_attribute("aria-current", "true")
+    expect(page.get_by_role("columnheader", name="Rate")).to_have_attribute("aria-sort", "ascending")
+    expect(page.locator(".chip")).to_have_text("plan: basic")
+    page.get_by_role("link", name="Previous").click()
+    expect(rows).to_have_count(2)
+    first = [one["conversionRate"] for one in api("#detail")["cohorts"]["data"]]
+    assert first == sorted(first)
+    page.get_by_role("link", name="Median time").click()
+    expect(page.get_by_role("columnheader", name="Median time")).to_have_attribute("aria-sort", "descending")
+    page.reload()
+    loaded(page)
+    expect(page.get_by_role("columnheader", name="Median time")).to_have_attribute("aria-sort", "descending")
+    page.get_by_role("link", name="Remove the filter plan").click()
+    loaded(page)
+    assert "cohort" not in query_of(page)
+    assert api("#detail")["cohorts"]["total"] == 9
+
+
+def test_custom_days_are_those_of_the_time_zone(report, api, page):
+    report("period=custom&start=2026-10-24&end=2026-10-26")
+    assert api("#overview")["period"] == {"startAt": "2026-10-23T22:00:00.000Z", "endAt": "2026-10-26T23:00:00.000Z"}
+    page.get_by_text("Custom").click()
+    page.get_by_label("From", exact=True).fill("2026-11-01")
+    page.get_by_label("To, included").fill("2026-11-02")
+    page.get_by_role("button", name="Show").click()
+    loaded(page)
+    assert query_of(page)["start"] == "2026-11-01"
+    assert api("#overview")["period"] == {"startAt": "2026-10-31T23:00:00.000Z", "endAt": "2026-11-02T23:00:00.000Z"}
+
+
+def test_without_a_time_zone_in_the_address_it_is_the_reader_s(page, demo, watch, api):
+    sign_in(page.context, demo.url, demo.session)
+    page.goto(f"/funnels/{demo.ids['funnel']}")
+    loaded(page)
+    assert query_of(page)["timezone"] == "Europe/Berlin"
+    assert api("#overview")["period"]["startAt"].endswith(("T22:00:00.000Z", "T23:00:00.000Z"))
+
+
+@pytest.mark.parametrize("show", ["trend", "times", "compare", "next", "quality"])
+def test_each_detail_shows_what_the_api_answers(report, api, page, show):
+    report(f"show={show}&step=2")
+    told, table = api("#detail"), page.locator("#detail .table tbody tr")
+    match show:
+        case "trend":
+            expect(page.locator("#trend canvas")).to_be_visible()
+            assert [one["entered"] for one in reversed(told["data"])] == [int(number(row.locator("td").nth(1))) for row in table.all()]
+        case "times":
+            assert [one["units"] for one in told["overall"]["histogram"]] == [int(number(row.locator("td").nth(2))) for row in table.all()]
+        case "compare":
+            assert [one["entered"] for one in told["cohorts"]] == [int(number(row.locator("td").nth(1))) for row in table.all()]
+            assert len(told["warnings"]) == page.locator("#detail .notice").count()
+        case "next":
+            assert told["step"] == 2
+            counts = [*(one["units"] for one in told["data"]), told["silent"]]
+            assert counts == [int(number(row.locator("td").nth(2))) for row in table.all()]
+        case "quality":
+            skips = page.get_by_role("listitem").filter(has_text="passed over for the sequence number")
+            assert number(skips) == told["dataQuality"]["sequenceSkips"]
+
+
+def test_tabs_change_the_address_and_the_back_button_returns(report, page):
+    report()
+    page.get_by_role("link", name="Trend").click()
+    expect(page.locator("#trend canvas")).to_be_visible()
+    page.get_by_role("link", name="Week", exact=True).click()
+    expect(page.locator("#detail .switch").last.locator("[aria-current]")).to_have_text("Week")
+    assert (query_of(page)["show"], query_of(page)["interval"]) == ("trend", "week")
+    page.go_back()
+    loaded(page)
+    expect(page.locator("#detail .switch").last.locator("[aria-current]")).to_have_text("Day")
+
+
+def test_numbers_open_the_units_behind_them(report, api, page):
+    report("show=quality")
+    trouble = page.get_by_role("listitem").filter(has_text="attempts with another plan later on")
+    count = number(trouble)
+    trouble.get_by_role("link").click()
+    loaded(page)
+    assert api("#list")["total"] == count > 20
+    expect(page.get_by_role("heading", level=1)).to_have_text("Attempts with another value later on of plan")
+    first = page.locator("#list tbody tr").first.inner_text()
+    page.get_by_role("link", name="Next").click()
+    expect(page.get_by_role("link", name="To the newest")).to_be_visible()
+    assert page.locator("#list tbody tr").first.inner_text() != first
+    page.get_by_role("link", name="Checkout").click()
+    loaded(page)
+    dropped = page.locator("#step-1 .leaves")
+    count = number(dropped)
+    dropped.get_by_role("link").click()
+    loaded(page)
+    assert api("#list")["total"] == count
+
+
+def test_unknown_stands_apart_from_the_text_and_values_keep_their_type(own, signed_in, watch):
+    values = [{"plan": "Unknown"}, {}, {"plan": 5}, {"plan": "5"}, {"plan": True}, {"plan": ""}]
+    funnel = own([(["begun"], value) for value in values], breakdownProperties=["plan"])
+    signed_in.goto(f"/funnels/{funnel}?period=all&timezone=UTC")
+    loaded(signed_in)
+    cells = signed_in.locator("#detail tbody td.main")
+    expect(cells).to_have_count(6)
+    assert set(cells.all_inner_texts()) == {"Unknown", "“Unknown”", "5", "“5”", "true", "“”"}
+    signed_in.locator("#detail td.main a", has=signed_in.locator(".missing")).click()
+    loaded(signed_in)
+    assert json.loads(query_of(signed_in)["cohort"]) == {"plan": None}
+    expect(signed_in.locator(".chip .missing")).to_have_text("Unknown")
+    expect(signed_in.locator("#entered")).to_have_text("1")
+    assert_accessible(signed_in)
+
+
+def test_a_funnel_that_nobody_entered_has_dashes_and_says_so(own, signed_in, watch):
+    signed_in.goto(f"/funnels/{own()}?timezone=UTC")
+    loaded(signed_in)
+    expect(signed_in.locator("#entered")).to_have_text("0")
+    for name in ("#rate", "#median"):
+        expect(signed_in.locator(name)).to_have_text("–")
+    expect(signed_in.get_by_text("Nobody entered.")).to_be_visible()
+    expect(signed_in.locator("#step-2 .step-rate").first).to_contain_text("–")
+    for tab in ("Times", "What came next", "Data quality", "Trend"):
+        signed_in.locator("#detail .tabs").get_by_role("link", name=tab).click()
+        expect(signed_in.locator("#detail [aria-current=page]")).to_have_text(tab)
+    assert_accessible(signed_in)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_run_nothing_and_break_nothing(own, signed_in, watch, text):
+    steps = [{"type": "Event", "value": value} for value in (text, "paid", text)]
+    funnel = own([([text], {text: text}), ([text, "paid", text], {text: text})], steps=steps, name=text, breakdownProperties=[text])
+    signed_in.goto(f"/funnels/{funnel}?period=all&timezone=UTC")
+    loaded(signed_in)
+    expect(signed_in.locator("#detail td.main")).to_have_text(text)
+    for tab in ("Compare", "What came next", "Times", "Data quality"):
+        signed_in.locator("#detail .tabs").get_by_role("link", name=tab).click()
+        expect(signed_in.locator("#detail [aria-current=page]")).to_have_text(tab, timeout=20_000)
+        assert_fits(signed_in)
+    signed_in.set_viewport_size({"width": 360, "height": 800})
+    assert_fits(signed_in)
+    assert " ".join(text.split()) in " ".join(signed_in.title().split())
+
+
+def test_an_older_revision_can_be_looked_at(own, signed_in, account):
+    funnel = own()
+    later = [*STEPS, {"type": "Event", "value": "thanked"}]
+    body = {"name": "Own", "steps": later, "conversionWindowSeconds": 3600}
+    account.client.put(f"/api/funnels/{funnel}", json=body).raise_for_status()
+    signed_in.goto(f"/funnels/{funnel}?timezone=UTC")
+    loaded(signed_in)
+    expect(signed_in.locator(".step")).to_have_count(3)
+    signed_in.get_by_text("Revision 2", exact=True).click()
+    expect(signed_in.get_by_text("Step 3 added after step 2: Event thanked")).to_be_visible()
+    signed_in.get_by_role("link", name="Revision 1").click()
+    loaded(signed_in)
+    expect(signed_in.locator(".step")).to_have_count(2)
+    expect(signed_in.get_by_text("This is an earlier revision.")).to_be_visible()
+
+
+def test_a_refused_part_says_why_and_the_rest_of_the_page_stays(report, page):
+    report('cohort={"nothing":1}')
+    told = page.locator("#overview")
+    expect(told).to_contain_text("breakdown")
+    expect(told.get_by_role("button", name="Try again")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Checkout")
+    page.get_by_role("link", name="Remove the filter nothing").click()
+    loaded(page)
+    expect(page.locator("#step-1")).to_be_visible()
+
+
+def test_a_part_whose_answer_never_came_can_be_tried_again(report, page, watch):
+    page.route("**/funnels/**", lambda route: route.abort() if route.request.headers.get("hx-target") == "overview" else route.continue_())
+    report()
+    told = page.locator("#overview")
+    expect(told.get_by_role("heading", name="This part could not be loaded")).to_be_visible()
+    assert_accessible(page)
+    page.unroute("**/funnels/**")
+    told.get_by_role("button", name="Try again").click()
+    expect(page.locator("#step-1")).to_be_visible()
+    watch.allow("Failed to load")
+    watch.allow("htmx:")
+
+
+def test_the_keyboard_alone_filters_sorts_and_reads(report, page):
+    report()
+    page.get_by_text("Custom").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("From", exact=True)).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("From", exact=True)).to_be_hidden()
+    page.get_by_role("link", name="Completed").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="Completed")).to_have_attribute("aria-sort", "descending")
+    page.locator("#detail td.main a").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".chip")).to_be_visible()
+    loaded(page)
+    page.get_by_role("link", name="Data quality").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".troubles")).to_be_visible()
+
+
+def test_export_and_call_are_of_what_is_shown(report, page):
+    report('period=7d&cohort={"plan":"basic"}')
+    with page.expect_download() as got:
+        page.get_by_role("link", name="CSV").click()
+    assert got.value.path().read_text().startswith('"variant","plan","entered"')
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#overview").get_by_role("button", name="API call").click()
+    eventually(lambda: "curl" in page.evaluate("navigator.clipboard.readText()"))
+    assert "%22plan%22" in page.evaluate("navigator.clipboard.readText()")

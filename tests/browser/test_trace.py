@@ -1,0 +1,132 @@
+"""The trace of one unit: each decision in words, beside its event."""
+
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import sign_in
+from tests.browser.test_report import loaded
+from tests.browser.test_settings import HOSTILE
+from tests.browser.watching import assert_accessible, assert_fits
+
+T0 = 1_780_000_000_000
+FUNNEL = {
+    "name": "Checkout",
+    "countingUnit": "attempt",
+    "attemptProperty": "checkoutId",
+    "sequenceProperty": "n",
+    "breakdownProperties": ["plan"],
+    "conversionWindowSeconds": 3600,
+    "steps": [
+        {"type": "Event", "value": "begun"},
+        {"type": "Event", "value": "address"},
+        {"type": "Event", "value": "failed", "diagnostic": True},
+        {"type": "Event", "value": "paid"},
+    ],
+}
+
+
+@pytest.fixture
+def traced(signed_in, account, watch):
+    """Opens the trace of an attempt. events: name, seconds, and further properties."""
+
+    def opened(unit, events, **changes):
+        client = account.client
+        website = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+        key = client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
+        told = [
+            {
+                "websiteId": website, "userId": "ada", "event": name, "timestamp": T0 + seconds * 1000,
+                "properties": {"checkoutId": unit, **properties},
+            }
+            for name, seconds, properties in events
+        ]  # fmt: skip
+        sent = client.post("/api/v1/events/batch", json={"events": told}, headers={"Authorization": f"Bearer {key}"})
+        assert sent.status_code in (200, 202, 207), sent.text
+        funnel = client.post("/api/funnels", json={**FUNNEL, **changes}).json()["id"]
+        signed_in.goto(f"/funnels/{funnel}/units/{quote(unit, safe='')}?period=all&timezone=UTC")
+        loaded(signed_in)
+        return signed_in
+
+    return opened
+
+
+def test_each_decision_stands_in_words_at_its_event(traced):
+    page = traced(
+        "order-1",
+        [
+            ("looked", -60, {}),
+            ("begun", 0, {"n": 2, "plan": "pro"}),
+            ("address", 0, {}),
+            ("address", 30, {"n": 1}),
+            ("address", 90, {"n": 3, "plan": "free"}),
+            ("failed", 120, {}),
+            ("paid", 7200, {"n": 4}),
+        ],
+    )
+    told = [
+        [item.locator(".since").inner_text(), item.locator("h2").inner_text(), item.locator(".badge").inner_text()]
+        for item in page.locator(".decided").all()
+    ]
+    assert told == [
+        ["before", "looked", "Not wanted"],
+        ["start", "begun", "Entry"],
+        ["at once", "address", "Order not proven"],
+        ["+ 30 secs", "address", "Skipped by its number"],
+        ["+ 1 min 30 secs", "address", "Accepted"],
+        ["+ 2 mins", "failed", "Diagnostic"],
+        ["+ 2 hrs", "paid", "Outside the window"],
+    ]
+    expect(page.locator("#event-4")).to_contain_text("Skipped: sequence number 1 is not greater than 2, the last accepted.")
+    expect(page.locator("#event-4")).to_contain_text("Step 2")
+    expect(page.get_by_label("Summary")).to_contain_text("Dropped off")
+    expect(page.get_by_label("Summary")).to_contain_text("step 2 of 3, address")
+    expect(page.get_by_text("A later event carries another plan")).to_be_visible()
+    details = page.locator("#event-2 summary")
+    details.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#event-2 .facts")).to_contain_text("pro")
+    assert_accessible(page)
+
+
+def test_what_is_told_is_the_api_s(page, demo, watch):
+    sign_in(page.context, demo.url, demo.session)
+    path = f"/funnels/{demo.ids['funnel']}/units/{demo.ids['unit']}"
+    page.goto(f"{path}?timezone=UTC")
+    loaded(page)
+    told = demo.service.client.get(f"/api{path}").json()
+    items = page.locator(".decided")
+    expect(items).to_have_count(len(told["events"]))
+    for item, event in zip(items.all(), told["events"], strict=True):
+        expect(item).to_contain_text(event["explanation"])
+        expect(item).to_contain_text(event["name"])
+    assert "sequenceSkip" in {event["decision"] for event in told["events"]}
+    page.get_by_role("link", name="Checkout").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Checkout")
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "a/b?c#d%2F&e"])
+def test_hostile_texts_in_ids_events_and_properties(traced, text):
+    unit = text[:200]
+    page = traced(unit, [("begun", 0, {"plan": text}), (text, 1, {}), ("address", 2, {"plan": "other"})])
+    expect(page.locator(".decided")).to_have_count(3)
+    expect(page.get_by_role("heading", level=1)).to_contain_text(unit)
+    expect(page.locator("#event-2 h2")).to_have_text(text)
+    assert_fits(page)
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert_fits(page)
+    assert page.title().startswith(unit)
+    page.goto(page.url.replace(f"/{quote(unit, safe='')}?", "?"))
+    loaded(page)
+    assert_fits(page)
+    page.locator("#list td.main a").click()
+    loaded(page)
+    expect(page.locator(".decided")).to_have_count(3)
+
+
+def test_a_unit_that_is_not_there_is_told_in_the_page(traced):
+    page = traced("order-1", [("begun", 0, {})])
+    page.goto(page.url.replace("order-1", "order-2"))
+    loaded(page)
+    expect(page.get_by_role("alert").filter(has_text="No event of this attempt is retained")).to_be_visible()
