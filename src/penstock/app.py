@@ -254,6 +254,7 @@ def build_routes(services: Services) -> Litestar:
         dependencies={
             "services": Provide(lambda: services, sync_to_thread=False),
             "settings": Provide(lambda: services.settings, sync_to_thread=False),
+            "clock": Provide(lambda: services.clock, sync_to_thread=False),
             "accounts": Provide(lambda: services.accounts, sync_to_thread=False),
             "events": Provide(lambda: services.events, sync_to_thread=False),
             "imports": Provide(lambda: services.imports, sync_to_thread=False),

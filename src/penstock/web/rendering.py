@@ -13,7 +13,7 @@ from litestar import Request, Response
 from markupsafe import Markup, escape
 
 from penstock import __version__
-from penstock.base.clock import iso
+from penstock.base.clock import iso, parse_time
 from penstock.web.assets import asset_url, takes_gzip
 
 _LEAST_TO_COMPRESS = 1000  # bytes
@@ -45,7 +45,7 @@ _templates = Environment(
     loader=PackageLoader("penstock.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 _templates.globals.update(version=__version__, asset=asset_url)
-_templates.filters.update(breakable=_breakable, coded=_coded, as_data=_as_data, iso=iso, moment=_moment)
+_templates.filters.update(breakable=_breakable, coded=_coded, as_data=_as_data, iso=iso, at_ms=parse_time, moment=_moment)
 # Global, so that blocks that are rendered by themselves have them, too.
 _templates.globals["ui"] = _templates.get_template("ui.html").module
 
