@@ -1,4 +1,4 @@
-"""The demo data behind pages that are looked at: the shop of `penstock demo`, and an app, a website and a goal of its workspace made for it."""
+"""The demo data behind pages that are looked at: the shop of `penstock demo`, and some records made for it."""
 
 import re
 from pathlib import Path

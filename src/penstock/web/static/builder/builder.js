@@ -68,6 +68,7 @@ function does(button) {
   return true;
 }
 
+form.elements.attemptProperty.required = false; // left out when empty: the server then says what needs it
 fill(saved ?? {});
 settle();
 const before = counted(read());

@@ -11,7 +11,8 @@ const NOT_YET = ["required", "too_short", "too_few_steps"];
 // does: what a click on a button with data-does does; answers whether it changed the form. Changes are told as input events of the form.
 export function startEditing(form, does) {
   suggestBy(suggest);
-  on("input", ".filter-inputs > *", (input) => readFilterValue(input.closest(".filter")));
+  // Before the form hears of it, which reads the hidden text.
+  on("input", ".filter-inputs > *", (input) => readFilterValue(input.closest(".filter")), { capture: true });
   on("change", "[data-operator]", (select) => {
     operatorChanged(select.closest(".filter"));
     changed(form);
