@@ -71,8 +71,8 @@ def saved(service):
     return {name: one[name] for name in ("name", "countingUnit", "breakdownProperties", "conversionWindowSeconds", "steps")}
 
 
-def match(value, *filters, type="Event"):
-    return {"type": type, "value": value, "filters": [dict(zip(("property", "operator", "value"), one, strict=True)) for one in filters]}
+def match(value, *filters, kind="Event"):
+    return {"type": kind, "value": value, "filters": [dict(zip(("property", "operator", "value"), one, strict=True)) for one in filters]}
 
 
 def row(own, *others, mode=None, diagnostic=False):
@@ -339,7 +339,7 @@ def test_what_was_saved_comes_back_as_it_was(shop, builder):
         "countingUnit": "attempt",
         "attemptProperty": "checkout",
         "sequenceProperty": "n",
-        "steps": [*EXPECTED["steps"], row(match("Paid", *filters, type="Goal")), row(match("/a/*", type="Pageview"))],
+        "steps": [*EXPECTED["steps"], row(match("Paid", *filters, kind="Goal")), row(match("/a/*", kind="Pageview"))],
     }
     funnel = shop.client.post("/api/funnels", json=sent)
     funnel.raise_for_status()

@@ -1,6 +1,7 @@
 """The list of funnels, and goals."""
 
 import re
+import time
 
 import pytest
 from playwright.sync_api import expect
@@ -24,7 +25,9 @@ def test_figures_and_trend_are_those_of_the_api(page, demo, watch):
     page.goto("/funnels")
     row = page.get_by_role("row", name=re.compile("Checkout"))
     expect(row.get_by_role("img", name=re.compile(r"Conversion by day, from [\d.]+% to [\d.]+%"))).to_be_visible(timeout=20_000)
-    told = demo.service.client.get(f"/api/funnels/{demo.ids['funnel']}/results").json()["aggregate"]
+    end = (int(time.time()) // 86_400 + 1) * 86_400_000
+    period = {"startAt": end - 30 * 86_400_000, "endAt": end}
+    told = demo.service.client.get(f"/api/funnels/{demo.ids['funnel']}/results", params=period).json()["aggregate"]
     expect(row.get_by_role("cell").nth(1)).to_have_text(f"{told['entered']:,}")
     expect(row.get_by_role("cell").nth(2)).to_have_text(f"{told['conversionRate']:.1%}")
     assert_accessible(page)
@@ -77,16 +80,6 @@ def test_a_funnel_is_copied_and_deleted(signed_in, account):
     assert account.client.get("/api/funnels").json()["total"] == 0
 
 
-def test_a_query_that_takes_too_long_leaves_the_list_and_can_be_asked_again(signed_in, account):
-    saved(account, "/api/funnels", FUNNEL)
-    signed_in.goto("/funnels")
-    expect(signed_in.get_by_text("Nobody entered")).to_be_visible(timeout=20_000)
-    account.client.patch("/api/settings/workspace", json={"queryMemoryBytes": 1_000_000})
-    signed_in.reload()
-    again = signed_in.get_by_role("button", name="try again")
-    expect(again.or_(signed_in.get_by_text("Nobody entered"))).to_be_visible(timeout=20_000)
-
-
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_names_are_text_in_both_lists(signed_in, account, text):
     saved(account, "/api/goals", GOAL, name=text, match={"type": "Event", "value": text})
@@ -110,7 +103,7 @@ def test_a_goal_is_made_changed_and_deleted(signed_in, account):
     signed_in.get_by_label("Property").fill("plan")
     signed_in.locator(".filter-inputs").get_by_label("Value").fill("pro")
     signed_in.get_by_role("button", name="Save the goal").click()
-    expect(signed_in.get_by_role("cell", name="Paid")).to_be_visible()
+    expect(signed_in.get_by_role("cell", name="Paid", exact=True)).to_be_visible()
     [goal] = account.client.get("/api/goals").json()["data"]
     filters = [{"property": "plan", "operator": "equals", "value": "pro"}]
     assert goal["match"] == {"type": "Transaction", "value": "purchase", "filters": filters}
@@ -118,7 +111,7 @@ def test_a_goal_is_made_changed_and_deleted(signed_in, account):
     signed_in.get_by_role("link", name="Paid").click()
     signed_in.get_by_role("button", name="Remove this filter").click()
     signed_in.get_by_role("button", name="Save", exact=True).click()
-    expect(signed_in.get_by_role("cell", name="Paid")).to_be_visible()
+    expect(signed_in.get_by_role("cell", name="Paid", exact=True)).to_be_visible()
     assert account.client.get("/api/goals").json()["data"][0]["match"]["filters"] == []
     signed_in.get_by_role("button", name="Delete Paid").click()
     signed_in.get_by_role("dialog", name="Delete this goal?").get_by_role("button", name="Delete").click()

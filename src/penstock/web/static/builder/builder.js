@@ -20,16 +20,6 @@ const sequence = form.elements.sequenceProperty;
 const read = () => collect(form).body;
 const counted = ({ name: _, ...definition }) => JSON.stringify(definition);
 
-function fill({ name = "", countingUnit = "visitor", attemptProperty, sequenceProperty, conversionWindowSeconds, breakdownProperties = [], steps = [{}, {}] }) {
-  form.elements.name.value = name;
-  form.querySelector(`[name=countingUnit][value=${countingUnit}]`).checked = true;
-  form.elements.attemptProperty.value = attemptProperty ?? "";
-  sequence.value = sequenceProperty ?? "";
-  window_s.value = conversionWindowSeconds ?? "";
-  rows.replaceChildren(...steps.map(makeRow));
-  breakdowns.replaceChildren(...breakdownProperties.map(makeBreakdown));
-}
-
 function makeBreakdown(property) {
   const item = fromTemplate("#breakdown-template");
   item.querySelector("input").value = property;
@@ -69,7 +59,8 @@ function does(button) {
 }
 
 form.elements.attemptProperty.required = false; // left out when empty: the server then says what needs it
-fill(saved ?? {});
+rows.replaceChildren(...(saved?.steps ?? [{}, {}]).map(makeRow));
+breakdowns.replaceChildren(...(saved?.breakdownProperties ?? []).map(makeBreakdown));
 settle();
 const before = counted(read());
 const recalculates = document.querySelector("#recalculates");

@@ -10,7 +10,6 @@ const match = makeMatch(saved?.match);
 match.querySelector('[data-does="remove-or"]').remove();
 match.dataset.root = "match";
 form.querySelector("[data-own]").replaceWith(match);
-form.elements.name.value = saved?.name ?? "";
 
 const counted = () => JSON.stringify(collect(form).body.match);
 nameAll(form);
