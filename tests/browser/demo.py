@@ -1,4 +1,4 @@
-"""The demo data behind pages that are looked at: the shop of `penstock demo`, and an app and a website of its workspace made for it."""
+"""The demo data behind pages that are looked at: the shop of `penstock demo`, and some records made for it."""
 
 import re
 from pathlib import Path
@@ -11,6 +11,15 @@ APP = {
     "iosBundleId": "com.acme.tablet",
     "iosTeamId": "A1B2C3D4E5",
     "androidPackage": "com.acme.tablet",
+}
+
+GOAL = {
+    "name": "Paid",
+    "match": {
+        "type": "Transaction",
+        "value": "purchase",
+        "filters": [{"property": "plan", "operator": "in", "value": '["plus", "business"]'}],
+    },
 }
 
 
@@ -26,7 +35,10 @@ class Demo:
         client = self.service.client
         client.post("/api/auth/login", json={"email": self.email, "password": self.password}).raise_for_status()
         websites = {one["name"]: one["id"] for one in client.get("/api/settings/websites").json()["data"]}
+        funnels = {one["name"]: one["id"] for one in client.get("/api/funnels").json()["data"]}
         self.ids = {
+            "funnel": funnels["Checkout"],
+            "goal": client.post("/api/goals", json=GOAL).json()["id"],
             "website": websites["Acme shop"],
             "app": client.post("/api/settings/websites", json=APP).json()["id"],
             **self._report(),

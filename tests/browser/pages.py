@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Ids = Mapping[str, str]
-"""IDs of records in the demo data: `website`, `app`, `funnel`, `unit`."""
+"""IDs of records in the demo data: `website`, `app`, `funnel`, `goal`, `unit`."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ PAGES = (
     Shown("welcome", "/welcome", at("/welcome")),
     Shown("welcome-waiting", "/welcome/{website_id}", at("/welcome/{new}")),
     Shown("welcome-arrived", "/welcome/{website_id}", at("/welcome/{website}")),
+    Shown("funnels", "/funnels", at("/funnels"), dark=True),
+    Shown("funnel-new", "/funnels/new", at("/funnels/new")),
     Shown("report", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC"), dark=True),
     Shown("report-trend", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=trend&bars=steps"), dark=True),
     Shown("report-times", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=times")),
@@ -43,6 +45,10 @@ PAGES = (
     Shown("report-quality", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=quality")),
     Shown("report-units", "/funnels/{funnel_id}/units", at("/funnels/{funnel}/units?timezone=UTC&step=2&outcome=droppedOff")),
     Shown("report-trace", "/funnels/{funnel_id}/units/{unit}", at("/funnels/{funnel}/units/{unit}?timezone=UTC"), dark=True),
+    Shown("funnel-edit", "/funnels/{funnel_id}/edit", at("/funnels/{funnel}/edit"), dark=True),
+    Shown("goals", "/goals", at("/goals")),
+    Shown("goal-new", "/goals/new", at("/goals/new")),
+    Shown("goal-edit", "/goals/{goal_id}/edit", at("/goals/{goal}/edit")),
     Shown("settings-websites", "/settings/websites", at("/settings/websites"), dark=True),
     Shown("settings-website-new", "/settings/websites/new", at("/settings/websites/new")),
     Shown("settings-website", "/settings/websites/{website_id}", at("/settings/websites/{website}")),
@@ -54,3 +60,6 @@ PAGES = (
 
 ONLY_LEAD_ON = {"/", "/settings"}
 """Routes of pages that show nothing of their own."""
+
+PARTS = {"/funnels/{funnel_id}/row"}
+"""Routes of parts that pages ask for by themselves."""

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.app import build_routes
 from tests.browser.conftest import sign_in
-from tests.browser.pages import ONLY_LEAD_ON, PAGES
+from tests.browser.pages import ONLY_LEAD_ON, PAGES, PARTS
 from tests.browser.watching import assert_accessible, assert_fits
 
 MOST_BYTES = 100_000
@@ -47,4 +47,4 @@ def test_no_page_is_missing_here(services):
         for handler in getattr(route, "route_handlers", ())
         if handler.opt.get("page")
     }
-    assert pages == {shown.route for shown in PAGES} | ONLY_LEAD_ON
+    assert pages == {shown.route for shown in PAGES} | ONLY_LEAD_ON | PARTS

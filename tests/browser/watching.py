@@ -28,7 +28,7 @@ class Watch:
         self.errors = [error for error in self.errors if part not in error]
 
     def assert_clean(self) -> None:
-        assert self.errors == []
+        assert not self.errors, "\n".join(self.errors)
         own = urlsplit(self._page.url).netloc
         assert self._hosts - {own, ""} == set()
 

@@ -11,6 +11,9 @@ from litestar.testing import TestClient
 from tests.conftest import ShiftedClock
 from tests.tenant import Tenant, visitor
 
+FUNNEL_TO_FIND = {"steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}]}
+GOAL_TO_FIND = {"match": {"type": "Event", "value": "paid"}}
+
 Json = dict[str, Any]
 
 STEPS = [{"type": "Pageview", "value": "/cart"}, {"type": "Transaction", "value": "purchase"}]
@@ -193,3 +196,21 @@ def test_a_route_without_parameters_refuses_them_by_name(workspace: Tenant) -> N
     funnel = {"name": "F", "steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
     answer = workspace.client.post("/api/funnels/preview", params={"startAt": "2026-01-01T00:00:00Z", "x": "1"}, json=funnel)
     assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (400, ["startAt", "x"])
+
+
+@pytest.mark.parametrize(("path", "sent"), [("/api/funnels", FUNNEL_TO_FIND), ("/api/goals", GOAL_TO_FIND)])
+def test_lists_are_searched_by_a_part_of_the_name_whatever_its_case(client, path, sent):
+    for name in ("Checkout of 2026", "100%_sure", "checkers"):
+        assert client.post(path, json=sent | {"name": name}).status_code == 201
+
+    def found(text):
+        answer = client.get(path, params={"search": text}).json()
+        assert answer["total"] == len(answer["data"])
+        return {one["name"] for one in answer["data"]}
+
+    assert found("CHECK") == {"Checkout of 2026", "checkers"}
+    assert found("%_") == {"100%_sure"}
+    assert found("no such") == set()
+    assert len(found("")) == 3
+    refused = client.get(path, params={"search": "a\0b"})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "search")

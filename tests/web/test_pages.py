@@ -6,18 +6,16 @@ import pytest
 
 from penstock.app import build_routes
 from tests.tenant import visitor
+from tests.test_tenancy import made
 
+FUNNEL = {"name": "Sign-up", "steps": [{"type": "Event", "value": "signed_up"}, {"type": "Event", "value": "paid"}]}
+GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
 OPEN = {"/", "/login", "/signup", "/settings"}
 
 
 def pages(services):
     routes = [route for route in build_routes(services).routes if any(one.opt.get("page") for one in getattr(route, "route_handlers", ()))]
     return sorted(route.path_format for route in routes)
-
-
-def made_funnel(workspace):
-    steps = [{"type": "Event", "value": name} for name in ("signed_up", "paid")]
-    return workspace.client.post("/api/funnels", json={"name": "Sign-up", "steps": steps}).json()["id"]
 
 
 def test_every_page_leads_to_the_log_in_and_back(services, server):
@@ -36,7 +34,12 @@ def test_a_part_of_a_page_is_401_when_the_session_has_ended(server):
 
 
 def test_every_record_of_another_workspace_is_a_404_page(services, workspace, other_workspace):
-    ids = {"website_id": workspace.website_id, "funnel_id": made_funnel(workspace), "unit": "any"}
+    ids = {
+        "website_id": workspace.website_id,
+        "funnel_id": made("/api/funnels", FUNNEL)(workspace),
+        "goal_id": made("/api/goals", GOAL)(workspace),
+        "unit": "any",
+    }
     for path in (path for path in pages(services) if "{" in path):
         assert workspace.browser.get(path.format_map(ids)).status_code == 200, path
         foreign = other_workspace.browser.get(path.format_map(ids))
@@ -111,7 +114,7 @@ def test_after_the_log_in_people_go_on_on_this_host_alone(workspace, given, lead
 def test_the_front_door_leads_to_where_people_stand(server, services, workspace):
     assert visitor(server).get("/").headers["location"] == "/login"
     website_id = workspace.website_id
-    assert workspace.browser.get("/").headers["location"] == "/settings"
+    assert workspace.browser.get("/").headers["location"] == "/funnels"
     workspace.client.delete(f"/api/settings/websites/{website_id}")
     assert workspace.browser.get("/").headers["location"] == "/welcome"
 

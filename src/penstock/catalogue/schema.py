@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.filters import EventField
-from penstock.http.schema import Record, RecordsQuery, RuleBroken
+from penstock.http.schema import Record, RecordsQuery, without_nul
 
 _LONGEST_NAME = 2000
 """The longest path, the longest of all names."""
@@ -19,14 +19,8 @@ PropertyType = Literal["string", "number", "boolean", "object"]
 """The JSON type of a property; `object` stands for arrays as well."""
 
 
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise RuleBroken("nul_character", "Must not contain the NUL character.")
-    return text
-
-
-SeenName = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME), AfterValidator(_without_nul)]
-Prefix = Annotated[str, Field(max_length=_LONGEST_NAME), AfterValidator(_without_nul)]
+SeenName = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME), AfterValidator(without_nul)]
+Prefix = Annotated[str, Field(max_length=_LONGEST_NAME), AfterValidator(without_nul)]
 
 
 class NamesQuery(RecordsQuery):

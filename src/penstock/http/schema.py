@@ -133,6 +133,21 @@ class RecordsQuery(PageQuery):
     website_id: Annotated[str | None, Field(description="Only what belongs to this website or app.")] = None
 
 
+def without_nul(text: str) -> str:
+    """A text that both stores can be asked about."""
+    if "\0" in text:
+        raise RuleBroken("nul_character", "Must not contain the NUL character.")
+    return text
+
+
+class SearchQuery(PageQuery):
+    """The query parameters of a list of records with names."""
+
+    search: Annotated[
+        str, Field(max_length=200, description="Only those whose name contains this text, whatever its case."), AfterValidator(without_nul)
+    ] = ""
+
+
 class RulesBroken(ValueError):
     """Raised inside a pydantic validator: several broken rules at once. The faults' fields are paths below the validated value."""
 

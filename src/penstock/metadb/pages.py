@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, true
 
 from penstock.base.paging import Page
 
@@ -12,3 +12,8 @@ def page_of(db: Connection, statement: Select[*tuple[Any, ...]], page: Page) -> 
     """The rows of the page, and how many there are in all. statement: ordered."""
     total = db.scalar(select(func.count()).select_from(statement.order_by(None).subquery()))
     return db.execute(statement.limit(page.size).offset(page.offset)).all(), total or 0
+
+
+def named_like(name: ColumnElement[str], search: str) -> ColumnElement[bool]:
+    """Whether a name contains a text, whatever the case; the empty text is in all. SQLite knows the case of ASCII letters alone."""
+    return name.icontains(search, autoescape=True) if search else true()

@@ -15,7 +15,11 @@ class Entry(NamedTuple):
         return path == self.href or path.startswith(f"{self.href}/")
 
 
-NAV: tuple[Entry, ...] = (Entry("Settings", "/settings", "settings"),)
+NAV: tuple[Entry, ...] = (
+    Entry("Funnels", "/funnels", "funnels"),
+    Entry("Goals", "/goals", "goals"),
+    Entry("Settings", "/settings", "settings"),
+)
 
 SETTINGS: tuple[Entry, ...] = (
     Entry("Websites and apps", "/settings/websites"),

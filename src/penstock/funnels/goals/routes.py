@@ -14,7 +14,7 @@ from penstock.funnels.goals.service import GoalService
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
-from penstock.http.schema import PageQuery
+from penstock.http.schema import SearchQuery
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -27,11 +27,11 @@ async def create_goal(request: AnyRequest, caller: NamedDependency[Caller], goal
     return answer(await to_thread.run_sync(goals.create, caller.workspace_id, goal), status=201)
 
 
-@get("/api/goals", opt=described("Goals", answers=GoalRecord, query=PageQuery, listed=True, tag="goals"))
+@get("/api/goals", opt=described("Goals", answers=GoalRecord, query=SearchQuery, listed=True, tag="goals"))
 async def list_goals(request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[bytes]:
     """Newest first."""
-    page = read_query(request, PageQuery).asked
-    return listing(await to_thread.run_sync(goals.page, caller.workspace_id, page))
+    query = read_query(request, SearchQuery)
+    return listing(await to_thread.run_sync(goals.page, caller.workspace_id, query.asked, query.search))
 
 
 @get("/api/goals/{goal_id:str}", opt=described("A goal", answers=GoalRecord, tag="goals"))

@@ -1,6 +1,6 @@
 """Use cases of goals."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -48,9 +48,19 @@ class GoalService:
         with self._database.read() as db:
             return _found(store.goal(db, workspace_id, goal_id))
 
-    def page(self, workspace_id: WorkspaceId, page: Page) -> Listing[GoalRecord]:
+    def page(self, workspace_id: WorkspaceId, page: Page, search: str = "") -> Listing[GoalRecord]:
+        """Newest first. search: only those whose name contains this text, whatever its case."""
         with self._database.read() as db:
-            return store.goals_page(db, workspace_id, page)
+            return store.goals_page(db, workspace_id, page, search)
+
+    def uses(self, workspace_id: WorkspaceId, goals: Iterable[GoalRecord]) -> dict[str, list[tuple[str, str]]]:
+        """ID and name of the funnels that use each of these goals, by the goal's ID; all of the workspace."""
+        with self._database.read() as db:
+            found = store.uses_of(db, workspace_id, [goal.id for goal in goals])
+        uses: dict[str, list[tuple[str, str]]] = {}
+        for goal_id, funnel_id, name in found:
+            uses.setdefault(goal_id, []).append((funnel_id, name))
+        return uses
 
     def change(self, workspace_id: WorkspaceId, goal_id: str, change: GoalChange) -> GoalRecord:
         """Funnels that use the goal count by its new match from their next report on; their revision stays, for they did not change.

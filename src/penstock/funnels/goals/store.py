@@ -8,7 +8,7 @@ from penstock.base.clock import iso
 from penstock.base.ids import GoalId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.records import GoalRecord, SavedMatch
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import named_like, page_of
 from penstock.metadb.tables import funnel_goals, funnels, goals
 
 
@@ -45,10 +45,10 @@ def goal(db: Connection, workspace_id: WorkspaceId, goal_id: str, *, hold: bool 
     return None if row is None else _goal(row)
 
 
-def goals_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[GoalRecord]:
-    """Newest first."""
-    mine = select(goals).where(goals.c.workspace_id == workspace_id).order_by(goals.c.created_at.desc(), goals.c.id.desc())
-    rows, total = page_of(db, mine, page)
+def goals_page(db: Connection, workspace_id: WorkspaceId, page: Page, search: str) -> Listing[GoalRecord]:
+    """Newest first, those whose name contains the text."""
+    mine = select(goals).where(goals.c.workspace_id == workspace_id, named_like(goals.c.name, search))
+    rows, total = page_of(db, mine.order_by(goals.c.created_at.desc(), goals.c.id.desc()), page)
     return Listing([_goal(row) for row in rows], page, total)
 
 
@@ -71,6 +71,13 @@ def change_goal(db: Connection, goal_id: str, name: str, match: SavedMatch, revi
 
 def delete_goal(db: Connection, goal_id: str) -> None:
     db.execute(delete(goals).where(goals.c.id == goal_id))
+
+
+def uses_of(db: Connection, workspace_id: WorkspaceId, goal_ids: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Goal, funnel and the funnel's name, for each funnel that refers to one of the goals, in alphabetical order."""
+    uses = select(funnel_goals.c.goal_id, funnels.c.id, funnels.c.name).join(funnels, funnel_goals.c.funnel_id == funnels.c.id)
+    mine = uses.where(funnels.c.workspace_id == workspace_id, funnel_goals.c.goal_id.in_(list(goal_ids)))
+    return [(row.goal_id, row.id, row.name) for row in db.execute(mine.order_by(funnels.c.name, funnels.c.id))]
 
 
 def funnels_using(db: Connection, goal_id: str) -> list[str]:

@@ -15,7 +15,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
-from penstock.http.schema import PageQuery
+from penstock.http.schema import PageQuery, SearchQuery
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -39,11 +39,11 @@ async def validate_funnel(request: AnyRequest, caller: NamedDependency[Caller], 
     return answer(await to_thread.run_sync(funnels.validated, caller.workspace_id, await read_bytes(request)))
 
 
-@get("/api/funnels", opt=described("Saved funnels", answers=FunnelRecord, query=PageQuery, listed=True, tag="funnels"))
+@get("/api/funnels", opt=described("Saved funnels", answers=FunnelRecord, query=SearchQuery, listed=True, tag="funnels"))
 async def list_funnels(request: AnyRequest, caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]) -> Response[bytes]:
     """Newest first."""
-    page = read_query(request, PageQuery).asked
-    return listing(await to_thread.run_sync(funnels.page, caller.workspace_id, page))
+    query = read_query(request, SearchQuery)
+    return listing(await to_thread.run_sync(funnels.page, caller.workspace_id, query.asked, query.search))
 
 
 @get("/api/funnels/{funnel_id:str}", opt=described("A saved funnel", answers=FunnelRecord, tag="funnels"))

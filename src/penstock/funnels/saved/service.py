@@ -68,9 +68,10 @@ class FunnelService:
         with self._database.read() as db:
             return _found(store.funnel(db, workspace_id, funnel_id))
 
-    def page(self, workspace_id: WorkspaceId, page: Page) -> Listing[FunnelRecord]:
+    def page(self, workspace_id: WorkspaceId, page: Page, search: str = "") -> Listing[FunnelRecord]:
+        """Newest first. search: only those whose name contains this text, whatever its case."""
         with self._database.read() as db:
-            return store.funnels_page(db, workspace_id, page)
+            return store.funnels_page(db, workspace_id, page, search)
 
     def replace(self, workspace_id: WorkspaceId, funnel_id: str, funnel: FunnelIn) -> FunnelRecord:
         """Put a whole definition in place of the saved one.

@@ -10,7 +10,7 @@ from penstock.base.ids import FunnelId, GoalId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.records import FunnelRecord, SavedDefinition
 from penstock.funnels.definitions.revisions import Revision
-from penstock.metadb.pages import page_of
+from penstock.metadb.pages import named_like, page_of
 from penstock.metadb.tables import funnel_goals, funnel_revisions, funnels
 
 
@@ -46,9 +46,9 @@ def funnel(db: Connection, workspace_id: WorkspaceId, funnel_id: str, *, hold: b
     return None if row is None else _funnel(row)
 
 
-def funnels_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[FunnelRecord]:
-    """Newest first."""
-    mine = select(funnels).where(funnels.c.workspace_id == workspace_id)
+def funnels_page(db: Connection, workspace_id: WorkspaceId, page: Page, search: str) -> Listing[FunnelRecord]:
+    """Newest first, those whose name contains the text."""
+    mine = select(funnels).where(funnels.c.workspace_id == workspace_id, named_like(funnels.c.name, search))
     rows, total = page_of(db, mine.order_by(funnels.c.created_at.desc(), funnels.c.id.desc()), page)
     return Listing([_funnel(row) for row in rows], page, total)
 

@@ -119,7 +119,7 @@ async def trace(
             report=subject,
             unit=unit,
             decisions=DECISIONS,
-            found=part_of(view, "timeline", lambda: _timeline(traces.trace(view.workspace_id, funnel_id, unit, query))),
+            found=part_of(view, "timeline", lambda: _timeline(traces.trace(view.workspace_id, funnel_id, query, unit))),
         )
 
     return await Answered(view.request, view.workspace_id, jobs)(made)

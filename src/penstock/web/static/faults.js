@@ -8,12 +8,17 @@ export function clearFaults(form) {
 
 export function showFaults(form, problem) {
   const faults = problem.errors ?? [];
-  const elsewhere = faults.filter((fault) => !showAtField(form, fault));
-  const lines = faults.length ? elsewhere.map((fault) => (fault.field ? `${fault.field}: ${fault.message}` : fault.message)) : [problem.detail];
-  if (lines.length) showAbove(form, lines);
+  if (faults.length) placeFaults(form, faults);
+  else showAbove(form, [problem.detail]);
   const first = form.querySelector("[aria-invalid]") ?? form.querySelector(".form-faults:not([hidden])");
   if (first?.closest("details:not([open])")) first.closest("details").open = true;
   first?.focus();
+}
+
+// The same without a change of the focus: for faults that were not asked for.
+export function placeFaults(form, faults) {
+  const elsewhere = faults.filter((fault) => !showAtField(form, fault));
+  if (elsewhere.length) showAbove(form, elsewhere.map((fault) => (fault.field ? `${fault.field}: ${fault.message}` : fault.message)));
 }
 
 export function showAbove(form, lines) {
@@ -24,17 +29,22 @@ export function showAbove(form, lines) {
 }
 
 // The nearest field around a path: steps[2].filters[0].value, steps[2].filters[0], steps[2].filters, steps[2], steps.
-function showAtField(form, fault) {
-  for (let path = fault.field; path; path = path.replace(/(\.[^.[]+|\[\d+\]|^[^.[]+)$/, "")) {
+export function fieldOf(form, path) {
+  for (; path; path = path.replace(/(\.[^.[]+|\[\d+\]|^[^.[]+)$/, "")) {
     const field = form.querySelector(`[data-field="${CSS.escape(path)}"]`);
-    if (!field) continue;
-    const place = field.querySelector(".fault");
-    place.textContent = place.hidden ? fault.message : `${place.textContent} ${fault.message}`;
-    place.hidden = false;
-    mark(field.querySelector("input:not([type=hidden]), select, textarea, button"), place);
-    return true;
+    if (field) return field;
   }
-  return false;
+  return null;
+}
+
+function showAtField(form, fault) {
+  const field = fieldOf(form, fault.field);
+  if (!field) return false;
+  const place = field.querySelector(".fault");
+  place.textContent = place.hidden ? fault.message : `${place.textContent} ${fault.message}`;
+  place.hidden = false;
+  mark(field.querySelector("input:not([type=hidden]), select, textarea, button"), place);
+  return true;
 }
 
 function mark(input, place) {

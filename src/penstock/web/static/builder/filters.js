@@ -1,0 +1,110 @@
+// The value of a filter: the inputs that its operator asks for, and a hidden one with the text that the API takes.
+//
+// The hidden text stays as it was saved until one of the inputs is changed.
+
+const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+
+const text = {
+  hint: "",
+  inputs: (value) => [input("Value", value, { suggests: "value", placeholder: "Value" })],
+  read: ([one]) => one.value,
+};
+const number = { hint: "", inputs: (value) => [decimal("Number", value, "19.99")], read: ([one]) => one.value.trim() };
+const none = { hint: "", inputs: () => [], read: () => "" };
+const regex = {
+  hint: "RE2 syntax, as ^pro(_|$). It matches anywhere unless ^ and $ tie it to the ends.",
+  inputs: (value) => [input("Regular expression", value, { placeholder: "^pro" }, "mono")],
+  read: text.read,
+};
+const list = {
+  hint: "One value on each line, up to 100.",
+  inputs: (value) => [area("Values, one on each line", listed(value).map(plain).join("\n"))],
+  read: ([one]) => JSON.stringify(one.value.split("\n").filter((line) => line !== "")),
+};
+const range = {
+  hint: "",
+  inputs: (value) => {
+    const [low, high] = listed(value).map(plain);
+    return [decimal("From", low, "From"), decimal("To, included", high, "To")];
+  },
+  read: (ends) => `[${ends.map(({ value }) => (NUMBER.test(value.trim()) ? value.trim() : JSON.stringify(value))).join(", ")}]`,
+};
+const time = {
+  hint: "In UTC. Without a time, the day's first moment.",
+  inputs: (value) => {
+    const [day, clock] = momentOf(value);
+    return [input("Date", day, { type: "date" }), input("Time, in UTC", clock, { type: "time", step: "1" })];
+  },
+  read: ([day, clock]) => (clock.value ? `${day.value}T${clock.value}Z` : day.value),
+};
+
+const KINDS = {
+  in: list, not_in: list, matches_regex: regex, not_matches_regex: regex, is_set: none, is_not_set: none, is_true: none, is_false: none,
+  greater_than: number, greater_than_or_equal: number, less_than: number, less_than_or_equal: number, between: range, not_between: range,
+  before: time, after: time,
+};
+
+const kindOf = (filter) => KINDS[filter.querySelector("[data-operator]").value] ?? text;
+const hiddenOf = (filter) => filter.querySelector("[data-named]");
+const inputsOf = (filter) => [...filter.querySelectorAll(".filter-inputs > *")];
+
+export function fillFilterValue(filter, value) {
+  const kind = kindOf(filter);
+  filter.querySelector(".filter-inputs").replaceChildren(...kind.inputs(value));
+  filter.classList.toggle("bare", kind === none);
+  const [field, hint] = [filter.querySelector(".filter-value"), filter.querySelector(".filter-value > .hint")];
+  hint.textContent = kind.hint;
+  hint.hidden = !kind.hint;
+  field.querySelector(".fault").hidden = true;
+  hiddenOf(filter).value = value;
+  hiddenOf(filter).disabled = kind === none;
+}
+
+// Another operator: what was typed is kept where the new one takes the same.
+export function operatorChanged(filter) {
+  const typed = inputsOf(filter);
+  const kept = typed.length === 1 && typed[0].type !== "date" && [text, number, regex].includes(kindOf(filter)) ? typed[0].value : "";
+  fillFilterValue(filter, kept);
+  readFilterValue(filter);
+}
+
+export function readFilterValue(filter) {
+  hiddenOf(filter).value = kindOf(filter).read(inputsOf(filter));
+}
+
+function input(label, value = "", { suggests, ...attributes } = {}, look = "") {
+  const element = Object.assign(document.createElement("input"), { className: `input ${look}`, autocomplete: "off", ...attributes, value });
+  element.setAttribute("aria-label", label);
+  element.setAttribute("autocapitalize", "off");
+  element.spellcheck = false;
+  if (suggests) element.dataset.suggests = suggests;
+  return element;
+}
+
+function decimal(label, value, placeholder) {
+  return input(label, value, { inputMode: "decimal", placeholder });
+}
+
+function area(label, value) {
+  const element = Object.assign(document.createElement("textarea"), { className: "input", rows: 3, value, spellcheck: false });
+  element.setAttribute("aria-label", label);
+  return element;
+}
+
+function listed(value) {
+  try {
+    const items = JSON.parse(value);
+    return Array.isArray(items) ? items : [];
+  } catch {
+    return [];
+  }
+}
+
+const plain = (item) => (typeof item === "string" ? item : JSON.stringify(item));
+
+function momentOf(value) {
+  if (/^\d{4}-\d\d-\d\d$/.test(value)) return [value, ""];
+  const zoned = /^-?\d+$/.test(value) ? Number(value) : /(Z|[+-]\d\d:?\d\d)$/.test(value) ? value : `${value.replace(" ", "T")}Z`;
+  const at = value === "" ? new Date(NaN) : new Date(zoned);
+  return Number.isNaN(at.getTime()) ? ["", ""] : [at.toISOString().slice(0, 10), at.toISOString().slice(11, 19)];
+}

@@ -1,0 +1,22 @@
+// The form of a goal: a name and one match.
+import { collect } from "../collecting.js";
+import { startEditing } from "./editing.js";
+import { makeMatch, matchDoes } from "./matches.js";
+import { nameAll } from "./naming.js";
+
+const saved = JSON.parse(document.querySelector("#goal-data").textContent);
+const form = document.querySelector("#goal");
+const match = makeMatch(saved?.match);
+match.querySelector('[data-does="remove-or"]').remove();
+match.dataset.root = "match";
+form.querySelector("[data-own]").replaceWith(match);
+
+const counted = () => JSON.stringify(collect(form).body.match);
+nameAll(form);
+const before = counted();
+const recalculates = document.querySelector("#recalculates");
+form.addEventListener("input", () => {
+  nameAll(form);
+  if (recalculates) recalculates.hidden = counted() === before;
+});
+startEditing(form, matchDoes);

@@ -1,0 +1,57 @@
+// Names of what the templates made, by where it stands: steps[2].or[0].value, as forms.js collects it and faults are told.
+//
+// data-list="steps" holds items, numbered in their order; data-part="value" is a field of the item around it, data-part="" the item itself.
+
+export function nameAll(form) {
+  for (const list of form.querySelectorAll("[data-list]")) {
+    if (!list.parentElement.closest("[data-list]")) nameList(list, list.dataset.list);
+  }
+  for (const root of form.querySelectorAll("[data-root]")) walk(root, root.dataset.root);
+}
+
+function nameList(list, path) {
+  const skips = "leavesOutEmpty" in list.dataset;
+  let at = 0;
+  for (const item of list.children) {
+    if (skips && item.querySelector("input").value === "") nameField(item, null);
+    else nameItem(item, `${path}[${at++}]`);
+  }
+}
+
+function nameItem(item, path) {
+  if (item.dataset.part === "") return nameField(item, path);
+  item.dataset.field = path;
+  walk(item, path);
+}
+
+function walk(element, path) {
+  for (const child of element.children) {
+    if (child.dataset.list) nameList(child, `${path}.${child.dataset.list}`);
+    else if (child.dataset.part) nameField(child, `${path}.${child.dataset.part}`);
+    else if (child.matches("p.fault")) child.id = `fault-${path}`;
+    else walk(child, path);
+  }
+}
+
+// path: null takes the field out of what is sent.
+function nameField(field, path) {
+  const control = field.querySelector("[data-named]") ?? field.querySelector("input, select, textarea");
+  if (path === null) {
+    control.removeAttribute("name");
+    delete field.dataset.field;
+    return;
+  }
+  field.dataset.field = path;
+  control.name = path;
+  if (control.type !== "hidden") control.id = `field-${path}`;
+  const label = field.querySelector(":scope > label:not(.check)");
+  if (label) label.htmlFor = control.id;
+  const [fault, hint] = [field.querySelector(".fault"), field.querySelector(".hint")];
+  fault.id = `fault-${path}`;
+  if (hint) hint.id = `hint-${path}`;
+  for (const input of field.querySelectorAll("input:not([type=hidden]), select, textarea")) {
+    const described = [hint && !hint.hidden && hint.id, input.hasAttribute("aria-invalid") && fault.id].filter(Boolean).join(" ");
+    if (described) input.setAttribute("aria-describedby", described);
+    else input.removeAttribute("aria-describedby");
+  }
+}

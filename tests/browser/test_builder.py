@@ -1,0 +1,477 @@
+"""The builder of funnels: made by mouse and by keyboard alone, previewed, checked, saved, changed."""
+
+import json
+import re
+import subprocess
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import sign_in
+from tests.browser.test_settings import HOSTILE
+from tests.browser.watching import assert_accessible, assert_fits
+
+FUNNEL = {
+    "name": "Checkout",
+    "breakdownProperties": ["plan"],
+    "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}],
+}
+
+
+@pytest.fixture
+def shop(account):
+    """Forty users who start; every second adds something to the cart, every fourth pays; of five the payment failed."""
+    key = account.client.post("/api/settings/api-keys", json={"name": "shop"}).json()["key"]
+    website = account.client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+    began = datetime.now(UTC) - timedelta(hours=2)
+    events = [
+        {
+            "websiteId": website,
+            "userId": f"user {number}",
+            "event": event,
+            "timestamp": (began + timedelta(minutes=at)).isoformat(),
+            "properties": {"plan": "pro" if number % 2 else "basic", "price": number},
+        }
+        for at, (event, every, rest) in enumerate(
+            [("started", 1, 0), ("cart_filled", 2, 0), ("wish_made", 3, 0), ("payment_failed", 8, 0), ("paid", 4, 0)]
+        )
+        for number in range(40)
+        if number % every == rest
+    ]
+    bearer = {"Authorization": f"Bearer {key}"}
+    account.client.post("/api/v1/events/batch", json={"events": events}, headers=bearer).raise_for_status()
+    return account
+
+
+@pytest.fixture
+def builder(shop, signed_in, watch):
+    """A page whose previews of what is not finished yet may be refused, and that may lead to the report after it has saved."""
+    yield signed_in
+    watch.allow("422")
+    watch.allow("404")
+
+
+def step(page: Page, number: int):
+    return page.get_by_role("group", name=f"Step {number}", exact=True)
+
+
+def definition(page: Page):
+    return json.loads(page.locator("#definition-json").text_content())
+
+
+def preview(page: Page, sums: str):
+    """Wait until the preview says so."""
+    expect(page.locator("#preview [data-sums]")).to_have_text(re.compile(sums), timeout=20_000)
+    expect(page.locator("#preview")).to_have_attribute("data-state", "shown", timeout=20_000)
+
+
+def saved(service):
+    [one] = service.client.get("/api/funnels").json()["data"]
+    return {name: one[name] for name in ("name", "countingUnit", "breakdownProperties", "conversionWindowSeconds", "steps")}
+
+
+def match(value, *filters, kind="Event"):
+    return {"type": kind, "value": value, "filters": [dict(zip(("property", "operator", "value"), one, strict=True)) for one in filters]}
+
+
+def row(own, *others, mode=None, diagnostic=False):
+    return {**own, "or": list(others), "mode": mode, "diagnostic": diagnostic}
+
+
+EXPECTED = {
+    "name": "From start to pay",
+    "countingUnit": "visitor",
+    "breakdownProperties": ["plan"],
+    "conversionWindowSeconds": 86_400,
+    "steps": [
+        row(match("started", ("price", "between", "[0, 39]"))),
+        row(match("cart_filled"), match("wish_made"), mode="all_of"),
+        row(match("payment_failed"), diagnostic=True),
+        row(match("paid"), match("wish_made")),
+    ],
+}
+
+
+def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    page.get_by_label("Name", exact=True).fill(EXPECTED["name"])
+    page.get_by_label("Conversion window").select_option("1 day")
+    first = step(page, 1)
+    first.get_by_label("Value").click()
+    page.get_by_role("option", name="started 40").click()
+    first.get_by_role("button", name="Add a filter").click()
+    first.get_by_label("Property").fill("pri")
+    page.get_by_role("option", name="price").click()
+    first.get_by_label("Operator").select_option("is between")
+    first.get_by_label("From").fill("0")
+    first.get_by_label("To, included").fill("39")
+    second = step(page, 2)
+    second.get_by_label("Value").fill("cart_filled")
+    second.get_by_role("button", name="Add an alternative").click()
+    second.get_by_label("Value").nth(1).fill("wish_made")
+    second.get_by_label("How the matches go together").select_option("all of these, in any order")
+    page.get_by_role("button", name="Add a step").click()
+    third = step(page, 3)
+    third.get_by_label("Value").fill("paid")
+    third.get_by_role("button", name="Add an alternative").click()
+    third.get_by_label("Value").nth(1).fill("wish_made")
+    page.get_by_role("button", name="Add a diagnostic row").click()
+    page.get_by_role("group", name="Diagnostic after step 2").get_by_label("Value").fill("payment_failed")
+    page.get_by_role("button", name="Add a property").click()
+    page.get_by_placeholder("Property, as plan").fill("plan")
+    expect(page.locator("#counters")).to_have_text("3 of 20 steps, 4 of 30 rows")
+    preview(page, "40 visitors entered")
+    assert_accessible(page)
+
+    told = shop.client.post("/api/funnels/preview", json={**definition(page), "name": None}).json()["aggregate"]
+    shown = page.locator(".preview-steps li:not(.aside) strong").all_inner_texts()
+    assert shown == [str(one["count"]) for one in told["steps"]]
+    expect(page.locator(".preview-steps .aside")).to_contain_text(f"{told['diagnostics'][0]['units']} visitors")
+    expect(page.locator("#preview [data-rate]")).to_have_text(f"{told['conversionRate']:.1%}")
+
+    page.get_by_role("button", name="Save the funnel").click()
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+$"))
+    assert saved(shop) == EXPECTED
+
+
+def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    keys = page.keyboard
+
+    def tab_to(name: str, role: str | None = None):
+        """Tab until the focus is on what has this name."""
+        for _ in range(40):
+            keys.press("Tab")
+            found = page.evaluate("""() => {
+                const one = document.activeElement;
+                return [one.getAttribute("aria-label") || one.labels?.[0]?.textContent.trim() || one.textContent.trim(), one.tagName];
+            }""")
+            if found[0].startswith(name) and (role is None or found[1] == role):
+                return
+        raise AssertionError(f"no {name} is reached")
+
+    tab_to("Name")
+    keys.type(EXPECTED["name"])
+    tab_to("Conversion window")
+    keys.type("1 day")
+    tab_to("Value")
+    keys.type("star")
+    expect(page.get_by_role("option", name="started 40")).to_be_visible()
+    keys.press("ArrowDown")
+    keys.press("Enter")
+    expect(step(page, 1).get_by_label("Value")).to_have_value("started")
+    tab_to("Add a filter")
+    keys.press("Enter")
+    keys.type("price")
+    tab_to("Operator")
+    keys.type("is between")
+    tab_to("From")
+    keys.type("0")
+    tab_to("To, included")
+    keys.type("39")
+    tab_to("Value")
+    keys.type("cart_filled")
+    tab_to("Add an alternative: Step 2")
+    keys.press("Enter")
+    keys.type("wish_made")
+    tab_to("How the matches go together")
+    keys.type("all")
+    tab_to("Add a step")
+    keys.press("Enter")
+    keys.type("payment_failed")
+    tab_to("Diagnostic")
+    keys.press("Space")
+    tab_to("Add a step")
+    keys.press("Enter")
+    keys.type("wish_made")
+    tab_to("Add an alternative: Step 3")
+    keys.press("Enter")
+    keys.type("paid")
+    tab_to("Add a property")
+    keys.press("Enter")
+    keys.type("plan")
+    keys.press("Escape")
+    tab_to("Save the funnel")
+    keys.press("Enter")
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+$"))
+    last = row(match("wish_made"), match("paid"))
+    assert saved(shop) == {**EXPECTED, "steps": [*EXPECTED["steps"][:3], last]}
+
+
+def test_rows_move_by_buttons_and_by_drag_are_duplicated_and_removed(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    for number, value in enumerate(("a", "b", "c"), start=1):
+        if number == 3:
+            page.get_by_role("button", name="Add a step").click()
+        step(page, number).get_by_label("Value").fill(value)
+
+    def order():
+        return [one["value"] for one in definition(page)["steps"]]
+
+    up = page.get_by_role("button", name="Move up: Step 3")
+    up.focus()
+    page.keyboard.press("Enter")
+    assert order() == ["a", "c", "b"]
+    expect(page.get_by_role("button", name="Move up: Step 2")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert order() == ["c", "a", "b"]
+    page.keyboard.press("Enter")  # the first stays where it is
+    assert order() == ["c", "a", "b"]
+
+    handle = step(page, 1).locator("[data-drag]").bounding_box()
+    below = step(page, 3).bounding_box()
+    page.mouse.move(handle["x"] + 8, handle["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(handle["x"] + 8, below["y"] + below["height"], steps=12)
+    page.mouse.up()
+    assert order() == ["a", "b", "c"]
+
+    page.get_by_role("button", name="Duplicate: Step 2").click()
+    assert order() == ["a", "b", "b", "c"]
+    page.get_by_role("button", name="Remove: Step 1", exact=True).click()
+    assert order() == ["b", "b", "c"]
+    expect(page.get_by_role("button", name="Remove: Step 1", exact=True)).to_be_focused()
+
+
+def test_each_operator_has_the_input_that_it_needs(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    first = step(page, 1)
+    first.get_by_role("button", name="Add a filter").click()
+    first.get_by_label("Property").fill("plan")
+
+    def chosen(operator):
+        first.get_by_label("Operator").select_option(operator)
+
+    def sent():
+        [one] = definition(page)["steps"][0]["filters"]
+        return one.get("value")
+
+    def label(text):
+        return first.locator(".filter-inputs").get_by_label(text)
+
+    label("Value").fill("pro")
+    assert sent() == "pro"
+    chosen("contains")
+    assert sent() == "pro"
+    chosen("is set")
+    expect(first.locator(".filter-inputs > *")).to_have_count(0)
+    assert sent() is None
+    chosen("is one of")
+    label("Values").fill('pro\nit\'s "5"')
+    assert json.loads(sent()) == ["pro", 'it\'s "5"']
+    chosen("is between")
+    label("From").fill("1.50")
+    label("To").fill("2")
+    assert sent() == "[1.50, 2]"
+    chosen("is before")
+    label("Date").fill("2026-05-01")
+    assert sent() == "2026-05-01"
+    label("Time").fill("12:30")
+    assert sent() == "2026-05-01T12:30Z"
+    chosen("matches regex")
+    expect(first.get_by_text("RE2 syntax")).to_be_visible()
+    label("Regular expression").fill("(?=a)")
+    first.get_by_label("Value", exact=True).first.fill("started")
+    step(page, 2).get_by_label("Value").fill("paid")
+    expect(first.locator(".filter .fault:not([hidden])")).to_be_visible(timeout=10_000)
+    expect(page.locator("#preview")).to_have_attribute("data-state", "faulty")
+
+
+def test_faults_stand_at_their_fields_and_nothing_typed_is_lost(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    page.get_by_text("Attempts", exact=True).click()
+    expect(page.get_by_label("Conversion window")).to_have_value("604800")
+    expect(page.get_by_label("Conversion window").locator("option", has_text="No limit")).to_be_disabled()
+    step(page, 1).get_by_label("Value").fill("started")
+    page.get_by_role("button", name="Save the funnel").click()
+    expect(page.get_by_label("Name", exact=True)).to_be_focused()
+    attempt = page.get_by_label("Attempt property")
+    expect(attempt).to_have_accessible_description(re.compile("needs the property that carries the attempt ID"))
+    expect(step(page, 2).get_by_label("Value")).to_have_attribute("aria-invalid", "true")
+    expect(step(page, 1).get_by_label("Value")).not_to_have_attribute("aria-invalid", "true")
+    expect(step(page, 1).get_by_label("Value")).to_have_value("started")
+    assert_accessible(page)
+
+    attempt.fill("$path")
+    step(page, 2).get_by_label("Value").fill("paid")
+    expect(attempt).to_have_accessible_description(re.compile("not a built-in field"), timeout=10_000)
+    page.get_by_role("group", name="Step 1").get_by_role("switch").check()
+    page.get_by_role("button", name="Save the funnel").click()
+    expect(page.get_by_text("The first row must be a required step")).to_be_visible()
+
+
+def test_a_change_says_that_it_recalculates_and_a_new_name_does_not(shop, builder):
+    page = builder
+    funnel = shop.client.post("/api/funnels", json=FUNNEL).json()
+    page.goto(f"/funnels/{funnel['id']}/edit")
+    expect(page.get_by_text("Revision 1", exact=True)).to_be_visible()
+    notice = page.get_by_text("Saving recalculates retained history.")
+    page.get_by_label("Name", exact=True).fill("Paying")
+    expect(notice).to_be_hidden()
+    step(page, 2).get_by_label("Value").fill("cart_filled")
+    expect(notice).to_be_visible()
+    expect(page.get_by_text("This becomes revision 2")).to_be_visible()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page).to_have_url(re.compile(rf"/funnels/{funnel['id']}$"))
+    stored = shop.client.get(f"/api/funnels/{funnel['id']}").json()
+    assert (stored["name"], stored["revision"], stored["steps"][1]["value"]) == ("Paying", 2, "cart_filled")
+
+
+def test_what_was_saved_comes_back_as_it_was(shop, builder):
+    goal = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
+    shop.client.post("/api/goals", json=goal).raise_for_status()
+    filters = [
+        ("plan", "in", '["pro", 5, true]'),
+        ("price", "not_between", "[0, 1e3]"),
+        ("at", "after", "1746100000000"),
+        ("at", "before", "2030-01-01 10:00"),
+        ("plan", "is_set", ""),
+        ("plan", "equals", ""),
+    ]
+    sent = {
+        **EXPECTED,
+        "countingUnit": "attempt",
+        "attemptProperty": "checkout",
+        "sequenceProperty": "n",
+        "steps": [*EXPECTED["steps"], row(match("Paid", *filters, kind="Goal")), row(match("/a/*", kind="Pageview"))],
+    }
+    funnel = shop.client.post("/api/funnels", json=sent)
+    funnel.raise_for_status()
+    builder.goto(f"/funnels/{funnel.json()['id']}/edit")
+    builder.get_by_label("Name", exact=True).fill("Renamed")
+    builder.get_by_role("button", name="Save", exact=True).click()
+    expect(builder).to_have_url(re.compile(r"/funnels/fun_\w+$"))
+    stored = shop.client.get(f"/api/funnels/{funnel.json()['id']}").json()
+    assert (stored["name"], stored["revision"]) == ("Renamed", 1)
+
+
+def test_an_older_answer_never_takes_the_place_of_a_newer_one(shop, builder):
+    page = builder
+    held = []
+
+    def hold_first(route):
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.goto("/funnels/new")
+    page.route("**/api/funnels/preview", hold_first)
+    step(page, 1).get_by_label("Value").fill("started")
+    step(page, 2).get_by_label("Value").fill("paid")
+    page.wait_for_timeout(1500)
+    assert held
+    expect(page.locator("#preview").get_by_text("Counting", exact=True)).to_have_count(1)
+    step(page, 2).get_by_label("Value").fill("cart_filled")
+    preview(page, "40 visitors entered, 20 completed")
+    with page.expect_response("**/api/funnels/preview"):
+        held[0].continue_()
+    page.wait_for_timeout(800)
+    preview(page, "40 visitors entered, 20 completed")
+
+
+def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_asked_again(shop, builder, watch):
+    page = builder
+    problem = {"title": "Service unavailable", "status": 503, "code": "query_timeout", "detail": "It took longer than 10 seconds."}
+    refused = {"status": 503, "content_type": "application/problem+json", "body": json.dumps(problem)}
+    page.route("**/api/funnels/preview", lambda route: route.fulfill(**refused))
+    page.goto("/funnels/new")
+    step(page, 1).get_by_label("Value").fill("started")
+    step(page, 2).get_by_label("Value").fill("paid")
+    expect(page.get_by_text("This takes too long")).to_be_visible()
+    expect(page.locator("[data-shows=slow]").get_by_text("It took longer than 10 seconds.")).to_be_visible()
+    assert_accessible(page)
+    page.unroute("**/api/funnels/preview")
+    page.route("**/api/funnels/preview", lambda route: route.abort())
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_text("The preview failed")).to_be_visible()
+    page.unroute("**/api/funnels/preview")
+    page.get_by_role("button", name="Try again").click()
+    preview(page, "40 visitors entered, 10 completed")
+    watch.allow("503")
+    watch.allow("ERR_FAILED")
+
+
+def test_thirty_rows_fit_and_no_more_are_added(shop, builder):
+    page = builder
+    steps = [{"type": "Event", "value": f"step {number}", "diagnostic": number >= 20} for number in range(30)]
+    funnel = shop.client.post("/api/funnels", json={**FUNNEL, "steps": steps}).json()
+    page.goto(f"/funnels/{funnel['id']}/edit")
+    expect(page.locator("#counters")).to_have_text("20 of 20 steps, 30 of 30 rows")
+    for name in ("Add a step", "Add a diagnostic row", "Duplicate: Step 1"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_have_attribute("aria-disabled", "true")
+    for width in (1440, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert_fits(page)
+    page.get_by_role("button", name="Remove: Step 20").click()
+    page.get_by_role("button", name="Add a step").click()
+    expect(page.locator("#counters")).to_have_text("20 of 20 steps, 30 of 30 rows")
+    assert len(definition(page)["steps"]) == 30
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_are_shown_as_text_and_saved_as_they_are(shop, builder, text):
+    page = builder
+    hostile = match(text, (text, "equals", text))
+    sent = {"name": text, "breakdownProperties": [text], "steps": [row(hostile, hostile), row(match("paid"))]}
+    funnel = shop.client.post("/api/funnels", json=sent)
+    funnel.raise_for_status()
+    page.goto(f"/funnels/{funnel.json()['id']}/edit")
+    preview(page, "visitors entered")
+    expect(step(page, 1).get_by_label("Value", exact=True).first).to_have_value(text)
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert_fits(page)
+    step(page, 2).get_by_label("Value").fill(text)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+$"))
+    stored = shop.client.get(f"/api/funnels/{funnel.json()['id']}").json()
+    assert (stored["name"], stored["steps"][0], stored["steps"][1]["value"]) == (text, sent["steps"][0], text)
+
+
+def test_the_curl_command_saves_the_same_funnel(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    page.get_by_label("Name", exact=True).fill('Ann\'s "funnel" `id` $HOME')
+    step(page, 1).get_by_label("Value").fill("started")
+    step(page, 2).get_by_label("Value").fill("paid")
+    page.locator("summary").click()
+    key = shop.client.post("/api/settings/api-keys", json={"name": "curl"}).json()["key"]
+    command = page.locator("#definition-curl").inner_text().replace("YOUR_API_KEY", key)
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=30)
+    assert json.loads(answer.stdout)["name"] == 'Ann\'s "funnel" `id` $HOME'
+
+
+def test_a_page_with_unsaved_changes_asks_before_it_is_left(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    page.get_by_role("button", name="Add a step").click()
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    page.get_by_role("link", name="Funnels").first.click()
+    expect(page).to_have_url(re.compile("/funnels$"))
+    assert asked == ["beforeunload"]
+
+
+def test_a_name_that_was_never_seen_is_told(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    step(page, 1).get_by_label("Value").fill("payed")
+    step(page, 2).get_by_label("Value").fill("paid")
+    page.get_by_label("Name", exact=True).focus()
+    told = "Nothing of this name was seen so far."
+    expect(step(page, 1).get_by_text(told)).to_be_visible()
+    expect(step(page, 2).get_by_text(told)).to_be_hidden()
+
+
+def test_the_demo_s_funnel_is_previewed(page, demo, watch):
+    sign_in(page.context, demo.url, demo.session)
+    page.goto(f"/funnels/{demo.ids['funnel']}/edit")
+    preview(page, "attempts entered")
+    expect(page.locator(".preview-steps li")).to_have_count(5)

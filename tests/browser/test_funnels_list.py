@@ -1,0 +1,135 @@
+"""The list of funnels, and goals."""
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import sign_in
+from tests.browser.test_settings import HOSTILE
+from tests.browser.watching import assert_accessible, assert_fits
+
+FUNNEL = {"name": "Checkout", "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}]}
+GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
+
+
+def saved(account, path, record, **changes):
+    answer = account.client.post(path, json=record | changes)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def test_figures_and_trend_are_those_of_the_api(page, demo, watch):
+    sign_in(page.context, demo.url, demo.session)
+    page.goto("/funnels")
+    row = page.get_by_role("row", name=re.compile("Checkout"))
+    expect(row.get_by_role("img", name=re.compile(r"Conversion by day, from [\d.]+% to [\d.]+%"))).to_be_visible(timeout=20_000)
+    end = (int(time.time()) // 86_400 + 1) * 86_400_000
+    period = {"startAt": end - 30 * 86_400_000, "endAt": end}
+    told = demo.service.client.get(f"/api/funnels/{demo.ids['funnel']}/results", params=period).json()["aggregate"]
+    expect(row.get_by_role("cell").nth(1)).to_have_text(f"{told['entered']:,}")
+    expect(row.get_by_role("cell").nth(2)).to_have_text(f"{told['conversionRate']:.1%}")
+    assert_accessible(page)
+
+
+def test_an_empty_list_leads_to_the_builder(signed_in):
+    signed_in.goto("/funnels")
+    expect(signed_in.get_by_role("heading", name="No funnel yet")).to_be_visible()
+    assert_accessible(signed_in)
+    signed_in.get_by_role("link", name="Build a funnel").click()
+    expect(signed_in).to_have_url(re.compile("/funnels/new$"))
+
+
+def test_a_funnel_nobody_entered_has_a_dash_for_its_rate(signed_in, account):
+    saved(account, "/api/funnels", FUNNEL)
+    signed_in.goto("/funnels")
+    row = signed_in.get_by_role("row", name=re.compile("Checkout"))
+    expect(row).to_contain_text("Nobody entered", timeout=20_000)
+    expect(row.get_by_role("cell").nth(1)).to_have_text("0")
+    expect(row.get_by_role("cell").nth(2)).to_have_text("–")
+
+
+def test_it_is_searched_by_name_and_paged(signed_in, account):
+    for number in range(21):
+        saved(account, "/api/funnels", FUNNEL, name=f"Funnel {number}")
+    saved(account, "/api/funnels", FUNNEL, name="100%_sure")
+    signed_in.goto("/funnels")
+    rows = signed_in.locator("tbody tr")
+    expect(rows).to_have_count(20)
+    signed_in.get_by_role("link", name="Next").click()
+    expect(rows).to_have_count(2)
+    signed_in.get_by_label("Search by name").fill("%_SURE")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("100%_sure")
+    expect(signed_in).to_have_url(re.compile("search=%25_SURE"))
+    signed_in.get_by_label("Search by name").fill("nothing like it")
+    expect(signed_in.get_by_role("heading", name="No funnel of that name")).to_be_visible()
+
+
+def test_a_funnel_is_copied_and_deleted(signed_in, account):
+    saved(account, "/api/funnels", FUNNEL)
+    signed_in.goto("/funnels")
+    signed_in.get_by_role("link", name="Duplicate Checkout").click()
+    expect(signed_in.get_by_label("Name", exact=True)).to_have_value("Copy of Checkout")
+    expect(signed_in.get_by_role("group", name="Step 2").get_by_label("Value")).to_have_value("paid")
+    signed_in.goto("/funnels")
+    signed_in.get_by_role("button", name="Delete Checkout").click()
+    signed_in.get_by_role("dialog", name="Delete this funnel?").get_by_role("button", name="Delete").click()
+    expect(signed_in.get_by_role("heading", name="No funnel yet")).to_be_visible()
+    assert account.client.get("/api/funnels").json()["total"] == 0
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_names_are_text_in_both_lists(signed_in, account, text):
+    saved(account, "/api/goals", GOAL, name=text, match={"type": "Event", "value": text})
+    steps = [{"type": "Goal", "value": text}, {"type": "Event", "value": "paid"}]
+    saved(account, "/api/funnels", FUNNEL, name=text, steps=steps)
+    for path in ("/funnels", "/goals"):
+        signed_in.goto(path)
+        expect(signed_in.locator("td.main a")).to_have_text(text)
+        for width in (1280, 360):
+            signed_in.set_viewport_size({"width": width, "height": 800})
+            assert_fits(signed_in)
+
+
+def test_a_goal_is_made_changed_and_deleted(signed_in, account):
+    signed_in.goto("/goals")
+    signed_in.get_by_role("link", name="Create a goal").click()
+    signed_in.get_by_label("Name").fill("Paid")
+    signed_in.get_by_label("Type").select_option("Transaction")
+    signed_in.get_by_label("Value").fill("purchase")
+    signed_in.get_by_role("button", name="Add a filter").click()
+    signed_in.get_by_label("Property").fill("plan")
+    signed_in.locator(".filter-inputs").get_by_label("Value").fill("pro")
+    signed_in.get_by_role("button", name="Save the goal").click()
+    expect(signed_in.get_by_role("cell", name="Paid", exact=True)).to_be_visible()
+    [goal] = account.client.get("/api/goals").json()["data"]
+    filters = [{"property": "plan", "operator": "equals", "value": "pro"}]
+    assert goal["match"] == {"type": "Transaction", "value": "purchase", "filters": filters}
+
+    signed_in.get_by_role("link", name="Paid").click()
+    signed_in.get_by_role("button", name="Remove this filter").click()
+    signed_in.get_by_role("button", name="Save", exact=True).click()
+    expect(signed_in.get_by_role("cell", name="Paid", exact=True)).to_be_visible()
+    assert account.client.get("/api/goals").json()["data"][0]["match"]["filters"] == []
+    signed_in.get_by_role("button", name="Delete Paid").click()
+    signed_in.get_by_role("dialog", name="Delete this goal?").get_by_role("button", name="Delete").click()
+    expect(signed_in.get_by_role("heading", name="No goal yet")).to_be_visible()
+
+
+def test_a_goal_in_use_tells_its_funnels_and_that_a_change_recalculates(signed_in, account):
+    goal = saved(account, "/api/goals", GOAL)
+    saved(account, "/api/funnels", FUNNEL, steps=[FUNNEL["steps"][0], {"type": "Goal", "value": "Paid"}])
+    signed_in.goto("/goals")
+    expect(signed_in.get_by_role("cell", name="Checkout")).to_be_visible()
+    signed_in.get_by_role("button", name="Delete Paid").click()
+    expect(signed_in.get_by_role("dialog", name="This goal is in use")).to_contain_text("Checkout")
+    signed_in.goto(f"/goals/{goal['id']}/edit")
+    notice = signed_in.get_by_text("Saving recalculates retained history.")
+    expect(notice).to_be_hidden()
+    signed_in.get_by_label("Value").fill("paid_in_full")
+    expect(notice).to_be_visible()
+    signed_in.get_by_role("button", name="Save", exact=True).click()
+    expect(signed_in).to_have_url(re.compile("/goals$"))
+    assert account.client.get("/api/goals").json()["data"][0]["revision"] == 2
