@@ -46,10 +46,9 @@ def shop(account):
 
 @pytest.fixture
 def builder(shop, signed_in, watch):
-    """A page whose previews of what is not finished yet may be refused, and that may lead to the report after it has saved."""
+    """A page whose previews of what is not finished yet may be refused."""
     yield signed_in
     watch.allow("422")
-    watch.allow("404")
 
 
 def step(page: Page, number: int):
