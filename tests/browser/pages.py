@@ -51,7 +51,7 @@ PAGES = (
     Shown("goal-edit", "/goals/{goal_id}/edit", at("/goals/{goal}/edit")),
     Shown("links", "/links", at("/links")),
     Shown("link-new", "/links/new", at("/links/new?from={link}")),
-    Shown("link", "/links/{link_id}", at("/links/{link}?interval=hour&period=7d"), dark=True),
+    Shown("link", "/links/{link_id}", at("/links/{link}?period=7d"), dark=True),
     Shown("settings-websites", "/settings/websites", at("/settings/websites"), dark=True),
     Shown("settings-website-new", "/settings/websites/new", at("/settings/websites/new")),
     Shown("settings-website", "/settings/websites/{website_id}", at("/settings/websites/{website}")),
