@@ -39,6 +39,7 @@ class Demo:
         self.ids = {
             "funnel": funnels["Checkout"],
             "goal": client.post("/api/goals", json=GOAL).json()["id"],
+            "link": client.get("/api/mobile/deferred-links", params={"search": "spring-sale"}).json()["data"][0]["id"],
             "website": websites["Acme shop"],
             "app": client.post("/api/settings/websites", json=APP).json()["id"],
             **self._report(),

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.app import build_routes
 from tests.tenant import visitor
-from tests.test_tenancy import made
+from tests.test_tenancy import link_into_app, made
 
 FUNNEL = {"name": "Sign-up", "steps": [{"type": "Event", "value": "signed_up"}, {"type": "Event", "value": "paid"}]}
 GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
@@ -38,6 +38,7 @@ def test_every_record_of_another_workspace_is_a_404_page(services, workspace, ot
         "website_id": workspace.website_id,
         "funnel_id": made("/api/funnels", FUNNEL)(workspace),
         "goal_id": made("/api/goals", GOAL)(workspace),
+        "link_id": link_into_app(workspace),
         "unit": "any",
     }
     for path in (path for path in pages(services) if "{" in path):

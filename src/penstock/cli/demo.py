@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.base.clock import system_clock
+from penstock.cli.demo_links import APP, tell_links
 from penstock.cli.demo_shop import CHECKOUT_FUNNEL, VISIT_FUNNEL, Route, Shop, Told, shop_events
 from penstock.cli.options import Host, Port, fail, read_settings
 from penstock.cli.serve import banner, run
@@ -37,7 +38,7 @@ def demo(
     port: Port = None,
     data: Annotated[Path | None, typer.Option(help="An empty or new folder to keep; by default one that goes when the demo ends.")] = None,
 ) -> None:
-    """Start a fresh service with about 20,000 events of a shop and its app, and two funnels."""
+    """Start a fresh service with about 20,000 events of a shop and its app, two funnels and three managed links."""
     with _fresh(data) as folder:
         # Whatever this machine is set up for, the demo touches nothing but its own folder.
         settings = read_settings(host=host, port=port, data=folder)
@@ -66,10 +67,11 @@ def _fill_and_tell(services: "Services") -> None:
         key = _answer(client.post("/api/settings/api-keys", json={"name": "demo"}))["key"]
         client.cookies.clear()
         client.headers["Authorization"] = f"Bearer {key}"
-        shop = Shop(*(_website(client, name, kind) for name, kind in (("Acme shop", "web"), ("Acme app", "mobile"))))
+        shop = Shop(_website(client, {"name": "Acme shop", "kind": "web"}), _website(client, {"name": "Acme app", "kind": "mobile", **APP}))
         told = shop_events(shop, system_clock())
         with console.status(f"Sending {len(told):,} events of a shop and its app"):
             _send(client, told)
+            tell_links(client, shop.app_id)
         funnel, _ = [_answer(client.post("/api/funnels", json=definition)) for definition in (CHECKOUT_FUNNEL, VISIT_FUNNEL)]
         results = _answer(client.get(f"/api/funnels/{funnel['id']}/results", params={"pageSize": 6}))
     console.print(_steps_table(funnel["name"], results), _cohorts_table(results), _quality(results), sep="\n")
@@ -78,9 +80,9 @@ def _fill_and_tell(services: "Services") -> None:
     console.print(f"\nThe same table:  curl -H 'Authorization: Bearer {key}' {address}/api/funnels/{funnel['id']}/results", soft_wrap=True)
 
 
-def _website(client: httpx.Client, name: str, kind: str) -> str:
+def _website(client: httpx.Client, website: Record) -> str:
     """One of the two that share their visitors."""
-    website_id: str = _answer(client.post("/api/settings/websites", json={"name": name, "kind": kind, "identityScope": "acme"}))["id"]
+    website_id: str = _answer(client.post("/api/settings/websites", json={**website, "identityScope": "acme"}))["id"]
     return website_id
 
 

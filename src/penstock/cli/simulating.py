@@ -12,6 +12,7 @@ import typer
 
 from penstock.cli.asking import Record, answered
 from penstock.cli.options import WRONG_USE, fail
+from penstock.links.wording import METHODS, REASONS
 
 links = typer.Typer(no_args_is_help=True, help="Managed links.")
 
@@ -34,21 +35,6 @@ _USER_AGENTS = {
 _OS_VERSIONS = {Phone.IOS: "18.5", Phone.ANDROID: "15"}
 
 _PAGE = 100
-
-_METHODS = {
-    "url": "the address that it was opened with",
-    "install_referrer": "the install referrer of Google Play",
-    "click_token": "the click token that the app handed over",
-    "network": "network, platform and version of the system alone",
-}
-_REASONS = {
-    "no_click": "nothing that the app handed over belongs to a click, and no click of the last hour fits its network",
-    "expired": "the click is older than this method allows",
-    "ambiguous": "several clicks fit, so that none can be taken",
-    "claimed": "the click belongs to another install already",
-    "disabled": "the link is disabled",
-    "not_allowed": "the app handed nothing over, and matching by network is switched off for this platform",
-}
 
 
 @links.command()
@@ -97,20 +83,36 @@ def _tap(client: httpx.Client, link: Record, platform: Phone) -> Record:
     if page.is_redirect:
         print(f"   It goes on to {page.headers['location']}: nothing is known of how to open or get the app on this platform.")
         return {}
-    buttons = [unescape(address) for address in re.findall(r'<a href="([^"]+)"', page.text)]
+    buttons = buttons_of(page.text)
     print("   It sees a page that leads to")
     for address in buttons:
         print(f"     {address}")
+    evidence = evidence_of(buttons, platform)
+    print(_TAPPED[next(iter(evidence), "")])
+    return evidence
+
+
+_TAPPED = {
+    "installReferrer": "2. It taps on the store; Google Play hands the referrer on to the installed app.",
+    "clickToken": "2. It taps on the app's button; the app comes by the click token in it.",
+    "": "2. No button carries a click token; the app is installed without one.",
+}
+
+
+def buttons_of(page: str) -> list[str]:
+    """Where the buttons of a landing page lead."""
+    return [unescape(address) for address in re.findall(r'<a href="([^"]+)"', page)]
+
+
+def evidence_of(buttons: list[str], platform: str) -> Record:
+    """What the app can know of a tap on the page's buttons: the install referrer, else the click token, else nothing."""
     for address in buttons:
         referrer = parse_qs(urlsplit(address).query).get("referrer", [""])[0]
-        if platform is Phone.ANDROID and referrer and urlsplit(address).scheme == "https":
-            print("2. It taps on the store; Google Play hands the referrer on to the installed app.")
+        if platform == Phone.ANDROID and referrer and urlsplit(address).scheme == "https":
             return {"installReferrer": referrer}
     for address in buttons:
         if token := re.search(r"[?&]ct=([\w-]+)", unquote(address)):
-            print("2. It taps on the app's button; the app comes by the click token in it.")
             return {"clickToken": token[1]}
-    print("2. No button carries a click token; the app is installed without one.")
     return {}
 
 
@@ -123,9 +125,9 @@ def _open(client: httpx.Client, link: Record, platform: Phone, evidence: Record)
 
 def _tell(resolved: Record) -> None:
     if not resolved["matched"]:
-        found = f" Found by {_METHODS[resolved['method']]}." if resolved["method"] else ""
-        fail(f"no match ({resolved['reason']}): {_REASONS[resolved['reason']]}.{found}")
+        found = f" Found by {METHODS[resolved['method']]}." if resolved["method"] else ""
+        fail(f"no match ({resolved['reason']}): {REASONS[resolved['reason']]}.{found}")
     utm = ", ".join(f"{name} {value}" for name, value in resolved["utm"].items() if value)
-    print(f"Matched by {_METHODS[resolved['method']]}, with confidence {resolved['confidence']:g}.")
+    print(f"Matched by {METHODS[resolved['method']]}, with confidence {resolved['confidence']:g}.")
     print(f"   Clicked at {resolved['clickedAt']}; the app opens {resolved['destinationPath']}; UTM: {utm or 'none'}.")
     print(f"   An install event with $link {resolved['link']['slug']} is stored for visitor {resolved['visitorId']}.")

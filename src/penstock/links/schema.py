@@ -12,6 +12,7 @@ from penstock.links.model import Link, LinkState
 from penstock.links.stats_schema import TotalsRecord
 
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+SLUG_RULE = "Must be 1 to 64 lower-case letters a-z, digits and hyphens, with a letter or digit at both ends, as spring-sale."
 RESERVED_SLUGS = frozenset(
     (
         "admin", "api", "apple-app-site-association", "assetlinks", "assets", "docs", "false", "favicon", "health", "index", "l", "login",
@@ -23,9 +24,7 @@ RESERVED_SLUGS = frozenset(
 
 def _slug(value: str) -> str:
     if not SLUG.fullmatch(value):
-        raise RuleBroken(
-            "not_a_slug", "Must be 1 to 64 lower-case letters a-z, digits and hyphens, with a letter or digit at both ends, as spring-sale."
-        )
+        raise RuleBroken("not_a_slug", SLUG_RULE)
     if value in RESERVED_SLUGS:
         raise RuleBroken("reserved_slug", "This word is reserved; choose another.")
     return value

@@ -18,6 +18,7 @@ class Entry(NamedTuple):
 NAV: tuple[Entry, ...] = (
     Entry("Funnels", "/funnels", "funnels"),
     Entry("Goals", "/goals", "goals"),
+    Entry("Links", "/links", "links"),
     Entry("Settings", "/settings", "settings"),
 )
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from penstock.base.clock import iso
 from penstock.funnels.results.schema import ResultsQuery
-from penstock.http.period import InBuckets
+from penstock.http.period import InBuckets, InPeriod
 
 _DAYS = {"7d": 7, "30d": 30, "90d": 90}
 _EARLIEST, _LATEST = date(1970, 1, 2), date(2299, 12, 30)
@@ -31,8 +31,8 @@ class Show(StrEnum):
     QUALITY = "quality"
 
 
-class PeriodAsked(ResultsQuery, InBuckets):
-    """Which units a page is about.
+class DaysAsked(InPeriod, InBuckets):
+    """Which time a page is about.
 
     period: days until today; or from `start` to `end`, both included, in the time zone. startAt and endAt, as of the API, stand above it.
     """
@@ -63,6 +63,10 @@ class PeriodAsked(ResultsQuery, InBuckets):
 
     def _midnight(self, day: date) -> int:
         return round(datetime(day.year, day.month, day.day, tzinfo=self.zone).timestamp() * 1000)
+
+
+class PeriodAsked(ResultsQuery, DaysAsked):
+    """Which units a page is about."""
 
     def parameters(self, now_ms: int, *, cohort: bool = True) -> dict[str, str]:
         """The same as query parameters of the API. cohort: with the cohort filter."""

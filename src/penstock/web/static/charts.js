@@ -29,6 +29,9 @@ function seriesOf(one, at) {
   };
 }
 
+// Marks within one day share its label, at the first of them.
+const once = (labels) => labels.map((label, at) => (label === labels[at - 1] ? "" : label));
+
 function draw(element) {
   drawn.get(element)?.destroy();
   const { times, series, zone } = JSON.parse(element.dataset.chart);
@@ -41,7 +44,7 @@ function draw(element) {
     tzDate: (time) => (zone ? window.uPlot.tzDate(new Date(time * 1000), zone) : new Date(time * 1000)),
     cursor: { y: false },
     legend: { live: true },
-    axes: [{ ...axis, grid: { show: false }, values: (_, times) => times.map((time) => dayOf(time, "day")) }, { ...axis, size: 56, values: (_, values) => values.map((value) => formatNumber(value, style)) }],
+    axes: [{ ...axis, grid: { show: false }, values: (_, times) => once(times.map((time) => dayOf(time, "day"))) }, { ...axis, size: 56, values: (_, values) => values.map((value) => formatNumber(value, style)) }],
     scales: { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } },
     series: [{ label: "Date", value: (_, time) => dayOf(time, "date") }, ...series.map(seriesOf)],
   };

@@ -6,6 +6,12 @@ export function clearFaults(form) {
   form.querySelector(".form-faults").hidden = true;
 }
 
+export function clearFaultAt(form, path) {
+  const field = form.querySelector(`[data-field="${CSS.escape(path)}"]`);
+  field.querySelector(".fault").hidden = true;
+  field.querySelector("[aria-invalid]")?.removeAttribute("aria-invalid");
+}
+
 export function showFaults(form, problem) {
   const faults = problem.errors ?? [];
   if (faults.length) placeFaults(form, faults);
@@ -37,7 +43,7 @@ export function fieldOf(form, path) {
   return null;
 }
 
-function showAtField(form, fault) {
+export function showAtField(form, fault) {
   const field = fieldOf(form, fault.field);
   if (!field) return false;
   const place = field.querySelector(".fault");

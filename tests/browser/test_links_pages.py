@@ -1,0 +1,260 @@
+"""Managed links in the browser: made, shared and switched; statistics are those of the API, and each open is told with its reason."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from penstock.cli.simulating import buttons_of, evidence_of
+from tests.browser.conftest import sign_in
+from tests.browser.test_settings import HOSTILE
+from tests.browser.watching import assert_accessible, assert_fits
+from tests.links import agents
+from tests.watched import eventually
+
+LINKS = "/api/mobile/deferred-links"
+APP = {"name": "Acme app", "kind": "mobile", "androidPackage": "com.acme.shop", "customScheme": "acmeshop"}
+
+
+@pytest.fixture
+def app_id(account) -> str:
+    return account.client.post("/api/settings/websites", json=APP).json()["id"]
+
+
+@pytest.fixture
+def make_link(account, app_id):
+    def make(slug="spring-sale", **more):
+        body = {"websiteId": app_id, "name": "Spring", "slug": slug, "destinationPath": "/offers/42"} | more
+        answer = account.client.post(LINKS, json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    return make
+
+
+def labelled(page, name):
+    return page.get_by_label(name, exact=True)
+
+
+def tap_and_open(service, link, install_id, *, scan=False):
+    """A phone opens the link, and the app that it installs resolves it."""
+    query = {"qr": "1"} if scan else {}
+    tapped = service.client.get(f"/l/{link['slug']}", params=query, headers={"User-Agent": agents.ANDROID["samsung"]})
+    known = {"websiteId": link["websiteId"], "installId": install_id, "platform": "android", "osVersion": "15", "firstOpen": True}
+    answer = service.client.post(f"{LINKS}/resolve", json=known | evidence_of(buttons_of(tapped.text), "android"))
+    assert answer.json()["matched"], answer.text
+
+
+def test_without_an_app_the_list_leads_to_adding_one_and_then_to_a_first_link(signed_in, account):
+    signed_in.goto("/links")
+    expect(signed_in.get_by_role("link", name="Add an app")).to_have_attribute("href", "/settings/websites/new")
+    signed_in.goto("/links/new")
+    expect(signed_in.get_by_role("link", name="Add an app")).to_be_visible()
+    account.client.post("/api/settings/websites", json=APP)
+    signed_in.goto("/links")
+    signed_in.get_by_role("link", name="Create a link").click()
+    expect(signed_in).to_have_url(re.compile("/links/new$"))
+
+
+def test_a_link_is_created_by_keyboard_and_its_address_was_previewed_while_typing(signed_in, account, app_id):
+    signed_in.goto("/links/new")
+    labelled(signed_in, "Name").focus()
+    signed_in.keyboard.type("Frühling 2026!")
+    expect(signed_in.get_by_label("Slug")).to_have_value("fruhling-2026")
+    signed_in.keyboard.press("Tab")
+    signed_in.keyboard.type("spring-sale")
+    signed_in.get_by_label("Destination in the app").fill("/offers/42")
+    signed_in.get_by_label("Source").fill("news letter")
+    preview = signed_in.locator("#preview")
+    expect(preview).to_have_text(f"{account.url}/l/spring-sale?lk=…&utm_source=news%20letter")
+    assert_accessible(signed_in)
+    signed_in.get_by_label("Source").press("Enter")
+    expect(signed_in.get_by_role("heading", name="Frühling 2026!")).to_be_visible()
+    [link] = account.client.get(LINKS).json()["data"]
+    assert (link["slug"], link["utmSource"], link["fallbackUrl"]) == ("spring-sale", "news letter", None)
+    assert link["hostedUrl"] == f"{account.url}/l/spring-sale?lk={link['id']}&utm_source=news%20letter"
+
+
+def test_the_slugs_rule_is_told_at_once_and_what_only_the_server_knows_when_it_is_sent(signed_in, make_link, watch):
+    make_link("taken")
+    signed_in.goto("/links/new")
+    slug = signed_in.get_by_label("Slug")
+    rule = signed_in.locator("[data-field=slug] .fault")
+    slug.press_sequentially("Spring")
+    expect(rule).to_contain_text("lower-case letters")
+    slug.fill("spring-")
+    expect(rule).to_be_hidden()
+    slug.blur()
+    expect(rule).to_be_visible()
+    for taken, told in (("admin", "reserved"), ("taken", "taken")):
+        slug.fill(taken)
+        expect(rule).to_be_hidden()
+        labelled(signed_in, "Name").fill("Name")
+        signed_in.get_by_role("button", name="Create the link").click()
+        expect(rule).to_contain_text(told)
+        expect(slug).to_be_focused()
+    watch.allow("422")
+    watch.allow("409")
+
+
+def test_each_fault_stands_at_its_field(signed_in, app_id, watch):
+    signed_in.goto("/links/new")
+    signed_in.get_by_label("Destination in the app").fill("//elsewhere")
+    signed_in.get_by_label("Fallback address").fill("http://localhost/x")
+    signed_in.get_by_role("button", name="Create the link").click()
+    for label in ("Name", "Slug", "Destination in the app", "Fallback address"):
+        expect(signed_in.get_by_role("textbox", name=label)).to_have_attribute("aria-invalid", "true")
+    expect(labelled(signed_in, "Name")).to_be_focused()
+    assert_accessible(signed_in)
+    watch.allow("422")
+
+
+def test_a_duplicate_begins_with_everything_but_the_slug(signed_in, make_link):
+    link = make_link(utmCampaign="spring", fallbackUrl="https://www.example.com/x")
+    signed_in.goto(f"/links/{link['id']}")
+    signed_in.get_by_role("link", name="Duplicate").click()
+    expect(labelled(signed_in, "Name")).to_have_value("Spring (copy)")
+    expect(signed_in.get_by_label("Slug")).to_have_value("")
+    expect(signed_in.get_by_label("Fallback address")).to_have_value("https://www.example.com/x")
+    expect(signed_in.get_by_label("Campaign")).to_have_value("spring")
+
+
+def test_the_address_is_copied_from_the_list_and_from_the_page(signed_in, make_link):
+    link = make_link(utmSource="mail")
+    signed_in.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for path, button in (("/links", "Copy the link Spring"), (f"/links/{link['id']}", "Copy the link")):
+        signed_in.goto(path)
+        signed_in.evaluate("navigator.clipboard.writeText('')")
+        signed_in.get_by_role("button", name=button).click()
+        expect(signed_in.get_by_text("Copied.")).to_be_visible()
+        assert signed_in.evaluate("navigator.clipboard.readText()") == link["hostedUrl"]
+
+
+def test_the_qr_code_is_shown_and_downloaded(signed_in, account, make_link, tmp_path):
+    link = make_link()
+    signed_in.goto(f"/links/{link['id']}")
+    shown = signed_in.get_by_role("img", name="QR code of")
+    expect(shown).to_be_visible()
+    assert shown.evaluate("image => image.complete && image.naturalWidth > 0")
+    for kind, begin in (("SVG", b"<?xml"), ("PNG", b"\x89PNG")):
+        with signed_in.expect_download() as downloaded:
+            signed_in.get_by_role("link", name=f"Download the QR code as {kind}").click()
+        assert downloaded.value.suggested_filename == f"spring-sale.{kind.lower()}"
+        downloaded.value.save_as(tmp_path / kind)
+        assert (tmp_path / kind).read_bytes().startswith(begin)
+
+
+def test_disabling_says_what_it_means_and_can_be_undone(signed_in, account, make_link):
+    link = make_link()
+    signed_in.goto(f"/links/{link['id']}")
+    signed_in.get_by_role("button", name="Disable").click()
+    dialog = signed_in.get_by_role("dialog", name="Disable this link?")
+    expect(dialog).to_contain_text("there is nothing here")
+    dialog.get_by_role("button", name="Disable").click()
+    expect(signed_in.get_by_text("This link is disabled.")).to_be_visible()
+    assert account.client.get(f"/l/{link['slug']}").status_code == 404
+    assert_accessible(signed_in)
+    signed_in.get_by_role("button", name="Enable it again").click()
+    expect(signed_in.get_by_text("The link works again.")).to_be_visible()
+    assert account.client.get(f"/l/{link['slug']}").status_code == 200
+
+
+def test_the_list_is_searched_and_narrowed_by_app_and_state(signed_in, account, make_link):
+    other = account.client.post("/api/settings/websites", json=APP | {"name": "Other"}).json()["id"]
+    make_link("first", name="First")
+    make_link("second", name="Second", websiteId=other)
+    off = make_link("third", name="Third")
+    account.client.patch(LINKS, json={"id": off["id"], "isActive": False})
+    signed_in.goto("/links")
+    rows = signed_in.locator("#list tbody tr")
+    expect(rows).to_have_count(3)
+    signed_in.get_by_label("Search by name or slug").press_sequentially("eco")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("Second")
+    signed_in.goto("/links")
+    signed_in.get_by_label("App").select_option(label="Other")
+    expect(rows).to_have_count(1)
+    signed_in.get_by_label("App").select_option(label="All apps")
+    expect(rows).to_have_count(3)
+    signed_in.get_by_label("State").select_option("disabled")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("Third")
+    signed_in.reload()
+    expect(rows).to_have_count(1)
+    signed_in.get_by_label("Search by name or slug").fill("nothing of that kind")
+    expect(signed_in.get_by_text("No such link")).to_be_visible()
+
+
+def test_a_long_list_has_pages(signed_in, make_link):
+    for number in range(21):
+        make_link(f"link-{number}", name=f"Link {number}")
+    signed_in.goto("/links")
+    expect(signed_in.get_by_text("1 to 20 of 21")).to_be_visible()
+    signed_in.get_by_role("link", name="Next").click()
+    expect(signed_in.get_by_role("link", name="Link 0")).to_be_visible()
+
+
+def test_a_scanned_link_that_an_install_resolved_is_in_statistics_and_audit(signed_in, account, make_link):
+    link = make_link()
+    signed_in.goto(f"/links/{link['id']}")
+    expect(signed_in.get_by_text("Nobody opened it in this period")).to_be_visible()
+    expect(signed_in.get_by_text("No open yet")).to_be_visible()
+    tap_and_open(account, link, "install-1", scan=True)
+    eventually(lambda: account.client.get(f"{LINKS}/{link['id']}/stats").json()["totals"]["installs"] == 1)
+    signed_in.reload()
+    totals = signed_in.locator("#statistics .totals")
+    for label in ("Clicks", "Scans", "Installs"):
+        expect(totals.locator("div", has=signed_in.get_by_text(label, exact=True)).locator("dd")).to_have_text("1")
+    expect(signed_in.locator(".flow")).to_contain_text("by install referrer")
+    row = signed_in.locator("#matches tbody tr")
+    expect(row).to_have_count(1)
+    for part in ("Matched", "By the install referrer of Google Play", "100.0%", "First open", "Android"):
+        expect(row).to_contain_text(part)
+    assert_accessible(signed_in)
+
+
+def test_the_numbers_are_those_of_the_api_and_follow_the_period(page, demo, watch):
+    sign_in(page.context, demo.url, demo.session)
+    stats = demo.service.client.get(f"{LINKS}/{demo.ids['link']}/stats").json()
+    page.goto(f"/links/{demo.ids['link']}?period=all")
+    expect(page.locator("#statistics .totals")).to_be_visible()
+    shown = page.locator("#statistics .totals data").evaluate_all("all => all.map((one) => Number(one.value))")
+    names = ("clicks", "uniqueClicks", "installs", "conversion", "opens", "qrScans", "botHits")
+    assert shown == [stats["totals"][name] for name in names]
+    page.get_by_text("The same as a table").click()
+    rows = page.get_by_role("region", name="Statistics as a table").locator("tbody tr")
+    expect(rows).to_have_count(len(stats["data"]))
+    clicks = rows.evaluate_all("all => all.map((row) => Number(row.querySelector('data').value))")
+    assert sum(clicks) == stats["totals"]["clicks"]
+    page.goto(f"/links/{demo.ids['link']}?period=custom&start=2020-01-01&end=2020-01-31")
+    expect(page.get_by_text("Nobody opened it in this period")).to_be_visible()
+    page.goto(f"/links/{demo.ids['link']}")
+    page.locator("#statistics").get_by_role("link", name="Week").click()
+    expect(page.get_by_role("heading", name="By week")).to_be_visible()
+
+
+def test_the_audit_has_pages_and_says_why_there_was_no_match(page, demo, watch):
+    sign_in(page.context, demo.url, demo.session)
+    page.goto(f"/links/{demo.ids['link']}")
+    matches = page.locator("#matches")
+    expect(matches.get_by_text("The click belongs to another install already")).to_be_visible()
+    first = matches.locator("tbody").inner_text()
+    matches.get_by_role("link", name="Next").click()
+    expect(matches.get_by_text("11 to 20")).to_be_visible()
+    assert matches.locator("tbody").inner_text() != first
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_are_text_and_break_nothing(signed_in, account, make_link, text):
+    utm = "plain" if any(character in text for character in "\u202e\u2066\u200f") else text
+    link = make_link(name=text, utmSource=utm, utmCampaign=text)
+    opened = {"websiteId": link["websiteId"], "platform": "ios", "firstOpen": False, "url": link["hostedUrl"]}
+    told = {"installId": "hostile-install", "osVersion": text, "appVersion": text}
+    account.client.post(f"{LINKS}/resolve", json=opened | told).raise_for_status()
+    signed_in.set_viewport_size({"width": 360, "height": 740})
+    for path in ("/links", f"/links/{link['id']}", f"/links/new?from={link['id']}"):
+        signed_in.goto(path, wait_until="networkidle")
+        if "new" not in path:
+            expect(signed_in.locator("main")).to_contain_text(text)
+        assert signed_in.title() != "run"
+        assert_fits(signed_in)
