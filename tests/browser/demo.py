@@ -26,10 +26,12 @@ class Demo:
         client = self.service.client
         client.post("/api/auth/login", json={"email": self.email, "password": self.password}).raise_for_status()
         websites = {one["name"]: one["id"] for one in client.get("/api/settings/websites").json()["data"]}
+        invitation = client.post("/api/settings/invitations", json={"email": "bob@example.com"}).json()
         self.ids = {
             "website": websites["Acme shop"],
             "app": client.post("/api/settings/websites", json=APP).json()["id"],
             "new": client.post("/api/settings/websites", json={"kind": "web", "name": "Blog", "domain": "blog.example.com"}).json()["id"],
+            "invitation": invitation["url"].partition("=")[2],
         }
 
     @property

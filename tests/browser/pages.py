@@ -41,6 +41,8 @@ PAGES = (
     Shown("settings-app", "/settings/websites/{website_id}", at("/settings/websites/{app}"), dark=True),
     Shown("settings-api-keys", "/settings/api-keys", at("/settings/api-keys")),
     Shown("settings-workspace", "/settings/workspace", at("/settings/workspace")),
+    Shown("settings-members", "/settings/members", at("/settings/members"), dark=True),
+    Shown("invited", "/signup", at("/signup?invitation={invitation}"), signed_in=False),
     Shown("settings-account", "/settings/account", at("/settings/account")),
 )
 

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from penstock.app import build_routes
+from penstock.web.nav import NAV
 from tests.tenant import visitor
 
 OPEN = {"/", "/login", "/signup", "/settings"}
@@ -106,7 +107,7 @@ def test_after_the_log_in_people_go_on_on_this_host_alone(workspace, given, lead
 def test_the_front_door_leads_to_where_people_stand(server, services, workspace):
     assert visitor(server).get("/").headers["location"] == "/login"
     website_id = workspace.website_id
-    assert workspace.browser.get("/").headers["location"] == "/settings"
+    assert workspace.browser.get("/").headers["location"] == NAV[0].href
     workspace.client.delete(f"/api/settings/websites/{website_id}")
     assert workspace.browser.get("/").headers["location"] == "/welcome"
 

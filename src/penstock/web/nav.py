@@ -20,6 +20,7 @@ NAV: tuple[Entry, ...] = (Entry("Settings", "/settings", "settings"),)
 SETTINGS: tuple[Entry, ...] = (
     Entry("Websites and apps", "/settings/websites"),
     Entry("API keys", "/settings/api-keys"),
+    Entry("Members", "/settings/members"),
     Entry("Workspace", "/settings/workspace"),
     Entry("Account", "/settings/account"),
 )
