@@ -33,6 +33,20 @@ class Demo:
             "new": client.post("/api/settings/websites", json={"kind": "web", "name": "Blog", "domain": "blog.example.com"}).json()["id"],
             "invitation": invitation["url"].partition("=")[2],
         }
+        self._live()
+
+    def _live(self) -> None:
+        """A visitor who was merged, and things that were refused."""
+        client, seen = self.service.client, {"websiteId": self.ids["new"], "visitorId": "bob-on-his-phone"}
+        for visitor_id in ("bob-on-his-phone", "bob-at-work"):
+            told = {"websiteId": self.ids["new"], "visitorId": visitor_id, "userId": "bob", "traits": {"plan": "pro", "city": "Köln"}}
+            client.post("/api/identify", json=told).raise_for_status()
+        for path in ("/posts/calm", "/posts/funnels", "/newsletter"):
+            client.post("/api/track", json={**seen, "type": "pageview", "path": path, "url": f"https://blog.example.com{path}"})
+        told = {"plan": "pro", "tags": ["calm", "funnels"], "price": 12.5}
+        client.post("/api/track", json={**seen, "type": "event", "name": "newsletter_subscribed", "properties": told}).raise_for_status()
+        for wrong in ({**seen, "type": "event"}, {**seen, "type": "event", "name": "paid", "timestamp": "yesterday", "colour": "red"}):
+            assert client.post("/api/track", json=wrong).status_code == 422
 
     @property
     def session(self) -> str:

@@ -32,7 +32,9 @@ def test_a_part_of_a_page_is_401_when_the_session_has_ended(server):
 
 
 def test_every_record_of_another_workspace_is_a_404_page(services, workspace, other_workspace):
-    ids = {"website_id": workspace.website_id}
+    event = {"websiteId": workspace.website_id, "event": "seen", "visitorId": "ann"}
+    workspace.client.post("/api/v1/events", json=event).raise_for_status()
+    ids = {"website_id": workspace.website_id, "visitor_id": "ann"}
     for path in (path for path in pages(services) if "{" in path):
         assert workspace.browser.get(path.format_map(ids)).status_code == 200, path
         foreign = other_workspace.browser.get(path.format_map(ids))

@@ -102,6 +102,17 @@ def chosen_website(websites: list[Website], website_id: str | None) -> Website |
     return next((one for one in websites if one.id == website_id), websites[0] if websites else None)
 
 
+def names_of(websites: list[Website]) -> dict[str, str]:
+    """By ID."""
+    return {website.id: website.name for website in websites}
+
+
+def without_foreign(query: Q, websites: list[Website]) -> Q:
+    """The same without a `websiteId` that is not the workspace's, as with all that a page cannot read."""
+    known = {website.id for website in websites}
+    return query if getattr(query, "website_id") in known else query.model_copy(update={"website_id": None})  # noqa: B009
+
+
 def safe_next(path: str | None) -> str:
     """Where to go on after the log-in: a path on this host, never an address elsewhere; `/` when it is anything else."""
     if not path or not path.startswith("/") or path.startswith(("//", "/\\", "/login", "/api/")):

@@ -43,7 +43,7 @@ async def log_in(request: AnyRequest, accounts: Accounts, settings: NamedDepende
 async def sign_up(
     request: AnyRequest, accounts: Accounts, settings: NamedDependency[Settings], invitations: NamedDependency[InvitationService]
 ) -> Response[Any]:
-    """The first account needs the setup token when it is made from another machine. With `invitation`, also for those who have an account."""
+    """The first account needs the setup token when it is made from another machine. An invitation leads here, too."""
     token = request.query_params.get("invitation")
     if token:
         return await _invited(request, accounts, invitations, token)

@@ -45,6 +45,7 @@ function unitOf(unit, value, digits) {
 }
 
 export function formatTime(date, style = "datetime") {
+  if (style === "recent") return (date.toDateString() === new Date().toDateString() ? dates.time : dates.datetime).format(date);
   return style === "ago" ? agoOf(date) : (dates[style] ?? dates.datetime).format(date);
 }
 
