@@ -34,6 +34,7 @@ class Demo:
             "invitation": invitation["url"].partition("=")[2],
         }
         self._live()
+        self.ids["import"] = self._imported()
 
     def _live(self) -> None:
         """A visitor who was merged, and things that were refused."""
@@ -47,6 +48,19 @@ class Demo:
         client.post("/api/track", json={**seen, "type": "event", "name": "newsletter_subscribed", "properties": told}).raise_for_status()
         for wrong in ({**seen, "type": "event"}, {**seen, "type": "event", "name": "paid", "timestamp": "yesterday", "colour": "red"}):
             assert client.post("/api/track", json=wrong).status_code == 422
+
+    def _imported(self) -> str:
+        """The ID of an import, some lines of which were rejected; and a deletion."""
+        client, website_id = self.service.client, self.ids["new"]
+        line = '{{"type": "event", "name": "{0}", "timestamp": "{1}", "userId": "eve"}}\n'
+        lines = [line.format("subscribed", f"2024-05-{day:02}T10:00:00Z") for day in range(1, 29)]
+        body = "".join([*lines, line.format("paid", "yesterday"), '{"type": "event", "colour": "red"}\n']).encode()
+        asked = {"websiteId": website_id, "fileName": "newsletter-2024.ndjson"}
+        answer = client.post("/api/imports", params=asked, content=body, headers={"Content-Type": "application/x-ndjson"})
+        span = {"websiteId": website_id, "from": "2023-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z"}
+        client.post("/api/deletions", json=span).raise_for_status()
+        imported: str = answer.json()["id"]
+        return imported
 
     @property
     def session(self) -> str:

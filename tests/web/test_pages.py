@@ -34,11 +34,17 @@ def test_a_part_of_a_page_is_401_when_the_session_has_ended(server):
 def test_every_record_of_another_workspace_is_a_404_page(services, workspace, other_workspace):
     event = {"websiteId": workspace.website_id, "event": "seen", "visitorId": "ann"}
     workspace.client.post("/api/v1/events", json=event).raise_for_status()
-    ids = {"website_id": workspace.website_id, "visitor_id": "ann"}
+    ids = {"website_id": workspace.website_id, "visitor_id": "ann", "import_id": _import(workspace)}
     for path in (path for path in pages(services) if "{" in path):
         assert workspace.browser.get(path.format_map(ids)).status_code == 200, path
         foreign = other_workspace.browser.get(path.format_map(ids))
         assert (foreign.status_code, foreign.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
+
+
+def _import(workspace):
+    headers, content = {"Content-Type": "application/x-ndjson"}, b"{}\n"
+    answer = workspace.client.post("/api/imports", params={"websiteId": workspace.website_id}, content=content, headers=headers)
+    return answer.json()["id"]
 
 
 def test_a_part_is_the_same_as_in_the_whole_page(workspace):

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 
 NAV: tuple[Entry, ...] = (
-    Entry("Live events", "/live", "live"),
+    Entry("Live events", "/live", "live", also=("/refused",)),
     Entry("Visitors", "/visitors", "visitors"),
     Entry("Imports", "/imports", "imports", also=("/deletions",)),
     Entry("Settings", "/settings", "settings"),

@@ -4,11 +4,11 @@ from litestar import Router
 from litestar.di import Provide
 
 from penstock.web.assets import asset
-from penstock.web.pages import docs, live, people, session, settings, visitors, websites, welcome
+from penstock.web.pages import docs, imports, live, people, session, settings, visitors, websites, welcome
 from penstock.web.refusals import PAGE_HANDLERS
 from penstock.web.view import provide_view
 
-AREAS = (session, welcome, live, visitors, websites, people, settings)
+AREAS = (session, welcome, live, visitors, imports, websites, people, settings)
 """A new module of pages gets its place here."""
 
 PAGES = Router(

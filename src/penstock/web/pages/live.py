@@ -21,7 +21,7 @@ from penstock.http.schema import Query
 from penstock.web.nav import Entry
 from penstock.web.view import View, names_of, without_foreign
 
-LIVE_TABS = (Entry("Arriving", "/live"), Entry("Refused", "/live/refused"))
+LIVE_TABS = (Entry("Arriving", "/live"), Entry("Refused", "/refused"))
 _MOST = Page(1, MAX_PAGE_SIZE)
 
 
@@ -62,7 +62,7 @@ def live_events(
     )
 
 
-@get("/live/refused", sync_to_thread=True)
+@get("/refused", sync_to_thread=True)
 def refused(
     view: NamedDependency[View], accounts: NamedDependency[AccountService], events: NamedDependency[EventService]
 ) -> Response[bytes]:
