@@ -59,7 +59,7 @@ def test_a_cursor_gives_each_event_once(workspace, clock):
 
 def test_an_event_that_was_overtaken_is_given_later(clock):
     now_ms = clock()
-    after = Cursor().moved([("evt_late_to_come", now_ms - 100)], now_ms)
+    after = Cursor().moved([("evt_late_to_come", now_ms - 100)], now_ms, all_read=True)
     assert after.after_ms == now_ms - BEHIND_MS
     assert after.has_given("evt_late_to_come")
     assert not after.has_given("evt_overtaken")
@@ -76,9 +76,16 @@ def test_more_than_the_limit_is_skipped_and_told(workspace, clock):
     assert (answer["data"], answer["skipped"]) == ([], False)
 
 
+def test_what_a_look_left_out_is_not_new_later(workspace):
+    send(workspace, "a", "b", "c", "d")
+    answer = recent(workspace, limit=1)
+    assert len(answer["data"]) == 1
+    assert recent(workspace, after=answer["cursor"], limit=10)["data"] == []
+
+
 def test_a_cursor_stays_short_however_many_events_there_are(clock):
     now_ms = clock()
-    after = Cursor().moved([(f"evt_{n}", now_ms - n) for n in range(2_000)], now_ms)
+    after = Cursor().moved([(f"evt_{n}", now_ms - n) for n in range(2_000)], now_ms, all_read=True)
     assert len(str(after)) < 3_000
     assert after.after_ms == now_ms - 400
 

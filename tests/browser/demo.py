@@ -36,6 +36,7 @@ class Demo:
         client.post("/api/auth/login", json={"email": self.email, "password": self.password}).raise_for_status()
         websites = {one["name"]: one["id"] for one in client.get("/api/settings/websites").json()["data"]}
         funnels = {one["name"]: one["id"] for one in client.get("/api/funnels").json()["data"]}
+        invitation = client.post("/api/settings/invitations", json={"email": "bob@example.com"}).json()
         self.ids = {
             "funnel": funnels["Checkout"],
             "goal": client.post("/api/goals", json=GOAL).json()["id"],
@@ -44,7 +45,36 @@ class Demo:
             "app": client.post("/api/settings/websites", json=APP).json()["id"],
             **self._report(),
             "new": client.post("/api/settings/websites", json={"kind": "web", "name": "Blog", "domain": "blog.example.com"}).json()["id"],
+            "invitation": invitation["url"].partition("=")[2],
         }
+        self._live()
+        self.ids["import"] = self._imported()
+
+    def _live(self) -> None:
+        """A visitor who was merged, and things that were refused."""
+        client, seen = self.service.client, {"websiteId": self.ids["new"], "visitorId": "bob-on-his-phone"}
+        for visitor_id in ("bob-on-his-phone", "bob-at-work"):
+            told = {"websiteId": self.ids["new"], "visitorId": visitor_id, "userId": "bob", "traits": {"plan": "pro", "city": "Köln"}}
+            client.post("/api/identify", json=told).raise_for_status()
+        for path in ("/posts/calm", "/posts/funnels", "/newsletter"):
+            client.post("/api/track", json={**seen, "type": "pageview", "path": path, "url": f"https://blog.example.com{path}"})
+        told = {"plan": "pro", "tags": ["calm", "funnels"], "price": 12.5}
+        client.post("/api/track", json={**seen, "type": "event", "name": "newsletter_subscribed", "properties": told}).raise_for_status()
+        for wrong in ({**seen, "type": "event"}, {**seen, "type": "event", "name": "paid", "timestamp": "yesterday", "colour": "red"}):
+            assert client.post("/api/track", json=wrong).status_code == 422
+
+    def _imported(self) -> str:
+        """The ID of an import, some lines of which were rejected; and a deletion."""
+        client, website_id = self.service.client, self.ids["new"]
+        line = '{{"type": "event", "name": "{0}", "timestamp": "{1}", "userId": "eve"}}\n'
+        lines = [line.format("subscribed", f"2024-05-{day:02}T10:00:00Z") for day in range(1, 29)]
+        body = "".join([*lines, line.format("paid", "yesterday"), '{"type": "event", "colour": "red"}\n']).encode()
+        asked = {"websiteId": website_id, "fileName": "newsletter-2024.ndjson"}
+        answer = client.post("/api/imports", params=asked, content=body, headers={"Content-Type": "application/x-ndjson"})
+        span = {"websiteId": website_id, "from": "2023-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z"}
+        client.post("/api/deletions", json=span).raise_for_status()
+        imported: str = answer.json()["id"]
+        return imported
 
     def _report(self) -> dict[str, str]:
         """The checkout funnel, and an attempt of it with a skipped event."""

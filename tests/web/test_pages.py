@@ -5,6 +5,7 @@ import re
 import pytest
 
 from penstock.app import build_routes
+from penstock.web.nav import NAV
 from tests.tenant import visitor
 from tests.test_tenancy import link_into_app, made
 
@@ -34,17 +35,27 @@ def test_a_part_of_a_page_is_401_when_the_session_has_ended(server):
 
 
 def test_every_record_of_another_workspace_is_a_404_page(services, workspace, other_workspace):
+    event = {"websiteId": workspace.website_id, "event": "seen", "visitorId": "ann"}
+    workspace.client.post("/api/v1/events", json=event).raise_for_status()
     ids = {
         "website_id": workspace.website_id,
         "funnel_id": made("/api/funnels", FUNNEL)(workspace),
         "goal_id": made("/api/goals", GOAL)(workspace),
         "link_id": link_into_app(workspace),
         "unit": "any",
+        "visitor_id": "ann",
+        "import_id": _import(workspace),
     }
     for path in (path for path in pages(services) if "{" in path):
         assert workspace.browser.get(path.format_map(ids)).status_code == 200, path
         foreign = other_workspace.browser.get(path.format_map(ids))
         assert (foreign.status_code, foreign.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
+
+
+def _import(workspace):
+    headers, content = {"Content-Type": "application/x-ndjson"}, b"{}\n"
+    answer = workspace.client.post("/api/imports", params={"websiteId": workspace.website_id}, content=content, headers=headers)
+    return answer.json()["id"]
 
 
 def test_a_part_is_the_same_as_in_the_whole_page(workspace):
@@ -115,7 +126,7 @@ def test_after_the_log_in_people_go_on_on_this_host_alone(workspace, given, lead
 def test_the_front_door_leads_to_where_people_stand(server, services, workspace):
     assert visitor(server).get("/").headers["location"] == "/login"
     website_id = workspace.website_id
-    assert workspace.browser.get("/").headers["location"] == "/funnels"
+    assert workspace.browser.get("/").headers["location"] == NAV[0].href
     workspace.client.delete(f"/api/settings/websites/{website_id}")
     assert workspace.browser.get("/").headers["location"] == "/welcome"
 

@@ -19,6 +19,8 @@ from penstock.http.bodies import require_json
 from penstock.settings import Settings
 
 SESSION_COOKIE = "service_session"
+FILE_MEDIA = "file_media"
+"""In a route's `opt`: a media type beside JSON that may come with a session. One that forms of foreign pages cannot send."""
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -47,7 +49,7 @@ async def provide_signed_in(
 async def _session(request: AnyRequest, accounts: AccountService, settings: Settings) -> SignedIn:
     require_own_page(request, settings)
     signed_in = await to_thread.run_sync(accounts.session, request.cookies[SESSION_COOKIE])
-    if _has_body(request):
+    if _has_body(request) and _media_type(request) != request.route_handler.opt.get(FILE_MEDIA):
         require_json(request)
     return signed_in
 
@@ -86,6 +88,10 @@ def _is_loopback(host: str) -> bool:
 
 def _is_bearer(authorization: str | None) -> bool:
     return (authorization or "")[:7].lower() == "bearer "
+
+
+def _media_type(request: AnyRequest) -> str:
+    return request.headers.get("content-type", "").split(";")[0].strip().lower()
 
 
 def _has_body(request: AnyRequest) -> bool:

@@ -28,9 +28,14 @@ class Cursor:
     def has_given(self, event_id: EventId) -> bool:
         return _mark(event_id) in self.marks
 
-    def moved(self, events: Sequence[tuple[EventId, int]], now_ms: int) -> "Cursor":
-        """The cursor after an answer. events: (ID, time of receipt) of all that were read since this one, newest first."""
+    def moved(self, events: Sequence[tuple[EventId, int]], now_ms: int, *, all_read: bool) -> "Cursor":
+        """The cursor after an answer. events: (ID, time of receipt) of those that were read since this one, newest first.
+
+        all_read: whether there are no more; older ones that were not read will not be new.
+        """
         after_ms = max(self.after_ms, now_ms - BEHIND_MS)
+        if not all_read:
+            after_ms = max(after_ms, events[-1][1])
         if len(events) > _MOST_MARKS:
             after_ms = max(after_ms, events[_MOST_MARKS][1])
         return Cursor(after_ms, frozenset(_mark(event_id) for event_id, received_ms in events if received_ms > after_ms))

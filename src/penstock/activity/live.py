@@ -45,7 +45,7 @@ class LiveService:
             if len(rows) == limit:
                 break
         new = [row for row in rows if not before.has_given(row["event_id"])]
-        after = before.moved([(row["event_id"], row["received_ms"]) for row in rows], now_ms)
+        after = before.moved([(row["event_id"], row["received_ms"]) for row in rows], now_ms, all_read=len(rows) < limit)
         return RecentRecord(
             data=[StoredEventRecord.of(row) for row in new[: query.limit]],
             cursor=str(after),

@@ -24,6 +24,7 @@ from penstock.activity.visitors import VisitorService
 from penstock.http.answers import listing
 from penstock.http.bodies import read_query
 from penstock.http.openapi import described
+from penstock.http.paths import sent_after
 from penstock.jobs.answered import Answered
 from penstock.jobs.records import JobRecord
 
@@ -59,7 +60,7 @@ async def read_visitor(
     answered: NamedDependency[Answered],
 ) -> Response[bytes]:
     """By any of its IDs: user, merges, numbers, last event."""
-    rest = _rest(request)
+    rest = sent_after(request, "/visitors/")
     if rest.endswith(_TIMELINE):  # of an ID with a slash, which the framework reads as two parts of the path
         return await _timeline(request, unquote(rest.removesuffix(_TIMELINE)), caller, visitors, answered)
     query = read_query(request, WebsiteQuery)
@@ -78,18 +79,12 @@ async def list_visitor_events(
     answered: NamedDependency[Answered],
 ) -> Response[bytes]:
     """Newest first, on all websites that share the visitor, with everything that was sent."""
-    return await _timeline(request, unquote(_rest(request).removesuffix(_TIMELINE)), caller, visitors, answered)
+    return await _timeline(request, unquote(sent_after(request, "/visitors/").removesuffix(_TIMELINE)), caller, visitors, answered)
 
 
 async def _timeline(request: AnyRequest, visitor_id: str, caller: Caller, visitors: VisitorService, answered: Answered) -> Response[bytes]:
     query = read_query(request, TimelineQuery)
     return await answered(lambda: listing(visitors.timeline(caller.workspace_id, visitor_id, query)))
-
-
-def _rest(request: AnyRequest) -> str:
-    """What stands after /visitors/, as it was sent: an ID may hold slashes, encoded."""
-    raw: str = request.scope["raw_path"].decode("ascii").partition("?")[0]
-    return raw.split("/visitors/", 1)[1]
 
 
 @get(

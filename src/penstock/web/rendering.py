@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from litestar import Request, Response
@@ -35,8 +36,13 @@ def _as_data(value: Any) -> Markup:
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
-def _as_json(value: Any) -> str:
-    """A value as JSON in an address."""
+def _path_part(text: str) -> str:
+    """A text as one part of a path, its slashes encoded as well."""
+    return quote(text, safe="")
+
+
+def _as_written(value: Any) -> str:
+    """A property's value as it was sent, in JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -50,7 +56,8 @@ _templates = Environment(
     loader=PackageLoader("penstock.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 _templates.globals.update(version=__version__, asset=asset_url)
-_templates.filters.update(breakable=_breakable, coded=_coded, as_data=_as_data, as_json=_as_json, iso=iso, ms=parse_time, moment=_moment)
+_templates.filters.update(breakable=_breakable, coded=_coded, as_data=_as_data, iso=iso, ms=parse_time, moment=_moment)
+_templates.filters.update(path_part=_path_part, as_written=_as_written)
 # Global, so that blocks that are rendered by themselves have them, too.
 _templates.globals["ui"] = _templates.get_template("ui.html").module
 

@@ -4,11 +4,26 @@ from litestar import Router
 from litestar.di import Provide
 
 from penstock.web.assets import asset
-from penstock.web.pages import docs, funnels, goals, links, report, session, settings, units, websites, welcome
+from penstock.web.pages import (
+    docs,
+    funnels,
+    goals,
+    imports,
+    links,
+    live,
+    people,
+    report,
+    session,
+    settings,
+    units,
+    visitors,
+    websites,
+    welcome,
+)
 from penstock.web.refusals import PAGE_HANDLERS
 from penstock.web.view import provide_view
 
-AREAS = (session, welcome, funnels, report, units, goals, links, websites, settings)
+AREAS = (session, welcome, funnels, report, units, goals, live, visitors, links, imports, websites, people, settings)
 """A new module of pages gets its place here."""
 
 PAGES = Router(

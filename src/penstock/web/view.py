@@ -12,9 +12,11 @@ from pydantic import ValidationError
 
 from penstock.accounts.callers import SESSION_COOKIE
 from penstock.accounts.model import SignedIn, Website
+from penstock.accounts.people.own import OwnAccountService
 from penstock.accounts.service import AccountService
 from penstock.base.errors import Unauthorized
 from penstock.base.ids import WorkspaceId
+from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.http.schema import Query
 from penstock.web.nav import NAV, SETTINGS
 from penstock.web.rendering import html
@@ -37,6 +39,7 @@ class View:
 
     request: AnyRequest
     reader: SignedIn
+    own_account: OwnAccountService
 
     @property
     def workspace_id(self) -> WorkspaceId:
@@ -68,16 +71,20 @@ class View:
         target = self.request.headers.get("hx-target")
         block = target if target in parts and "hx-history-restore-request" not in self.request.headers else None
         shared = {"reader": self.reader, "view": self, "path": self.request.url.path, "nav": NAV, "settings_nav": SETTINGS}
+        if block is None:
+            shared["joined"] = self.own_account.workspaces(self.reader.user, Page(1, MAX_PAGE_SIZE)).data
         return html(self.request, template, {**shared, **content}, block=block, status=status)
 
 
-async def provide_view(request: AnyRequest, accounts: NamedDependency[AccountService]) -> View:
+async def provide_view(
+    request: AnyRequest, accounts: NamedDependency[AccountService], own_account: NamedDependency[OwnAccountService]
+) -> View:
     """`LogInFirst` without a session that holds."""
     reader = await reader_of(request, accounts)
     if reader is None:
         query = request.scope["query_string"].decode("latin-1")
         raise LogInFirst(request.url.path + (f"?{query}" if query else ""))
-    return View(request, reader)
+    return View(request, reader, own_account)
 
 
 async def reader_of(request: AnyRequest, accounts: AccountService) -> SignedIn | None:
@@ -94,6 +101,17 @@ async def reader_of(request: AnyRequest, accounts: AccountService) -> SignedIn |
 def chosen_website(websites: list[Website], website_id: str | None) -> Website | None:
     """The website that the switcher shows: the one asked for, or the first. None when the workspace has none."""
     return next((one for one in websites if one.id == website_id), websites[0] if websites else None)
+
+
+def names_of(websites: list[Website]) -> dict[str, str]:
+    """By ID."""
+    return {website.id: website.name for website in websites}
+
+
+def without_foreign(query: Q, websites: list[Website]) -> Q:
+    """The same without a `websiteId` that is not the workspace's, as with all that a page cannot read."""
+    known = {website.id for website in websites}
+    return query if getattr(query, "website_id") in known else query.model_copy(update={"website_id": None})  # noqa: B009
 
 
 def safe_next(path: str | None) -> str:

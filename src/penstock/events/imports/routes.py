@@ -7,6 +7,7 @@ from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from penstock.accounts.callers import FILE_MEDIA
 from penstock.accounts.model import Caller
 from penstock.base.errors import UnsupportedMedia
 from penstock.events.imports.entries import ImportLine
@@ -26,7 +27,8 @@ _ACCEPTED = (_NDJSON, "application/ndjson", "application/jsonl", "application/gz
 @post(
     "/api/imports",
     request_max_body_size=None,
-    opt=described("Import past events", body=ImportLine, media=_NDJSON, query=ImportQuery, answers=ImportRecord, tag="imports"),
+    opt=described("Import past events", body=ImportLine, media=_NDJSON, query=ImportQuery, answers=ImportRecord, tag="imports")
+    | {FILE_MEDIA: _NDJSON},
 )
 async def create_import(request: AnyRequest, caller: NamedDependency[Caller], imports: NamedDependency[ImportService]) -> Response[bytes]:
     """The body is NDJSON, one event a line, plain or gzip. The answer comes when the file is on disk; a job reads it from there.

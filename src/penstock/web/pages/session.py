@@ -1,6 +1,7 @@
 """Coming and going: the front door, log-in, sign-up."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from anyio import to_thread
 from litestar import Request, Response, get
@@ -8,7 +9,9 @@ from litestar.di import NamedDependency
 from litestar.response import Redirect
 
 from penstock.accounts.callers import from_this_machine
+from penstock.accounts.people.invitations import InvitationService
 from penstock.accounts.service import AccountService
+from penstock.base.errors import NotFound
 from penstock.settings import Settings
 from penstock.web.nav import NAV
 from penstock.web.rendering import html
@@ -37,8 +40,13 @@ async def log_in(request: AnyRequest, accounts: Accounts, settings: NamedDepende
 
 
 @get("/signup")
-async def sign_up(request: AnyRequest, accounts: Accounts, settings: NamedDependency[Settings]) -> Response[Any]:
-    """The first account needs the setup token when it is made from another machine."""
+async def sign_up(
+    request: AnyRequest, accounts: Accounts, settings: NamedDependency[Settings], invitations: NamedDependency[InvitationService]
+) -> Response[Any]:
+    """The first account needs the setup token when it is made from another machine. An invitation leads here, too."""
+    token = request.query_params.get("invitation")
+    if token:
+        return await _invited(request, accounts, invitations, token)
     if await reader_of(request, accounts):
         return Redirect("/", status_code=302)
     is_first = accounts.setup_token is not None
@@ -48,6 +56,17 @@ async def sign_up(request: AnyRequest, accounts: Accounts, settings: NamedDepend
         "needs_token": is_first and not from_this_machine(request),
     }
     return html(request, "session/signup.html", content)
+
+
+async def _invited(request: AnyRequest, accounts: AccountService, invitations: InvitationService, token: str) -> Response[Any]:
+    reader = await reader_of(request, accounts)
+    try:
+        invitation, has_account = await to_thread.run_sync(invitations.read, token)
+    except NotFound:
+        return html(request, "session/invitation_gone.html", {}, status=404)
+    here = f"/signup?{urlencode({'invitation': token})}"
+    content = {"invitation": invitation, "has_account": has_account, "token": token, "here": here, "reader": reader}
+    return html(request, "session/invited.html", content)
 
 
 ROUTES = (front, log_in, sign_up)

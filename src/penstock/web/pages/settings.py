@@ -1,4 +1,4 @@
-"""Settings: API keys, the workspace, the reader's account."""
+"""Settings: API keys, the workspace."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -27,9 +27,4 @@ def workspace(view: NamedDependency[View], limits: NamedDependency[LimitService]
     return view.render("settings/workspace.html", chosen=limits.chosen(view.workspace_id), operator=settings)
 
 
-@get("/settings/account", sync_to_thread=True)
-def account(view: NamedDependency[View], settings: NamedDependency[Settings]) -> Response[bytes]:
-    return view.render("settings/account.html", session_days=settings.session_days)
-
-
-ROUTES = (first_settings, api_keys, workspace, account)
+ROUTES = (first_settings, api_keys, workspace)

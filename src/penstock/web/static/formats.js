@@ -49,6 +49,7 @@ function unitOf(unit, value, digits) {
 // zone: a time zone by its IANA name; the reader's own when it is left out.
 export function formatTime(date, style = "datetime", zone = undefined) {
   if (style === "ago") return agoOf(date);
+  if (style === "recent") return formatTime(date, date.toDateString() === new Date().toDateString() ? "time" : "datetime", zone);
   const key = `${style} ${zone}`;
   if (!made.has(key)) made.set(key, new Intl.DateTimeFormat(locale, { ...(SPELLINGS[style] ?? SPELLINGS.datetime), timeZone: zone }));
   return made.get(key).format(date);

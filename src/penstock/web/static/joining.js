@@ -1,0 +1,7 @@
+// An accepted invitation leads into the workspace.
+import { call } from "./api.js";
+
+document.querySelector("#accept")?.addEventListener("form:done", (event) => {
+  event.preventDefault();
+  call("POST", "/api/auth/workspace", { workspaceId: event.detail.answer.workspace.id }).finally(() => location.assign("/"));
+});

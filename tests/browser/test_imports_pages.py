@@ -1,0 +1,131 @@
+"""Imports and deletions in the browser."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_settings import HOSTILE
+from tests.browser.watching import assert_accessible, assert_fits
+
+
+@pytest.fixture
+def website(account) -> str:
+    return account.client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+
+
+def line(**more):
+    return {"type": "event", "name": "bought", "timestamp": "2024-05-01T10:00:00Z", "userId": "u-1", **more}
+
+
+def ndjson(*lines):
+    return "".join(json.dumps(one) + "\n" for one in lines).encode()
+
+
+def upload(page, content, name="past.ndjson"):
+    page.goto("/imports")
+    page.get_by_role("button", name="Import a file").press("Enter")
+    page.get_by_label("File", exact=True).set_input_files({"name": name, "mimeType": "application/x-ndjson", "buffer": content})
+    page.get_by_role("button", name="Import", exact=True).press("Enter")
+
+
+def number(page, label):
+    return page.locator(".figures div").filter(has_text=label).locator("dd")
+
+
+def test_a_file_is_sent_read_and_its_rejected_lines_are_told(signed_in, account, website, watch):
+    upload(signed_in, ndjson(line(), line(name="paid"), line(timestamp="yesterday", colour="red")))
+    expect(signed_in.get_by_role("heading", level=1, name="past.ndjson")).to_be_visible()
+    expect(number(signed_in, "Taken")).to_have_text("2")
+    expect(signed_in.get_by_text("Done")).to_be_visible()
+    rejects = signed_in.get_by_role("region", name="Rejected lines")
+    for field in ("timestamp", "colour"):
+        expect(rejects.get_by_role("row", name="3").locator("code").filter(has_text=field)).to_be_visible()
+    assert_accessible(signed_in)
+    signed_in.get_by_role("link", name="Imports").first.click()
+    expect(signed_in.get_by_role("row", name="past.ndjson").get_by_role("cell", name="2", exact=True)).to_be_visible()
+
+
+def test_a_long_import_moves_by_itself(signed_in, account, website, watch):
+    upload(signed_in, ndjson(*(line(properties={"n": n}) for n in range(4000))), "long.ndjson")
+    expect(signed_in.get_by_text("Done")).to_be_visible(timeout=60_000)
+    expect(number(signed_in, "Taken")).to_have_text("4,000")
+
+
+def test_without_a_file_it_says_so_at_the_field(signed_in, account, website, watch):
+    signed_in.goto("/imports")
+    signed_in.get_by_role("button", name="Import a file").click()
+    assert_accessible(signed_in)
+    signed_in.get_by_role("button", name="Import", exact=True).click()
+    expect(signed_in.get_by_label("File", exact=True)).to_be_focused()
+    expect(signed_in.get_by_text("Choose a file.")).to_be_visible()
+
+
+@pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "application/gzip"])
+def test_a_session_takes_no_file_that_a_form_of_another_page_could_send(account, website, media):
+    answer = account.client.post("/api/imports", params={"websiteId": website}, content=ndjson(line()), headers={"Content-Type": media})
+    assert answer.status_code == 415
+    assert account.client.get("/api/imports").json()["total"] == 0
+
+
+def seen(account, website, visitor):
+    item = {"websiteId": website, "type": "event", "name": "seen", "visitorId": visitor}
+    assert account.client.post("/api/track", json=item).status_code == 202
+
+
+def test_a_visitor_goes_after_it_was_told_what_goes(signed_in, account, website, watch):
+    seen(account, website, "ann")
+    seen(account, website, "bob")
+    signed_in.goto(f"/visitors/ann?websiteId={website}")
+    signed_in.get_by_role("link", name="Delete").click()
+    expect(signed_in.get_by_text("Visitor ann")).to_be_visible()
+    expect(signed_in.get_by_role("definition").first).to_contain_text("1")
+    assert account.client.get("/api/deletions").json()["total"] == 0
+    assert_accessible(signed_in)
+    signed_in.get_by_role("button", name="Delete for good").press("Enter")
+    expect(signed_in.get_by_text("The deletion is on its way.")).to_be_visible()
+    expect(signed_in.get_by_role("row", name="A visitor").get_by_text("Done")).to_be_visible(timeout=30_000)
+    signed_in.goto("/visitors")
+    expect(signed_in.locator("td.main")).to_have_text(["bob"])
+
+
+def test_a_span_and_a_user_are_chosen_by_forms(signed_in, account, website, watch):
+    signed_in.goto("/deletions/new")
+    span = signed_in.locator("form").filter(has=signed_in.get_by_role("heading", name="A span of time"))
+    span.get_by_label("From, in UTC").fill("2024-01-01T00:00")
+    span.get_by_label("Until before, in UTC").fill("2023-01-01T00:00")
+    span.get_by_role("button", name="Go on").click()
+    expect(signed_in.get_by_text("2024-01-01 00:00 UTC")).to_be_visible()
+    signed_in.get_by_role("button", name="Delete for good").click()
+    expect(signed_in.get_by_role("alert")).to_contain_text("Must be later than from")
+    watch.allow("422")
+    signed_in.goto("/deletions/new")
+    user = signed_in.locator("form").filter(has=signed_in.get_by_role("heading", name="A user"))
+    user.get_by_label("User ID").fill("u-1")
+    user.get_by_label("User ID").press("Enter")
+    expect(signed_in.get_by_text("Nobody has this ID at the moment")).to_be_visible()
+    signed_in.get_by_role("button", name="Delete for good").click()
+    expect(signed_in.get_by_role("row", name="user")).to_be_visible()
+    [asked] = account.client.get("/api/deletions").json()["data"]
+    assert asked["target"] == "user"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_are_text_and_break_nothing(signed_in, account, website, watch, text):
+    named = {"websiteId": website, "fileName": text}
+    content, headers = ndjson(line(**{text: 1})), {"Content-Type": "application/x-ndjson"}
+    imported = account.client.post("/api/imports", params=named, content=content, headers=headers).json()
+    seen(account, website, text)
+    signed_in.set_viewport_size({"width": 360, "height": 740})
+    signed_in.goto("/imports")
+    expect(signed_in.locator("td.main a")).to_have_text(text)
+    assert_fits(signed_in)
+    signed_in.goto(f"/imports/{imported['id']}")
+    expect(signed_in.locator(".reasons code").first).to_have_text(text)
+    assert_fits(signed_in)
+    signed_in.goto("/visitors")
+    signed_in.locator("td.main a").click()
+    signed_in.get_by_role("link", name="Delete").click()
+    expect(signed_in.locator("main strong").first).to_have_text(text)
+    assert_fits(signed_in)
+    assert signed_in.title() != "run"

@@ -1,0 +1,130 @@
+"""Events as they arrive, and what was refused."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_settings import HOSTILE
+from tests.browser.watching import assert_accessible, assert_fits
+
+
+@pytest.fixture
+def website(account) -> str:
+    return account.client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+
+
+def send(account, website, name, **more):
+    item = {"websiteId": website, "type": "event", "name": name, "visitorId": "ann", **more}
+    answer = account.client.post("/api/track", json=item)
+    assert answer.status_code == 202, answer.text
+
+
+def rows(page):
+    return page.locator("#stream .happening")
+
+
+def test_an_event_appears_by_itself_on_top_and_leads_to_its_visitor(signed_in, account, website, watch):
+    signed_in.goto("/live")
+    expect(signed_in.get_by_role("heading", name="Nothing yet")).to_be_visible()
+    send(account, website, "signed_up", properties={"plan": "pro", "seats": 3})
+    expect(rows(signed_in)).to_have_count(1)
+    send(account, website, "paid", visitorId="a/b c")
+    expect(rows(signed_in)).to_have_count(2)
+    expect(rows(signed_in).first).to_contain_text("paid")
+    first = rows(signed_in).nth(1)
+    first.locator("summary").press("Enter")
+    expect(first.get_by_text('"pro"')).to_be_visible()
+    expect(first.get_by_role("definition").filter(has_text="Shop")).to_be_visible()
+    assert_accessible(signed_in)
+    signed_in.wait_for_timeout(2500)
+    expect(first.get_by_text('"pro"')).to_be_visible()
+    rows(signed_in).first.get_by_role("link", name="a/b c").first.click()
+    expect(signed_in.get_by_role("heading", level=1, name="a/b c")).to_be_visible()
+    expect(signed_in.get_by_role("region", name="Timeline")).to_contain_text("paid")
+
+
+def test_a_paused_list_stays_and_then_catches_up(signed_in, account, website, watch):
+    send(account, website, "before")
+    signed_in.goto("/live")
+    expect(rows(signed_in)).to_have_count(1)
+    signed_in.get_by_role("button", name="Pause").press("Space")
+    expect(signed_in.get_by_role("status").filter(has_text="Paused")).to_be_visible()
+    send(account, website, "meanwhile")
+    signed_in.wait_for_timeout(4000)
+    expect(rows(signed_in)).to_have_count(1)
+    signed_in.get_by_role("button", name="Pause").press("Space")
+    expect(rows(signed_in)).to_have_count(2)
+    expect(rows(signed_in).first).to_contain_text("meanwhile")
+
+
+def test_filters_hold_for_what_is_there_and_for_what_comes(signed_in, account, website, watch):
+    other = account.client.post("/api/settings/websites", json={"name": "Blog", "kind": "web"}).json()["id"]
+    send(account, website, "a")
+    send(account, other, "b")
+    signed_in.goto("/live")
+    expect(rows(signed_in)).to_have_count(2)
+    signed_in.get_by_label("Website or app").select_option("Blog")
+    expect(rows(signed_in)).to_have_count(1)
+    signed_in.get_by_label("Name or path").fill("c")
+    expect(rows(signed_in)).to_have_count(0)
+    for name, where in (("c", website), ("d", other), ("c", other)):
+        send(account, where, name)
+    expect(rows(signed_in)).to_have_count(1)
+    signed_in.wait_for_timeout(2000)
+    expect(rows(signed_in)).to_have_count(1)
+    signed_in.reload()
+    expect(signed_in.get_by_label("Name or path")).to_have_value("c")
+    expect(rows(signed_in)).to_have_count(1)
+
+
+def test_an_attempt_of_a_saved_funnel_is_shown_and_narrows_the_list(signed_in, account, website, watch):
+    steps = [{"type": "Event", "value": name} for name in ("started", "paid")]
+    funnel = {"name": "F", "countingUnit": "attempt", "attemptProperty": "checkoutId", "steps": steps}
+    answer = account.client.post("/api/funnels", json=funnel)
+    assert answer.status_code == 201, answer.text
+    send(account, website, "started", properties={"checkoutId": "c-1"})
+    send(account, website, "started", properties={"checkoutId": "c-2"})
+    signed_in.goto("/live")
+    rows(signed_in).filter(has_text="c-1").get_by_title("Only this attempt").click()
+    expect(rows(signed_in)).to_have_count(1)
+    expect(signed_in.get_by_text("Only checkoutId c-1")).to_be_visible()
+    signed_in.get_by_role("link", name="Show all").click()
+    expect(rows(signed_in)).to_have_count(2)
+
+
+def test_what_was_refused_is_told_with_its_reasons_as_it_happens(signed_in, account, website, watch):
+    signed_in.goto("/live")
+    signed_in.get_by_role("link", name="Refused").click()
+    expect(signed_in.get_by_role("heading", name="Nothing was refused")).to_be_visible()
+    wrong = {"websiteId": website, "type": "event", "visitorId": "ann", "timestamp": "yesterday"}
+    assert account.client.post("/api/track", json=wrong).status_code == 422
+    expect(rows(signed_in)).to_have_count(1)
+    for field in ("name", "timestamp"):
+        expect(rows(signed_in).locator(".reasons code").filter(has_text=field)).to_be_visible()
+    rows(signed_in).get_by_text("What was sent").press("Enter")
+    expect(rows(signed_in).get_by_text('"yesterday"')).to_be_visible()
+    assert_accessible(signed_in)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_are_text_and_break_nothing(signed_in, account, website, watch, text):
+    send(account, website, text, visitorId=text, properties={text: text})
+    assert account.client.post("/api/track", json={"websiteId": website, "type": text, "visitorId": text}).status_code == 422
+    signed_in.set_viewport_size({"width": 360, "height": 740})
+    signed_in.goto("/live")
+    expect(rows(signed_in).locator("strong")).to_have_text(text)
+    rows(signed_in).locator("summary").click()
+    for path in (None, "/refused", "/visitors"):
+        if path:
+            signed_in.goto(path)
+        assert_fits(signed_in)
+        assert signed_in.title() != "run"
+    signed_in.locator("td.main a").click()
+    expect(signed_in.get_by_role("heading", level=1)).to_have_text(text)
+    assert_fits(signed_in)
+
+
+def test_a_session_that_ends_is_told_and_the_list_goes_on_after_the_log_in(signed_in, account, website, watch):
+    signed_in.goto("/live")
+    account.client.post("/api/auth/logout").raise_for_status()
+    expect(signed_in.get_by_role("dialog", name="Your session has ended")).to_be_visible()
+    watch.allow("401")
