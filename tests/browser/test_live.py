@@ -123,7 +123,7 @@ def test_hostile_texts_are_text_and_break_nothing(signed_in, account, website, w
     assert_fits(signed_in)
 
 
-def test_a_session_that_ends_is_told_and_the_list_goes_on_after_the_log_in(signed_in, account, website, watch):
+def test_a_session_that_ends_is_told(signed_in, account, website, watch):
     signed_in.goto("/live")
     account.client.post("/api/auth/logout").raise_for_status()
     expect(signed_in.get_by_role("dialog", name="Your session has ended")).to_be_visible()
