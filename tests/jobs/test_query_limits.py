@@ -27,14 +27,16 @@ def funnel(scene):
 
 def test_the_operators_limits_hold_until_the_workspace_chooses(client):
     operators = {"queryTimeoutSeconds": 20.0, "queryMemoryBytes": 256 * MB}
-    assert client.get(SETTINGS).json() == {"queryTimeoutSeconds": None, "queryMemoryBytes": None, "inForce": operators}
+    assert client.get(SETTINGS).json() == {"name": "Acme", "queryTimeoutSeconds": None, "queryMemoryBytes": None, "inForce": operators}
     changed = client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
     assert changed.status_code == 200
-    own = {"queryTimeoutSeconds": 0.5, "queryMemoryBytes": None, "inForce": operators | {"queryTimeoutSeconds": 0.5}}
+    in_force = operators | {"queryTimeoutSeconds": 0.5}
+    own = {"name": "Acme", "queryTimeoutSeconds": 0.5, "queryMemoryBytes": None, "inForce": in_force}
     assert changed.json() == own == client.get(SETTINGS).json()
     assert client.patch(SETTINGS, json={}).json() == own
     back = client.patch(SETTINGS, json={"queryTimeoutSeconds": None, "queryMemoryBytes": 128 * MB}).json()
-    assert back == {"queryTimeoutSeconds": None, "queryMemoryBytes": 128 * MB, "inForce": operators | {"queryMemoryBytes": 128 * MB}}
+    in_force = operators | {"queryMemoryBytes": 128 * MB}
+    assert back == {"name": "Acme", "queryTimeoutSeconds": None, "queryMemoryBytes": 128 * MB, "inForce": in_force}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_the_operators_limits_hold_until_the_workspace_chooses(client):
         ({"queryTimeoutSeconds": 20.5, "queryMemoryBytes": 256 * MB + 1}, "less_than_equal"),
         ({"queryTimeoutSeconds": 0, "queryMemoryBytes": 1}, "greater_than_equal"),
         ({"queryTimeoutSeconds": "5", "queryMemoryBytes": 1.5}, "wrong_type"),
-        ({"queryTimeout": 5, "name": "Acme"}, "unknown_field"),
+        ({"queryTimeout": 5, "plan": "free"}, "unknown_field"),
     ],
 )
 def test_a_limit_beyond_the_operators_or_none_at_all_is_refused(client, body, code):
