@@ -1,21 +1,23 @@
 """HTTP of the public side of managed links.
 
-Closer to the wire than other routes: an application of its own below `/l/`, which reads and writes headers as they are, since to make the
-framework's objects of them takes longer than everything that a redirect itself needs.
+Closer to the wire than other routes: headers are read and written as they are, since to make the framework's objects of them takes longer
+than everything that a redirect itself needs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-from litestar import HttpMethod, asgi
-from litestar.exceptions import MethodNotAllowedException
-from litestar.handlers import ASGIRouteHandler
+from litestar import HttpMethod, Request, route
+from litestar.handlers import HTTPRouteHandler
 from litestar.types import Receive, Scope, Send
 
 from penstock.links.opening import LinkOpener, Visit
 from penstock.links.pages import HEADERS, PAGE_HEADERS
 from penstock.links.qr import SCANNED
 
-_METHODS = (HttpMethod.GET, HttpMethod.HEAD)
+AnyRequest = Request[Any, Any, Any]
+RawHeaders = Iterable[tuple[bytes, bytes]]
+
 _SCANNED = SCANNED.encode()
 _PREFETCHING = (b"prefetch", b"prerender", b"preview")
 
@@ -28,23 +30,30 @@ _REDIRECT_HEADERS = _raw({**HEADERS, "Content-Type": "text/plain", "Content-Leng
 _PAGE_HEADERS = _raw({**PAGE_HEADERS, "Content-Type": "text/html; charset=utf-8"})
 
 
-def public_side(opener: LinkOpener) -> ASGIRouteHandler:
-    """All of `/l/`. Of the query it takes the mark of a QR code alone: where a link leads and what it counts as is stored."""
+class RawAnswer(NamedTuple):
+    """A response that is sent as it is."""
 
-    @asgi("/l", is_mount=True, copy_scope=False)
-    async def open_link(scope: Scope, receive: Receive, send: Send) -> None:
-        method = scope.get("method")
-        if method not in _METHODS:
-            raise MethodNotAllowedException(headers={"Allow": ", ".join(_METHODS)})
-        is_head = method == HttpMethod.HEAD
+    status: int
+    headers: RawHeaders
+    body: bytes = b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})
+
+
+def public_side(opener: LinkOpener) -> HTTPRouteHandler:
+    """The route `/l/{slug}`. Of the query it takes the mark of a QR code alone: where a link leads and what it counts as is stored."""
+
+    @route("/l/{slug:path}", http_method=[HttpMethod.GET, HttpMethod.HEAD], status_code=200)
+    async def open_link(request: AnyRequest) -> RawAnswer:
+        scope = request.scope
+        is_head = scope["method"] == HttpMethod.HEAD
         opened = await opener.open(_visit(scope, is_head=is_head))
         if opened.status == 302:
-            page, headers = b"", [*_REDIRECT_HEADERS, (b"location", opened.location.encode("ascii"))]
-        else:
-            page = opened.page.encode()
-            headers = [*_PAGE_HEADERS, (b"content-length", b"%d" % len(page))]
-        await send({"type": "http.response.start", "status": opened.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if is_head else page, "more_body": False})
+            return RawAnswer(302, [*_REDIRECT_HEADERS, (b"location", opened.location.encode("ascii"))])
+        page = opened.page.encode()
+        return RawAnswer(opened.status, [*_PAGE_HEADERS, (b"content-length", b"%d" % len(page))], b"" if is_head else page)
 
     return open_link
 
@@ -53,7 +62,7 @@ def _visit(scope: Scope, *, is_head: bool) -> Visit:
     sent = dict(scope["headers"])  # of a header that comes twice the last one counts
     purposes = (sent.get(name, b"").lower() for name in (b"sec-purpose", b"purpose", b"x-moz"))
     return Visit(
-        slug=scope["path"].strip("/"),
+        slug=str(scope["path_params"]["slug"]).removeprefix("/"),
         user_agent=sent.get(b"user-agent", b"").decode("latin-1"),
         address=scope["client"][0] if scope["client"] else "",
         accept_language=sent.get(b"accept-language", b"").decode("latin-1"),
