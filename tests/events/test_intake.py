@@ -16,6 +16,7 @@ from penstock.events.model import Family, Kind, NewEvent, Receipt, Source, Statu
 from penstock.identity.model import Claim
 from penstock.metadb.database import Database
 from penstock.metadb.tables import dedupe_keys, outbox, visitors
+from tests import loops
 
 SITE = WebsiteId("web_1")
 
@@ -63,7 +64,7 @@ def run(database: Database, work: Callable[[Intake], Any]) -> Any:
         async with intake.running():
             return await work(intake)
 
-    return asyncio.run(main())
+    return loops.run(main)
 
 
 async def all_of(*submissions: Any) -> list[Any]:
@@ -135,7 +136,7 @@ def test_a_stop_commits_what_was_taken_and_takes_nothing_more(database: Database
         [late] = await all_of(intake.submit([event("late")]))
         return await all_of(*taken), late
 
-    taken, late = asyncio.run(main())
+    taken, late = loops.run(main)
     assert all(isinstance(outcome, list) and isinstance(outcome[0], Receipt) for outcome in taken)
     assert (isinstance(late, Unavailable), waiting(database)) == (True, 50)
 

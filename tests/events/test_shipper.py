@@ -16,6 +16,7 @@ from penstock.events.shipper import Shipper
 from penstock.metadb.database import Database
 from penstock.metadb.tables import outbox, shipments
 from penstock.warehouse.client import QueryFailed, Warehouse
+from tests import loops
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def test_shippers_of_several_nodes_share_the_outbox(
             for node in nodes:
                 tasks.start_soon(anyio.to_thread.run_sync, Shipper(node, warehouse, system_clock).ship)
 
-    anyio.run(ship_on_all)
+    loops.run(ship_on_all)
     assert (arrived(warehouse, website), left(nodes[0])) == (names(range(300)), (0, 0))
     for node in nodes:
         node.close()
@@ -164,14 +165,14 @@ async def while_running(shipper: Shipper, database: Database, website: WebsiteId
 
 def test_waiting_ends_when_everything_acknowledged_before_has_arrived(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
     put(database, website, range(10))
-    assert anyio.run(while_running, Shipper(database, warehouse, system_clock), database, website) == [True, True]
+    assert loops.run(while_running, Shipper(database, warehouse, system_clock), database, website) == [True, True]
     assert (arrived(warehouse, website), left(database)) == (names(range(20)), (0, 0))
 
 
 def test_the_shipper_goes_on_when_the_warehouse_is_back(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
     put(database, website, range(10))
     breaking = Breaking(warehouse, "before", "after", "before")
-    assert anyio.run(while_running, Shipper(database, breaking, system_clock), database, website) == [True, True]
+    assert loops.run(while_running, Shipper(database, breaking, system_clock), database, website) == [True, True]
     assert (arrived(warehouse, website), left(database)) == (names(range(20)), (0, 0))
 
 
@@ -187,5 +188,5 @@ def test_a_clean_stop_ships_what_waits(database: Database, warehouse: Warehouse,
         async with shipper.running():
             put(database, website, range(10))
 
-    anyio.run(start_and_stop, Shipper(database, warehouse, system_clock))
+    loops.run(start_and_stop, Shipper(database, warehouse, system_clock))
     assert (arrived(warehouse, website), left(database)) == (names(range(10)), (0, 0))

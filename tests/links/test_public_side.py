@@ -9,6 +9,7 @@ import pytest
 from penstock.app import build_services
 from penstock.links.languages import TEXTS
 from penstock.links.targets import CLICK_TOKEN
+from tests import loops
 from tests.links import agents
 from tests.links.conftest import APP, LINKS
 from tests.tenant import BASE_URL, visitor
@@ -248,17 +249,15 @@ def test_a_switch_holds_at_once(ask, client, make_link):
 
 
 def test_another_node_sees_a_switch_within_a_second(services, client, make_link, monkeypatch):
-    import anyio
-
     from penstock.accounts import recent
 
     node = build_services(services.settings, services.clock, services.warehouse).links
     made = make_link(slug="a")
-    assert anyio.run(node.locate, "a") is not None
+    assert loops.run(node.locate, "a") is not None
     client.patch(LINKS, json={"id": made["id"], "isActive": False})
     real = recent.monotonic
     monkeypatch.setattr(recent, "monotonic", lambda: real() + 1.0)
-    assert anyio.run(node.locate, "a") is None
+    assert loops.run(node.locate, "a") is None
 
 
 # Safety ----------------------------------------------------------------------------------------------------------------
