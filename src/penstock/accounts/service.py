@@ -292,6 +292,17 @@ class AccountService:
             raise Unauthorized("websiteId: the workspace of this key has no such website.", code="website_not_owned")
         return found
 
+    def websites_asked(self, workspace_id: WorkspaceId, website_id: str | None) -> list[Website]:
+        """The one that a request names in `websiteId`, as `owned_website`; all of the workspace when it names none."""
+        return self.websites(workspace_id) if website_id is None else [self.owned_website(workspace_id, website_id)]
+
+    def app(self, workspace_id: WorkspaceId, website_id: str) -> Website:
+        """A mobile app; `NotFound` when the workspace has no such one. Source: interface, section 7."""
+        found = self.find_website(website_id)
+        if found is None or found.workspace_id != workspace_id or found.kind is not WebsiteKind.MOBILE:
+            raise NotFound("App not found", code="app_not_found")
+        return found
+
     def find_website(self, website_id: str) -> Website | None:
         """A website of whatever workspace, for the public routes. Blocks only when it was not read in the last two seconds."""
         return None if "\x00" in website_id else self._websites.load(website_id, partial(self._read_website, website_id))

@@ -4,7 +4,7 @@ from msgspec import json
 
 from penstock.accounts.service import AccountService
 from penstock.activity.cursor import Cursor
-from penstock.activity.reading import WaitUntilShipped, ask, websites_asked
+from penstock.activity.reading import WaitUntilShipped, ask
 from penstock.activity.schema import RecentQuery, RecentRecord, StoredEventRecord
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault
@@ -53,7 +53,7 @@ class LiveService:
         )
 
     def _asked(self, workspace_id: WorkspaceId, query: RecentQuery) -> dict[str, object]:
-        websites = websites_asked(self._accounts, workspace_id, query.website_id)
+        websites = self._accounts.websites_asked(workspace_id, query.website_id)
         keys: list[int] = []
         if query.visitor_id is not None:
             with self._database.read() as db:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from penstock.accounts.model import Website
 from penstock.accounts.service import AccountService
-from penstock.activity.reading import WaitUntilShipped, ask, websites_asked
+from penstock.activity.reading import WaitUntilShipped, ask
 from penstock.activity.schema import (
     MergeRecord,
     StoredEventRecord,
@@ -56,7 +56,7 @@ class VisitorService:
 
     def visitors(self, workspace_id: WorkspaceId, query: VisitorsQuery) -> Listing[VisitorRecord]:
         """The one active last first. What a deletion has removed is not listed, though it may be counted until its events are gone."""
-        websites = websites_asked(self._accounts, workspace_id, query.website_id)
+        websites = self._accounts.websites_asked(workspace_id, query.website_id)
         self._wait_until_shipped(self._settings.fresh_wait_s)
         if query.search is not None:
             return self._matching(websites, query.search, query.asked)
@@ -123,7 +123,7 @@ class VisitorService:
         return Listing(self._events(found, query.asked), query.asked, self._summary(found)["events"])
 
     def _find(self, workspace_id: WorkspaceId, visitor_id: str, website_id: str | None) -> Found:
-        scopes = {website.scope_id: website for website in websites_asked(self._accounts, workspace_id, website_id)}
+        scopes = {website.scope_id: website for website in self._accounts.websites_asked(workspace_id, website_id)}
         with self._database.read() as db:
             found = profiles.of_visitor(db, list(scopes), visitor_id)
         if not found:

@@ -72,9 +72,7 @@ class CatalogueService:
 
     def _scope(self, workspace_id: WorkspaceId, website_id: str | None) -> dict[str, Any]:
         """Whose events: all of the workspace's, or of one website, which must be its own."""
-        if website_id is not None:
-            return {"websites": [self._accounts.owned_website(workspace_id, website_id).id]}
-        return {"websites": [website.id for website in self._accounts.websites(workspace_id)]}
+        return {"websites": [website.id for website in self._accounts.websites_asked(workspace_id, website_id)]}
 
     def _ask(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         self._wait_until_shipped(self._settings.fresh_wait_s)

@@ -6,9 +6,8 @@ Sources: Apple, "Supporting associated domains"; Google, "Digital Asset Links" a
 from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
-from penstock.accounts.model import MobileApp, Website, WebsiteKind
+from penstock.accounts.model import MobileApp, Website
 from penstock.accounts.service import AccountService
-from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.links.addresses import is_ip_address, is_private_name
 from penstock.links.association_schema import (
@@ -52,10 +51,7 @@ class AssociationService:
 
     def check(self, workspace_id: WorkspaceId, website_id: str) -> AppLinksCheck:
         """`NotFound` when the workspace has no such app. Blocks: call it from a worker thread."""
-        website = self._accounts.find_website(website_id)
-        if website is None or website.workspace_id != workspace_id or website.kind is not WebsiteKind.MOBILE:
-            raise NotFound("App not found", code="app_not_found")
-        return check(website, self._settings)
+        return check(self._accounts.app(workspace_id, website_id), self._settings)
 
 
 def apple_file(apps: Iterable[MobileApp]) -> AppleFile:

@@ -5,7 +5,7 @@ from functools import partial
 
 from sqlalchemy.exc import IntegrityError
 
-from penstock.accounts.model import Website, WebsiteKind
+from penstock.accounts.model import Website
 from penstock.accounts.recent import Recent
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
@@ -34,9 +34,7 @@ class LinkService:
     def create(self, workspace_id: WorkspaceId, body: bytes) -> Link:
         """`Invalid` with every fault, `NotFound` when the website is not an app of the workspace, `Conflict` when the slug is taken."""
         form = parse_model(body, NewLink, self._rules)
-        website = self._accounts.find_website(form.website_id)
-        if website is None or website.workspace_id != workspace_id or website.kind is not WebsiteKind.MOBILE:
-            raise NotFound("App not found", code="app_not_found")
+        website = self._accounts.app(workspace_id, form.website_id)
         now_ms = self._clock()
         link = Link(
             id=LinkId(new_id("lnk", now_ms)),

@@ -1,13 +1,12 @@
 """From what a caller asks about a funnel to the engine and back: the way that every answer about a funnel takes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from math import isfinite
 from typing import Any, NamedTuple
 
-from penstock.accounts.model import Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, Malformed
@@ -118,7 +117,7 @@ class Asker:
     ) -> Inquiry:
         cohort = asked.cohort or {} if isinstance(asked, CohortQuery | PreviewIn) else {}
         filtered = _checked_cohort(definition, cohort)
-        websites = self._websites(workspace_id, asked.website_id)
+        websites = self._accounts.websites_asked(workspace_id, asked.website_id)
         fresh = self._wait_until_shipped(self._settings.fresh_wait_s)
         question = Question(
             website_ids=tuple(WebsiteId(website.id) for website in websites),
@@ -168,11 +167,6 @@ class Asker:
         key = (workspace_id, definition, question.website_ids, question.scope_ids, question.start_ms, question.end_ms, version)
         still = partial(self._is_as_it_was, question, parts)
         return self._moments.get(key, now, holds=lambda moment: moment.holds_at(self._clock()), still=still).value
-
-    def _websites(self, workspace_id: WorkspaceId, website_id: str | None) -> Sequence[Website]:
-        if website_id is not None:
-            return [self._accounts.owned_website(workspace_id, website_id)]
-        return self._accounts.websites(workspace_id)
 
 
 def bad_parameters(wrong: Mapping[str, str], *others: Fault) -> Malformed:
