@@ -4,7 +4,6 @@ from msgspec import json
 
 from penstock.accounts.service import AccountService
 from penstock.activity.cursor import Cursor
-from penstock.activity.reading import WaitUntilShipped, ask
 from penstock.activity.schema import RecentQuery, RecentRecord, StoredEventRecord
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault
@@ -13,7 +12,7 @@ from penstock.http.bodies import bad_parameter
 from penstock.identity import profiles
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S
-from penstock.warehouse.client import Warehouse
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
 
 _FIRST_LOOKS_MS = (3_600_000, 30 * DAY_S * 1000)
@@ -41,7 +40,7 @@ class LiveService:
         starts = (before.after_ms,) if query.after is not None else (*(now_ms - back_ms for back_ms in _FIRST_LOOKS_MS), 0)
         rows = []
         for after_ms in starts:
-            rows = ask(self._warehouse, "recent_events", {**asked, "after": after_ms, "limit": limit})
+            rows = self._warehouse.ask_by_name(load("recent_events"), {**asked, "after": after_ms, "limit": limit})
             if len(rows) == limit:
                 break
         new = [row for row in rows if not before.has_given(row["event_id"])]

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from penstock.accounts.model import Website
 from penstock.accounts.service import AccountService
-from penstock.activity.reading import WaitUntilShipped, ask
 from penstock.activity.schema import (
     MergeRecord,
     StoredEventRecord,
@@ -25,7 +24,8 @@ from penstock.identity import profiles
 from penstock.identity.profiles import Profile
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
-from penstock.warehouse.client import Warehouse
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.warehouse.queries import load
 
 
 class Found(NamedTuple):
@@ -82,7 +82,7 @@ class VisitorService:
             "limit": page.size,
             "offset": page.offset,
         }
-        return ask(self._warehouse, "active_visitors", asked)
+        return self._warehouse.ask_by_name(load("active_visitors"), asked)
 
     def _matching(self, websites: Collection[Website], search: str, page: Page) -> Listing[VisitorRecord]:
         scopes = {website.scope_id: website for website in websites}
@@ -139,11 +139,11 @@ class VisitorService:
         return Found(profile, {"websites": websites, "scope": profile.scope_id, "visitors": profile.ids})
 
     def _summary(self, found: Found) -> dict[str, Any]:
-        [summary] = ask(self._warehouse, "visitor_summary", found.scope)
+        [summary] = self._warehouse.ask_by_name(load("visitor_summary"), found.scope)
         return summary
 
     def _events(self, found: Found, page: Page) -> list[StoredEventRecord]:
-        rows = ask(self._warehouse, "visitor_events", {**found.scope, "limit": page.size, "offset": page.offset})
+        rows = self._warehouse.ask_by_name(load("visitor_events"), {**found.scope, "limit": page.size, "offset": page.offset})
         return [StoredEventRecord.of(row) for row in rows]
 
 

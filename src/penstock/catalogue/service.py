@@ -1,7 +1,7 @@
 """Use cases of the catalogue. It is fed by each insert into the warehouse (`warehouse/sql/schema.sql`); nothing here reads events."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.accounts.service import AccountService
@@ -20,7 +20,7 @@ from penstock.catalogue.schema import (
     ValuesRecord,
 )
 from penstock.settings import Settings
-from penstock.warehouse.client import Warehouse
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
 
 _BUILTIN = "$"
@@ -33,9 +33,7 @@ class CatalogueService:
     what was taken in: events that are deleted later stay counted.
     """
 
-    def __init__(
-        self, warehouse: Warehouse, accounts: AccountService, settings: Settings, *, wait_until_shipped: Callable[[float], bool]
-    ) -> None:
+    def __init__(self, warehouse: Warehouse, accounts: AccountService, settings: Settings, *, wait_until_shipped: WaitUntilShipped) -> None:
         """wait_until_shipped: waits for events acknowledged before the call, False when that took too long."""
         self._warehouse, self._accounts, self._settings = warehouse, accounts, settings
         self._wait_until_shipped = wait_until_shipped

@@ -1,6 +1,6 @@
 """Use cases of the statistics of links, which are counted in the warehouse."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,7 @@ from penstock.links.stats_schema import (
     TotalsRecord,
 )
 from penstock.settings import Settings
-from penstock.warehouse.client import Warehouse
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
 
 
@@ -47,7 +47,7 @@ class StatsService:
     """Its methods block; call them from a worker thread."""
 
     def __init__(
-        self, warehouse: Warehouse, links: LinkService, settings: Settings, clock: Clock, *, wait_until_shipped: Callable[[float], bool]
+        self, warehouse: Warehouse, links: LinkService, settings: Settings, clock: Clock, *, wait_until_shipped: WaitUntilShipped
     ) -> None:
         """wait_until_shipped: waits for clicks and events acknowledged before the call, False when that took too long."""
         self._warehouse, self._links, self._settings, self._clock = warehouse, links, settings, clock

@@ -4,7 +4,7 @@ A connection to chDB runs one statement at a time, so there are several to one e
 must never wait, and a few for reading.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -27,8 +27,11 @@ log = structlog.get_logger()
 _LOOK_S = 0.1  # how often someone in the queue looks whether the work was stopped meanwhile
 _LONGEST_PAUSE_S = 0.5
 _LAST_STATEMENTS_S = 10.0
-_TIMEOUT_EXCEEDED, _MEMORY_LIMIT_EXCEEDED, _QUERY_WAS_CANCELLED = 159, 241, 394
+TIMEOUT_EXCEEDED, MEMORY_LIMIT_EXCEEDED, _QUERY_WAS_CANCELLED = 159, 241, 394
 """Error codes of the engine."""
+
+WaitUntilShipped = Callable[[float], bool]
+"""Waits until events acknowledged before the call are in the store, that many seconds at most; False when that was not enough."""
 
 
 class QueryFailed(Exception):
@@ -96,8 +99,16 @@ class Warehouse:
 
     def ask(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Rows of one statement, as `query`; Unavailable when the engine does not answer within the limits."""
+        return self._asked(sql, parameters)[1]
+
+    def ask_by_name(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """As `ask`, each row by the names of its columns."""
+        names, rows = self._asked(sql, parameters)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _asked(self, sql: str, parameters: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         try:
-            return self.query(sql, parameters)[1]
+            return self.query(sql, parameters)
         except QueryFailed as error:
             raise explained(error) from error
 
@@ -223,12 +234,12 @@ def _failed(error: ClickHouseError) -> QueryFailed:
 
 def explained(error: QueryFailed) -> Exception:
     """What a caller can be told of a statement that failed; any other failure is ours."""
-    if error.code == _TIMEOUT_EXCEEDED:
+    if error.code == TIMEOUT_EXCEEDED:
         return Unavailable("The query took longer than the workspace's queryTimeoutSeconds. Ask for less.", code="query_timeout")
-    if error.code == _MEMORY_LIMIT_EXCEEDED:
+    if error.code == MEMORY_LIMIT_EXCEEDED:
         return Unavailable("The query needed more memory than the workspace's queryMemoryBytes. Ask for less.", code="query_too_large")
-    return unavailable(error) if error.code in (0, _QUERY_WAS_CANCELLED) else error
+    return unavailable() if error.code in (0, _QUERY_WAS_CANCELLED) else error
 
 
-def unavailable(error: QueryFailed) -> Unavailable:
+def unavailable() -> Unavailable:
     return Unavailable("The event store does not answer right now; try again.", code="warehouse_unavailable")

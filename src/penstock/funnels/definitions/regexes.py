@@ -16,7 +16,7 @@ def checked_by(warehouse: Warehouse) -> Callable[[str], None]:
             warehouse.query("SELECT match('', {pattern:String})", {"pattern": pattern})
         except QueryFailed as error:
             if error.code != _CANNOT_COMPILE:
-                raise unavailable(error) from error
+                raise unavailable() from error
             raise RuleBroken("bad_regex", f"Is not a regex of the RE2 kind{_reason(str(error))}.") from None
 
     return check

@@ -1,6 +1,6 @@
 """From what a caller asks about a funnel to the engine and back: the way that every answer about a funnel takes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -24,7 +24,7 @@ from penstock.funnels.statements.query import Facts, Question, Statement
 from penstock.funnels.statements.report import build
 from penstock.http.bodies import bad_parameter
 from penstock.settings import Settings
-from penstock.warehouse.client import Warehouse
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
 
 _MOMENTS_KEPT = 1_000
 _ROWS_KEPT, _ROWS_KEPT_OF_ONE = 20_000, 1_000
@@ -54,7 +54,7 @@ class Asker:
         settings: Settings,
         clock: Clock,
         *,
-        wait_until_shipped: Callable[[float], bool],
+        wait_until_shipped: WaitUntilShipped,
     ) -> None:
         """wait_until_shipped: waits for events acknowledged before the call, False when that took too long."""
         self.engine = Engine(warehouse, settings, clock)

@@ -9,11 +9,8 @@ from penstock.base.errors import Unavailable
 from penstock.funnels.results.evaluation import ENGINE_SETTINGS
 from penstock.funnels.statements.query import Statement
 from penstock.settings import Settings
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import MEMORY_LIMIT_EXCEEDED, TIMEOUT_EXCEEDED, QueryFailed, Warehouse, explained
 from penstock.warehouse.work import current_work
-
-_TIMEOUT_EXCEEDED, _MEMORY_LIMIT_EXCEEDED, _QUERY_WAS_CANCELLED = 159, 241, 394
-"""Error codes of the engine."""
 
 _WAY_OUT = "Ask for a shorter period or one website, or raise the limit in the workspace's settings."
 
@@ -56,13 +53,11 @@ class Engine:
         """What a caller can do about a query that the engine stopped; any other failure is ours."""
         limits = self._limits()
         seconds, memory = f"{limits['max_execution_time']:g} seconds", f"{limits['max_memory_usage']:,} bytes of memory"
-        if error.code == _TIMEOUT_EXCEEDED:
+        if error.code == TIMEOUT_EXCEEDED:
             return Unavailable(f"The funnel took longer than {seconds}, the queryTimeoutSeconds in force. {_WAY_OUT}", code="query_timeout")
-        if error.code == _MEMORY_LIMIT_EXCEEDED:
+        if error.code == MEMORY_LIMIT_EXCEEDED:
             return Unavailable(f"The funnel needed more than {memory}, the queryMemoryBytes in force. {_WAY_OUT}", code="query_too_large")
-        if error.code in (0, _QUERY_WAS_CANCELLED):
-            return Unavailable("The event store does not answer right now; try again.", code="warehouse_unavailable")
-        return error
+        return explained(error)
 
     def _limits(self) -> Mapping[str, Any]:
         """Of the workspace, where the request has some; else the operator's."""
