@@ -158,13 +158,13 @@ def test_what_makes_a_paid_order_a_renewal_is_documented():
     assert set(re.findall(r"`(\w+)`", told)) == RENEWAL_REASONS | {"purchase", "renewal", "billing_reason"}
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
-def test_every_link_leads_somewhere(page):
-    for target in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
+@pytest.mark.parametrize("document", sorted(DOCS.rglob("*.md")), ids=lambda path: path.name)
+def test_every_link_leads_somewhere(document):
+    for target in re.findall(r"\]\(([^)]+)\)", document.read_text("utf-8")):
         if target.startswith("http"):
             continue
         name, _, anchor = target.partition("#")
-        file = page.parent / name if name else page
+        file = document.parent / name if name else document
         assert file.exists(), target
         if anchor:
             headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)

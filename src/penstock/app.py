@@ -74,7 +74,7 @@ from penstock.links.association import AssociationService
 from penstock.links.claims import ClickKeeper
 from penstock.links.networks import Networks
 from penstock.links.opening import LinkOpener
-from penstock.links.public_routes import public_side
+from penstock.links.public_routes import PublicSide, public_side
 from penstock.links.resolver import Resolver, forget_opens
 from penstock.links.service import LinkService
 from penstock.links.stats import StatsService
@@ -245,11 +245,11 @@ def take_head(config: AppConfig) -> AppConfig:
 
 def build_app(services: Services) -> ASGIApp:
     """The ASGI application over open services; closes them when it stops."""
-    return FastLane(build_routes(services), services.events)
+    return FastLane(PublicSide(build_routes(services), services.opener), services.events)
 
 
 def build_routes(services: Services) -> Litestar:
-    """The application without the short way for plain posts."""
+    """The application without the short ways for plain posts and plain visits of links."""
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:

@@ -28,6 +28,7 @@ def test_a_database_that_does_not_answer_is_503(server, workspace, own_server):
         workspace.browser.get("/api/auth/session"),
         workspace.browser.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}),
         server.post("/api/auth/login", json={"email": workspace.email, "password": "wrong password"}),
+        server.get("/l/sale"),
     ):
         assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
         assert answer.headers["retry-after"] == "1"
