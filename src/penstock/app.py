@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -74,7 +74,7 @@ from penstock.links.association import AssociationService
 from penstock.links.claims import ClickKeeper
 from penstock.links.networks import Networks
 from penstock.links.opening import LinkOpener
-from penstock.links.public_routes import PublicSide, public_side
+from penstock.links.public_routes import PublicSide, open_link
 from penstock.links.resolver import Resolver, forget_opens
 from penstock.links.service import LinkService
 from penstock.links.stats import StatsService
@@ -211,8 +211,8 @@ def live() -> Response[bytes]:
 
 
 @get("/health/ready", sync_to_thread=True)
-def ready(services: NamedDependency[Services]) -> Response[bytes]:
-    stores = {"database": services.database.answers(), "warehouse": services.warehouse.answers()}
+def ready(database: NamedDependency[Database], warehouse: NamedDependency[Warehouse]) -> Response[bytes]:
+    stores = {"database": database.answers(), "warehouse": warehouse.answers()}
     ok = all(stores.values())
     return answer({"status": "ready" if ok else "unavailable", **stores}, status=200 if ok else 503)
 
@@ -243,13 +243,27 @@ def take_head(config: AppConfig) -> AppConfig:
     return config
 
 
+def _provided(services: Services, name: str) -> Provide:
+    """One of the services, as what a handler asks for by its name."""
+
+    def provide() -> Any:
+        return getattr(services, name)
+
+    return Provide(provide, sync_to_thread=False)
+
+
 def build_app(services: Services) -> ASGIApp:
     """The ASGI application over open services; closes them when it stops."""
-    return FastLane(PublicSide(build_routes(services), services.opener), services.events)
+    return with_short_ways(build_routes(services), services)
+
+
+def with_short_ways(routes: ASGIApp, services: Services) -> ASGIApp:
+    """Plain posts and plain visits of links are answered before the routes."""
+    return FastLane(PublicSide(routes, services.opener), services.events)
 
 
 def build_routes(services: Services) -> Litestar:
-    """The application without the short ways for plain posts and plain visits of links."""
+    """The application without the short ways."""
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
@@ -294,38 +308,11 @@ def build_routes(services: Services) -> Litestar:
             *qr_routes.ROUTES,
             *stats_routes.ROUTES,
             *resolve_routes.ROUTES,
-            public_side(services.opener),
+            open_link,
             *web_routes.ROUTES,
         ],
         dependencies={
-            "services": Provide(lambda: services, sync_to_thread=False),
-            "settings": Provide(lambda: services.settings, sync_to_thread=False),
-            "clock": Provide(lambda: services.clock, sync_to_thread=False),
-            "accounts": Provide(lambda: services.accounts, sync_to_thread=False),
-            "members": Provide(lambda: services.members, sync_to_thread=False),
-            "invitations": Provide(lambda: services.invitations, sync_to_thread=False),
-            "own_account": Provide(lambda: services.own_account, sync_to_thread=False),
-            "events": Provide(lambda: services.events, sync_to_thread=False),
-            "imports": Provide(lambda: services.imports, sync_to_thread=False),
-            "providers": Provide(lambda: services.providers, sync_to_thread=False),
-            "deletions": Provide(lambda: services.deletions, sync_to_thread=False),
-            "goals": Provide(lambda: services.goals, sync_to_thread=False),
-            "funnels": Provide(lambda: services.funnels, sync_to_thread=False),
-            "results": Provide(lambda: services.results, sync_to_thread=False),
-            "units": Provide(lambda: services.units, sync_to_thread=False),
-            "traces": Provide(lambda: services.traces, sync_to_thread=False),
-            "insights": Provide(lambda: services.insights, sync_to_thread=False),
-            "exports": Provide(lambda: services.exports, sync_to_thread=False),
-            "comparisons": Provide(lambda: services.comparisons, sync_to_thread=False),
-            "catalogue": Provide(lambda: services.catalogue, sync_to_thread=False),
-            "visitors": Provide(lambda: services.visitors, sync_to_thread=False),
-            "live": Provide(lambda: services.live, sync_to_thread=False),
-            "associations": Provide(lambda: services.associations, sync_to_thread=False),
-            "link_stats": Provide(lambda: services.link_stats, sync_to_thread=False),
-            "links": Provide(lambda: services.links, sync_to_thread=False),
-            "resolver": Provide(lambda: services.resolver, sync_to_thread=False),
-            "limits": Provide(lambda: services.limits, sync_to_thread=False),
-            "jobs": Provide(lambda: services.jobs, sync_to_thread=False),
+            **{one.name: _provided(services, one.name) for one in fields(Services)},
             "answered": Provide(provide_answered),
             "funnel": Provide(provide_asked_funnel),
             "caller": Provide(callers.provide_caller),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from litestar import HttpMethod, Request, route
-from litestar.handlers import HTTPRouteHandler
+from litestar.di import NamedDependency
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 from penstock.links.opening import LinkOpener, Visit
@@ -61,14 +61,9 @@ class PublicSide:
         await (self._app(scope, receive, send) if slug is None else answer(scope, receive, send))
 
 
-def public_side(opener: LinkOpener) -> HTTPRouteHandler:
-    """The route `/l/{slug}`."""
-
-    @route("/l/{slug:path}", http_method=[HttpMethod.GET, HttpMethod.HEAD], status_code=200)
-    async def open_link(request: AnyRequest) -> RawAnswer:
-        return await _answer(opener, request.scope, str(request.path_params["slug"]).removeprefix("/"))
-
-    return open_link
+@route("/l/{slug:path}", http_method=[HttpMethod.GET, HttpMethod.HEAD], status_code=200)
+async def open_link(request: AnyRequest, opener: NamedDependency[LinkOpener]) -> RawAnswer:
+    return await _answer(opener, request.scope, str(request.path_params["slug"]).removeprefix("/"))
 
 
 def _plain_slug(scope: Any) -> str | None:
