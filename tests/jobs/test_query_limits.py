@@ -65,6 +65,21 @@ def test_a_funnel_that_takes_too_long_is_told_the_limit(client, funnel, warehous
     assert client.get(f"/api/funnels/{funnel}/results").status_code == 200
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/visitors", "/api/events/recent", "/api/schema/events", "/api/schema/properties", "/api/schema/values?property=plan",
+        "/visitors", "/live",
+    ],
+)  # fmt: skip
+def test_whatever_asks_for_events_is_held_to_the_limit(workspace, warehouse, path):
+    workspace.client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
+    with warehouse.taking(FOR_EVER):
+        answer = workspace.browser.get(path)
+    assert answer.status_code == 503
+    assert "queryTimeoutSeconds" in answer.text
+
+
 def test_a_funnel_that_needs_too_much_memory_is_told_the_limit(client, funnel, warehouse):
     client.patch(SETTINGS, json={"queryMemoryBytes": 100 * MB})
     with warehouse.taking(MUCH_MEMORY):

@@ -23,7 +23,6 @@ from penstock.accounts.schema import (
     WebsiteRecord,
 )
 from penstock.accounts.service import AccountService
-from penstock.base.paging import Listing
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
@@ -116,7 +115,7 @@ async def list_keys(
     """Newest first, revoked ones too."""
     page = read_query(request, PageQuery).asked
     found = await to_thread.run_sync(accounts.keys, signed_in.workspace.id, page)
-    return listing(Listing([KeyRecord.of(key) for key in found.data], page, found.total))
+    return listing(found, KeyRecord.of)
 
 
 @delete("/api/settings/api-keys/{key_id:str}", opt=described("Revoke an API key", tag="accounts"))
@@ -148,7 +147,7 @@ async def list_websites(
     """Oldest first."""
     page = read_query(request, PageQuery).asked
     found = await to_thread.run_sync(accounts.websites_page, caller.workspace_id, page)
-    return listing(Listing([WebsiteRecord.of(website) for website in found.data], page, found.total))
+    return listing(found, WebsiteRecord.of)
 
 
 @get("/api/settings/websites/{website_id:str}", opt=described("A website", answers=WebsiteRecord, tag="accounts"))

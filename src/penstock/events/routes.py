@@ -12,7 +12,6 @@ from litestar.di import NamedDependency
 from penstock.accounts.model import Caller
 from penstock.base.errors import Malformed, PenstockError
 from penstock.base.ids import WorkspaceId
-from penstock.base.paging import Listing
 from penstock.events.batch import EventBatch, Outcome
 from penstock.events.cors import AnyOrigin, preflight
 from penstock.events.records import BatchRecord, EventRecord, Identify, IdentifyRecord
@@ -147,7 +146,7 @@ async def list_refused(request: AnyRequest, caller: NamedDependency[Caller], eve
         owned = partial(events.accounts.owned_website, caller.workspace_id, query.website_id)
         website_id = (await to_thread.run_sync(owned)).id
     found = events.refusals.page(caller.workspace_id, website_id, query.asked)
-    return listing(Listing([RefusalRecord.of(refusal) for refusal in found.data], query.asked, found.total))
+    return listing(found, RefusalRecord.of)
 
 
 async def _large_body(request: AnyRequest, events: EventService) -> bytes:

@@ -8,13 +8,11 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.base.paging import Listing
 from penstock.events.cors import AnyOrigin, preflight
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.schema import PageQuery
-from penstock.links.matches import Listed
 from penstock.links.resolve_schema import (
     AppOpen,
     AttributionQuery,
@@ -60,7 +58,7 @@ async def list_link_matches(
 ) -> Response[bytes]:
     """Newest first: how each was matched, or why it was not."""
     found = await to_thread.run_sync(resolver.matches_of_link, caller.workspace_id, link_id, read_query(request, PageQuery).asked)
-    return _listed(found)
+    return listing(found, MatchRecord.of)
 
 
 @get(
@@ -70,7 +68,7 @@ async def list_link_matches(
 async def list_matches(request: AnyRequest, caller: NamedDependency[Caller], resolver: NamedDependency[Resolver]) -> Response[bytes]:
     """Newest first, those included that concerned no link."""
     query = read_query(request, MatchesQuery)
-    return _listed(await to_thread.run_sync(resolver.matches, caller.workspace_id, query.website_id, query.asked))
+    return listing(await to_thread.run_sync(resolver.matches, caller.workspace_id, query.website_id, query.asked), MatchRecord.of)
 
 
 @get(
@@ -82,10 +80,6 @@ async def get_attribution(request: AnyRequest, caller: NamedDependency[Caller], 
     query = read_query(request, AttributionQuery)
     touches = await to_thread.run_sync(resolver.touches, caller.workspace_id, query.website_id, query.visitor_id)
     return answer(AttributionRecord.of(touches))
-
-
-def _listed(found: Listing[Listed]) -> Response[bytes]:
-    return listing(Listing([MatchRecord.of(one) for one in found.data], found.page, found.total))
 
 
 # The framework answers OPTIONS by itself for a path whose first handler does not.

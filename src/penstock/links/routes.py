@@ -8,10 +8,11 @@ from litestar import Request, Response, get, patch, post
 from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller
-from penstock.base.paging import Listing
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import read_bytes, read_json, read_query, require_json
 from penstock.http.openapi import described
+from penstock.jobs.answered import Answered
+from penstock.jobs.records import JobRecord
 from penstock.links.schema import LinkChange, LinkQuery, LinkRecord, NewLink
 from penstock.links.service import LinkService
 from penstock.links.stats import StatsService
@@ -33,7 +34,7 @@ async def create_link(
 
 @get(
     "/api/mobile/deferred-links",
-    opt=described("Managed links", answers=LinkRecord, query=LinkQuery, listed=True, tag="managed links"),
+    opt=described("Managed links", answers=LinkRecord, query=LinkQuery, listed=True, later=JobRecord, tag="managed links"),
 )
 async def list_links(
     request: AnyRequest,
@@ -41,11 +42,17 @@ async def list_links(
     links: NamedDependency[LinkService],
     link_stats: NamedDependency[StatsService],
     settings: NamedDependency[Settings],
+    answered: NamedDependency[Answered],
 ) -> Response[bytes]:
     """Newest first."""
-    found = await to_thread.run_sync(links.page, caller.workspace_id, read_query(request, LinkQuery))
-    stats = await to_thread.run_sync(link_stats.totals, found.data)
-    return listing(Listing([LinkRecord.of(link, settings.base_url, stats[link.id]) for link in found.data], found.page, found.total))
+    query = read_query(request, LinkQuery)
+
+    def made() -> Response[bytes]:
+        found = links.page(caller.workspace_id, query)
+        stats = link_stats.totals(found.data)
+        return listing(found, lambda link: LinkRecord.of(link, settings.base_url, stats[link.id]))
+
+    return await answered(made)
 
 
 @patch(

@@ -29,6 +29,9 @@ _WORDS = {
     405: Told("There is nothing here", "The address is right, but not for a page."),
     503: Told("Not right now", "Penstock cannot read its stores at the moment. Try again in a few seconds."),
 }
+TOO_MUCH = frozenset({"query_timeout", "query_too_large"})
+"""Codes of answers that the limits of the workspace stopped. Their text names the way out."""
+
 _BROKEN = Told("Something went wrong", "The fault is on this side. The log of the service has the details.")
 
 
@@ -44,7 +47,9 @@ def on_page_error(request: AnyRequest, error: Exception) -> Response[Any]:
     """The status and the log line are those of the API."""
     status = problem_of(request, error).status_code or 500
     told = _WORDS.get(status, _BROKEN)
-    if isinstance(error, PenstockError) and status not in _WORDS:
+    if isinstance(error, PenstockError) and error.code in TOO_MUCH:
+        told = Told("That is too much at once", error.detail)
+    elif isinstance(error, PenstockError) and status not in _WORDS:
         told = Told(error.title, error.detail)
     return html(request, "message.html", {"told": told, "code": status}, status=status)
 

@@ -20,8 +20,9 @@ from penstock.web.pages import (
     websites,
     welcome,
 )
+from penstock.web.pages.subject import provide_subjects
 from penstock.web.refusals import PAGE_HANDLERS
-from penstock.web.view import provide_view
+from penstock.web.view import provide_answered, provide_view
 
 AREAS = (session, welcome, funnels, report, units, goals, live, visitors, links, imports, websites, people, settings)
 """A new module of pages gets its place here."""
@@ -29,7 +30,7 @@ AREAS = (session, welcome, funnels, report, units, goals, live, visitors, links,
 PAGES = Router(
     "/",
     route_handlers=[route for area in AREAS for route in area.ROUTES],
-    dependencies={"view": Provide(provide_view)},
+    dependencies={"view": Provide(provide_view), "answered": Provide(provide_answered), "subjects": Provide(provide_subjects)},
     exception_handlers=PAGE_HANDLERS,
     opt={"page": True},
 )

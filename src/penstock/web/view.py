@@ -18,6 +18,8 @@ from penstock.base.errors import Unauthorized
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.http.schema import Query
+from penstock.jobs.answered import Answered
+from penstock.jobs.jobs import Jobs
 from penstock.web.nav import NAV, SETTINGS
 from penstock.web.rendering import html
 
@@ -85,6 +87,11 @@ async def provide_view(
         query = request.scope["query_string"].decode("latin-1")
         raise LogInFirst(request.url.path + (f"?{query}" if query else ""))
     return View(request, reader, own_account)
+
+
+async def provide_answered(view: NamedDependency[View], jobs: NamedDependency[Jobs]) -> Answered:
+    """The way of a page that asks the warehouse: within the limits of the workspace, and no longer than its reader waits."""
+    return Answered(view.request, view.workspace_id, jobs)
 
 
 async def reader_of(request: AnyRequest, accounts: AccountService) -> SignedIn | None:

@@ -14,7 +14,6 @@ from penstock.accounts.people.own import OwnAccountService
 from penstock.accounts.people.schema import JoinedRecord, OpenSessionRecord, PasswordChange, WorkspaceChoice
 from penstock.accounts.schema import SessionRecord
 from penstock.accounts.service import AccountService
-from penstock.base.paging import Listing
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
@@ -42,7 +41,7 @@ async def list_sessions(request: AnyRequest, signed_in: Me, own_account: OwnAcco
     """In all workspaces, the one seen last first."""
     page = read_query(request, PageQuery).asked
     found = await to_thread.run_sync(own_account.sessions, signed_in.user, request.cookies[SESSION_COOKIE], page)
-    return listing(Listing([OpenSessionRecord.of(session) for session in found.data], page, found.total))
+    return listing(found, OpenSessionRecord.of)
 
 
 @delete("/api/auth/sessions/{session_id:str}", opt=described("End a session", tag="people"))
@@ -57,7 +56,7 @@ async def list_workspaces(request: AnyRequest, signed_in: Me, own_account: OwnAc
     """In the order in which you joined them."""
     page = read_query(request, PageQuery).asked
     found = await to_thread.run_sync(own_account.workspaces, signed_in.user, page)
-    return listing(Listing([JoinedRecord.of(joined) for joined in found.data], page, found.total))
+    return listing(found, JoinedRecord.of)
 
 
 @post(

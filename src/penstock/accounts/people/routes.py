@@ -21,7 +21,6 @@ from penstock.accounts.people.schema import (
     NewInvitationRecord,
     RoleChange,
 )
-from penstock.base.paging import Listing
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
@@ -39,7 +38,7 @@ async def list_members(request: AnyRequest, signed_in: Me, members: Members) -> 
     """In the order in which they joined."""
     page = read_query(request, PageQuery).asked
     found = await to_thread.run_sync(members.members, signed_in.workspace.id, page)
-    return listing(Listing([MemberRecord.of(member) for member in found.data], page, found.total))
+    return listing(found, MemberRecord.of)
 
 
 @patch("/api/settings/members/{user_id:str}", opt=described("Change a role", body=RoleChange, answers=MemberRecord, tag="people"))
@@ -69,7 +68,7 @@ async def list_invitations(request: AnyRequest, signed_in: Me, invitations: Invi
     """Newest first."""
     page = read_query(request, PageQuery).asked
     found = await to_thread.run_sync(invitations.invitations, signed_in.workspace.id, page)
-    return listing(Listing([InvitationRecord.of(invitation) for invitation in found.data], page, found.total))
+    return listing(found, InvitationRecord.of)
 
 
 @delete("/api/settings/invitations/{invitation_id:str}", opt=described("Withdraw an invitation", tag="people"))

@@ -16,7 +16,6 @@ from penstock.funnels.insights.service import InsightService
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.schema import SearchQuery
 from penstock.jobs.answered import Answered
-from penstock.jobs.jobs import Jobs
 from penstock.settings import Settings
 from penstock.web.sparkline import sparkline
 from penstock.web.view import View
@@ -39,11 +38,10 @@ async def row(
     funnel_id: FromPath[str],
     funnels: NamedDependency[FunnelService],
     insights: NamedDependency[InsightService],
-    jobs: NamedDependency[Jobs],
     clock: NamedDependency[Clock],
+    answered: NamedDependency[Answered],
 ) -> Response[bytes]:
     """One row of the list with its figures, which the list asks for by itself: no query of one funnel holds the page or another row."""
-    answered = Answered(view.request, view.workspace_id, jobs)
 
     def make() -> Response[bytes]:
         funnel = funnels.get(view.workspace_id, funnel_id)

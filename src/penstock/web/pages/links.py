@@ -13,6 +13,7 @@ from penstock.base.clock import Clock, iso
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.http.schema import PageQuery, Query
+from penstock.jobs.answered import Answered
 from penstock.links.resolver import Resolver
 from penstock.links.schema import SLUG, SLUG_RULE, LinkQuery
 from penstock.links.service import LinkService
@@ -42,29 +43,33 @@ class LinkAsked(DaysAsked, PageQuery):
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 10
 
 
-@get("/links", sync_to_thread=True)
-def list_page(
+@get("/links")
+async def list_page(
     view: NamedDependency[View],
     links: NamedDependency[LinkService],
     link_stats: NamedDependency[StatsService],
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
+    answered: NamedDependency[Answered],
 ) -> Response[bytes]:
-    apps = _apps(accounts, view.workspace_id)
-    asked = view.query(LinkQuery)
-    if asked.website_id not in {app.id for app in apps}:
-        asked = asked.model_copy(update={"website_id": None})
-    found = links.page(view.workspace_id, asked)
-    return view.render(
-        "links/list.html",
-        parts=("list",),
-        found=found,
-        stats=link_stats.totals(found.data),
-        apps=apps,
-        app_names={app.id: app.name for app in apps},
-        asked=asked,
-        base_url=settings.base_url,
-    )
+    def made() -> Response[bytes]:
+        apps = _apps(accounts, view.workspace_id)
+        asked = view.query(LinkQuery)
+        if asked.website_id not in {app.id for app in apps}:
+            asked = asked.model_copy(update={"website_id": None})
+        found = links.page(view.workspace_id, asked)
+        return view.render(
+            "links/list.html",
+            parts=("list",),
+            found=found,
+            stats=link_stats.totals(found.data),
+            apps=apps,
+            app_names={app.id: app.name for app in apps},
+            asked=asked,
+            base_url=settings.base_url,
+        )
+
+    return await answered(made)
 
 
 @get("/links/new", sync_to_thread=True)
@@ -87,8 +92,8 @@ def new_page(
     )
 
 
-@get("/links/{link_id:str}", sync_to_thread=True)
-def link_page(
+@get("/links/{link_id:str}")
+async def link_page(
     view: NamedDependency[View],
     link_id: FromPath[str],
     links: NamedDependency[LinkService],
@@ -97,32 +102,36 @@ def link_page(
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
     clock: NamedDependency[Clock],
+    answered: NamedDependency[Answered],
 ) -> Response[bytes]:
-    link, asked, now_ms = links.find(view.workspace_id, link_id), view.query(LinkAsked), clock()
-    span = asked.span(now_ms)
+    def made() -> Response[bytes]:
+        link, asked, now_ms = links.find(view.workspace_id, link_id), view.query(LinkAsked), clock()
+        span = asked.span(now_ms)
 
-    def statistics() -> dict[str, object]:
-        period = {} if span is None else {"startAt": iso(span[0]), "endAt": iso(span[1])}
-        query = StatsQuery.model_validate({**period, "interval": asked.interval, "timezone": asked.timezone})
-        found = link_stats.of_link(view.workspace_id, link.id, query)
-        return {"found": found, "flow": flow_of(found)}
+        def statistics() -> dict[str, object]:
+            period = {} if span is None else {"startAt": iso(span[0]), "endAt": iso(span[1])}
+            query = StatsQuery.model_validate({**period, "interval": asked.interval, "timezone": asked.timezone})
+            found = link_stats.of_link(view.workspace_id, link.id, query)
+            return {"found": found, "flow": flow_of(found)}
 
-    return view.render(
-        "links/link.html",
-        parts=("statistics", "matches"),
-        link=link,
-        app=accounts.find_website(link.website_id),
-        asked=asked,
-        now_ms=now_ms,
-        hosted_url=link.hosted_url(settings.base_url),
-        short_url=f"{settings.base_url}/l/{link.slug}",
-        statistics=part_of(view, "statistics", statistics),
-        matches=resolver.matches_of_link(view.workspace_id, link.id, asked.asked),
-        methods=METHODS,
-        method_names=METHOD_NAMES,
-        platform_names=PLATFORM_NAMES,
-        reasons=REASONS,
-    )
+        return view.render(
+            "links/link.html",
+            parts=("statistics", "matches"),
+            link=link,
+            app=accounts.find_website(link.website_id),
+            asked=asked,
+            now_ms=now_ms,
+            hosted_url=link.hosted_url(settings.base_url),
+            short_url=f"{settings.base_url}/l/{link.slug}",
+            statistics=part_of(view, "statistics", statistics),
+            matches=resolver.matches_of_link(view.workspace_id, link.id, asked.asked),
+            methods=METHODS,
+            method_names=METHOD_NAMES,
+            platform_names=PLATFORM_NAMES,
+            reasons=REASONS,
+        )
+
+    return await answered(made)
 
 
 def _apps(accounts: AccountService, workspace_id: WorkspaceId) -> list[Website]:

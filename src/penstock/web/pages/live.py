@@ -18,6 +18,7 @@ from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.events.service import EventService
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.schema import Query
+from penstock.jobs.answered import Answered
 from penstock.web.nav import Entry
 from penstock.web.view import View, names_of, without_foreign
 
@@ -39,27 +40,31 @@ class Attempt(NamedTuple):
     value: str
 
 
-@get("/live", sync_to_thread=True)
-def live_events(
+@get("/live")
+async def live_events(
     view: NamedDependency[View],
     accounts: NamedDependency[AccountService],
     live: NamedDependency[LiveService],
     funnels: NamedDependency[FunnelService],
+    answered: NamedDependency[Answered],
 ) -> Response[bytes]:
-    websites = accounts.websites(view.workspace_id)
-    query = without_foreign(view.query(RecentQuery), websites)
-    found = live.recent(view.workspace_id, query)
-    told_by = {one.attempt_property for one in funnels.page(view.workspace_id, _MOST).data if one.attempt_property}
-    return view.render(
-        "live/events.html",
-        parts=("stream",),
-        query=query,
-        found=found,
-        attempts=attempts_of(found.data, told_by),
-        websites=websites,
-        names=names_of(websites),
-        tabs=LIVE_TABS,
-    )
+    def made() -> Response[bytes]:
+        websites = accounts.websites(view.workspace_id)
+        query = without_foreign(view.query(RecentQuery), websites)
+        found = live.recent(view.workspace_id, query)
+        told_by = {one.attempt_property for one in funnels.page(view.workspace_id, _MOST).data if one.attempt_property}
+        return view.render(
+            "live/events.html",
+            parts=("stream",),
+            query=query,
+            found=found,
+            attempts=attempts_of(found.data, told_by),
+            websites=websites,
+            names=names_of(websites),
+            tabs=LIVE_TABS,
+        )
+
+    return await answered(made)
 
 
 @get("/refused", sync_to_thread=True)

@@ -4,18 +4,13 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.service import AccountService
-from penstock.base.clock import Clock
 from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.results.service import ResultsService
-from penstock.funnels.saved.service import FunnelService
 from penstock.jobs.answered import Answered
-from penstock.jobs.jobs import Jobs
-from penstock.settings import Settings
 from penstock.web.pages import panels
 from penstock.web.pages.asked import ReportAsked, Show
-from penstock.web.pages.subject import part_of, subject_of
+from penstock.web.pages.subject import Subjects, part_of
 from penstock.web.view import View
 
 TABS = {
@@ -33,18 +28,15 @@ _OF_COHORTS = (Show.COHORTS, Show.COMPARE)
 async def report(
     view: NamedDependency[View],
     funnel_id: FromPath[str],
-    funnels: NamedDependency[FunnelService],
-    accounts: NamedDependency[AccountService],
+    subjects: NamedDependency[Subjects],
     results: NamedDependency[ResultsService],
     insights: NamedDependency[InsightService],
     comparisons: NamedDependency[CompareService],
-    settings: NamedDependency[Settings],
-    clock: NamedDependency[Clock],
-    jobs: NamedDependency[Jobs],
+    answered: NamedDependency[Answered],
 ) -> Response[bytes]:
     def made() -> Response[bytes]:
         asked = view.query(ReportAsked)
-        subject = subject_of(view, funnel_id, asked, funnels, accounts, settings, clock)
+        subject = subjects.of(funnel_id, asked)
         tabs = {show: text for show, text in TABS.items() if show not in _OF_COHORTS or subject.definition.breakdown_properties}
         show = asked.show if asked.show in tabs else next(iter(tabs))
         sources = panels.Sources(view.workspace_id, funnel_id, subject, asked, results, insights, comparisons)
@@ -59,8 +51,7 @@ async def report(
             detail=part_of(view, "detail", lambda: panels.DETAILS[show](sources)),
         )
 
-    # A reader who leaves is not counted for any longer.
-    return await Answered(view.request, view.workspace_id, jobs)(made)
+    return await answered(made)
 
 
 ROUTES = (report,)

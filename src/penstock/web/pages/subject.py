@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from litestar.di import NamedDependency
+
 from penstock.accounts.model import Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
@@ -14,6 +16,7 @@ from penstock.funnels.definitions.records import FunnelRecord, RevisionRecord, S
 from penstock.funnels.saved.service import FunnelService
 from penstock.settings import Settings
 from penstock.web.pages.asked import PeriodAsked, kept_address
+from penstock.web.refusals import TOO_MUCH
 from penstock.web.view import View
 
 
@@ -85,14 +88,34 @@ class Subject:
         return f"curl -H 'Authorization: Bearer YOUR_API_KEY' '{self.base_url}{self.api(kind, cohort=cohort, **more)}'"
 
 
-def subject_of(
-    view: View, funnel_id: str, asked: PeriodAsked, funnels: FunnelService, accounts: AccountService, settings: Settings, clock: Clock
-) -> Subject:
-    """NotFound for a funnel of nobody here; Malformed for a revision that it never had."""
-    funnel = funnels.get(view.workspace_id, funnel_id)
-    _, definition = funnels.at_revision(view.workspace_id, funnel_id, asked.revision)
-    revisions = list(funnels.revisions(view.workspace_id, funnel_id, Page(1, 100)).data)
-    return Subject(view, funnel, definition, revisions, accounts.websites(view.workspace_id), asked, clock(), settings.base_url)
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """A Litestar dependency named `subjects`."""
+
+    view: View
+    funnels: FunnelService
+    accounts: AccountService
+    settings: Settings
+    clock: Clock
+
+    def of(self, funnel_id: str, asked: PeriodAsked) -> Subject:
+        """NotFound for a funnel of nobody here; Malformed for a revision that it never had. Blocks."""
+        workspace_id = self.view.workspace_id
+        funnel = self.funnels.get(workspace_id, funnel_id)
+        _, definition = self.funnels.at_revision(workspace_id, funnel_id, asked.revision)
+        revisions = list(self.funnels.revisions(workspace_id, funnel_id, Page(1, 100)).data)
+        websites = self.accounts.websites(workspace_id)
+        return Subject(self.view, funnel, definition, revisions, websites, asked, self.clock(), self.settings.base_url)
+
+
+async def provide_subjects(
+    view: NamedDependency[View],
+    funnels: NamedDependency[FunnelService],
+    accounts: NamedDependency[AccountService],
+    settings: NamedDependency[Settings],
+    clock: NamedDependency[Clock],
+) -> Subjects:
+    return Subjects(view, funnels, accounts, settings, clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +127,7 @@ class Part:
 
     @property
     def too_slow(self) -> bool:
-        return self.error is not None and self.error.code in ("query_timeout", "query_too_large")
+        return self.error is not None and self.error.code in TOO_MUCH
 
 
 def part_of(view: View, name: str, make: Callable[[], Any]) -> Part | None:

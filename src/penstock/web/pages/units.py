@@ -6,20 +6,16 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.service import AccountService
-from penstock.base.clock import Clock, parse_time
+from penstock.base.clock import parse_time
 from penstock.funnels.results.schema import PeriodQuery
-from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.units.routes import unit_in_path
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace import Decision
 from penstock.funnels.units.tracing import TraceService
 from penstock.jobs.answered import Answered
-from penstock.jobs.jobs import Jobs
-from penstock.settings import Settings
 from penstock.web.pages.asked import PeriodAsked
-from penstock.web.pages.subject import Subject, part_of, subject_of
+from penstock.web.pages.subject import Subject, Subjects, part_of
 from penstock.web.view import View
 
 _CONDITIONS = ("step", "option", "outcome", "diagnostic", "quality", "property", "cursor")
@@ -52,15 +48,12 @@ _QUALITIES = {
 async def units(
     view: NamedDependency[View],
     funnel_id: FromPath[str],
-    funnels: NamedDependency[FunnelService],
-    accounts: NamedDependency[AccountService],
+    subjects: NamedDependency[Subjects],
     units: NamedDependency[UnitService],
-    settings: NamedDependency[Settings],
-    clock: NamedDependency[Clock],
-    jobs: NamedDependency[Jobs],
+    answered: NamedDependency[Answered],
 ) -> Response[bytes]:
     def made() -> Response[bytes]:
-        subject = subject_of(view, funnel_id, view.query(PeriodAsked), funnels, accounts, settings, clock)
+        subject = subjects.of(funnel_id, view.query(PeriodAsked))
         wanted = view.query(UnitsQuery)
         told = wanted.model_dump(include=set(_CONDITIONS), exclude_none=True, mode="json")
         query = UnitsQuery.model_validate({**subject.parameters(), **told})
@@ -74,7 +67,7 @@ async def units(
             found=part_of(view, "list", lambda: units.units(view.workspace_id, funnel_id, query)),
         )
 
-    return await Answered(view.request, view.workspace_id, jobs)(made)
+    return await answered(made)
 
 
 def _in_words(subject: Subject, wanted: UnitsQuery) -> str:
@@ -102,15 +95,12 @@ def _in_words(subject: Subject, wanted: UnitsQuery) -> str:
 async def trace(
     view: NamedDependency[View],
     funnel_id: FromPath[str],
-    funnels: NamedDependency[FunnelService],
-    accounts: NamedDependency[AccountService],
+    subjects: NamedDependency[Subjects],
     traces: NamedDependency[TraceService],
-    settings: NamedDependency[Settings],
-    clock: NamedDependency[Clock],
-    jobs: NamedDependency[Jobs],
+    answered: NamedDependency[Answered],
 ) -> Response[bytes]:
     def made() -> Response[bytes]:
-        subject = subject_of(view, funnel_id, view.query(PeriodAsked), funnels, accounts, settings, clock)
+        subject = subjects.of(funnel_id, view.query(PeriodAsked))
         unit = unit_in_path(view.request)
         query = PeriodQuery.model_validate(subject.parameters(cohort=False))
         return view.render(
@@ -122,7 +112,7 @@ async def trace(
             found=part_of(view, "timeline", lambda: _timeline(traces.trace(view.workspace_id, funnel_id, query, unit))),
         )
 
-    return await Answered(view.request, view.workspace_id, jobs)(made)
+    return await answered(made)
 
 
 def _timeline(record: TraceRecord) -> dict[str, Any]:

@@ -12,36 +12,48 @@ from penstock.activity.schema import TimelineQuery, VisitorsQuery, WebsiteQuery
 from penstock.activity.visitors import VisitorService
 from penstock.base.errors import Malformed
 from penstock.http.paths import sent_after
+from penstock.jobs.answered import Answered
 from penstock.web.view import View, names_of, without_foreign
 
 
-@get("/visitors", sync_to_thread=True)
-def find_visitors(
-    view: NamedDependency[View], accounts: NamedDependency[AccountService], visitors: NamedDependency[VisitorService]
+@get("/visitors")
+async def find_visitors(
+    view: NamedDependency[View],
+    accounts: NamedDependency[AccountService],
+    visitors: NamedDependency[VisitorService],
+    answered: NamedDependency[Answered],
 ) -> Response[bytes]:
-    websites = accounts.websites(view.workspace_id)
-    query = without_foreign(view.query(VisitorsQuery), websites)
-    found = visitors.visitors(view.workspace_id, query)
-    return view.render("visitors/list.html", parts=("list",), query=query, found=found, websites=websites, names=names_of(websites))
+    def made() -> Response[bytes]:
+        websites = accounts.websites(view.workspace_id)
+        query = without_foreign(view.query(VisitorsQuery), websites)
+        found = visitors.visitors(view.workspace_id, query)
+        return view.render("visitors/list.html", parts=("list",), query=query, found=found, websites=websites, names=names_of(websites))
+
+    return await answered(made)
 
 
-@get("/visitors/{visitor_id:path}", sync_to_thread=True)
-def visitor(
+@get("/visitors/{visitor_id:path}")
+async def visitor(
     view: NamedDependency[View],
     visitor_id: FromPath[str],
     accounts: NamedDependency[AccountService],
     visitors: NamedDependency[VisitorService],
-) -> Response[bytes] | Redirect:
+    answered: NamedDependency[Answered],
+) -> Response[bytes]:
     """An ID that stands for several visitors leads to the list of them."""
-    visitor_id = unquote(sent_after(view.request, "/visitors/"))
-    websites = accounts.websites(view.workspace_id)
-    query = without_foreign(view.query(TimelineQuery), websites)
-    try:
-        one = visitors.visitor(view.workspace_id, visitor_id, WebsiteQuery(websiteId=query.website_id))
-    except Malformed:
-        return Redirect(f"/visitors?{urlencode({'search': visitor_id})}", status_code=302)
-    found = visitors.timeline(view.workspace_id, visitor_id, query)
-    return view.render("visitors/visitor.html", parts=("timeline",), one=one, found=found, websites=websites, names=names_of(websites))
+
+    def made() -> Response[bytes]:
+        visitor_id = unquote(sent_after(view.request, "/visitors/"))
+        websites = accounts.websites(view.workspace_id)
+        query = without_foreign(view.query(TimelineQuery), websites)
+        try:
+            one = visitors.visitor(view.workspace_id, visitor_id, WebsiteQuery(websiteId=query.website_id))
+        except Malformed:
+            return Redirect(f"/visitors?{urlencode({'search': visitor_id})}", status_code=302)
+        found = visitors.timeline(view.workspace_id, visitor_id, query)
+        return view.render("visitors/visitor.html", parts=("timeline",), one=one, found=found, websites=websites, names=names_of(websites))
+
+    return await answered(made)
 
 
 ROUTES = (find_visitors, visitor)
