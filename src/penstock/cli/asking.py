@@ -1,12 +1,38 @@
-"""Answers of a running service, as commands that are its clients take them."""
+"""Asking a running service, as commands that are its clients do."""
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import httpx
+import typer
 
-from penstock.cli.options import fail
+from penstock.cli.options import WRONG_USE, fail
 
 Record = dict[str, Any]
+
+Url = Annotated[str, typer.Option(envvar="PENSTOCK_URL", help="Address of the service.")]
+ApiKey = Annotated[str, typer.Option(envvar="PENSTOCK_API_KEY", help="API key; better given in the environment.", show_default=False)]
+
+LOCAL = "http://127.0.0.1:8000"
+_TIMEOUT_S = 60
+
+
+@contextmanager
+def asking(url: str, api_key: str, *, owns: str, way_on: str = "") -> Iterator[httpx.Client]:
+    """A client with the key; within the context a connection that cannot be had or breaks ends the command.
+
+    owns: what the workspace of the key must own, for who gave none. way_on: what to do after a connection broke.
+    """
+    if not api_key:
+        fail(f"set PENSTOCK_API_KEY to an API key of the workspace that owns the {owns}", WRONG_USE)
+    try:
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {api_key}"}, timeout=_TIMEOUT_S) as client:
+            yield client
+    except httpx.ConnectError:
+        fail(f"no Penstock answers at {url}; start one, or set PENSTOCK_URL")
+    except httpx.HTTPError as error:
+        fail(f"the connection to {url} broke ({error or type(error).__name__}){way_on}")
 
 
 def answered(response: httpx.Response) -> Record:

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import httpx
 import typer
 
-from penstock.cli.asking import Record, answered
-from penstock.cli.options import FAILED, WRONG_USE, fail
+from penstock.cli.asking import LOCAL, ApiKey, Record, Url, answered, asking
+from penstock.cli.options import FAILED, fail
 from penstock.cli.progress import Progress, progress
 
 _CHUNK_BYTES = 256 * 1024
@@ -28,23 +28,15 @@ _PATIENCE_S = 60.0
 def import_file(
     file: Annotated[Path, typer.Argument(help="NDJSON, one event a line, plain or gzip.", exists=True, dir_okay=False, readable=True)],
     website: Annotated[str, typer.Option(help="ID of the website or app that the events belong to.")],
-    url: Annotated[str, typer.Option(envvar="PENSTOCK_URL", help="Address of the service.")] = "http://127.0.0.1:8000",
-    api_key: Annotated[
-        str, typer.Option(envvar="PENSTOCK_API_KEY", help="API key; better given in the environment.", show_default=False)
-    ] = "",
+    url: Url = LOCAL,
+    api_key: ApiKey = "",
 ) -> None:
     """Import past events. Safe to run again: nothing is stored twice. Ends with 1 when the import failed or lines were rejected."""
-    if not api_key:
-        fail("set PENSTOCK_API_KEY to an API key of the workspace that owns the website", WRONG_USE)
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {api_key}"}, timeout=60) as client, progress() as shown:
-        try:
-            job = _unfinished(client, file, website) or _upload(client, file, website, shown)
-            job = _watched(client, job, shown)
-            rejected = _write_rejects(client, job, file)
-        except httpx.ConnectError:
-            fail(f"no Penstock answers at {url}; start one, or set PENSTOCK_URL")
-        except httpx.HTTPError as error:
-            fail(f"the connection to {url} broke ({error or type(error).__name__}); run the same command again to go on")
+    again = "; run the same command again to go on"
+    with progress() as shown, asking(url, api_key, owns="website", way_on=again) as client:
+        job = _unfinished(client, file, website) or _upload(client, file, website, shown)
+        job = _watched(client, job, shown)
+        rejected = _write_rejects(client, job, file)
     _tell(job, rejected)
 
 

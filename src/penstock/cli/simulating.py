@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import httpx
 import typer
 
-from penstock.cli.asking import Record, answered
-from penstock.cli.options import WRONG_USE, fail
+from penstock.cli.asking import LOCAL, ApiKey, Record, Url, answered, asking
+from penstock.cli.options import fail
 from penstock.links.wording import METHODS, REASONS
 
 links = typer.Typer(no_args_is_help=True, help="Managed links.")
@@ -41,31 +41,22 @@ _PAGE = 100
 def simulate(
     slug: Annotated[str, typer.Argument(help="The end of the link's public address.")],
     platform: Annotated[Phone, typer.Option(help="The phone that opens it.")],
-    url: Annotated[str, typer.Option(envvar="PENSTOCK_URL", help="Address of the service.")] = "http://127.0.0.1:8000",
-    api_key: Annotated[
-        str, typer.Option(envvar="PENSTOCK_API_KEY", help="API key; better given in the environment.", show_default=False)
-    ] = "",
+    url: Url = LOCAL,
+    api_key: ApiKey = "",
 ) -> None:
     """Play a tap on a link and the app's first open, and say what was matched and why. Both are real: they are counted."""
-    if not api_key:
-        fail("set PENSTOCK_API_KEY to an API key of the workspace that owns the link", WRONG_USE)
-    try:
-        with httpx.Client(base_url=url, timeout=30) as client:
-            link = _link(client, slug, {"Authorization": f"Bearer {api_key}"})
-            evidence = _tap(client, link, platform)
-            resolved = _open(client, link, platform, evidence)
-    except httpx.ConnectError:
-        fail(f"no Penstock answers at {url}; start one, or set PENSTOCK_URL")
-    except httpx.HTTPError as error:
-        fail(f"the connection to {url} broke ({error or type(error).__name__})")
+    with asking(url, api_key, owns="link") as client, httpx.Client(base_url=url, timeout=30) as phone:
+        link = _link(client, slug)
+        evidence = _tap(phone, link, platform)
+        resolved = _open(phone, link, platform, evidence)
     _tell(resolved)
 
 
-def _link(client: httpx.Client, slug: str, key: dict[str, str]) -> Record:
+def _link(client: httpx.Client, slug: str) -> Record:
     page, total = 1, 1
     while (page - 1) * _PAGE < total:
         query: dict[str, str | int] = {"search": slug, "page": page, "pageSize": _PAGE}
-        found = answered(client.get("/api/mobile/deferred-links", params=query, headers=key))
+        found = answered(client.get("/api/mobile/deferred-links", params=query))
         for link in found["data"]:
             if link["slug"] == slug:
                 return dict(link)
@@ -73,9 +64,9 @@ def _link(client: httpx.Client, slug: str, key: dict[str, str]) -> Record:
     return fail(f"the workspace has no link {slug}")
 
 
-def _tap(client: httpx.Client, link: Record, platform: Phone) -> Record:
+def _tap(phone: httpx.Client, link: Record, platform: Phone) -> Record:
     """Open the link as the phone's browser does, and what the app can know of it afterwards."""
-    page = client.get(f"/l/{link['slug']}", headers={"User-Agent": _USER_AGENTS[platform]}, follow_redirects=False)
+    page = phone.get(f"/l/{link['slug']}", headers={"User-Agent": _USER_AGENTS[platform]}, follow_redirects=False)
     print(f"1. A phone ({platform}) opens {link['hostedUrl']}")
     if page.status_code == 404:
         print("   It leads nowhere: the link is disabled, or its app was deleted.")
@@ -116,11 +107,11 @@ def evidence_of(buttons: list[str], platform: str) -> Record:
     return {}
 
 
-def _open(client: httpx.Client, link: Record, platform: Phone, evidence: Record) -> Record:
+def _open(phone: httpx.Client, link: Record, platform: Phone, evidence: Record) -> Record:
     sent = {"websiteId": link["websiteId"], "installId": f"simulated-{token_hex(8)}", "platform": platform, "firstOpen": True}
     body = sent | {"osVersion": _OS_VERSIONS[platform], "appVersion": "simulated"} | evidence
     print(f"3. The app opens for the first time as install {sent['installId']}.")
-    return answered(client.post("/api/mobile/deferred-links/resolve", json=body))
+    return answered(phone.post("/api/mobile/deferred-links/resolve", json=body))
 
 
 def _tell(resolved: Record) -> None:
