@@ -144,7 +144,6 @@ bad_regex               - The regular expression is not one that RE2 runs.
 bad_number              - The filter value is not a decimal number.
 bad_range               - The filter value is not a list of two numbers, the smaller first.
 bad_list                - The filter value is not a JSON list of scalars in a string.
-bad_time                - The value is not an ISO 8601 time with an offset, nor epoch milliseconds.
 value_not_allowed       - This operator takes no value.
 out_of_range            - The time is not one that events can have.
 needs_start             - endAt was given without startAt.

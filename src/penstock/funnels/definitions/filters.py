@@ -92,7 +92,7 @@ def time_ms_of(value: str) -> int:
         moment = datetime.fromisoformat(value if _ISO_TIME.fullmatch(value) else "")
         return parse_time((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat())
     except ValueError:
-        raise RuleBroken("bad_time", 'Must be an ISO 8601 date or time such as "2026-05-01T12:00:00Z", or epoch milliseconds.') from None
+        raise RuleBroken("not_a_time", 'Must be an ISO 8601 date or time such as "2026-05-01T12:00:00Z", or epoch milliseconds.') from None
 
 
 def check_value(operator: Operator, value: str | None) -> None:
