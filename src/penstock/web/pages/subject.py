@@ -90,7 +90,8 @@ def subject_of(
 ) -> Subject:
     """NotFound for a funnel of nobody here; Malformed for a revision that it never had."""
     funnel = funnels.get(view.workspace_id, funnel_id)
-    _, definition = funnels.at_revision(view.workspace_id, funnel_id, asked.revision)
+    is_saved = asked.revision in (None, funnel.revision)
+    definition = funnel.definition if is_saved else funnels.at_revision(view.workspace_id, funnel_id, asked.revision)[1]
     revisions = list(funnels.revisions(view.workspace_id, funnel_id, Page(1, 100)).data)
     return Subject(view, funnel, definition, revisions, accounts.websites(view.workspace_id), asked, clock(), settings.base_url)
 
