@@ -53,7 +53,7 @@ kills: $(DEV) ## SIGKILL at random moments while clients post, KILLS=200 times
 	PENSTOCK_KILLS=$(or $(KILLS),200) $(BIN)/pytest -s tests/events/test_kills.py
 
 .PHONY: bench
-bench: $(DEV) ## Speed of funnels, intake and redirects, as ratios, into bench/results.md
+bench: $(DEV) ## Speed of funnels, exports, intake, redirects and pages, into bench/results.md
 	@scripts/setup bench
 	$(BIN)/python -m bench
 

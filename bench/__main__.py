@@ -6,14 +6,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import export, funnel, intake, redirects
+from bench import export, funnel, intake, pages, redirects
 
 RESULTS = Path(__file__).with_name("results.md")
 
 
 def main() -> None:
     text = "\n".join(
-        [*heading(), *told_funnel(funnel.run()), *told_export(export.run()), *told_intake(intake.run()), *told_redirects(redirects.run())]
+        [
+            *heading(),
+            *told_funnel(funnel.run()),
+            *told_export(export.run()),
+            *told_intake(intake.run()),
+            *told_redirects(redirects.run()),
+            *told_pages(pages.run()),
+        ]
     )
     RESULTS.write_text(text + "\n", encoding="utf-8")
     print(text)
@@ -96,6 +103,25 @@ def told_redirects(figures: dict[str, Any]) -> list[str]:
         "",
         f"A managed link to the bare framework, round by round: {', '.join(f'{one:.2f}' for one in figures['ratios'])}. "
         f"Their median is {figures['ratio']:.2f}; the target is {redirects.TARGET}.",
+        "",
+    ]
+
+
+def told_pages(figures: dict[str, Any]) -> list[str]:
+    return [
+        "## Pages of the dashboard",
+        "",
+        f"On the demo data, warm, each {figures['rounds']} times. A part that a page loads by itself stands after it, one row each. "
+        "Statements to each store are those of one request, where a report that still holds is not asked again. KB are sent, compressed, "
+        "without the files that browsers keep.",
+        "",
+        "| page | median, ms | slowest, ms | metadata DB, statements | warehouse, statements | KB |",
+        "|---|---:|---:|---:|---:|---:|",
+        *(
+            f"| {page['name']} | {page['median_ms']:.1f} | {page['slowest_ms']:.1f} | {page['metadb']} | {page['warehouse']} "
+            f"| {page['bytes'] / 1000:.1f} |"
+            for page in figures["pages"]
+        ),
         "",
     ]
 

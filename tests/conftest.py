@@ -13,6 +13,7 @@ from typing import Any, cast
 import httpx
 import psycopg
 import pytest
+import structlog
 from argon2 import PasswordHasher
 from litestar import Litestar
 from litestar.testing import TestClient
@@ -55,6 +56,13 @@ def quick_passwords() -> None:
     """A password hash takes 50 ms and 64 MB on purpose. Tests in this process sign up hundreds of times and take a cheap one."""
     credentials._hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     credentials._NOBODY = credentials._hasher.hash("nobody")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_traces() -> None:
+    """A trace in the log is by default drawn with every local variable of every call, which takes seconds."""
+    *before, _ = structlog.get_config()["processors"]
+    structlog.configure(processors=[*before, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)])
 
 
 @pytest.fixture(scope="session")

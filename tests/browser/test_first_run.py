@@ -31,8 +31,11 @@ def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service,
 
     expect(page.get_by_text("The first event has arrived")).to_be_visible(timeout=15_000)
     expect(page.locator("#arrival")).to_contain_text("signed_up")
+    page.get_by_role("link", name="Build a funnel").click()
+    expect(page.get_by_role("heading", name="New funnel")).to_be_visible()
+    page.go_back()
     page.get_by_role("link", name="Go on").click()
-    expect(page).not_to_have_url(re.compile("/welcome"))
+    expect(page.get_by_role("heading", name="Funnels")).to_be_visible()
 
 
 def test_the_snippet_sends_a_page_view_and_events(account, signed_in, browser):

@@ -211,6 +211,9 @@ def test_a_scanned_link_that_an_install_resolved_is_in_statistics_and_audit(sign
     for part in ("Matched", "By the install referrer of Google Play", "100.0%", "First open", "Android"):
         expect(row).to_contain_text(part)
     assert_accessible(signed_in)
+    row.get_by_role("link").click()
+    expect(signed_in).to_have_url(re.compile(rf"/visitors/.+websiteId={link['websiteId']}"))
+    expect(signed_in.get_by_role("region", name="Timeline")).to_contain_text("install")
 
 
 def test_the_numbers_are_those_of_the_api_and_follow_the_period(page, demo, watch):

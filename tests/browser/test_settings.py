@@ -111,6 +111,21 @@ def test_limits_of_the_workspace_are_kept_and_cleared(signed_in, account, watch)
     expect(seconds).to_have_value("12.5")
 
 
+def test_the_workspace_is_renamed_and_an_empty_name_is_told_at_its_field(signed_in, account, watch):
+    signed_in.goto("/settings/workspace")
+    name = signed_in.get_by_label("Name")
+    expect(name).to_have_value("Acme")
+    name.fill("")
+    signed_in.get_by_role("button", name="Rename").click()
+    expect(signed_in.locator("[data-field=name] .fault")).to_be_visible()
+    watch.allow("422")
+    name.fill("Acme & <b>Söhne</b>")
+    signed_in.get_by_role("button", name="Rename").click()
+    expect(signed_in.get_by_text("Renamed.")).to_be_visible()
+    expect(signed_in.locator("p.workspace")).to_have_text("Acme & <b>Söhne</b>")
+    assert account.client.get("/api/settings/workspace").json()["name"] == "Acme & <b>Söhne</b>"
+
+
 def test_the_keyboard_alone_makes_a_key(signed_in):
     signed_in.goto("/settings/api-keys")
     signed_in.keyboard.press("Tab")

@@ -99,9 +99,24 @@ class VisitorService:
     def visitor(self, workspace_id: WorkspaceId, visitor_id: str, query: WebsiteQuery) -> VisitorDetailRecord:
         """visitor_id: any ID of the visitor. NotFound when there is none, or it was deleted."""
         found = self._find(workspace_id, visitor_id, query.website_id)
-        summary, profile = self._summary(found), found.profile
+        return self._detail(found, self._summary(found))
+
+    def timeline(self, workspace_id: WorkspaceId, visitor_id: str, query: TimelineQuery) -> Listing[StoredEventRecord]:
+        """The visitor's events on all websites that share their visitors, newest first. Errors as of `visitor`."""
+        found = self._find(workspace_id, visitor_id, query.website_id)
+        return self._timeline(found, self._summary(found), query.asked)
+
+    def visitor_with_timeline(
+        self, workspace_id: WorkspaceId, visitor_id: str, query: TimelineQuery
+    ) -> tuple[VisitorDetailRecord, Listing[StoredEventRecord]]:
+        """Both of them, of one look."""
+        found = self._find(workspace_id, visitor_id, query.website_id)
+        summary = self._summary(found)
+        return self._detail(found, summary), self._timeline(found, summary, query.asked)
+
+    def _detail(self, found: Found, summary: Mapping[str, Any]) -> VisitorDetailRecord:
+        profile, user = found.profile, found.profile.user
         last = self._events(found, Page(1, 1)) if summary["events"] else []
-        user = profile.user
         listed = _listed(profile.visitor_id, user and user.id, summary)
         return VisitorDetailRecord(
             **dict(listed),
@@ -117,10 +132,8 @@ class VisitorService:
             last_event=last[0] if last else None,
         )
 
-    def timeline(self, workspace_id: WorkspaceId, visitor_id: str, query: TimelineQuery) -> Listing[StoredEventRecord]:
-        """The visitor's events on all websites that share their visitors, newest first. Errors as of `visitor`."""
-        found = self._find(workspace_id, visitor_id, query.website_id)
-        return Listing(self._events(found, query.asked), query.asked, self._summary(found)["events"])
+    def _timeline(self, found: Found, summary: Mapping[str, Any], page: Page) -> Listing[StoredEventRecord]:
+        return Listing(self._events(found, page), page, summary["events"])
 
     def _find(self, workspace_id: WorkspaceId, visitor_id: str, website_id: str | None) -> Found:
         scopes = {website.scope_id: website for website in self._accounts.websites_asked(workspace_id, website_id)}

@@ -106,7 +106,7 @@ def new_deletion(
         website=website,
         is_span=is_span and not query.visitor_id and not query.user_id,
         one=_visitor_of(visitors, view.workspace_id, query),
-        sharing=[one for one in websites if one.id in accounts.websites_sharing_visitors(website)],
+        sharing=[one for one in websites if one.scope_id == website.scope_id],
     )
 
 

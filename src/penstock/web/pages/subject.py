@@ -102,7 +102,8 @@ class Subjects:
         """NotFound for a funnel of nobody here; Malformed for a revision that it never had. Blocks."""
         workspace_id = self.view.workspace_id
         funnel = self.funnels.get(workspace_id, funnel_id)
-        _, definition = self.funnels.at_revision(workspace_id, funnel_id, asked.revision)
+        is_saved = asked.revision in (None, funnel.revision)
+        definition = funnel.definition if is_saved else self.funnels.at_revision(workspace_id, funnel_id, asked.revision)[1]
         revisions = list(self.funnels.revisions(workspace_id, funnel_id, Page(1, 100)).data)
         websites = self.accounts.websites(workspace_id)
         return Subject(self.view, funnel, definition, revisions, websites, asked, self.clock(), self.settings.base_url)

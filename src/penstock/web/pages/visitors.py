@@ -8,7 +8,7 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from penstock.accounts.service import AccountService
-from penstock.activity.schema import TimelineQuery, VisitorsQuery, WebsiteQuery
+from penstock.activity.schema import TimelineQuery, VisitorsQuery
 from penstock.activity.visitors import VisitorService
 from penstock.base.errors import Malformed
 from penstock.http.paths import sent_after
@@ -47,10 +47,9 @@ async def visitor(
         websites = accounts.websites(view.workspace_id)
         query = without_foreign(view.query(TimelineQuery), websites)
         try:
-            one = visitors.visitor(view.workspace_id, visitor_id, WebsiteQuery(websiteId=query.website_id))
+            one, found = visitors.visitor_with_timeline(view.workspace_id, visitor_id, query)
         except Malformed:
             return Redirect(f"/visitors?{urlencode({'search': visitor_id})}", status_code=302)
-        found = visitors.timeline(view.workspace_id, visitor_id, query)
         return view.render("visitors/visitor.html", parts=("timeline",), one=one, found=found, websites=websites, names=names_of(websites))
 
     return await answered(made)
