@@ -17,6 +17,7 @@ from penstock.events.deletions.service import DeletionService
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.events.imports.service import ImportService
 from penstock.http.schema import PageQuery, Query, RecordsQuery
+from penstock.jobs.answered import Answered
 from penstock.settings import Settings
 from penstock.web.nav import Entry
 from penstock.web.view import View, names_of, without_foreign
@@ -89,25 +90,32 @@ def list_deletions(
     )
 
 
-@get("/deletions/new", sync_to_thread=True)
-def new_deletion(
-    view: NamedDependency[View], accounts: NamedDependency[AccountService], visitors: NamedDependency[VisitorService]
+@get("/deletions/new")
+async def new_deletion(
+    view: NamedDependency[View],
+    accounts: NamedDependency[AccountService],
+    visitors: NamedDependency[VisitorService],
+    answered: NamedDependency[Answered],
 ) -> Response[bytes]:
     """First what is to go, then, with that in the address, what exactly goes with it."""
-    websites = accounts.websites(view.workspace_id)
-    query = without_foreign(view.query(NewDeletionQuery), websites)
-    website = next((one for one in websites if one.id == query.website_id), None)
-    is_span = query.from_ is not None and query.to is not None
-    if website is None or not (query.visitor_id or query.user_id or is_span):
-        return view.render("imports/deletion_new.html", query=query, names=names_of(websites))
-    return view.render(
-        "imports/deletion_confirm.html",
-        query=query,
-        website=website,
-        is_span=is_span and not query.visitor_id and not query.user_id,
-        one=_visitor_of(visitors, view.workspace_id, query),
-        sharing=[one for one in websites if one.scope_id == website.scope_id],
-    )
+
+    def made() -> Response[bytes]:
+        websites = accounts.websites(view.workspace_id)
+        query = without_foreign(view.query(NewDeletionQuery), websites)
+        website = next((one for one in websites if one.id == query.website_id), None)
+        is_span = query.from_ is not None and query.to is not None
+        if website is None or not (query.visitor_id or query.user_id or is_span):
+            return view.render("imports/deletion_new.html", query=query, names=names_of(websites))
+        return view.render(
+            "imports/deletion_confirm.html",
+            query=query,
+            website=website,
+            is_span=is_span and not query.visitor_id and not query.user_id,
+            one=_visitor_of(visitors, view.workspace_id, query),
+            sharing=[one for one in websites if one.scope_id == website.scope_id],
+        )
+
+    return await answered(made)
 
 
 def _visitor_of(visitors: VisitorService, workspace_id: WorkspaceId, query: NewDeletionQuery) -> VisitorDetailRecord | None:
