@@ -38,15 +38,14 @@ class Workspace:
     """The workspace that holds one of `TEXTS` in every field that takes it. ids: for the addresses of `tests.browser.pages`."""
 
     def __init__(self, service: Served, kind: str) -> None:
-        self.url, self.text = service.url, TEXTS[kind]
+        self.url, self.text, self.email = service.url, TEXTS[kind], ADDRESSES[kind]
         self.http = httpx.Client(base_url=service.url, timeout=60)
-        form = {"email": ADDRESSES[kind], "password": PASSWORD, "workspaceName": self.text}
-        self._send("/api/auth/signup", form)
-        self.session: str = self.http.cookies["service_session"]
+        form = {"email": self.email, "password": PASSWORD, "workspaceName": self.text}
+        self._id = self._send("/api/auth/signup", form)["workspace"]["id"]
         self._key = self._send("/api/settings/api-keys", {"name": self.text})["key"]
         website = self._send("/api/settings/websites", {"name": self.text, "kind": "web", "identityScope": self.text})["id"]
         new = self._send("/api/settings/websites", {"name": self.text, "kind": "web", "domain": f"{'w' * 63}.example.com"})["id"]
-        invitation = self._send("/api/settings/invitations", {"email": f"y{ADDRESSES[kind][1:]}"})["url"]
+        invitation = self._send("/api/settings/invitations", {"email": f"y{self.email[1:]}"})["url"]
         encoded = quote(self.text, safe="")
         self.ids: dict[str, str] = {
             "website": website, "new": new, "invitation": invitation.partition("=")[2],
@@ -58,6 +57,17 @@ class Workspace:
         self._definitions()
         self._link()
         self._jobs(new)
+
+    @property
+    def session(self) -> str:
+        """The session cookie."""
+        return self.http.cookies["service_session"]
+
+    def join(self, host: "Workspace") -> None:
+        """Make the owner a member of another workspace, who stays in this one for now."""
+        invited = host._send("/api/settings/invitations", {"email": self.email})["url"]
+        self._send("/api/auth/invitations/accept", {"token": invited.partition("=")[2]})
+        self._send("/api/auth/workspace", {"workspaceId": self._id})
 
     def _send(self, path: str, body: Any, expected: int | None = None, **more: Any) -> Any:
         answer = self.http.post(path, json=body, **more)

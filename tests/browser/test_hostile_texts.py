@@ -6,6 +6,7 @@ from tests.browser.hostile import TEXTS, Workspace
 from tests.browser.pages import PAGES
 from tests.browser.test_every_page import opened
 from tests.browser.watching import assert_fits
+from tests.links import agents
 from tests.serving import Served
 
 SHOWS_NOTHING_STORED = {
@@ -44,9 +45,12 @@ Not looked at: code, and sentences that are one text by themselves, as a choice 
 
 @pytest.fixture(scope="module")
 def workspaces(tmp_path_factory):
-    """A workspace for each text. The people of each are members of the one before as well."""
+    """A workspace for each text. Whose it is belongs to the one before as well, so that each page offers to go there."""
     with Served(tmp_path_factory.mktemp("hostile") / "data", PENSTOCK_SIGNUP_OPEN="true") as service:
-        yield [Workspace(service, kind) for kind in TEXTS]
+        made = [Workspace(service, kind) for kind in TEXTS]
+        for one, host in zip(made, [made[-1], *made[:-1]], strict=True):
+            one.join(host)
+        yield made
 
 
 @pytest.fixture
@@ -70,3 +74,18 @@ def test_stored_texts_are_text_on_every_page(page, watch, workspaces, shown):
         for width in (1440, 360):
             page.set_viewport_size({"width": width, "height": 800})
             assert_fits(page)
+
+
+@pytest.mark.parametrize("user_agent", [agents.IOS["safari"], agents.ANDROID["chrome"]], ids=["ios", "android"])
+def test_stored_texts_are_text_on_landing_pages(browser, workspaces, user_agent):
+    with browser.new_context(user_agent=user_agent, viewport={"width": 360, "height": 740}) as device:
+        for workspace in workspaces:
+            page = device.new_page()
+            told = []
+            page.on("console", lambda message, told=told: told.append(message.text))
+            page.goto(workspace.hosted_url)
+            assert one_line(page.get_by_role("heading", level=1).inner_text()) == one_line(workspace.text)
+            assert page.title() != "run"
+            assert page.evaluate(TURNED, workspace.text) == []
+            assert_fits(page)
+            assert told == []
