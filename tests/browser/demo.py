@@ -46,6 +46,9 @@ class Demo:
             **self._report(),
             "new": client.post("/api/settings/websites", json={"kind": "web", "name": "Blog", "domain": "blog.example.com"}).json()["id"],
             "invitation": invitation["url"].partition("=")[2],
+            "visitor": "bob-on-his-phone",
+            "property": "checkoutId",
+            "value": "none",
         }
         self._live()
         self.ids["import"] = self._imported()

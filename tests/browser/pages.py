@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Ids = Mapping[str, str]
-"""IDs of records in the demo data: `website`, `app`, `funnel`, `goal`, `unit`."""
+"""IDs of records, as addresses have them: `website`, `app`, `funnel`, `goal`, `unit` and more, all of which the demo's `ids` have."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ PAGES = (
     Shown("link-new", "/links/new", at("/links/new?from={link}")),
     Shown("link", "/links/{link_id}", at("/links/{link}?period=7d"), dark=True),
     Shown("live", "/live", at("/live"), dark=True),
-    Shown("live-attempt", "/live", at("/live?property=checkoutId&value=none")),
+    Shown("live-attempt", "/live", at("/live?property={property}&value={value}")),
     Shown("live-refused", "/refused", at("/refused")),
     Shown("visitors", "/visitors", at("/visitors")),
     Shown("visitors-none", "/visitors", at("/visitors?search=nobody-has-this-id")),
-    Shown("visitor", "/visitors/{visitor_id}", at("/visitors/bob-on-his-phone?websiteId={new}"), dark=True),
+    Shown("visitor", "/visitors/{visitor_id}", at("/visitors/{visitor}?websiteId={new}"), dark=True),
     Shown("imports", "/imports", at("/imports"), dark=True),
     Shown("import", "/imports/{import_id}", at("/imports/{import}")),
     Shown("deletions", "/deletions", at("/deletions")),
     Shown("deletion-new", "/deletions/new", at("/deletions/new")),
-    Shown("deletion-confirm", "/deletions/new", at("/deletions/new?websiteId={new}&visitorId=bob-on-his-phone")),
+    Shown("deletion-confirm", "/deletions/new", at("/deletions/new?websiteId={new}&visitorId={visitor}")),
     Shown("settings-websites", "/settings/websites", at("/settings/websites"), dark=True),
     Shown("settings-website-new", "/settings/websites/new", at("/settings/websites/new")),
     Shown("settings-website", "/settings/websites/{website_id}", at("/settings/websites/{website}")),

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import sign_in
-from tests.browser.test_settings import HOSTILE
+from tests.browser.hostile import HOSTILE
 from tests.browser.watching import assert_accessible, assert_fits
 
 FUNNEL = {

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import sign_in
-from tests.browser.test_settings import HOSTILE
+from tests.browser.hostile import HOSTILE
 from tests.browser.watching import assert_accessible, assert_fits
 
 FUNNEL = {"name": "Checkout", "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}]}

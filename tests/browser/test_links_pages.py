@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from penstock.cli.simulating import buttons_of, evidence_of
 from tests.browser.conftest import sign_in
-from tests.browser.test_settings import HOSTILE
+from tests.browser.hostile import HOSTILE
 from tests.browser.watching import assert_accessible, assert_fits
 from tests.links import agents
 from tests.watched import eventually

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_settings import HOSTILE
+from tests.browser.hostile import HOSTILE
 from tests.browser.watching import assert_accessible, assert_fits
 
 

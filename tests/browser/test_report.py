@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import sign_in
-from tests.browser.test_settings import HOSTILE
+from tests.browser.hostile import HOSTILE
 from tests.browser.watching import assert_accessible, assert_fits
 from tests.watched import eventually
 
@@ -208,7 +208,7 @@ def test_tabs_change_the_address_and_the_back_button_returns(report, page):
 
 def test_numbers_open_the_units_behind_them(report, api, page):
     report("show=quality")
-    trouble = page.get_by_role("listitem").filter(has_text="attempts with another plan later on")
+    trouble = page.get_by_role("listitem").filter(has_text="attempts later seen with another plan")
     count = number(trouble)
     trouble.get_by_role("link").click()
     loaded(page)

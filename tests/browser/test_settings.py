@@ -3,16 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.hostile import HOSTILE
 from tests.browser.watching import assert_accessible
-
-HOSTILE = [
-    "<script>document.title='run'</script>",
-    '"><img src=x onerror="document.title=\'run\'">',
-    "{{ 7 * 7 }} ${7*7} </title></textarea>",
-    "\u202egnirts\u2066 \u200f\u0639\u0631\u0628\u064a",
-    "W" * 200,
-    "👩‍👩‍👧‍👦 é́́́ ﷽",
-]
 
 
 def test_a_key_is_shown_once_works_and_can_be_revoked(signed_in, account):

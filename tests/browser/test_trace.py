@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import sign_in
+from tests.browser.hostile import HOSTILE
 from tests.browser.test_report import loaded
-from tests.browser.test_settings import HOSTILE
 from tests.browser.watching import assert_accessible, assert_fits
 
 T0 = 1_780_000_000_000

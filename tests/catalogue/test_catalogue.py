@@ -85,10 +85,12 @@ TRICKY = ["100%_off", "100x_off", "ключ", "кл", "a'b", "a\\nb", "a\tb", 'q
 
 
 @pytest.mark.parametrize(
-    ("prefix", "expected"),
+    ("search", "expected"),
     [
         ("100%", {"100%_off"}),
         ("100_", set()),
+        ("_OFF", {"100%_off", "100x_off"}),
+        ("ЛЮ", {"ключ"}),
         ("100", {"100%_off", "100x_off"}),
         ("кл", {"ключ", "кл"}),
         ("клю", {"ключ"}),
@@ -96,15 +98,15 @@ TRICKY = ["100%_off", "100x_off", "ключ", "кл", "a'b", "a\\nb", "a\tb", 'q
         ("a\\", {"a\\nb"}),
         ("a\t", {"a\tb"}),
         ('q"', {'q"'}),
-        ("u", set()),
+        ("u", {"Upper"}),
         ("", set(TRICKY)),
     ],
 )
-def test_a_prefix_is_plain_text(workspace, prefix, expected):
+def test_a_search_is_plain_text_of_either_case(workspace, search, expected):
     take(workspace, *({"event": name, "properties": {name: name, "p": name}} for name in TRICKY))
-    assert set(names(workspace, prefix=prefix)) == expected
-    assert set(own_properties(workspace, prefix=prefix)) - {"p"} == expected
-    assert {value for value, _ in values(workspace, "p", prefix=prefix)} == expected
+    assert set(names(workspace, search=search)) == expected
+    assert set(own_properties(workspace, search=search)) - {"p"} == expected
+    assert {value for value, _ in values(workspace, "p", search=search)} == expected
 
 
 def test_properties_have_the_types_of_their_values(workspace):
@@ -159,7 +161,7 @@ def test_a_path_stands_for_all_page_views(workspace):
 def test_built_in_fields_are_properties_with_values(workspace):
     page = {"type": "pageview", "url": "https://shop.example/pricing?utm_source=news", "referrer": "https://search.example/?q=1"}
     take(workspace, page, {"event": "paid", "country": "DE", "externalSessionId": "s1"}, {"event": "paid", "country": "FR"})
-    found = {seen["property"]: seen for seen in asked(workspace, "properties", prefix="$")["data"]}
+    found = {seen["property"]: seen for seen in asked(workspace, "properties", search="$")["data"]}
     assert found.keys() <= BUILTIN_COLUMNS.keys()
     assert {"$path", "$referrer_host", "$country", "$utm_source", "$source", "$external_session_id"} <= found.keys()
     assert all(seen["builtin"] for seen in found.values())
@@ -202,7 +204,7 @@ def test_a_workspace_without_events_or_websites_has_empty_lists(workspace):
 def test_lists_come_in_pages_the_commonest_first(workspace, what, key):
     shared = [{"event": f"x{n}", "properties": {f"x{n}": 1, "p": f"x{n}"}} for n in range(7) for _ in range(7 - n)]
     take(workspace, *shared)
-    narrowed = {"prefix": "x"} | ({"property": "p"} if what == "values" else {})
+    narrowed = {"search": "x"} | ({"property": "p"} if what == "values" else {})
     pages = [asked(workspace, what, page=page, pageSize=3, **narrowed) for page in (1, 2, 3, 4)]
     assert [[seen[key] for seen in page["data"]] for page in pages] == [["x0", "x1", "x2"], ["x3", "x4", "x5"], ["x6"], []]
     assert {(page["total"], page["pageSize"]) for page in pages} == {(7, 3)}
@@ -291,12 +293,12 @@ def test_a_list_without_its_long_values_is_not_complete(workspace):
         ("values", {"property": "p", "event": ""}, "event", "too_short"),
         ("properties", {"event": "x" * 2001}, "event", "too_long"),
         ("properties", {"event": "a\0"}, "event", "nul_character"),
-        ("events", {"prefix": "\0"}, "prefix", "nul_character"),
+        ("events", {"search": "\0"}, "search", "nul_character"),
         ("events", {"kind": "click"}, "kind", "not_one_of"),
         ("events", {"event": "a"}, "event", "unknown_field"),
         ("events", {"page": "0"}, "page", "greater_than_equal"),
         ("properties", {"pageSize": "101"}, "pageSize", "less_than_equal"),
-        ("events", {"prefix": ["a", "b"]}, "prefix", "repeated"),
+        ("events", {"search": ["a", "b"]}, "search", "repeated"),
     ],
 )
 def test_a_malformed_parameter_is_400_and_named(workspace, what, parameters, field, code):
@@ -309,6 +311,6 @@ def test_a_malformed_parameter_is_400_and_named(workspace, what, parameters, fie
 def test_odd_but_valid_parameters_are_no_error(workspace):
     for text in ("%", "\\", "'", "{x:String}", "\ud7ff", "\U0001f600", "\n"):
         for what in ("events", "properties"):
-            assert asked(workspace, what, prefix=text)["total"] == 0
-        assert asked(workspace, "values", property=text, event=text, prefix=text)["total"] == 0
+            assert asked(workspace, what, search=text)["total"] == 0
+        assert asked(workspace, "values", property=text, event=text, search=text)["total"] == 0
     assert asked(workspace, "events", page=2**31 - 1)["data"] == []

@@ -34,6 +34,12 @@ def test_every_link_within_a_page_leads_somewhere(server, path):
     assert set(re.findall(r'href="#([^"]+)"', page)) <= anchors
 
 
+def test_an_apps_page_leads_to_the_call_that_resolves_its_links(workspace, server):
+    app = workspace.browser.post("/api/settings/websites", json={"name": "App", "kind": "mobile"}).json()
+    [anchor] = re.findall(r'href="/api/docs#([^"]+)"', workspace.browser.get(f"/settings/websites/{app['id']}").text)
+    assert f'id="{anchor}"' in server.get("/api/docs").text
+
+
 def test_the_type_of_a_problem_leads_to_its_explanation(server):
     problem = server.get("/api/nowhere").json()
     path, _, anchor = problem["type"].partition("#")

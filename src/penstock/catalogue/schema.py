@@ -20,14 +20,14 @@ PropertyType = Literal["string", "number", "boolean", "object"]
 
 
 SeenName = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME), AfterValidator(without_nul)]
-Prefix = Annotated[str, Field(max_length=_LONGEST_NAME), AfterValidator(without_nul)]
+Search = Annotated[str, Field(max_length=_LONGEST_NAME), AfterValidator(without_nul)]
 
 
 class NamesQuery(RecordsQuery):
     """The query parameters of the list of names, which those of the other lists add to."""
 
     kind: Annotated[Kind | None, Field(description="Only what events of this kind have.")] = None
-    prefix: Annotated[Prefix, Field(description="Only what begins with this text; case counts.")] = ""
+    search: Annotated[Search, Field(description="Only what contains this text; case does not count.")] = ""
 
 
 class PropertiesQuery(NamesQuery):
@@ -80,8 +80,8 @@ class ValuesRecord(Record):
     data: list[ValueRecord]
     page: int
     page_size: int
-    total: Annotated[int, Field(description="Values in the list, after the prefix.")]
+    total: Annotated[int, Field(description="Values in the list, that contain what is searched for.")]
     complete: Annotated[
         bool,
-        Field(description="Whether every scalar value ever seen is listed, before the prefix. If not, these are the commonest."),
+        Field(description="Whether every scalar value ever seen is listed, before the search. If not, these are the commonest."),
     ]

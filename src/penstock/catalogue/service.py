@@ -57,7 +57,7 @@ class CatalogueService:
         rows = self._ask("seen_values", scope | _asked(query) | _event(query) | {"property": query.property})
         read = str if query.property.startswith(_BUILTIN) else json.loads
         kept = [ValueRecord(value=read(value), count=count) for _, top in rows for value, count in top]
-        found = [seen for seen in kept if seen.count and plain_text(seen.value).startswith(query.prefix)]
+        found = [seen for seen in kept if seen.count and query.search.casefold() in plain_text(seen.value).casefold()]
         found.sort(key=lambda seen: (-seen.count, tagged(seen.value)))
         page = query.asked
         return ValuesRecord(
@@ -79,7 +79,7 @@ class CatalogueService:
 
 def _asked(query: NamesQuery) -> dict[str, Any]:
     """What every list may be narrowed by; '' asks for all."""
-    return {"kind": query.kind or "", "prefix": query.prefix}
+    return {"kind": query.kind or "", "search": query.search}
 
 
 def _event(query: PropertiesQuery) -> dict[str, Any]:

@@ -5,7 +5,7 @@ WITH seen AS
     FROM catalogue
     WHERE website_id IN {websites:Array(String)} AND property = ''
         AND ({kind:String} = '' OR toString(kind) = {kind:String})
-        AND startsWith(name, {prefix:String})
+        AND ({search:String} = '' OR positionCaseInsensitiveUTF8(name, {search:String}) > 0)
     GROUP BY kind, name
 )
 SELECT

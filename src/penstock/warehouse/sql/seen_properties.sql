@@ -6,7 +6,7 @@ WITH typed AS
     FROM catalogue
     WHERE website_id IN {websites:Array(String)} AND property != ''
         AND ({kind:String} = '' OR toString(kind) = {kind:String})
-        AND startsWith(property, {prefix:String})
+        AND ({search:String} = '' OR positionCaseInsensitiveUTF8(property, {search:String}) > 0)
         AND ({event:String} = '' OR if(kind = 'pageview', {event:String} IN
         (
             SELECT name FROM catalogue

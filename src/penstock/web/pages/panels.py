@@ -248,17 +248,18 @@ def _troubles(subject: Subject, results: ResultsRecord) -> list[Trouble]:
             "Their cohort is what these entries agree on, and missing where they differ.", "tiedEntry",
         ),
     ]  # fmt: skip
+    # A name that people chose stands last: one that turns the direction of text turns nothing behind it.
     for name, count in told.unknown_entry_values.items():
-        found.append(Trouble(count, f"{noun(count)} without {name} at entry", "They are counted as Unknown.", "unknownEntryValue", name))
+        found.append(Trouble(count, f"{noun(count)} entered without {name}", "They are counted as Unknown.", "unknownEntryValue", name))
     for name, count in told.conflicting_entry_values.items():
-        words = f"{noun(count)} with another {name} later on"
+        words = f"{noun(count)} later seen with another {name}"
         found.append(Trouble(count, words, "They stay in the cohort of their entry.", "conflict", name))
     if attempts:
         found += [
             Trouble(severals, f"{noun(severals)} with events of several visitors", "They count once.", "severalVisitors"),
             Trouble(
                 told.events_without_attempt_id, f"{events(told.events_without_attempt_id)} without an attempt ID",
-                f"They fulfil a step, but carry no {subject.definition.attempt_property}, so no attempt can have them.",
+                f"They fulfil a step, but no attempt can have them: they carry no {subject.definition.attempt_property}",
             ),
             Trouble(
                 told.unverified_provider_events, f"{events(told.unverified_provider_events)} of payment providers left out",

@@ -26,12 +26,12 @@ export async function suggest(input) {
 export async function isKnown({ type, value }) {
   if (!KINDS[type] || !value || (type === "Pageview" && !/^\/[^*?#]*$/.test(value))) return true;
   const path = type === "Pageview" && value.length > 1 ? value.replace(/\/+$/, "") : value;
-  const found = await ask("/api/schema/events", { kind: KINDS[type], prefix: path, pageSize: 100 });
+  const found = await ask("/api/schema/events", { kind: KINDS[type], search: path, pageSize: 100 });
   return !found || found.data.some(({ name }) => name === path) || found.total > found.data.length;
 }
 
-async function namesLike(type, prefix) {
-  const found = await ask("/api/schema/events", { kind: KINDS[type], prefix, pageSize: SHOWN });
+async function namesLike(type, search) {
+  const found = await ask("/api/schema/events", { kind: KINDS[type], search, pageSize: SHOWN });
   return (found?.data ?? []).map(({ name, count }) => ({ value: name, note: formatNumber(count) }));
 }
 
@@ -40,14 +40,14 @@ async function goalsLike(search) {
   return (found?.data ?? []).map(({ name, match }) => ({ value: name, note: match.type }));
 }
 
-async function propertiesLike({ type, value }, prefix) {
-  const found = await ask("/api/schema/properties", { kind: KINDS[type], event: KINDS[type] && value, prefix, pageSize: SHOWN });
+async function propertiesLike({ type, value }, search) {
+  const found = await ask("/api/schema/properties", { kind: KINDS[type], event: KINDS[type] && value, search, pageSize: SHOWN });
   return (found?.data ?? []).map(({ property, count, types }) => ({ value: property, note: `${types[0]?.type ?? ""} ${formatNumber(count)}` }));
 }
 
-async function valuesLike(property, { type, value }, prefix) {
+async function valuesLike(property, { type, value }, search) {
   if (!property) return [];
-  const found = await ask("/api/schema/values", { property, kind: KINDS[type], event: KINDS[type] && value, prefix, pageSize: SHOWN });
+  const found = await ask("/api/schema/values", { property, kind: KINDS[type], event: KINDS[type] && value, search, pageSize: SHOWN });
   return (found?.data ?? []).map((one) => ({ value: String(one.value), note: formatNumber(one.count) }));
 }
 

@@ -1,0 +1,167 @@
+"""Texts that try to run, to turn or to break a page, and workspaces that hold one of them wherever a person or a client can store any."""
+
+import json
+import time
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from tests.links import agents
+from tests.links.conftest import APP, LINKS
+from tests.serving import Served
+from tests.tenant import PASSWORD
+
+HOSTILE = [
+    "<script>document.title='run'</script>",
+    '"><img src=x onerror="document.title=\'run\'">',
+    "{{ 7 * 7 }} ${7*7} </title></textarea>",
+    "\u202egnirts\u2066 \u200f\u0639\u0631\u0628\u064a",
+    "W" * 200,
+    "👩‍👩‍👧‍👦 é́́́ ﷽",
+]
+
+TEXTS = {"markup": " ".join(HOSTILE[:3]), "turning": f"{HOSTILE[5]} {HOSTILE[3]}", "wide": HOSTILE[4]}
+"""The same in three: as many as pages are opened with."""
+
+ADDRESSES = {
+    "markup": "o'&{{7*7}}${7*7}`x`@example.com",
+    "turning": "xn--7a@xn--mgbh0fb.example",
+    "wide": f"{'w' * 64}@{'w' * 63}.{'w' * 63}.{'w' * 50}.com",
+}
+"""E-mail addresses, which take far less than other texts."""
+
+HOUR_MS = 3_600_000
+
+
+class Workspace:
+    """The workspace that holds one of `TEXTS` in every field that takes it. ids: for the addresses of `tests.browser.pages`."""
+
+    def __init__(self, service: Served, kind: str) -> None:
+        self.url, self.text, self.email = service.url, TEXTS[kind], ADDRESSES[kind]
+        self.http = httpx.Client(base_url=service.url, timeout=60)
+        form = {"email": self.email, "password": PASSWORD, "workspaceName": self.text}
+        self._id = self._send("/api/auth/signup", form)["workspace"]["id"]
+        self._key = self._send("/api/settings/api-keys", {"name": self.text})["key"]
+        website = self._send("/api/settings/websites", {"name": self.text, "kind": "web", "identityScope": self.text})["id"]
+        new = self._send("/api/settings/websites", {"name": self.text, "kind": "web", "domain": f"{'w' * 63}.example.com"})["id"]
+        invitation = self._send("/api/settings/invitations", {"email": f"y{self.email[1:]}"})["url"]
+        encoded = quote(self.text, safe="")
+        self.ids: dict[str, str] = {
+            "website": website, "new": new, "invitation": invitation.partition("=")[2],
+            "visitor": encoded, "unit": encoded, "property": encoded, "value": encoded,
+        }  # fmt: skip
+        self._track(website)
+        self._events(website)
+        self._identify(new)
+        self._definitions()
+        self._link()
+        self._jobs(new)
+
+    @property
+    def session(self) -> str:
+        """The session cookie."""
+        return self.http.cookies["service_session"]
+
+    def join(self, host: "Workspace") -> None:
+        """Make the owner a member of another workspace, who stays in this one for now."""
+        invited = host._send("/api/settings/invitations", {"email": self.email})["url"]
+        self._send("/api/auth/invitations/accept", {"token": invited.partition("=")[2]})
+        self._send("/api/auth/workspace", {"workspaceId": self._id})
+
+    def _send(self, path: str, body: Any, expected: int | None = None, **more: Any) -> Any:
+        answer = self.http.post(path, json=body, **more)
+        assert answer.is_success if expected is None else answer.status_code == expected, f"{path} {answer.text[:500]}"
+        return answer.json()
+
+    def _track(self, website: str) -> None:
+        """What browsers send: taken, and refused."""
+        text, seen = self.text, {"websiteId": website, "visitorId": self.text, "sessionId": self.text}
+        where = {"url": f"https://example.com/{text}?a={text}", "referrer": text, "title": text}
+        utm = dict.fromkeys(("utmSource", "utmMedium", "utmCampaign", "utmContent", "utmTerm"), text)
+        told = {"properties": {text: text, "list": [text], "inner": {text: text}}}
+        browser = {"User-Agent": HOSTILE[1]}
+        for what in ({"type": "pageview", "path": f"/{text}"}, {"type": "screenview", "screen": text}, {"type": "event", "name": text}):
+            self._send("/api/track", {**seen, **where, **utm, **told, **what}, headers=browser)
+        self._send("/api/track", {**seen, "type": text, text: text, "properties": {f"${text}": text}}, 422)
+
+    def _events(self, website: str) -> None:
+        """What a backend sends: three attempts, one of which completes."""
+        text, now_ms = self.text, int(time.time() * 1000)
+
+        def event(attempt: str, name: str, ago_ms: int, **more: Any) -> dict[str, Any]:
+            properties = {text: attempt, f"plan {text[:150]}": text, **more}
+            known = {"userId": text, "externalSessionId": text, "country": text, "region": text}
+            return {"websiteId": website, "event": name, "timestamp": now_ms - ago_ms, "properties": properties, **known}
+
+        events = [
+            event(text, text, 3 * HOUR_MS), event(text, "between", 2 * HOUR_MS, plan="other"), event(text, "paid", HOUR_MS),
+            event(text[:100], text, 2 * HOUR_MS), event(text[:100], "between", HOUR_MS), event(text[:99], text, 24 * 9 * HOUR_MS),
+        ]  # fmt: skip
+        bearer = {"Authorization": f"Bearer {self._key}"}
+        assert self._send("/api/v1/events/batch", {"events": events}, headers=bearer)["rejected"] == 0
+        paid = event(text, text, HOUR_MS) | {"transactionId": text, "amount": 5, "currency": "EUR"}
+        self._send("/api/v1/transactions", paid, headers=bearer)
+
+    def _identify(self, website: str) -> None:
+        """A user with two visitors, one of which became the other."""
+        for visitor_id in (self.text, f"other {self.text[:150]}"):
+            seen = {"websiteId": website, "visitorId": visitor_id, "type": "event", "name": self.text}
+            self._send("/api/track", seen)
+            told = {"userId": self.text, "traits": {self.text: self.text}}
+            self._send("/api/identify", {"websiteId": website, "visitorId": visitor_id, **told})
+
+    def _definitions(self) -> None:
+        """A goal, and a funnel of two revisions with each kind of row."""
+        text = self.text
+        plan = f"plan {text[:150]}"
+        match = {"type": "Event", "value": text, "filters": [{"property": plan, "operator": "in", "value": json.dumps([text])}]}
+        self.ids["goal"] = self._send("/api/goals", {"name": text, "match": match})["id"]
+        steps = [
+            {**match, "or": [{"type": "Goal", "value": text, "filters": []}, {"type": "Screen view", "value": text, "filters": []}]},
+            {"type": "Event", "value": text, "filters": [], "diagnostic": True},
+            {"type": "Event", "value": "between", "filters": []},
+            {"type": "Event", "value": "paid", "filters": []},
+        ]
+        funnel = {
+            "name": text, "countingUnit": "attempt", "attemptProperty": text, "sequenceProperty": f"n {text[:150]}",
+            "breakdownProperties": [plan, text], "steps": steps,
+        }  # fmt: skip
+        made = self._send("/api/funnels", funnel)["id"]
+        other = {**match, "type": "Goal", "filters": []}
+        for rows in ([*steps[:3], other, steps[3]], steps):
+            changed = self.http.put(f"/api/funnels/{made}", json={**funnel, "steps": rows})
+            assert changed.is_success, changed.text
+        self.ids["funnel"] = made
+
+    def _link(self) -> None:
+        """An app, a link into it, and opens of it with a match and without one."""
+        text = self.text
+        straight = "plain" if "\u202e" in text else text
+        store = f"https://apps.apple.com/app/id1?{''.join(text.split())}"
+        self.ids["app"] = self._send("/api/settings/websites", {**APP, "name": text, "kind": "mobile", "appStoreUrl": store})["id"]
+        kind = next(name for name, value in TEXTS.items() if value == text)
+        link = {
+            "websiteId": self.ids["app"], "name": text, "slug": {"wide": "w" * 64}.get(kind, kind), "destinationPath": f"/{straight}",
+            "fallbackUrl": f"https://example.com/{quote(text)}", "utmSource": straight, "utmMedium": straight, "utmCampaign": text,
+        }  # fmt: skip
+        made = self._send(LINKS, link)
+        self.ids["link"], self.hosted_url = made["id"], made["hostedUrl"]
+        self.http.get(f"/l/{made['slug']}", headers={"User-Agent": agents.IOS["safari"], "Referer": "https://example.com/"})
+        told = {"websiteId": self.ids["app"], "platform": "ios", "osVersion": text, "appVersion": text, "firstOpen": False}
+        for address in (made["hostedUrl"], f"https://example.com/{text}"):
+            self._send(f"{LINKS}/resolve", {**told, "installId": text, "visitorId": text, "url": address})
+
+    def _jobs(self, website: str) -> None:
+        """An import with lines that were rejected, and deletions."""
+        text = self.text
+        line = {"type": "event", "name": text, "timestamp": "2024-05-01T10:00:00Z", "userId": text, "country": text, "device": text}
+        line |= {"os": text, "browser": text, "dedupeKey": text}
+        lines = [line, {**line, text: text, "type": text}, {**line, "properties": {f"${text}": 1}}]
+        content = "".join(json.dumps(one) + "\n" for one in lines).encode()
+        query, headers = {"websiteId": website, "fileName": text}, {"Content-Type": "application/x-ndjson"}
+        imported = self.http.post("/api/imports", params=query, content=content, headers=headers)
+        assert imported.is_success, imported.text
+        self.ids["import"] = imported.json()["id"]
+        self._send("/api/deletions", {"websiteId": website, "userId": f"gone {text[:100]}"})
+        self._send("/api/deletions", {"websiteId": website, "from": "2023-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z"})

@@ -1,0 +1,91 @@
+"""On every page, whatever anybody stored is text: it runs nothing, turns nothing beside it, and fits a phone."""
+
+import pytest
+
+from tests.browser.hostile import TEXTS, Workspace
+from tests.browser.pages import PAGES
+from tests.browser.test_every_page import opened
+from tests.browser.watching import assert_fits
+from tests.links import agents
+from tests.serving import Served
+
+SHOWS_NOTHING_STORED = {
+    "login", "signup", "welcome", "funnel-new", "goal-new", "deletions", "settings-website-new", "settings-account", "visitors-none",
+}  # fmt: skip
+"""Pages whose content is the same for all."""
+
+SHOWN = """() => {
+    const main = document.querySelector("main");
+    const typed = [...main.querySelectorAll("input, textarea")].map((one) => one.value);
+    return [main.textContent, ...typed].join("\\n");
+}"""
+
+TURNED = """(text) => {
+    const isolates = (one) => {
+        const style = getComputedStyle(one);
+        return !/^inline$|contents/.test(style.display) || /isolate|plaintext/.test(style.unicodeBidi);
+    };
+    const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+    for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
+        const at = node.data.lastIndexOf(text);
+        if (at < 0 || node.parentElement.closest("script, pre, option, .revisions")) continue;
+        let holder = node.parentElement;
+        while (!isolates(holder)) holder = holder.parentElement;
+        const after = document.createRange();
+        after.setStart(node, at + text.length);
+        after.setEndAfter(holder.lastChild);
+        if (!/^[\\]}"]*$/.test(after.toString().trim())) found.push(holder.outerHTML.slice(0, 300));
+    }
+    return found;
+}"""
+"""Elements in which another text stands behind the hostile one: one that turns the direction would turn it as well.
+
+Not looked at: code, and sentences that are one text by themselves, as a choice or what a revision changed."""
+
+
+@pytest.fixture(scope="module")
+def workspaces(tmp_path_factory):
+    """A workspace for each text. Whose it is belongs to the one before as well, so that each page offers to go there."""
+    with Served(tmp_path_factory.mktemp("hostile") / "data", PENSTOCK_SIGNUP_OPEN="true") as service:
+        made = [Workspace(service, kind) for kind in TEXTS]
+        for one, host in zip(made, [made[-1], *made[:-1]], strict=True):
+            one.join(host)
+        yield made
+
+
+@pytest.fixture
+def base_url(workspaces) -> str:
+    return workspaces[0].url
+
+
+def one_line(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("shown", PAGES, ids=lambda shown: shown.name)
+def test_stored_texts_are_text_on_every_page(page, watch, workspaces, shown):
+    for workspace in workspaces:
+        page.context.clear_cookies()
+        opened(page, workspace, shown)
+        if shown.name not in SHOWS_NOTHING_STORED:
+            assert one_line(workspace.text) in one_line(page.evaluate(SHOWN))
+        assert page.title() != "run"
+        assert page.evaluate(TURNED, workspace.text) == []
+        for width in (1440, 360):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert_fits(page)
+
+
+@pytest.mark.parametrize("user_agent", [agents.IOS["safari"], agents.ANDROID["chrome"]], ids=["ios", "android"])
+def test_stored_texts_are_text_on_landing_pages(browser, workspaces, user_agent):
+    with browser.new_context(user_agent=user_agent, viewport={"width": 360, "height": 740}) as device:
+        for workspace in workspaces:
+            page = device.new_page()
+            told = []
+            page.on("console", lambda message, told=told: told.append(message.text))
+            page.goto(workspace.hosted_url)
+            assert one_line(page.get_by_role("heading", level=1).inner_text()) == one_line(workspace.text)
+            assert page.title() != "run"
+            assert page.evaluate(TURNED, workspace.text) == []
+            assert_fits(page)
+            assert told == []

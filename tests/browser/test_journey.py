@@ -1,0 +1,170 @@
+"""The whole way of somebody new: from a fresh service to a funnel that is read, and to a link that was scanned and resolved."""
+
+import json
+import re
+import subprocess
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from penstock.cli.simulating import evidence_of
+from tests.browser.conftest import EMAIL
+from tests.links import agents
+from tests.links.test_qr import code_of, modules
+from tests.tenant import PASSWORD
+
+HOUR = timedelta(hours=1)
+ATTEMPTS = {
+    "order-1": [("checkout_started", 3 * HOUR), ("order_paid", 2 * HOUR)],
+    "order-2": [("checkout_started", HOUR)],
+    "order-3": [("checkout_started", 200 * HOUR)],
+}
+"""What happened in each, and how long ago: the first has completed, the second may still, the third is too late for it."""
+
+PHONES = {"ios": agents.IOS["safari"], "android": agents.ANDROID["samsung"]}
+
+
+@pytest.mark.parametrize("platform", PHONES)
+def test_from_a_fresh_service_to_a_read_funnel_and_a_scanned_link_that_was_resolved(service, page, browser, watch, tmp_path, platform):
+    make_account(page)
+    key, website_id = send_first_event(page)
+    send_attempts(service.url, key, website_id)
+    build_funnel(page)
+    read_report(page)
+
+    add_app(page)
+    address = make_link(page, tmp_path)
+    token = scan(browser, address, platform)
+    resolve(service.url, page, token, platform)
+    see_match(page, platform)
+    watch.allow("422")  # previews of what was not whole yet
+
+
+def make_account(page):
+    page.goto("/")
+    page.get_by_label("Workspace").fill("Acme")
+    page.get_by_label("E-mail address").fill(EMAIL)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Create the account").click()
+
+
+def send_first_event(page):
+    """The key and the ID of the website, from the line that was copied."""
+    page.get_by_label("Name").fill("Shop")
+    page.get_by_role("button", name="Add it").click()
+    page.get_by_role("button", name="Make a key and show the curl line").click()
+    line = page.locator("#curl")
+    expect(line).to_contain_text("Bearer psk_")
+    copied = line.inner_text()
+    subprocess.run(["bash", "-c", copied], capture_output=True, check=True, timeout=30)
+    expect(page.get_by_text("The first event has arrived")).to_be_visible(timeout=15_000)
+    expect(page.locator("#arrival")).to_contain_text("signed_up")
+    page.get_by_role("link", name="Go on").click()
+    return re.search(r"psk_[\w-]+", copied)[0], json.loads(re.search(r"-d '(.+)'", copied)[1])["websiteId"]
+
+
+def send_attempts(url, key, website_id):
+    now = datetime.now(UTC)
+    events = [
+        {
+            "websiteId": website_id, "event": name, "userId": f"buyer of {attempt}", "timestamp": (now - ago).isoformat(),
+            "properties": {"orderId": attempt},
+        }
+        for attempt, happened in ATTEMPTS.items()
+        for name, ago in happened
+    ]  # fmt: skip
+    bearer = {"Authorization": f"Bearer {key}"}
+    httpx.post(f"{url}/api/v1/events/batch", json={"events": events}, headers=bearer).raise_for_status()
+
+
+def build_funnel(page):
+    page.get_by_role("link", name="Build a funnel").click()
+    page.get_by_label("Name", exact=True).fill("Checkout")
+    page.get_by_text("Attempts", exact=True).click()
+    page.get_by_label("Attempt property").fill("ord")
+    page.get_by_role("option", name="orderId").click()
+    for number, begin, name in ((1, "check", "checkout_started 3"), (2, "ord", "order_paid 1")):
+        page.get_by_role("group", name=f"Step {number}", exact=True).get_by_label("Value").fill(begin)
+        page.get_by_role("option", name=name).click()
+    expect(page.locator("#preview [data-sums]")).to_contain_text("3 attempts entered", timeout=20_000)
+    page.get_by_role("button", name="Save the funnel").click()
+
+
+def read_report(page):
+    """The numbers, and from those who left to what one of them did."""
+    figures = {"entered": "3", "completed": "1", "rate": "33.3%", "pending": "1"}
+    for name, told in figures.items():
+        expect(page.locator(f"#{name}")).to_have_text(told, timeout=20_000)
+    expect(page.locator("#step-1 .stays")).to_have_text("1 pending")
+    expect(page.locator("#step-1 .leaves")).to_contain_text("1 dropped off")
+    page.locator("#step-1 .leaves").get_by_role("link").click()
+    page.get_by_role("link", name="order-3").click()
+    expect(page.get_by_label("Summary")).to_contain_text("Dropped off")
+    expect(page.locator(".decided h2")).to_have_text(["checkout_started"])
+    page.get_by_label("Summary").locator("dl a").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("buyer of order-3")
+
+
+def add_app(page):
+    page.get_by_role("link", name="Links").click()
+    page.get_by_role("link", name="Add an app").click()
+    page.get_by_text("A mobile app").click()
+    page.get_by_label("Name").fill("Acme app")
+    page.get_by_label("App Store page").fill("https://apps.apple.com/app/id123456789")
+    page.get_by_label("Package").fill("com.acme.shop")
+    page.get_by_label("Google Play page").fill("https://play.google.com/store/apps/details?id=com.acme.shop")
+    page.get_by_label("URL scheme").fill("acmeshop")
+    page.get_by_role("button", name="Add it").click()
+    expect(page.get_by_role("heading", level=1, name="Acme app")).to_be_visible()
+
+
+def make_link(page, tmp_path):
+    """The address that the downloaded code holds."""
+    page.get_by_role("link", name="Create a link").click()
+    expect(page.get_by_label("App", exact=True)).to_have_value(re.compile("^web_"))
+    page.get_by_label("Name", exact=True).fill("Spring sale")
+    page.get_by_label("Destination in the app").fill("/offers/42")
+    page.get_by_label("Campaign").fill("spring")
+    page.get_by_role("button", name="Create the link").click()
+    shown = page.locator(".hosted bdi")
+    expect(shown).to_contain_text("/l/spring-sale")
+    with page.expect_download() as downloaded:
+        page.get_by_role("link", name="Download the QR code as SVG").click()
+    downloaded.value.save_as(tmp_path / "code.svg")
+    address = f"{shown.text_content()}?qr=1"
+    assert modules((tmp_path / "code.svg").read_text("utf-8")) == code_of(address)
+    return address
+
+
+def scan(browser, address, platform):
+    """A phone opens the address of the code; what the app comes to know by the button that was tapped."""
+    with browser.new_context(user_agent=PHONES[platform], viewport={"width": 390, "height": 844}, locale="en-GB") as phone:
+        landing = phone.new_page()
+        landing.goto(address)
+        expect(landing.get_by_role("heading", name="Acme app")).to_be_visible()
+        return evidence_of([one.get_attribute("href") for one in landing.get_by_role("link").all()], platform)
+
+
+def resolve(url, page, token, platform):
+    page.locator(".facts").get_by_role("link", name="Acme app").click()
+    expect(page.get_by_role("heading", level=1, name="Acme app")).to_be_visible()
+    app_id = page.url.rpartition("/")[2]
+    opened = {"websiteId": app_id, "installId": "install-1", "platform": platform, "osVersion": "18.5", "firstOpen": True}
+    answer = httpx.post(f"{url}/api/mobile/deferred-links/resolve", json=opened | token).json()
+    assert (answer["matched"], answer["destinationPath"], answer["utm"]["campaign"]) == (True, "/offers/42", "spring")
+
+
+def see_match(page, platform):
+    page.go_back()
+    totals = page.locator("#statistics .totals")
+    for label in ("Clicks", "Scans", "Installs"):
+        expect(totals.locator("div", has=page.get_by_text(label, exact=True)).locator("dd")).to_have_text("1", timeout=20_000)
+    match = page.locator("#matches tbody tr")
+    expect(match).to_contain_text({"ios": "By the click token", "android": "By the install referrer of Google Play"}[platform])
+    match.get_by_role("link").click()
+    timeline = page.get_by_role("region", name="Timeline")
+    expect(timeline.locator(".happening")).to_have_count(1)
+    timeline.locator("summary").click()
+    expect(timeline).to_contain_text("spring")
