@@ -1,5 +1,6 @@
 """`penstock demo`: a fresh service with a shop in it. Everything goes in and comes out over HTTP, as it would for anyone."""
 
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -151,7 +152,12 @@ def _cohorts_table(results: Record) -> Table:
 def _quality(results: Record) -> str:
     """What the numbers had to do without, as far as it is a count of its own."""
     found = {name: count for name, count in results["dataQuality"].items() if isinstance(count, int) and count}
-    return "  Data quality: " + ", ".join(f"{name} {count:,}" for name, count in found.items())
+    return "  Data quality: " + ", ".join(f"{count:,} {_words(name)}" for name, count in found.items())
+
+
+def _words(name: str) -> str:
+    """A field's name as words: `sequenceSkips` as `sequence skips`."""
+    return re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", name)
 
 
 def _table(title: str, names: Iterable[str], numbers: Iterable[str]) -> Table:
