@@ -176,7 +176,7 @@ def test_several_comparisons_are_corrected_and_cohorts_with_too_few_units_stay_o
     assert {value: row["tooFew"] for value, row in rows.items()} == {"a": False, "b": False, "c": False, "few": True}
     [warning] = record["warnings"]
     assert warning["code"] == "too_few"
-    assert warning["message"].startswith("1 cohort has fewer than 30 units")
+    assert warning["message"].startswith("1 cohort has fewer than 30 attempts")
     p_b, p_c = z_test(50, 90, 40, 100), z_test(45, 80, 40, 100)
     least = min(p_b, p_c)
     assert rows["b"]["againstBaseline"]["pValueCorrected"] == pytest.approx(2 * p_b if p_b == least else max(p_b, 2 * least))
@@ -258,7 +258,7 @@ def test_units_assigned_after_entry_are_warned_of(scene: Scene) -> None:
     record = compare(scene, funnel_id)
     [warning] = record["warnings"]
     assert warning["code"] == "assigned_after_entry"
-    assert warning["message"].startswith("7 units have another value of variant")
+    assert warning["message"].startswith("7 attempts have another value of variant")
     assert {value: row["conflictingEntryValues"] for value, row in by_value(record).items()} == {"a": 0, "b": 7}
     assert scene.results(funnel_id)["dataQuality"]["conflictingEntryValues"]["variant"] == 7
 
@@ -270,7 +270,7 @@ def test_open_windows_are_warned_of_and_bound_the_final_rate(workspace: Tenant, 
     arm(scene, "b", 32, 8)
     record = compare(scene, funnel_id)
     assert [warning["code"] for warning in record["warnings"]] == ["open_windows"]
-    assert record["warnings"][0]["message"].startswith("44 units may still complete")
+    assert record["warnings"][0]["message"].startswith("44 attempts may still complete")
     assert record["coverage"]["openWindows"] == 44
     rows = by_value(record)
     assert (rows["b"]["pending"], rows["b"]["finalRate"]) == (24, {"lower": 0.25, "upper": 1.0})

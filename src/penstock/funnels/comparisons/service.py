@@ -27,6 +27,7 @@ from penstock.funnels.comparisons.schema import (
     WarningCode,
     WarningRecord,
 )
+from penstock.funnels.definitions.model import Definition
 from penstock.funnels.results.asking import Asker
 from penstock.funnels.results.coverage import ReadGaps, coverage_of
 from penstock.funnels.results.inquiry import Inquiry
@@ -82,15 +83,15 @@ class CompareService:
             if all(arm is not baseline for arm in arms):
                 arms.append(baseline)
         gaps = self._read_gaps(workspace_id, inquiry.question.website_ids)
-        window_s, pending = inquiry.definition.window_s, counted.total.pending
+        definition, pending = inquiry.definition, counted.total.pending
         return ComparisonRecord.model_validate(
             {
                 **inquiry.head,
                 **_compared(query.property_, arms, baseline),
                 "total": counted.cohorts,
                 "leftOut": counted.cohorts - len(arms),
-                "warnings": list(_warnings(query.property_, arms, counted.total)),
-                "coverage": coverage_of(inquiry.question, window_s, inquiry.facts, gaps, pending, fresh=inquiry.fresh),
+                "warnings": list(_warnings(definition, query.property_, arms, counted.total)),
+                "coverage": coverage_of(inquiry.question, definition, inquiry.facts, gaps, pending, fresh=inquiry.fresh),
             }
         )
 
@@ -189,22 +190,22 @@ def _share(arm: Arm) -> Share:
     return Share(arm.completed, arm.entered)
 
 
-def _warnings(name: str, arms: Sequence[Arm], total: Arm) -> Iterator[WarningRecord]:
+def _warnings(definition: Definition, name: str, arms: Sequence[Arm], total: Arm) -> Iterator[WarningRecord]:
     if few := sum(arm.too_few for arm in arms):
-        cohorts = "1 cohort has" if few == 1 else f"{few} cohorts have"
-        yield _warning(WarningCode.TOO_FEW, f"{cohorts} fewer than {FEWEST} units (tooFew); wait for more before deciding by them.")
+        cohorts, fewest = "1 cohort has" if few == 1 else f"{few} cohorts have", definition.units(FEWEST)
+        yield _warning(WarningCode.TOO_FEW, f"{cohorts} fewer than {fewest} (tooFew); wait for more before deciding by them.")
     if total.conflicting:
-        units = "1 unit has" if total.conflicting == 1 else f"{total.conflicting:,} units have"
+        have = "has" if total.conflicting == 1 else "have"
         yield _warning(
             WarningCode.ASSIGNED_AFTER_ENTRY,
-            f"{units} another value of {name} in a later event than at entry, and stay in the cohort of their entry; "
-            "what is compared must be assigned before the journey begins.",
+            f"{definition.units(total.conflicting)} {have} another value of {name} in a later event than at entry, and stay in the cohort "
+            "of their entry; what is compared must be assigned before the journey begins.",
         )
     if total.pending:
-        units = "1 unit" if total.pending == 1 else f"{total.pending:,} units"
         yield _warning(
             WarningCode.OPEN_WINDOWS,
-            f"{units} may still complete; until then they count as not converted, and finalRate tells how far rates can go.",
+            f"{definition.units(total.pending)} may still complete; until then they count as not converted, and finalRate tells how far "
+            "rates can go.",
         )
 
 

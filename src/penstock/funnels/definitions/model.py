@@ -75,6 +75,10 @@ class Definition:
     breakdown_properties: tuple[str, ...] = ()
     goals: tuple[GoalUse, ...] = ()
 
+    def units(self, count: int) -> str:
+        """So many of what is counted, in words: `1 attempt`, `1,200 visitors`."""
+        return f"{count:,} {self.counting_unit}{'' if count == 1 else 's'}"
+
     def not_a_breakdown(self, field: str) -> Fault:
         """What to tell whoever names another property than those in a field."""
         if not self.breakdown_properties:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.funnels.definitions.model import Definition
 from penstock.funnels.results.schema import CoverageRecord, GapRecord
 from penstock.funnels.statements.query import Facts, Question
 
@@ -30,10 +31,10 @@ ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
 
 
 def coverage_of(
-    question: Question, window_s: int | None, facts: Facts, gaps: Iterable[Gap], open_windows: int, *, fresh: bool
+    question: Question, definition: Definition, facts: Facts, gaps: Iterable[Gap], open_windows: int, *, fresh: bool
 ) -> CoverageRecord:
     """Coverage of one answer. fresh: whether everything that was acknowledged before the question could be read."""
-    touching = [gap for gap in gaps if _touches(gap, question, window_s)]
+    touching = [gap for gap in gaps if _touches(gap, question, definition.window_s)]
     too_early = question.start_ms is not None and (facts.first_event_ms is None or question.start_ms < facts.first_event_ms)
     notes = list(dict.fromkeys(gap.note for gap in touching if gap.note))
     if facts.first_event_ms is None:
@@ -41,7 +42,7 @@ def coverage_of(
     elif too_early:
         notes.append(f"The period begins before the first retained event, which occurred at {iso(facts.first_event_ms)}.")
     if open_windows:
-        notes.append(f"{_units(open_windows)} may still complete: the conversion window is open.")
+        notes.append(f"{definition.units(open_windows)} may still complete: the conversion window is open.")
     if not fresh:
         notes.append("Events acknowledged in the last moments may not be counted yet; ask again.")
     return CoverageRecord(
@@ -66,7 +67,3 @@ def _touches(gap: Gap, question: Question, window_s: int | None) -> bool:
         return True
     begins_in_time = window_s is None or gap.from_ms <= question.end_ms + window_s * 1000
     return begins_in_time and gap.to_ms >= question.start_ms
-
-
-def _units(count: int) -> str:
-    return "1 unit" if count == 1 else f"{count:,} units"

@@ -29,5 +29,5 @@ class ResultsService:
         counted = self._asker.counted(inquiry)
         gaps = self._read_gaps(inquiry.workspace_id, inquiry.question.website_ids)
         open_windows = counted.pop("openWindows")
-        coverage = coverage_of(inquiry.question, inquiry.definition.window_s, inquiry.facts, gaps, open_windows, fresh=inquiry.fresh)
+        coverage = coverage_of(inquiry.question, inquiry.definition, inquiry.facts, gaps, open_windows, fresh=inquiry.fresh)
         return ResultsRecord.model_validate({**inquiry.head, **counted, "coverage": coverage})
