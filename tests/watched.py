@@ -9,6 +9,7 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 
 FOR_EVER = "SELECT sum(sleepEachRow(0.02)) FROM numbers(1000000) SETTINGS max_block_size = 1"
+TWO_SECONDS = "SELECT sum(sleepEachRow(0.02)) FROM numbers(100) SETTINGS max_block_size = 1"
 BURNING = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) % 7 = 9"
 """Runs for ever and reads rows all the time."""
 

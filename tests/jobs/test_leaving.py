@@ -13,7 +13,7 @@ import pytest
 
 from penstock.app import build_app
 from tests.tenant import BASE_URL
-from tests.watched import FOR_EVER, eventually
+from tests.watched import FOR_EVER, TWO_SECONDS, eventually
 
 
 @pytest.fixture
@@ -75,9 +75,8 @@ def test_the_engine_stops_when_the_client_goes_away(ask_and_leave, warehouse, fu
 
 
 def test_a_statement_goes_on_while_another_client_wants_it(ask_and_leave, warehouse, funnel, client):
-    two_seconds = "SELECT sum(sleepEachRow(0.02)) FROM numbers(100) SETTINGS max_block_size = 1"
     path = f"/api/funnels/{funnel}/results"
-    with ThreadPoolExecutor() as threads, warehouse.taking(two_seconds):
+    with ThreadPoolExecutor() as threads, warehouse.taking(TWO_SECONDS):
         joined = Event()
         leaver = threads.submit(ask_and_leave, "GET", path, joined.is_set)
         eventually(lambda: warehouse.running() == 1)

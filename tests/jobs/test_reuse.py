@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.funnels.scenario import DAY_S, HOUR_S, Scene
-from tests.watched import eventually
+from tests.watched import TWO_SECONDS, eventually
 
 HALF_A_SECOND = "SELECT sum(sleepEachRow(0.02)) FROM numbers(25) SETTINGS max_block_size = 1"
 
@@ -18,7 +18,7 @@ def of_cache(scene, funnel, **query):
 def test_equal_requests_at_once_run_one_query(scene, warehouse):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
-    with ThreadPoolExecutor(8) as threads, warehouse.taking(HALF_A_SECOND):
+    with ThreadPoolExecutor(8) as threads, warehouse.taking(TWO_SECONDS):
         reports = list(threads.map(lambda _: scene.results(funnel), range(8)))
     assert len(warehouse.reports) == 1
     assert all(report == reports[0] for report in reports)
