@@ -1,6 +1,6 @@
 """Types of the fields that clients send. Each checks its own limits; which those are, and what time it is, comes as `Bounds`."""
 
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
@@ -21,10 +21,6 @@ class Bounds(NamedTuple):
 _MOST_BYTES_OF_A_CHARACTER = 4
 
 
-def _bounds(info: ValidationInfo) -> Bounds:
-    return cast("Bounds", info.context)
-
-
 def _checked_text(value: str, most: int, unit: str = "characters") -> str:
     """unit: what `most` counts, characters or bytes."""
     if 0 < len(value) * _MOST_BYTES_OF_A_CHARACTER <= most and "\x00" not in value:
@@ -38,23 +34,23 @@ def _checked_text(value: str, most: int, unit: str = "characters") -> str:
     return value
 
 
-def _id(value: str, info: ValidationInfo) -> str:
-    return _checked_text(value, _bounds(info).limits.max_id_bytes, "bytes")
+def _id(value: str, info: ValidationInfo[Bounds]) -> str:
+    return _checked_text(value, info.context.limits.max_id_bytes, "bytes")
 
 
-def _name(value: str, info: ValidationInfo) -> str:
-    return _checked_text(value, _bounds(info).limits.max_name_chars)
+def _name(value: str, info: ValidationInfo[Bounds]) -> str:
+    return _checked_text(value, info.context.limits.max_name_chars)
 
 
-def _path(value: str, info: ValidationInfo) -> str:
-    _checked_text(value, _bounds(info).limits.max_path_chars)
+def _path(value: str, info: ValidationInfo[Bounds]) -> str:
+    _checked_text(value, info.context.limits.max_path_chars)
     if not value.startswith("/"):
         raise RuleBroken("not_a_path", "Must begin with a slash, as /pricing.")
     return page_path(value)
 
 
-def _text(value: str, info: ValidationInfo) -> str:
-    return _checked_text(value, _bounds(info).limits.max_string_bytes, "bytes") if value else value
+def _text(value: str, info: ValidationInfo[Bounds]) -> str:
+    return _checked_text(value, info.context.limits.max_string_bytes, "bytes") if value else value
 
 
 def _moment(value: Any) -> int:
@@ -80,15 +76,15 @@ def future_fault(at_ms: int, bounds: Bounds) -> RuleBroken | None:
     )
 
 
-def _past_moment(value: Any, info: ValidationInfo) -> int:
+def _past_moment(value: Any, info: ValidationInfo[Bounds]) -> int:
     at_ms = _moment(value)
-    if fault := future_fault(at_ms, _bounds(info)):
+    if fault := future_fault(at_ms, info.context):
         raise fault
     return at_ms
 
 
-def _properties(value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-    if faults := property_faults(value, _bounds(info).limits):
+def _properties(value: dict[str, Any], info: ValidationInfo[Bounds]) -> dict[str, Any]:
+    if faults := property_faults(value, info.context.limits):
         raise RulesBroken(faults)
     return value
 
