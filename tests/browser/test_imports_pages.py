@@ -5,8 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.hostile import HOSTILE
-from tests.browser.watching import assert_accessible, assert_fits
+from tests.browser.watching import assert_accessible
 
 
 @pytest.fixture
@@ -108,24 +107,3 @@ def test_a_span_and_a_user_are_chosen_by_forms(signed_in, account, website, watc
     expect(signed_in.get_by_role("row", name="user")).to_be_visible()
     [asked] = account.client.get("/api/deletions").json()["data"]
     assert asked["target"] == "user"
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_texts_are_text_and_break_nothing(signed_in, account, website, watch, text):
-    named = {"websiteId": website, "fileName": text}
-    content, headers = ndjson(line(**{text: 1})), {"Content-Type": "application/x-ndjson"}
-    imported = account.client.post("/api/imports", params=named, content=content, headers=headers).json()
-    seen(account, website, text)
-    signed_in.set_viewport_size({"width": 360, "height": 740})
-    signed_in.goto("/imports")
-    expect(signed_in.locator("td.main a")).to_have_text(text)
-    assert_fits(signed_in)
-    signed_in.goto(f"/imports/{imported['id']}")
-    expect(signed_in.locator(".reasons code").first).to_have_text(text)
-    assert_fits(signed_in)
-    signed_in.goto("/visitors")
-    signed_in.locator("td.main a").click()
-    signed_in.get_by_role("link", name="Delete").click()
-    expect(signed_in.locator("main strong").first).to_have_text(text)
-    assert_fits(signed_in)
-    assert signed_in.title() != "run"

@@ -7,8 +7,7 @@ from playwright.sync_api import expect
 
 from penstock.cli.simulating import buttons_of, evidence_of
 from tests.browser.conftest import sign_in
-from tests.browser.hostile import HOSTILE
-from tests.browser.watching import assert_accessible, assert_fits
+from tests.browser.watching import assert_accessible
 from tests.links import agents
 from tests.watched import eventually
 
@@ -245,19 +244,3 @@ def test_the_audit_has_pages_and_says_why_there_was_no_match(page, demo, watch):
     matches.get_by_role("link", name="Next").click()
     expect(matches.get_by_text("11 to 20")).to_be_visible()
     assert matches.locator("tbody").inner_text() != first
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_texts_are_text_and_break_nothing(signed_in, account, make_link, text):
-    utm = "plain" if any(character in text for character in "\u202e\u2066\u200f") else text
-    link = make_link(name=text, utmSource=utm, utmCampaign=text)
-    opened = {"websiteId": link["websiteId"], "platform": "ios", "firstOpen": False, "url": link["hostedUrl"]}
-    told = {"installId": "hostile-install", "osVersion": text, "appVersion": text}
-    account.client.post(f"{LINKS}/resolve", json=opened | told).raise_for_status()
-    signed_in.set_viewport_size({"width": 360, "height": 740})
-    for path in ("/links", f"/links/{link['id']}", f"/links/new?from={link['id']}"):
-        signed_in.goto(path, wait_until="networkidle")
-        if "new" not in path:
-            expect(signed_in.locator("main")).to_contain_text(text)
-        assert signed_in.title() != "run"
-        assert_fits(signed_in)

@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import sign_in
-from tests.browser.hostile import HOSTILE
 from tests.browser.test_report import loaded
 from tests.browser.watching import assert_accessible, assert_fits
 
@@ -106,13 +105,12 @@ def test_what_is_told_is_the_api_s(page, demo, watch):
     expect(page.get_by_role("heading", level=1)).to_have_text("Checkout")
 
 
-@pytest.mark.parametrize("text", [*HOSTILE, "a/b?c#d%2F&e"])
-def test_hostile_texts_in_ids_events_and_properties(traced, text):
-    unit = text[:200]
-    page = traced(unit, [("begun", 0, {"plan": text}), (text, 1, {}), ("address", 2, {"plan": "other"})])
+def test_a_unit_is_found_by_an_id_that_is_spelt_like_an_address(traced):
+    unit = "a/b?c#d%2F&e"
+    page = traced(unit, [("begun", 0, {"plan": unit}), (unit, 1, {}), ("address", 2, {"plan": "other"})])
     expect(page.locator(".decided")).to_have_count(3)
     expect(page.get_by_role("heading", level=1)).to_contain_text(unit)
-    expect(page.locator("#event-2 h2")).to_have_text(text)
+    expect(page.locator("#event-2 h2")).to_have_text(unit)
     assert_fits(page)
     page.set_viewport_size({"width": 360, "height": 800})
     assert_fits(page)
