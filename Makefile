@@ -46,7 +46,7 @@ test: check ## All checks, then all tests (ARGS="-k tie" for some)
 
 .PHONY: property
 property: $(DEV) ## The SQL held against plain Python, EXAMPLES=20000 random cases
-	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(BIN)/pytest -n 2 --dist worksteal tests/funnels/test_property.py
+	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(BIN)/pytest -v -n 2 --dist worksteal tests/funnels/test_property.py
 
 .PHONY: kills
 kills: $(DEV) ## SIGKILL at random moments while clients post, KILLS=200 times

@@ -22,12 +22,12 @@ from tests.funnels.seed import apart, store
 from tests.funnels.strategies import START_MS, Case, cases
 
 EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "2000"))
-TESTS = 4
-"""Tests that share the examples, so that parallel runs divide them."""
+SHARES = range(10)
+"""Each kind of funnel in ten parts, so that parallel runs divide them and a long run shows how far it is."""
 
 
 examples = settings(
-    max_examples=max(1, EXAMPLES // TESTS),
+    max_examples=max(1, EXAMPLES // (2 * len(SHARES))),
     deadline=None,
     print_blob=True,
     report_multiple_bugs=False,
@@ -36,7 +36,7 @@ examples = settings(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [1, 2])
+@pytest.mark.parametrize("share", SHARES)
 @examples
 @given(case=cases(CountingUnit.ATTEMPT))
 def test_attempt_funnels_agree_with_the_plain_evaluation(warehouse: Warehouse, share: int, case: Case) -> None:
@@ -44,7 +44,7 @@ def test_attempt_funnels_agree_with_the_plain_evaluation(warehouse: Warehouse, s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [1, 2])
+@pytest.mark.parametrize("share", SHARES)
 @examples
 @given(case=cases(CountingUnit.VISITOR))
 def test_visitor_funnels_agree_with_the_plain_evaluation(warehouse: Warehouse, share: int, case: Case) -> None:
