@@ -75,7 +75,8 @@ def _fill_and_tell(services: "Services") -> None:
             tell_links(client, shop.app_id)
         funnel, _ = [_answer(client.post("/api/funnels", json=definition)) for definition in (CHECKOUT_FUNNEL, VISIT_FUNNEL)]
         results = _answer(client.get(f"/api/funnels/{funnel['id']}/results", params={"pageSize": 6}))
-    console.print(_steps_table(funnel["name"], results), _cohorts_table(results), _quality(results), sep="\n")
+    console.print(_steps_table(funnel["name"], results), _cohorts_table(results), sep="\n")
+    console.print(_quality(results), soft_wrap=True)
     console.print(f"\nLogin    {EMAIL} with the password {password}", f"API key  {key}", "", sep="\n")
     print(banner(services), flush=True)
     console.print(f"\nThe same table:  curl -H 'Authorization: Bearer {key}' {address}/api/funnels/{funnel['id']}/results", soft_wrap=True)
