@@ -2,11 +2,8 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from tests.serving import Served, environment
 
@@ -29,7 +26,6 @@ def holds(answer, shown):
     return type(answer) is type(shown) and answer == shown
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_first_funnel_by_curl_gives_the_answer_shown(tmp_path):
     commands = block("sh", "/api/funnels")
     assert commands.startswith(f"URL={SHOWN_URL}\n")

@@ -80,7 +80,7 @@ class ValuesRecord(Record):
     data: list[ValueRecord]
     page: int
     page_size: int
-    total: Annotated[int, Field(description="Values in the list, that contain what is searched for.")]
+    total: Annotated[int, Field(description="Values that contain what is searched for.")]
     complete: Annotated[
         bool,
         Field(description="Whether every scalar value ever seen is listed, before the search. If not, these are the commonest."),

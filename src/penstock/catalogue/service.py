@@ -34,7 +34,6 @@ class CatalogueService:
     """
 
     def __init__(self, warehouse: Warehouse, accounts: AccountService, settings: Settings, *, wait_until_shipped: WaitUntilShipped) -> None:
-        """wait_until_shipped: waits for events acknowledged before the call, False when that took too long."""
         self._warehouse, self._accounts, self._settings = warehouse, accounts, settings
         self._wait_until_shipped = wait_until_shipped
 

@@ -32,7 +32,7 @@ def asking(url: str, api_key: str, *, owns: str, way_on: str = "") -> Iterator[h
     except httpx.ConnectError:
         fail(f"no Penstock answers at {url}; start one, or set PENSTOCK_URL")
     except httpx.HTTPError as error:
-        fail(f"the connection to {url} broke ({error or type(error).__name__}){way_on}")
+        fail(f"the connection to {url} broke ({error or type(error).__name__})" + (f"; {way_on}" if way_on else ""))
 
 
 def answered(response: httpx.Response) -> Record:

@@ -32,8 +32,7 @@ def import_file(
     api_key: ApiKey = "",
 ) -> None:
     """Import past events. Safe to run again: nothing is stored twice. Ends with 1 when the import failed or lines were rejected."""
-    again = "; run the same command again to go on"
-    with progress() as shown, asking(url, api_key, owns="website", way_on=again) as client:
+    with progress() as shown, asking(url, api_key, owns="website", way_on="run the same command again to go on") as client:
         job = _unfinished(client, file, website) or _upload(client, file, website, shown)
         job = _watched(client, job, shown)
         rejected = _write_rejects(client, job, file)

@@ -56,7 +56,6 @@ class Asker:
         *,
         wait_until_shipped: WaitUntilShipped,
     ) -> None:
-        """wait_until_shipped: waits for events acknowledged before the call, False when that took too long."""
         self.engine = Engine(warehouse, settings, clock)
         self._warehouse, self._accounts, self._funnels = warehouse, accounts, funnels
         self._settings, self._clock = settings, clock
