@@ -44,7 +44,8 @@ class Demo:
             "website": websites["Acme shop"],
             "app": client.post("/api/settings/websites", json=APP).json()["id"],
             **self._report(),
-            "new": client.post("/api/settings/websites", json={"kind": "web", "name": "Blog", "domain": "blog.example.com"}).json()["id"],
+            "blog": client.post("/api/settings/websites", json={"kind": "web", "name": "Blog", "domain": "blog.example.com"}).json()["id"],
+            "silent": client.post("/api/settings/websites", json={"kind": "web", "name": "Forum"}).json()["id"],
             "invitation": invitation["url"].partition("=")[2],
             "visitor": "bob-on-his-phone",
             "property": "checkoutId",
@@ -55,9 +56,9 @@ class Demo:
 
     def _live(self) -> None:
         """A visitor who was merged, and things that were refused."""
-        client, seen = self.service.client, {"websiteId": self.ids["new"], "visitorId": "bob-on-his-phone"}
+        client, seen = self.service.client, {"websiteId": self.ids["blog"], "visitorId": "bob-on-his-phone"}
         for visitor_id in ("bob-on-his-phone", "bob-at-work"):
-            told = {"websiteId": self.ids["new"], "visitorId": visitor_id, "userId": "bob", "traits": {"plan": "pro", "city": "Köln"}}
+            told = {"websiteId": self.ids["blog"], "visitorId": visitor_id, "userId": "bob", "traits": {"plan": "pro", "city": "Köln"}}
             client.post("/api/identify", json=told).raise_for_status()
         for path in ("/posts/calm", "/posts/funnels", "/newsletter"):
             client.post("/api/track", json={**seen, "type": "pageview", "path": path, "url": f"https://blog.example.com{path}"})
@@ -68,7 +69,7 @@ class Demo:
 
     def _imported(self) -> str:
         """The ID of an import, some lines of which were rejected; and a deletion."""
-        client, website_id = self.service.client, self.ids["new"]
+        client, website_id = self.service.client, self.ids["blog"]
         line = '{{"type": "event", "name": "{0}", "timestamp": "{1}", "userId": "eve"}}\n'
         lines = [line.format("subscribed", f"2024-05-{day:02}T10:00:00Z") for day in range(1, 29)]
         body = "".join([*lines, line.format("paid", "yesterday"), '{"type": "event", "colour": "red"}\n']).encode()

@@ -44,19 +44,20 @@ class Workspace:
         self._id = self._send("/api/auth/signup", form)["workspace"]["id"]
         self._key = self._send("/api/settings/api-keys", {"name": self.text})["key"]
         website = self._send("/api/settings/websites", {"name": self.text, "kind": "web", "identityScope": self.text})["id"]
-        new = self._send("/api/settings/websites", {"name": self.text, "kind": "web", "domain": f"{'w' * 63}.example.com"})["id"]
+        blog = self._send("/api/settings/websites", {"name": self.text, "kind": "web", "domain": f"{'w' * 63}.example.com"})["id"]
+        silent = self._send("/api/settings/websites", {"name": self.text, "kind": "web"})["id"]
         invitation = self._send("/api/settings/invitations", {"email": f"y{self.email[1:]}"})["url"]
         encoded = quote(self.text, safe="")
         self.ids: dict[str, str] = {
-            "website": website, "new": new, "invitation": invitation.partition("=")[2],
+            "website": website, "blog": blog, "silent": silent, "invitation": invitation.partition("=")[2],
             "visitor": encoded, "unit": encoded, "property": encoded, "value": encoded,
         }  # fmt: skip
         self._track(website)
         self._events(website)
-        self._identify(new)
+        self._identify(blog)
         self._definitions()
         self._link()
-        self._jobs(new)
+        self._jobs(blog)
 
     @property
     def session(self) -> str:
