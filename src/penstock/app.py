@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from litestar import HttpMethod, Litestar, Request, Response, get
 from litestar.config.app import AppConfig
@@ -13,6 +13,7 @@ from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
 from sqlalchemy import Connection
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from penstock.accounts import callers, limits_routes
 from penstock.accounts import routes as account_routes
@@ -258,8 +259,10 @@ def build_app(services: Services) -> ASGIApp:
 
 
 def with_short_ways(routes: ASGIApp, services: Services) -> ASGIApp:
-    """Plain posts and plain visits of links are answered before the routes."""
-    return FastLane(PublicSide(routes, services.opener), services.events)
+    """Plain posts and plain visits of links are answered before the routes. Whose address a request came from, posts do not ask."""
+    public_side = PublicSide(routes, services.opener)
+    proxied = cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", public_side), trusted_hosts=services.settings.trusted_proxies))
+    return FastLane(proxied, services.events)
 
 
 def build_routes(services: Services) -> Litestar:

@@ -26,6 +26,13 @@ class Settings(BaseSettings):
     public_url: Annotated[
         str | None, Field(description="Address under which people and browsers reach the service; by default host and port.")
     ] = None
+    trusted_proxies: Annotated[
+        str,
+        Field(
+            description="Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed: addresses or networks with commas between "
+            "them, or `*` for any."
+        ),
+    ] = "127.0.0.1,::1"
 
     signup_open: Annotated[bool, Field(description="Whether accounts after the first may sign up without an invitation.")] = False
     session_days: Annotated[int, Field(ge=1, description="Days until an unused session ends.")] = 30

@@ -76,6 +76,7 @@ def _serve(services: "Services", listener: socket.socket, on_started: Callable[[
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # the application looks at them itself, where it needs to
         timeout_graceful_shutdown=_LAST_REQUESTS_S,
     )
     # What is loaded by now stays until the end. For the garbage collector to look at it now and then would stop all requests for 0.1 s.

@@ -1,9 +1,9 @@
-"""The intake: what waits at the moment is committed together, and each gets its answer after the commit."""
+"""The intake: what comes in at about the same time is committed together, and each gets its answer after the commit."""
 
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -30,6 +30,8 @@ MOST_WAITING = 20_000
 """Events that may wait for a commit, a few seconds' worth; more are sent away."""
 
 _MOST_TOGETHER = 2_000
+_QUIET_TURNS = 3
+_GATHER_S = 0.02
 _TRIES = 6
 _FORGET_EVERY_S = 3600
 _CONTENTION_STATES = ("40001", "40P01")  # PostgreSQL: serialization failure, deadlock
@@ -44,16 +46,20 @@ class _Submission:
 
 
 class Intake:
-    """The one way in for events of every source. Group commit: one transaction at a time, for everything that arrived during the last one.
+    """The one way in for events of every source. Group commit: one transaction at a time, for everything that arrived since the last one.
 
-    Callers wait on the event loop; the writer is a thread of its own, which takes from the line itself: no commit waits for the loop.
+    What callers submit gathers on the event loop. Once the last commit is done and the loop has had a few turns without anything new, what
+    gathered goes to the writer, a thread of its own. To hand over earlier costs more than it gains: loop and writer then fight over the
+    interpreter lock, each over a half of what could be one commit. A loop that never has such a turn hands over after `_GATHER_S`.
     """
 
     def __init__(self, database: Database, clock: Clock, on_stored: Callable[[], None], dedupe_days: int | None = None) -> None:
         """on_stored: called after each commit, from the writer's thread; wakes the shipper. dedupe_days: None keeps keys for ever."""
         self._database, self._clock, self._on_stored, self._dedupe_days = database, clock, on_stored, dedupe_days
-        self._line: SimpleQueue[_Submission | None] = SimpleQueue()  # None ends the writer
-        self._waiting = 0  # events; only the event loop changes it
+        self._gathered: list[_Submission] = []  # this and the next two: only the event loop touches them
+        self._waiting = 0  # events
+        self._busy = False  # a commit is under way, or about to be
+        self._line: SimpleQueue[list[_Submission] | None] = SimpleQueue()  # to the writer; None ends it
         self._open = False
 
     @asynccontextmanager
@@ -68,6 +74,7 @@ class Intake:
         finally:
             forgetting.cancel()
             self._open = False
+            self._hand_over()
             self._line.put(None)
             await to_thread.run_sync(writer.join)
 
@@ -107,31 +114,46 @@ class Intake:
             raise Unavailable("The service is stopping; send again in a moment.", code="stopping", retry_after_s=1)
         if self._waiting + len(items) > MOST_WAITING:
             raise Unavailable("More events are waiting than the store can take; send again later.", code="overloaded", retry_after_s=1)
-        done: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[list[Outcome]] = loop.create_future()
         self._waiting += len(items)
-        self._line.put(_Submission(items, done))
+        self._gathered.append(_Submission(items, done))
+        if not self._busy:
+            self._gather(loop)
         return done
 
+    def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hand over what gathered, once nothing more comes in."""
+        self._busy = True
+        until_s = loop.time() + _GATHER_S
+
+        def wait_for_more(seen: int, quiet_turns: int) -> None:
+            gathered = len(self._gathered)
+            quiet_turns = 0 if gathered > seen else quiet_turns + 1
+            if quiet_turns < _QUIET_TURNS and loop.time() < until_s:
+                loop.call_soon(wait_for_more, gathered, quiet_turns)
+            else:
+                self._hand_over()
+
+        loop.call_soon(wait_for_more, 0, 0)
+
+    def _hand_over(self) -> None:
+        self._line.put(self._gathered)
+        self._gathered = []
+
     def _write_until_stopped(self, loop: asyncio.AbstractEventLoop) -> None:
-        while batch := self._take():
-            outcomes = self._commit([submission.items for submission in batch])
-            loop.call_soon_threadsafe(self._answer, batch, outcomes)
+        while (submissions := self._line.get()) is not None:
+            for batch in _batches(submissions):
+                outcomes = self._commit([submission.items for submission in batch])
+                loop.call_soon_threadsafe(self._answer, batch, outcomes)
+            loop.call_soon_threadsafe(self._go_on, loop)
 
-    def _take(self) -> list[_Submission]:
-        """Everything that waits now, up to a bound; waits for the first. Empty at the end."""
-        batch: list[_Submission] = []
-        events = 0
-        while events < _MOST_TOGETHER and not (batch and self._line.empty()):
-            submission = self._line.get()
-            if submission is None:
-                if batch:
-                    self._line.put(None)  # for the next call: this batch comes first
-                break
-            batch.append(submission)
-            events += len(submission.items)
-        return batch
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._busy = False
+        if self._gathered:
+            self._gather(loop)
 
-    def _answer(self, batch: list[_Submission], outcomes: list[list[Outcome] | Exception]) -> None:
+    def _answer(self, batch: Sequence[_Submission], outcomes: Sequence[list[Outcome] | Exception]) -> None:
         for submission, outcome in zip(batch, outcomes, strict=True):
             self._waiting -= len(submission.items)
             if submission.done.done():  # the client went away; its events are stored all the same
@@ -164,6 +186,20 @@ class Intake:
                     raise
                 time.sleep(random.uniform(0, 0.02))
         raise AssertionError
+
+
+def _batches(submissions: Sequence[_Submission]) -> Iterator[list[_Submission]]:
+    """What is committed together: whole submissions, at most `_MOST_TOGETHER` events unless one submission has more."""
+    batch: list[_Submission] = []
+    events = 0
+    for submission in submissions:
+        if batch and events + len(submission.items) > _MOST_TOGETHER:
+            yield batch
+            batch, events = [], 0
+        batch.append(submission)
+        events += len(submission.items)
+    if batch:
+        yield batch
 
 
 def _is_contention(error: Exception) -> bool:

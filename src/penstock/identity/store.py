@@ -1,7 +1,7 @@
 """Identity's rows, read and written inside the intake's transaction."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, delete, insert, select, text, update
@@ -37,9 +37,14 @@ class Contended(Exception):
 
 
 def load(connection: Connection, claims: Sequence[Claim]) -> Ledger:
-    """What the claims touch. Visitors that a claim may link or absorb are locked, in the order of their IDs, until the transaction ends."""
+    """What the claims touch. Visitors that a claim may link or absorb are locked, in the order of their IDs, until the transaction ends.
+
+    The link of a user whose visitor has that user already is not asked for: it changes nothing, and most claims are such.
+    """
     known = _read_visitors(connection, {(claim.scope_id, claim.visitor_id) for claim in claims if claim.visitor_id is not None})
-    links = _read_links(connection, {(claim.scope_id, claim.user_id) for claim in claims if claim.user_id is not None})
+    links = _read_links(
+        connection, {(claim.scope_id, claim.user_id) for claim in claims if claim.user_id is not None and not _is_bound(claim, known)}
+    )
     undecided = {
         key
         for claim in claims
@@ -49,6 +54,12 @@ def load(connection: Connection, claims: Sequence[Claim]) -> Ledger:
     if undecided and _lock(connection, undecided) != {key: known[key] for key in undecided}:
         raise Contended
     return Ledger(visitors=known, links=links)
+
+
+def _is_bound(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
+    """Whether the visitor belongs to the claim's user, which never changes."""
+    visitor = None if claim.visitor_id is None else known.get((claim.scope_id, claim.visitor_id))
+    return visitor is not None and visitor.user_id == claim.user_id
 
 
 def _read_visitors(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, Visitor]:

@@ -1,19 +1,16 @@
 """Taps on links and opens of apps, as tests make them: with a network address and a clock of their own."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from litestar.testing import TestClient
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from penstock.app import build_app
 from penstock.base.clock import system_clock
+from penstock.settings import Settings
 from tests.links import agents
 from tests.links.conftest import LINKS
-from tests.tenant import BASE_URL, visitor
+from tests.tenant import visitor
 
 RESOLVE = f"{LINKS}/resolve"
 HOME, ELSEWHERE = "203.0.113.7", "198.51.100.9"
@@ -45,10 +42,9 @@ def clock() -> FrozenClock:
 
 
 @pytest.fixture
-def server(services) -> Iterator[TestClient]:
-    """Takes a client's address from X-Forwarded-For, as `serve` does behind a proxy."""
-    with TestClient(ProxyHeadersMiddleware(build_app(services), trusted_hosts="*"), base_url=BASE_URL) as running:
-        yield running
+def settings(settings: Settings) -> Settings:
+    """Whoever asks is a proxy that tells the client's address in X-Forwarded-For."""
+    return settings.model_copy(update={"trusted_proxies": "*"})
 
 
 class Phone:
