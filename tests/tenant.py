@@ -9,6 +9,7 @@ import httpx
 from litestar import Litestar
 from litestar.testing import TestClient
 from litestar.testing.transport import TestClientTransport
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 BASE_URL = "http://testserver.local"
 PASSWORD = "correct horse battery"
@@ -18,6 +19,17 @@ def visitor(server: TestClient[Litestar], headers: Mapping[str, str] | None = No
     """A client of the running application with cookies and headers of its own."""
     transport: Any = TestClientTransport(server)
     return httpx.Client(transport=transport, base_url=BASE_URL, headers=dict(headers or {}))
+
+
+def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
+    """The application as a client at this address reaches it."""
+
+    async def with_address(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["client"] = (address, 50000)
+        await app(scope, receive, send)
+
+    return with_address
 
 
 @dataclass(frozen=True)

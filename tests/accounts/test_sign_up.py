@@ -11,13 +11,12 @@ from typing import Any
 import httpx
 import pytest
 from litestar.testing import TestClient
-from litestar.types import ASGIApp, Receive, Scope, Send
 
 from penstock.accounts.store import hold_sign_ups
 from penstock.app import Services, build_app, build_services
 from penstock.settings import Settings
 from tests.serving import Served
-from tests.tenant import PASSWORD, visitor
+from tests.tenant import PASSWORD, connecting_from, visitor
 
 URL = "http://localhost:8000"
 FORM = {"email": "Ada@Example.com", "password": PASSWORD, "workspaceName": "Acme"}
@@ -26,17 +25,6 @@ FORM = {"email": "Ada@Example.com", "password": PASSWORD, "workspaceName": "Acme
 @pytest.fixture
 def settings(tmp_path: Path, metadb_url: str) -> Settings:
     return Settings(data=tmp_path, database_url=metadb_url)
-
-
-def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
-    """The application as a client at this address reaches it."""
-
-    async def with_address(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope["client"] = (address, 50000)
-        await app(scope, receive, send)
-
-    return with_address
 
 
 @pytest.fixture

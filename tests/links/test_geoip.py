@@ -13,6 +13,7 @@ from penstock.app import build_app, build_services
 from penstock.links.geoip import Countries, GeoipUnreadable
 from penstock.settings import Settings
 from tests.links import agents
+from tests.tenant import connecting_from
 
 
 def write(path, kind="Test-Country", networks=None):
@@ -51,16 +52,32 @@ def test_a_click_has_the_country_of_its_address_and_the_address_is_not_kept(sett
     link = make_link(fallbackUrl="https://www.example.com/")
     with_file = settings.model_copy(update={"geoip": write(tmp_path / "a.mmdb")})
     app = build_app(build_services(with_file, clock, warehouse))
-
-    async def from_germany(scope, receive, send):
-        await app({**scope, "client": ("203.0.113.7", 5000)} if scope["type"] == "http" else scope, receive, send)
-
-    with TestClient(from_germany) as browser:
+    with TestClient(connecting_from("203.0.113.7", app)) as browser:
         answer = browser.get(f"/l/{link['slug']}", headers={"User-Agent": agents.DESKTOP["edge"]}, follow_redirects=False)
         assert answer.status_code == 302
     rows = warehouse.query("SELECT * FROM clicks WHERE link_id = {link:String}", {"link": link["id"]})
     assert [dict(zip(rows[0], row, strict=True))["country"] for row in rows[1]] == ["DE"]
     assert "203.0.113.7" not in str(rows)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "trusted", "country"),
+    [
+        ("127.0.0.1", None, "DE"), ("::1", None, "DE"), ("10.1.2.3", None, ""),
+        ("10.1.2.3", "192.168.0.1, 10.1.0.0/16", "DE"), ("10.2.2.3", "10.1.0.0/16", ""), ("10.1.2.3", "*", "DE"), ("127.0.0.1", "", ""),
+    ],
+)  # fmt: skip
+def test_the_address_that_a_proxy_tells_is_believed_of_trusted_ones_alone(
+    settings, clock, warehouse, make_link, tmp_path, proxy, trusted, country
+):
+    link = make_link(fallbackUrl="https://www.example.com/")
+    asked = {"geoip": write(tmp_path / "a.mmdb")} | ({} if trusted is None else {"trusted_proxies": trusted})
+    app = build_app(build_services(settings.model_copy(update=asked), clock, warehouse))
+    sent = {"User-Agent": agents.DESKTOP["edge"], "X-Forwarded-For": "203.0.113.7"}
+    with TestClient(connecting_from(proxy, app)) as browser:
+        assert browser.get(f"/l/{link['slug']}", headers=sent, follow_redirects=False).status_code == 302
+    _, rows = warehouse.query("SELECT country FROM clicks WHERE link_id = {link:String}", {"link": link["id"]})
+    assert rows == [(country,)]
 
 
 @pytest.fixture(params=["missing", "folder", "text", "cut", "of networks"])
