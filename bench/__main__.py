@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import export, funnel, intake, pages, redirects
+from bench.rounds import Compared, told_rounds
 
 RESULTS = Path(__file__).with_name("results.md")
 
@@ -77,46 +78,14 @@ def told_export(figures: dict[str, Any]) -> list[str]:
     ]
 
 
-def told_intake(figures: dict[str, Any]) -> list[str]:
-    names = {"empty": "the framework alone, an empty handler", "durable": "an event, on disk when answered"}
-    empty = figures["servers"]["empty"]["rate"]
-    return [
-        "## Single events, answered durably",
-        "",
-        f"One process each, {figures['connections']} connections, in turn; the median of the rounds. What earlier rounds stored stays.",
-        "",
-        "| server | posts per s | p50, ms | p99, ms | of the empty handler |",
-        "|---|---:|---:|---:|---:|",
-        *(
-            f"| {names[name]} | {told['rate']:,.0f} | {told['p50_ms']:.1f} | {told['p99_ms']:.1f} | {told['rate'] / empty:.2f} |"
-            for name, told in figures["servers"].items()
-        ),
-        "",
-        f"Durable posts to the empty handler, round by round: {', '.join(f'{one:.2f}' for one in figures['ratios'])}. "
-        f"Their median is {figures['ratio']:.3f}; the target is {intake.TARGET}.",
-        "",
-    ]
+def told_intake(figures: Compared) -> list[str]:
+    names = {"empty": "the framework's empty handler", "durable": "an event, on disk when answered"}
+    return ["## Single events, answered durably", "", *told_rounds(figures, names, bare="empty", target=intake.TARGET)]
 
 
-def told_redirects(figures: dict[str, Any]) -> list[str]:
-    names = {"nginx": "nginx, `return 302`", "bare": "the framework alone, 302", "penstock": "a managed link, with its click kept"}
-    bare = figures["servers"]["bare"]["rate"]
-    return [
-        "## Redirects",
-        "",
-        f"One process each, {figures['connections']} connections, in turn; the median of the rounds.",
-        "",
-        "| server | requests per s | p50, ms | p99, ms | of the bare framework |",
-        "|---|---:|---:|---:|---:|",
-        *(
-            f"| {names[name]} | {told['rate']:,.0f} | {told['p50_ms']:.1f} | {told['p99_ms']:.1f} | {told['rate'] / bare:.2f} |"
-            for name, told in figures["servers"].items()
-        ),
-        "",
-        f"A managed link to the bare framework, round by round: {', '.join(f'{one:.2f}' for one in figures['ratios'])}. "
-        f"Their median is {figures['ratio']:.2f}; the target is {redirects.TARGET}.",
-        "",
-    ]
+def told_redirects(figures: Compared) -> list[str]:
+    names = {"nginx": "nginx, `return 302`", "bare": "the framework's bare 302", "penstock": "a managed link, with its click kept"}
+    return ["## Redirects", "", *told_rounds(figures, names, bare="bare", target=redirects.TARGET)]
 
 
 def told_pages(figures: dict[str, Any]) -> list[str]:

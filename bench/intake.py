@@ -15,10 +15,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import httpx
+
+from bench.rounds import Compared, compared
 
 CONNECTIONS = 256
 SECONDS = 4
@@ -39,11 +40,8 @@ uvicorn.run(Litestar([empty], openapi_config=None, logging_config=None), port=in
 """
 
 
-def run(seconds: int = SECONDS, rounds: int = ROUNDS) -> dict[str, Any]:
-    """Rate in requests a second and latency of each server, the median of its rounds; ratios to the empty handler, round by round.
-
-    What earlier rounds stored stays, so that later rounds have more to look through.
-    """
+def run(seconds: int = SECONDS, rounds: int = ROUNDS) -> Compared:
+    """What earlier rounds stored stays, so that later rounds have more to look through."""
     if shutil.which("wrk") is None:
         raise SystemExit("the intake bench needs wrk (Debian: apt install wrk)")
     results: dict[str, list[dict[str, float]]] = {"empty": [], "durable": []}
@@ -52,15 +50,7 @@ def run(seconds: int = SECONDS, rounds: int = ROUNDS) -> dict[str, Any]:
         for round_number in range(rounds):
             for name, url in (("empty", empty), ("durable", ours)):
                 results[name].append(_load(url, key, website_id, f"{name}-{round_number}", seconds))
-    ratios = [ours["rate"] / empty["rate"] for ours, empty in zip(results["durable"], results["empty"], strict=True)]
-    return {
-        "connections": CONNECTIONS,
-        "servers": {
-            server: {name: median([one[name] for one in told]) for name in ("rate", "p50_ms", "p99_ms")} for server, told in results.items()
-        },
-        "ratio": round(median(ratios), 3),
-        "ratios": [round(ratio, 2) for ratio in ratios],
-    }
+    return compared(results, CONNECTIONS, ours="durable", bare="empty")
 
 
 def _load(url: str, key: str, website_id: str, prefix: str, seconds: int) -> dict[str, float]:
@@ -139,4 +129,4 @@ def process(command: list[str], **options: Any) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(), indent=2))
+    print(run())

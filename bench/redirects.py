@@ -5,7 +5,6 @@ a click. The bare server is Litestar with a handler as one writes it, on the sam
 All get the same requests from `wrk` in turn.
 """
 
-import json
 import re
 import shutil
 import socket
@@ -15,10 +14,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 from bench.intake import awaited, new_account, penstock, process, responds
+from bench.rounds import Compared, compared
 
 CONNECTIONS = 64
 SECONDS = 2
@@ -52,8 +50,7 @@ http {{
 """
 
 
-def run(seconds: int = SECONDS, rounds: int = ROUNDS) -> dict[str, Any]:
-    """Requests a second and the 99th percentile of each server: the median of its rounds; ratios to the bare server, round by round."""
+def run(seconds: int = SECONDS, rounds: int = ROUNDS) -> Compared:
     results: dict[str, list[dict[str, float]]] = {"nginx": [], "bare": [], "penstock": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -65,15 +62,7 @@ def run(seconds: int = SECONDS, rounds: int = ROUNDS) -> dict[str, Any]:
             for _ in range(rounds):
                 for server, url in urls.items():
                     results[server].append(_load(f"{url}/l/sale", seconds))
-    ratios = sorted(ours["rate"] / bare["rate"] for ours, bare in zip(results["penstock"], results["bare"], strict=True))
-    return {
-        "connections": CONNECTIONS,
-        "servers": {
-            server: {name: median([one[name] for one in told]) for name in ("rate", "p50_ms", "p99_ms")} for server, told in results.items()
-        },
-        "ratio": round(median(ratios), 2),
-        "ratios": [round(ratio, 2) for ratio in ratios],
-    }
+    return compared(results, CONNECTIONS, ours="penstock", bare="bare")
 
 
 def _load(url: str, seconds: int) -> dict[str, float]:
@@ -128,4 +117,4 @@ def _free_port() -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(), indent=2))
+    print(run())

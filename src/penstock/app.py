@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from litestar import HttpMethod, Litestar, Request, Response, get
 from litestar.config.app import AppConfig
@@ -260,8 +260,8 @@ def build_app(services: Services) -> ASGIApp:
 
 def with_short_ways(routes: ASGIApp, services: Services) -> ASGIApp:
     """Plain posts and plain visits of links are answered before the routes. Whose address a request came from, posts do not ask."""
-    public_side = PublicSide(routes, services.opener)
-    proxied = cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", public_side), trusted_hosts=services.settings.trusted_proxies))
+    public_side: Any = PublicSide(routes, services.opener)  # uvicorn and litestar have types of their own for the same interface
+    proxied: Any = ProxyHeadersMiddleware(public_side, trusted_hosts=services.settings.trusted_proxies)
     return FastLane(proxied, services.events)
 
 
