@@ -55,7 +55,7 @@ class Watched(Warehouse):
         """The real one is closed by whoever opened it."""
 
 
-def eventually(holds: Callable[[], Any], within_s: float = 10.0) -> Any:
+def eventually(holds: Callable[[], Any], within_s: float = 30.0) -> Any:
     """The first true answer, asked again and again."""
     until_s = time.monotonic() + within_s
     while not (found := holds()):

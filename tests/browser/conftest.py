@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.chromium import LAUNCH
 from tests.browser.demo import Demo
@@ -13,6 +13,8 @@ from tests.serving import Served
 from tests.tenant import PASSWORD
 
 EMAIL = "ann@example.com"
+
+expect.set_options(timeout=20_000)  # milliseconds; a machine that does much else is slow, not wrong
 
 
 @pytest.fixture(scope="session")

@@ -74,6 +74,20 @@ def test_a_link_is_created_by_keyboard_and_its_address_was_previewed_while_typin
     assert link["hostedUrl"] == f"{account.url}/l/spring-sale?lk={link['id']}&utm_source=news%20letter"
 
 
+def test_what_is_typed_and_pressed_before_the_modules_are_there_is_not_lost(signed_in, account, app_id):
+    held = []
+    signed_in.route(re.compile(r"/static/.*/(forms|links)\.js$"), lambda route: held.append(route))
+    signed_in.goto("/links/new", wait_until="commit")
+    labelled(signed_in, "Name").fill("Spring sale")
+    signed_in.get_by_label("Destination in the app").fill("/offers/42")
+    signed_in.get_by_role("button", name="Create the link").click()
+    for route in held:
+        route.continue_()
+    expect(signed_in.get_by_role("heading", name="Spring sale")).to_be_visible()
+    [link] = account.client.get(LINKS).json()["data"]
+    assert (link["slug"], link["destinationPath"]) == ("spring-sale", "/offers/42")
+
+
 def test_the_slugs_rule_is_told_at_once_and_what_only_the_server_knows_when_it_is_sent(signed_in, make_link, watch):
     make_link("taken")
     signed_in.goto("/links/new")

@@ -51,7 +51,7 @@ def assert_accessible(page: Page) -> None:
 
 def assert_fits(page: Page) -> None:
     """Nothing makes the page wider than its window, once charts have followed its size."""
-    until_s = time.monotonic() + 2
+    until_s = time.monotonic() + 20
     while not page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
         assert time.monotonic() < until_s, page.evaluate(_WIDE)
         page.wait_for_timeout(50)

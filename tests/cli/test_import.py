@@ -35,7 +35,7 @@ def run(service, *arguments, **settings):
 
 
 def wait_until(holds):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)

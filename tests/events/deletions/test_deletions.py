@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 import httpx
@@ -15,6 +16,9 @@ from penstock.app import Services, build_app, build_services
 from penstock.base.clock import iso
 from penstock.base.ids import new_id
 from penstock.events.deletions import archive, worker
+from penstock.events.imports import worker as import_worker
+from penstock.events.imports.files import Line
+from penstock.events.imports.worker import BATCH_LINES
 from penstock.metadb.database import Database
 from penstock.metadb.tables import dedupe_keys, merges, user_links, visitors
 from penstock.settings import Settings
@@ -26,6 +30,7 @@ from tests.events.imports.conftest import finished as import_finished
 from tests.events.imports.conftest import ndjson
 from tests.funnels.scenario import Scene
 from tests.tenant import BASE_URL, Tenant, visitor
+from tests.watched import eventually
 
 StoredAt = Callable[[str], list[Json]]
 NOTE = "Events of the time that this answer reads were deleted; the gaps tell when."
@@ -391,7 +396,38 @@ def test_rule16_partial_imports_qualify_an_answer_and_whole_ones_do_not(scene: S
 # Imports meanwhile ----------------------------------------------------------------------------------------------------
 
 
-def test_an_import_that_is_open_is_named_and_asking_again_after_it_removes_what_it_brought(scene: Scene, delete: Delete, names) -> None:
+def test_an_import_that_is_open_is_named_and_asking_again_after_it_removes_what_it_brought(
+    scene: Scene, delete: Delete, names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = Event()
+    read_lines = import_worker.lines
+
+    def slowly(*args: Any, **more: Any) -> Iterator[Line]:
+        """A file whose second half takes until the test lets it go on."""
+        for line in read_lines(*args, **more):
+            if line.number > 2 * BATCH_LINES:
+                assert go_on.wait(60)
+            yield line
+
+    monkeypatch.setattr(import_worker, "lines", slowly)
+    site = scene.tenant.website_id
+    lines = [
+        {"type": "event", "name": f"e{second}", "timestamp": scene.at(second), "visitorId": "ann", "dedupeKey": str(second)}
+        for second in range(4 * BATCH_LINES)
+    ]
+    started = scene.client.post(
+        "/api/imports", params={"websiteId": site}, content=ndjson(lines), headers={"Content-Type": "application/x-ndjson"}
+    ).json()
+    eventually(lambda: scene.client.get(f"/api/imports/{started['id']}").json()["linesRead"] == 2 * BATCH_LINES)
+    first = delete(visitorId="ann")
+    assert (first["openImports"], first["eventsRemoved"], names()) == ([started["id"]], 2 * BATCH_LINES, [])
+    go_on.set()
+    assert import_finished(scene.client, started["id"])["state"] == "done"
+    second = delete(visitorId="ann")
+    assert (second["openImports"], second["eventsRemoved"], names()) == ([], 2 * BATCH_LINES, [])
+
+
+def test_what_comes_while_a_deletion_goes_on_is_removed_and_counted_or_stays(scene: Scene, delete: Delete, names) -> None:
     site = scene.tenant.website_id
     lines = [
         {"type": "event", "name": f"e{second}", "timestamp": scene.at(second), "visitorId": "ann", "dedupeKey": str(second)}
@@ -400,14 +436,11 @@ def test_an_import_that_is_open_is_named_and_asking_again_after_it_removes_what_
     started = scene.client.post(
         "/api/imports", params={"websiteId": site}, content=ndjson(lines), headers={"Content-Type": "application/x-ndjson"}
     ).json()
-    deletion = ask(scene.client, site, visitorId="ann")
-    assert deletion["openImports"] == [started["id"]]
+    removed = delete(visitorId="ann")["eventsRemoved"]
     assert import_finished(scene.client, started["id"])["state"] == "done"
-    first = finished(scene.client, deletion["id"])
     left = len(names())
-    assert left + first["eventsRemoved"] == len(lines)
-    second = delete(visitorId="ann")
-    assert (second["openImports"], second["eventsRemoved"], names()) == ([], left, [])
+    assert removed + left == len(lines)
+    assert (delete(visitorId="ann")["eventsRemoved"], names()) == (left, [])
 
 
 # Going on -------------------------------------------------------------------------------------------------------------

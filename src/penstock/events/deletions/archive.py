@@ -31,11 +31,10 @@ class Archive:
                 found[website_id] = found[website_id].and_more(some) if website_id in found else some
         return found
 
-    def remove_events(self, deletion: Deletion, website_ids: Sequence[WebsiteId]) -> None:
-        """All that is there now."""
+    def begin_removal(self, deletion: Deletion, website_ids: Sequence[WebsiteId]) -> None:
+        """Have the engine remove all of its events that are there now; `await_mutations` tells when it has."""
         for name, parameters in self._selections(deletion, website_ids):
             self._warehouse.command(load(f"delete_events_of_{name}"), parameters)
-        self.await_mutations("events")
 
     def remove_merges(self, deletion: Deletion) -> None:
         """Who counted as the visitor. A later merge of the same IDs stays."""

@@ -150,11 +150,15 @@ class DeletionWorker:
             websites = store.found_so_far(db, deletion)
         self._archive.await_mutations("events")  # one that a crash left behind goes on by itself
         again = False
-        while found := self._archive.count(deletion, list(websites)):
-            # Told before they go. After a crash, what is left of them is counted once more; it is no more than was told.
-            websites |= {site: _told(websites[site], some, again) for site, some in found.items()}
-            deletion = self._found(deletion, websites)
-            self._archive.remove_events(deletion, list(websites))
+        while True:
+            with self._shipper.paused():  # what it brought in between would be removed and not counted
+                if not (found := self._archive.count(deletion, list(websites))):
+                    break
+                # Told before they go. After a crash, what is left of them is counted once more; it is no more than was told.
+                websites |= {site: _told(websites[site], some, again) for site, some in found.items()}
+                deletion = self._found(deletion, websites)
+                self._archive.begin_removal(deletion, list(websites))
+            self._archive.await_mutations("events")
             again = True
         deletion = self._found(deletion, websites)
         return replace(deletion, events_removed=deletion.events_found or 0)

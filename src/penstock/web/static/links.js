@@ -7,7 +7,7 @@ if (form) watch(form);
 function watch(form) {
   const { name, slug, destinationPath, fallbackUrl } = form.elements;
   const pattern = new RegExp(`^(?:${slug.dataset.pattern})$`);
-  let chosen = false; // the slug follows the name until somebody types one
+  let chosen = slug.value !== ""; // the slug follows the name until somebody types one
 
   // A hyphen at the end is on its way to something while one still types.
   const judge = (text) => (text && !pattern.test(text) ? showSlugFault() : clearFaultAt(form, "slug"));
@@ -16,11 +16,13 @@ function watch(form) {
     showAtField(form, { field: "slug", message: slug.dataset.rule });
   };
 
-  name.addEventListener("input", () => {
+  const follow = () => {
     if (chosen) return;
     slug.value = slugOf(name.value);
     judge(slug.value);
-  });
+  };
+
+  name.addEventListener("input", follow);
   slug.addEventListener("input", () => {
     chosen = slug.value !== "";
     judge(slug.value.replace(/(?<=.)-$/, ""));
@@ -31,7 +33,8 @@ function watch(form) {
   form.addEventListener("form:refused", ({ detail: { problem } }) => {
     if (problem.code === "slug_taken") problem.errors = [{ field: "slug", message: "This slug is taken, maybe by a disabled link. Choose another." }];
   });
-  if (destinationPath.value || fallbackUrl.value) preview(form, pattern);
+  if (name.value !== name.defaultValue) follow(); // it was typed before this module was here
+  if (slug.value || destinationPath.value || fallbackUrl.value) preview(form, pattern);
 }
 
 function slugOf(text) {
