@@ -1,9 +1,11 @@
 """Every setting, read once at the start, frozen. Each is an environment variable `PENSTOCK_<NAME>`."""
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 DAY_S = 86_400
@@ -75,6 +77,19 @@ class Settings(BaseSettings):
     queries_at_once: Annotated[int, Field(ge=1, le=64, description="How many queries may read the warehouse at once; more wait.")] = 4
     fresh_wait_s: Annotated[float, Field(ge=0, description="How long a report waits for events acknowledged before it.")] = 5.0
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(description="Least level that is logged.")] = "info"
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _can_be_met(cls, proxies: str) -> str:
+        """A name would never match: what is compared is the address of a connection."""
+        named = [] if proxies == "*" else [proxy.strip() for proxy in proxies.split(",") if proxy.strip()]
+        for proxy in named:
+            try:
+                ip_network(proxy)
+            except ValueError as error:
+                message = "'{proxy}' is neither an address nor a network such as 10.0.0.0/8; '*' alone stands for any."
+                raise PydanticCustomError("not_an_address", message, {"proxy": proxy}) from error
+        return proxies
 
     @property
     def base_url(self) -> str:

@@ -115,10 +115,19 @@ def test_a_store_that_cannot_be_had_is_told_in_the_last_line(tmp_path, settings,
     assert "Traceback" not in run.stderr
 
 
-def test_a_setting_out_of_range_is_wrong_use(tmp_path):
-    run = penstock("serve", "--data", str(tmp_path), PENSTOCK_PORT="abc")
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("PENSTOCK_PORT", "abc", ""),
+        ("PENSTOCK_TRUSTED_PROXIES", "127.0.0.1, my-proxy", "'my-proxy' is neither an address nor a network"),
+        ("PENSTOCK_TRUSTED_PROXIES", "10.0.0.1/8", "'10.0.0.1/8' is neither"),
+        ("PENSTOCK_TRUSTED_PROXIES", "10.0.0.1,*", "'*' is neither"),
+    ],
+)
+def test_a_setting_that_cannot_hold_is_wrong_use(tmp_path, setting, value, told):
+    run = penstock("serve", "--data", str(tmp_path), **{setting: value})
     assert run.returncode == 2
-    assert run.stderr.startswith("penstock: PENSTOCK_PORT: ")
+    assert run.stderr.startswith(f"penstock: {setting}: {told}")
 
 
 def test_logs_are_json_lines_when_not_at_a_terminal(tmp_path):
