@@ -140,7 +140,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
     intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
     imports = ImportService(database, accounts, intake, settings, clock)
     deletions = DeletionService(database, warehouse, accounts, shipper, settings, clock, forget_elsewhere=_forget_elsewhere)
-    funnels = FunnelService(database, warehouse, clock)
+    funnels = FunnelService(database, warehouse, settings, clock)
     read_gaps = partial(_gaps, imports, deletions)
     asker = Asker(warehouse, accounts, funnels, settings, clock, wait_until_shipped=shipper.wait_until_shipped)
     units = UnitService(asker)
@@ -165,7 +165,7 @@ def build_services(settings: Settings, clock: Clock = system_clock, warehouse: W
         imports=imports,
         providers=ProviderService(database, accounts, intake, settings, clock),
         deletions=deletions,
-        goals=GoalService(database, warehouse, clock),
+        goals=GoalService(database, warehouse, settings, clock),
         funnels=funnels,
         results=results,
         units=units,
@@ -285,6 +285,7 @@ def build_routes(services: Services) -> Litestar:
         services.database.close()
 
     return Litestar(
+        request_max_body_size=None,  # every route reads its body by the limits of the settings (`penstock.http.bodies`)
         route_handlers=[
             live,
             ready,

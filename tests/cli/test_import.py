@@ -94,6 +94,7 @@ def test_more_rejects_than_a_page_are_all_written(service, tmp_path):
         ({"PENSTOCK_API_KEY": ""}, 2, "set PENSTOCK_API_KEY"),
         ({"PENSTOCK_API_KEY": "wrong"}, 1, "The API key is not valid."),
         ({"PENSTOCK_URL": "http://127.0.0.1:1"}, 1, "no Penstock answers at http://127.0.0.1:1"),
+        ({"PENSTOCK_URL": "127.0.0.1:8000"}, 2, "must begin with http:// or https://"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(service, tmp_path, settings, code, reason):
@@ -109,6 +110,12 @@ def test_an_unknown_website_and_a_missing_file_are_told(service, tmp_path):
     unknown = run(service, file, "--website", "web_x")
     assert (unknown.returncode, unknown.stderr) == (1, "penstock: There is no such website in this workspace.\n")
     assert run(service, tmp_path / "none.ndjson", "--website", service.website).returncode == 2
+
+
+def test_a_pipe_is_refused_for_a_file_is_read_more_than_once(service):
+    refused = run(service, "/dev/stdin", "--website", service.website)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "is no regular file" in refused.stderr
 
 
 def test_an_upload_that_breaks_off_leaves_nothing_and_may_be_sent_again(service, tmp_path):

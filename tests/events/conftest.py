@@ -7,11 +7,23 @@ import httpx
 import pytest
 
 from penstock.app import Services
+from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.tenant import Tenant
 
 Stored = Callable[[], list[dict[str, Any]]]
 Post = Callable[..., httpx.Response]
+
+
+@pytest.fixture
+def limits() -> dict[str, Any]:
+    """Settings that a test wants otherwise: parametrize it."""
+    return {}
+
+
+@pytest.fixture
+def settings(settings: Settings, limits: dict[str, Any]) -> Settings:
+    return settings.model_copy(update=limits)
 
 
 @pytest.fixture

@@ -120,6 +120,20 @@ def test_gzip_is_understood(workspace: Tenant, site: str, stored: Stored) -> Non
     assert len(stored()) == 2
 
 
+def test_gzip_of_several_members_is_read_to_its_end(workspace: Tenant, site: str, stored: Stored) -> None:
+    zipped, whole = {**JSON, "Content-Encoding": "gzip"}, body(site)
+    told = [
+        workspace.client.post("/api/v1/events", content=members, headers=zipped)
+        for members in (
+            gzip.compress(whole[:9]) + gzip.compress(whole[9:]),
+            gzip.compress(whole) + gzip.compress(whole),
+            gzip.compress(whole) + b"junk",
+        )
+    ]
+    assert [(answer.status_code, answer.json().get("code")) for answer in told] == [(202, None), (400, "not_json"), (400, "bad_gzip")]
+    assert len(stored()) == 1
+
+
 def test_broken_gzip_is_malformed(workspace: Tenant, any_route: str) -> None:
     for broken in (b"no gzip", gzip.compress(b"{}")[:-9], zlib.compress(b"{}")):
         answer = workspace.client.post(any_route, content=broken, headers={**JSON, "Content-Encoding": "gzip"})
@@ -138,6 +152,13 @@ def test_a_body_over_the_limit_is_too_large(workspace: Tenant, settings: Setting
     text = b" " * (settings.max_body_bytes + 1)
     answer = workspace.client.post(any_route, content=iter([text[:1000], text[1000:]]) if chunked else text, headers=JSON)
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+@pytest.mark.parametrize("limits", [{"max_body_bytes": 20_000_000, "max_inflated_bytes": 20_000_000}])
+def test_a_limit_that_was_raised_holds(workspace: Tenant, site: str) -> None:
+    one = body(site)
+    batch = b'{"events": [' + one + b", " + one + b" " * 11_000_000 + b"]}"
+    assert workspace.client.post("/api/v1/events/batch", content=batch, headers=JSON).json()["accepted"] == 2
 
 
 class TestLimits:

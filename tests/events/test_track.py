@@ -116,6 +116,27 @@ def test_a_single_item_that_breaks_a_rule_is_refused(track: Track, stored: Store
     assert stored() == []
 
 
+def test_every_fault_of_an_item_is_told_at_once(track: Track, stored: Stored, clock: ShiftedClock) -> None:
+    later = clock() + 600_000
+    told = [
+        faults(track(websiteId="nowhere", visitorId=..., timestamp=later, path="/p")),
+        faults(track(url="mailto:a@b", visitorId="", timestamp=later)),
+        faults(track(type="transaction", name="purchase", amount=5, sentAt="now", timestamp=later)),
+    ]
+    assert told == [
+        {"websiteId": "unknown_website", "visitorId": "required", "timestamp": "timestamp_in_future"},
+        {"url": "not_a_url", "visitorId": "too_short", "timestamp": "timestamp_in_future"},
+        {"amount": "unknown_field", "sentAt": "not_a_time"},
+    ]
+    assert stored() == []
+
+
+def test_a_session_belongs_into_each_item_of_a_batch(server: TestClient[Litestar], site: str) -> None:
+    answer = server.post("/api/track", json={"websiteId": site, "sessionId": "s", "events": [{}]})
+    assert (answer.status_code, faults(answer)) == (422, {"sessionId": "unknown_field"})
+    assert "into each item" in answer.json()["detail"] + answer.json()["errors"][0]["message"]
+
+
 def test_a_batch_shares_website_and_time_of_sending(server: TestClient[Litestar], site: str, stored: Stored, clock: ShiftedClock) -> None:
     items = [{"type": "pageview", "path": f"/{n}", "visitorId": "v", "timestamp": clock() - 1000 + n} for n in range(3)]
     body = {"websiteId": site, "sentAt": clock(), "events": [*items, {"type": "pageview"}, 7, {**items[0], "websiteId": "web_unheard"}]}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,12 +10,12 @@ import pytest
 from litestar.testing import TestClient
 
 from penstock.app import build_app, build_services
-from penstock.base.errors import Invalid
 from penstock.funnels.definitions.definition import FunnelIn, resolve
 from penstock.funnels.definitions.filters import Operator, number_of, range_of, texts_of, time_ms_of
 from penstock.funnels.definitions.matches import resolved_match
 from penstock.funnels.definitions.model import Definition, Filter, GoalUse, Match, MatchType, Row
 from penstock.funnels.definitions.records import GoalRecord, SavedFilter, SavedMatch
+from penstock.funnels.definitions.surroundings import Surroundings
 from penstock.http.bodies import parse_model
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
@@ -97,7 +98,7 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
     "long event name": (funnel(steps=[event(), event("e" * 201)]), [("steps[1].value", "too_long")]),
     "long path": (funnel(steps=[event(), {"type": "Pageview", "value": "/" * 2001}]), [("steps[1].value", "too_long")]),
     "path without a slash": (funnel(steps=[event(), {"type": "Pageview", "value": "cart/*"}]), [("steps[1].value", "not_a_path")]),
-    "line break in value": (funnel(steps=[event(), event("a\nb")]), [("steps[1].value", "control_character")]),
+    "NUL in value": (funnel(steps=[event(), event("a\0b")]), [("steps[1].value", "nul_character")]),
     "unknown goal": (funnel(steps=[event(), {"type": "Goal", "value": "Bought"}]), [("steps[1].value", "goal_not_found")]),
     "unknown goal in an OR row": (
         funnel(steps=[event(), event(or_=[event(), {"type": "Goal", "value": "Bought"}])]),
@@ -364,6 +365,17 @@ def test_defaults_are_filled_in(client: httpx.Client) -> None:
     assert client.post("/api/funnels", json=attempts()).json()["conversionWindowSeconds"] == 604_800
 
 
+def test_names_and_paths_may_be_as_long_as_those_of_events(tmp_path: Path, warehouse: Warehouse) -> None:
+    limits = Settings(data=tmp_path, public_url=BASE_URL, max_name_chars=300, max_path_chars=2500)
+    services = build_services(limits, warehouse=warehouse)
+    with TestClient(build_app(services), base_url=BASE_URL) as server:
+        client = sign_up(server, services.accounts.setup_token).client
+        page = {"type": "Pageview", "value": "/" + "p" * 2499}
+        assert client.post("/api/funnels", json=funnel(steps=[event("e" * 300), page])).status_code == 201
+        longer = funnel(steps=[event("e" * 301), {**page, "value": page["value"] + "p"}])
+        assert faults(client, longer) == [("steps[0].value", "too_long"), ("steps[1].value", "too_long")]
+
+
 def test_a_resolved_definition_has_the_goals_match_and_the_filters_of_both() -> None:
     match = SavedMatch(type="Event", value="paid", filters=[SavedFilter(property="ok", operator="is_true", value="")])
     goal = GoalRecord(id="goal_1", name="Paid", match=match, revision=4, created_at="then", updated_at="now")
@@ -373,7 +385,11 @@ def test_a_resolved_definition_has_the_goals_match_and_the_filters_of_both() -> 
         event("x", mode="all_of", or_=[{"type": "Goal", "value": "Paid", "filters": [plan]}]),
         event("d", diagnostic=True),
     ]
-    sent = parse_model(json.dumps(attempts(steps=steps, breakdownProperties=["plan"])).encode(), FunnelIn)
+    sent = parse_model(
+        json.dumps(attempts(steps=steps, breakdownProperties=["plan"])).encode(),
+        FunnelIn,
+        Surroundings({"Paid": match}, lambda pattern: None, Settings()),
+    )
     paid = Match(MatchType.EVENT, "paid", (Filter("ok", "is_true", ""), Filter("plan", "equals", "pro")))
     resolved = resolve(sent.saved(), {"Paid": goal})
     assert resolved == Definition(
@@ -407,8 +423,3 @@ def test_filter_values_are_read_for_the_engine() -> None:
         500,
         -7,
     ]
-
-
-def test_a_definition_can_be_checked_without_a_workspace() -> None:
-    with pytest.raises(Invalid):
-        parse_model(b"{}", FunnelIn)

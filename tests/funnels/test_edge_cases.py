@@ -183,7 +183,9 @@ def test_pages_of_cohorts_are_stable_and_a_page_past_the_end_is_empty(scene: Sce
     assert {page["total"] for page in pages} == {5}
 
 
-@pytest.mark.parametrize("name", ["it's", 'say "hi"', "back`tick", "😀 emoji", "per%cent", "back\\slash", "{p0:String}", "-- comment"])
+@pytest.mark.parametrize(
+    "name", ["it's", 'say "hi"', "back`tick", "😀 emoji", "per%cent", "back\\slash", "{p0:String}", "-- comment", "line\nbreak\t"]
+)
 def test_event_names_with_odd_characters(scene: Scene, name: str) -> None:
     scene.track([scene.item(0, name, attempt="a1"), scene.item(9, "B", attempt="a1")])
     report = scene.results(scene.attempts(name, "B"))

@@ -90,7 +90,7 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
             "name": "",
             "match": {
                 "type": "Goal",
-                "value": "a\tb",
+                "value": "a\0b",
                 "filters": [
                     {"property": "p", "operator": "matches_regex", "value": "["},
                     {"property": "$p", "operator": "is_set"},
@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         [
             ("name", "too_short"),
             ("match.type", "goal_of_goal"),
-            ("match.value", "control_character"),
+            ("match.value", "nul_character"),
             ("match.filters[0].value", "bad_regex"),
             ("match.filters[1].property", "unknown_builtin"),
         ],

@@ -149,6 +149,10 @@ def test_traits_are_kept_as_told_last(identify: Who, services: Services) -> None
         ({"websiteId": "web_unheard"}, {"websiteId": "unknown_website"}),
         ({"traits": {"$x": 1}}, {"traits.$x": "reserved_property"}),
         ({"traits": []}, {"traits": "wrong_type"}),
+        (
+            {"websiteId": "web_unheard", "userId": None, "sessionId": "s"},
+            {"websiteId": "unknown_website", "userId": "wrong_type", "sessionId": "unknown_field"},
+        ),
         ({"email": "x@example.com"}, {"email": "unknown_field"}),
         ({"userId": "\x00"}, {"userId": "nul_character"}),
     ],

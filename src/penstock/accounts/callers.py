@@ -14,7 +14,7 @@ from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller, SignedIn
 from penstock.accounts.service import AccountService
-from penstock.base.errors import Forbidden, Unauthorized
+from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.http.bodies import require_json
 from penstock.settings import Settings
 
@@ -49,7 +49,10 @@ async def provide_signed_in(
 async def _session(request: AnyRequest, accounts: AccountService, settings: Settings) -> SignedIn:
     require_own_page(request, settings)
     signed_in = await to_thread.run_sync(accounts.session, request.cookies[SESSION_COOKIE])
-    if _has_body(request) and _media_type(request) != request.route_handler.opt.get(FILE_MEDIA):
+    file_media = request.route_handler.opt.get(FILE_MEDIA)
+    if _has_body(request) and _media_type(request) != file_media:
+        if file_media is not None:
+            raise UnsupportedMedia(f"With the session cookie, send the file with the header Content-Type: {file_media}.")
         require_json(request)
     return signed_in
 

@@ -1,5 +1,6 @@
 """Time is passed in: services take a `Clock`, the domain takes milliseconds."""
 
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -7,6 +8,8 @@ from functools import lru_cache
 
 Clock = Callable[[], int]
 """Returns the current time in milliseconds since 1970-01-01 UTC."""
+
+_DIGITS = re.compile(r"-?[0-9]{1,18}")
 
 LATEST_MS = 10_413_791_999_999
 """The last millisecond of 2299, which is how far the engine's times reach."""
@@ -38,7 +41,7 @@ def parse_time(value: str | int) -> int:
     if isinstance(value, int):
         return value
     text = value.strip()
-    if text.lstrip("-").isdigit() and text.isascii():
+    if _DIGITS.fullmatch(text):
         return int(text)
     try:
         moment = datetime.fromisoformat(text)

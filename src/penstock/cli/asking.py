@@ -29,6 +29,8 @@ def asking(url: str, api_key: str, *, owns: str, way_on: str = "") -> Iterator[h
     try:
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {api_key}"}, timeout=_TIMEOUT_S) as client:
             yield client
+    except httpx.UnsupportedProtocol:
+        fail(f"{url} is no address of a service; PENSTOCK_URL must begin with http:// or https://", WRONG_USE)
     except httpx.ConnectError:
         fail(f"no Penstock answers at {url}; start one, or set PENSTOCK_URL")
     except httpx.HTTPError as error:

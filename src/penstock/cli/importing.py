@@ -16,7 +16,7 @@ import httpx
 import typer
 
 from penstock.cli.asking import LOCAL, ApiKey, Record, Url, answered, asking
-from penstock.cli.options import FAILED, fail
+from penstock.cli.options import FAILED, WRONG_USE, fail
 from penstock.cli.progress import Progress, progress
 
 _CHUNK_BYTES = 256 * 1024
@@ -32,6 +32,8 @@ def import_file(
     api_key: ApiKey = "",
 ) -> None:
     """Import past events. Safe to run again: nothing is stored twice. Ends with 1 when the import failed or lines were rejected."""
+    if not file.is_file():
+        fail(f"{file} is no regular file; write the events to one first, for it is read more than once", WRONG_USE)
     with progress() as shown, asking(url, api_key, owns="website", way_on="run the same command again to go on") as client:
         job = _unfinished(client, file, website) or _upload(client, file, website, shown)
         job = _watched(client, job, shown)

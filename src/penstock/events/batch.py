@@ -1,11 +1,13 @@
 """Many items in one body: each is taken or refused by itself."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.base.errors import Fault, Invalid, PenstockError
-from penstock.events.fields import Bounds, Moment, SentId
+from penstock.events.checking import Rule, Sent
+from penstock.events.fields import Bounds, KnownWebsite, Moment
 from penstock.events.model import NewEvent, Receipt
 from penstock.http.schema import Input, RuleBroken
 
@@ -33,8 +35,16 @@ class EventBatch(_Envelope):
 class TrackBatch(_Envelope):
     """Items of one browser or app. What is said here holds for items that do not say it themselves."""
 
-    website_id: SentId | None = None
+    website_id: KnownWebsite | None = None
     sent_at: Moment | None = Field(default=None, description="the sender's clock at the time of sending")
+
+
+def _keeps_sessions_in_items(sent: Sent) -> Iterator[Fault]:
+    if "sessionId" in sent:
+        yield Fault("sessionId", "unknown_field", "A batch has no sessionId; put it into each item.")
+
+
+TRACK_BATCH_RULES: tuple[Rule, ...] = (_keeps_sessions_in_items,)
 
 
 class Outcome(NamedTuple):

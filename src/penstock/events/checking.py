@@ -16,12 +16,6 @@ Sent = Mapping[str, Any]
 Rule = Callable[[Sent], Iterable[Fault]]
 """A rule between fields, over the item as sent: it also speaks when a field by itself is wrong."""
 
-_HINTS = {
-    "sessionId": Fault(
-        "sessionId", "session_id_not_accepted", "A server event takes no sessionId; send your own session ID as externalSessionId."
-    )
-}
-
 
 def checked(raw: Any, model: type[M], rules: Iterable[Rule], bounds: Bounds) -> M:
     """The item as a validated model; `Invalid` with every fault."""
@@ -29,15 +23,11 @@ def checked(raw: Any, model: type[M], rules: Iterable[Rule], bounds: Bounds) -> 
     try:
         sent = model.model_validate(raw, context=bounds)
     except ValidationError as error:
-        raise Invalid([*map(_hinted, faults_of(error)), *faults]) from None
+        known = {fault.field for fault in faults}  # of which a rule says more than that there is no such field
+        raise Invalid([*(one for one in faults_of(error) if one.code != "unknown_field" or one.field not in known), *faults]) from None
     if faults:
         raise Invalid(faults)
     return sent
-
-
-def _hinted(fault: Fault) -> Fault:
-    """A field that does not exist, but of which we know what was meant."""
-    return _HINTS.get(fault.field, fault) if fault.code == "unknown_field" else fault
 
 
 def sized(raw: Mapping[str, Any], bounds: Bounds) -> bytes:

@@ -1,21 +1,29 @@
 """Types of the fields that clients send. Each checks its own limits; which those are, and what time it is, comes as `Bounds`."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
+from penstock.accounts.model import Website
 from penstock.base.clock import parse_time
 from penstock.base.paths import page_path
 from penstock.events.properties import HIGHEST_INTEGER, LOWEST_INTEGER, property_faults
 from penstock.http.schema import RuleBroken, RulesBroken
 from penstock.settings import Settings
 
+FindWebsite = Callable[[str], Website | None]
+
 
 class Bounds(NamedTuple):
-    """What an input is held against: the validation context of every model with these fields."""
+    """What an input is held against: the validation context of every model with these fields.
+
+    find_website: of whatever workspace, for senders without a key.
+    """
 
     limits: Settings
     now_ms: int
+    find_website: FindWebsite = lambda _: None
 
 
 _MOST_BYTES_OF_A_CHARACTER = 4
@@ -53,7 +61,15 @@ def _text(value: str, info: ValidationInfo[Bounds]) -> str:
     return _checked_text(value, info.context.limits.max_string_bytes, "bytes") if value else value
 
 
+def _known_website(value: str, info: ValidationInfo[Bounds]) -> str:
+    if info.context.find_website(value) is None:
+        raise RuleBroken("unknown_website", "There is no such website; its ID is in the tracking settings.")
+    return value
+
+
 def _moment(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # the same number in JSON
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) > 64):
         raise RuleBroken("not_a_time", "Must be an ISO 8601 time with an offset, or epoch milliseconds.")
     try:
@@ -93,7 +109,7 @@ def _number(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RuleBroken("wrong_type", "Must be a number.")
     if not LOWEST_INTEGER <= value <= HIGHEST_INTEGER:  # true of NaN, too
-        raise RuleBroken("not_finite", "Must be a finite number of at most 64 bits.")
+        raise RuleBroken("not_finite", "Must be a number between -2^63 and 2^63 - 1.")
     return value
 
 
@@ -112,6 +128,9 @@ _TIME_SCHEMA = WithJsonSchema(
 
 SentId = Annotated[str, AfterValidator(_id)]
 """An opaque ID of the client's, 1 to 200 bytes."""
+
+KnownWebsite = Annotated[SentId, AfterValidator(_known_website)]
+"""The ID of a website or app that there is."""
 
 EventName = Annotated[str, AfterValidator(_name)]
 """An event, screen or goal name, or a place: 1 to 200 characters."""

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from penstock.base.errors import Fault, Invalid
+from pydantic import ValidationInfo, field_validator
+
+from penstock.base.errors import Fault
 from penstock.base.paths import page_path
 from penstock.events.checking import Sent
 from penstock.events.fields import Bounds, EventName, PagePath, Properties, Text
-from penstock.http.schema import Input
+from penstock.http.schema import Input, RuleBroken
 
 _UTM = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
 _NAME_FIELDS: Mapping[str, str] = {"pageview": "path", "screenview": "screen", "event": "name", "transaction": "name"}
@@ -32,6 +34,20 @@ class Happening(Input):
     utm_content: Text | None = None
     utm_term: Text | None = None
 
+    @field_validator("url")
+    @classmethod
+    def _has_the_path(cls, url: str | None, info: ValidationInfo[Bounds]) -> str | None:
+        """An item without a path takes it from here; a pageview has to."""
+        if url is None or info.data.get("path", "") is not None:  # not there: the path is at fault itself
+            return url
+        path = _path_of_url(_split(url))
+        most = info.context.limits.max_path_chars
+        if path is None and info.data.get("type") == "pageview":
+            raise RuleBroken("not_a_url", "Must be an absolute URL, or send path.")
+        if path is not None and len(path) > most:
+            raise RuleBroken("too_long", f"The path of a page may have {most:,} characters.")
+        return url
+
 
 def has_its_name(sent: Sent) -> Iterator[Fault]:
     kind = sent.get("type")
@@ -45,10 +61,10 @@ def has_its_name(sent: Sent) -> Iterator[Fault]:
             yield Fault(other, "not_for_type", f"An item of type {kind} has no {other}; its name goes into {field}.")
 
 
-def name_and_columns(sent: Happening, bounds: Bounds) -> tuple[str, dict[str, str]]:
+def name_and_columns(sent: Happening) -> tuple[str, dict[str, str]]:
     """The event's name, and the warehouse's columns of where it happened and where its visitor came from."""
-    address = _split(sent.url or "")
-    path = _path_of(sent, address, bounds)
+    address = None if sent.url is None else _split(sent.url)
+    path = sent.path or _path_of_url(address) or ""
     return sent.screen or sent.name or path, _columns(sent, path, address)
 
 
@@ -59,16 +75,9 @@ def _split(address: str) -> SplitResult | None:
         return None
 
 
-def _path_of(sent: Happening, address: SplitResult | None, bounds: Bounds) -> str:
-    """The page path, from `path` or else from `url`. Empty when the item has neither."""
-    if sent.path is not None or sent.url is None:
-        return sent.path or ""
-    path = page_path(address.path) if address is not None and address.path[:1] in ("", "/") else None
-    if path is None and sent.type == "pageview":
-        raise Invalid([Fault("url", "not_a_url", "Must be an absolute URL, or send path.")])
-    if path is not None and len(path) > bounds.limits.max_path_chars:
-        raise Invalid([Fault("url", "too_long", f"The path of a page may have {bounds.limits.max_path_chars:,} characters.")])
-    return path or ""
+def _path_of_url(address: SplitResult | None) -> str | None:
+    """The page path of an address; None when it has none."""
+    return page_path(address.path) if address is not None and address.path[:1] in ("", "/") else None
 
 
 def _columns(sent: Happening, path: str, address: SplitResult | None) -> dict[str, str]:

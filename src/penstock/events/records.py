@@ -8,7 +8,7 @@ from pydantic import Field
 
 from penstock.base.errors import Fault
 from penstock.events.batch import Outcome
-from penstock.events.fields import Properties, SentId
+from penstock.events.fields import KnownWebsite, Properties, SentId
 from penstock.events.model import Receipt, Status
 from penstock.http.schema import Input, Record
 from penstock.identity.model import Notice, Resolution
@@ -30,7 +30,9 @@ class EventRecord(Record):
 
     status: Status
     event_id: str
-    visitor_id: str | None = Field(description="The canonical visitor; null in a duplicate whose visitor was deleted since.")
+    visitor_id: str | None = Field(
+        description="The canonical visitor, of a duplicate as it was at first; null when that one was deleted since."
+    )
     warnings: tuple[Warned, ...] = Field(default=(), exclude_if=not_)
 
     @classmethod
@@ -90,7 +92,7 @@ class BatchRecord(Record):
 class Identify(Input):
     """Says that a visitor is a user. traits: what is known of the user; the last ones told are kept."""
 
-    website_id: SentId
+    website_id: KnownWebsite
     visitor_id: SentId
     user_id: SentId
     traits: Properties | None = None

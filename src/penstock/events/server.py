@@ -58,6 +58,11 @@ def says_who_by_legacy_contract(sent: Sent) -> Iterator[Fault]:
         yield Fault("userId", "identity_ambiguous", "The legacy contract reads visitorId as the user; send userId alone instead.")
 
 
+def takes_no_session_id(sent: Sent) -> Iterator[Fault]:
+    if "sessionId" in sent:
+        yield Fault("sessionId", "session_id_not_accepted", "There is no sessionId here; send your own session ID as externalSessionId.")
+
+
 TRANSACTION_FIELDS = ("amount", "currency", "transactionId")
 
 
@@ -70,8 +75,8 @@ def keeps_transaction_fields_apart(sent: Sent) -> Iterator[Fault]:
             yield Fault(f"properties.{field}", "given_twice", f"Send {field} beside properties, not in them.")
 
 
-EVENT_RULES: tuple[Rule, ...] = (names_one_event, says_who)
-LEGACY_RULES: tuple[Rule, ...] = (names_one_event, says_who_by_legacy_contract)
+EVENT_RULES: tuple[Rule, ...] = (names_one_event, takes_no_session_id, says_who)
+LEGACY_RULES: tuple[Rule, ...] = (names_one_event, takes_no_session_id, says_who_by_legacy_contract)
 
 
 def server_event(raw: Any, owned: OwnedWebsite, bounds: Bounds, *, legacy: bool = False) -> NewEvent:

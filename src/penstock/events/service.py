@@ -10,15 +10,15 @@ from penstock.accounts.model import Caller, Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, Unauthorized
-from penstock.events.batch import EventBatch, Outcome, Sorted, TrackBatch, faults_of_item
+from penstock.events.batch import TRACK_BATCH_RULES, EventBatch, Outcome, Sorted, TrackBatch, faults_of_item
 from penstock.events.checking import checked
-from penstock.events.fields import Bounds
+from penstock.events.fields import Bounds, FindWebsite
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt
 from penstock.events.records import Identify
 from penstock.events.refusals import Refusals
 from penstock.events.server import OwnedWebsite, server_event
-from penstock.events.track import FindWebsite, tracked_event, unknown_website
+from penstock.events.track import tracked_event
 from penstock.http.bodies import parse_json
 from penstock.identity.model import Claim, Resolution
 from penstock.settings import Settings
@@ -54,18 +54,17 @@ class EventService:
         raw = parse_json(body)
         if isinstance(raw, dict) and "events" in raw:
             return await self._store(await to_thread.run_sync(self._sort_tracked, raw, user_agent))
-        find = await self._finder(raw)
-        [receipt] = await self._intake.submit([tracked_event(raw, find, self._bounds(), user_agent)])
+        bounds = self._bounds()._replace(find_website=await self._finder(raw))
+        [receipt] = await self._intake.submit([tracked_event(raw, bounds, user_agent)])
         return [Outcome(receipt)]
 
     async def identify(self, body: bytes) -> Resolution:
         """Bind a visitor to a user, or merge it into the user's own."""
         raw = parse_json(body)
-        find = await self._finder(raw)
-        sent = checked(raw, Identify, (), self._bounds())
-        website = find(sent.website_id)
-        if website is None:
-            raise unknown_website()
+        bounds = self._bounds()._replace(find_website=await self._finder(raw))
+        sent = checked(raw, Identify, (), bounds)
+        website = bounds.find_website(sent.website_id)
+        assert website is not None  # it was just found
         return await self._intake.identify(Claim(website.scope_id, sent.visitor_id, sent.user_id, sent.traits))
 
     def _bounds(self) -> Bounds:
@@ -86,14 +85,11 @@ class EventService:
         return _sorted(batch.events, lambda raw: server_event(raw, owned, bounds, legacy=legacy))
 
     def _sort_tracked(self, raw: Any, user_agent: str) -> Sorted:
-        bounds = self._bounds()
-        batch = checked(raw, TrackBatch, (), bounds)
-        find = cache(self.accounts.find_website)
-        if batch.website_id is not None and find(batch.website_id) is None:
-            raise unknown_website()
+        bounds = self._bounds()._replace(find_website=cache(self.accounts.find_website))
+        batch = checked(raw, TrackBatch, TRACK_BATCH_RULES, bounds)
         shared = {name: raw[name] for name in ("websiteId", "sentAt") if name in raw}
         items = [{**shared, **item} if isinstance(item, dict) else item for item in batch.events]
-        return _sorted(items, lambda item: tracked_event(item, find, bounds, user_agent))
+        return _sorted(items, lambda item: tracked_event(item, bounds, user_agent))
 
     async def _store(self, batch: Sorted) -> list[Outcome]:
         return batch.outcomes(await self._intake.submit(list(batch.events.values())) if batch.events else [])

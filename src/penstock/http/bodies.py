@@ -2,6 +2,8 @@
 
 import zlib
 from dataclasses import replace
+from gzip import BadGzipFile, GzipFile
+from io import BytesIO
 from typing import Any, TypeVar
 
 from litestar import Request
@@ -30,11 +32,17 @@ async def read_bytes(
     request: Request[Any, Any, Any], *, max_bytes: int = DEFAULT_BODY_BYTES, max_inflated_bytes: int | None = None
 ) -> bytes:
     """The body, inflated when it is gzip. max_bytes: on the wire. max_inflated_bytes: after inflating, by default the same."""
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "gzip"):
-        raise UnsupportedMedia(f"Content-Encoding {encoding!r} is not understood; send the body plain or as gzip.")
+    zipped = is_zipped(request)
     body = await read_raw(request, max_bytes)
-    return _inflate(body, max_inflated_bytes or max_bytes) if encoding == "gzip" else body
+    return _inflate(body, max_inflated_bytes or max_bytes) if zipped else body
+
+
+def is_zipped(request: Request[Any, Any, Any]) -> bool:
+    """Whether the body is labelled gzip. Refuses labels other than that and `identity`."""
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity", "gzip"):
+        raise UnsupportedMedia(f"Content-Encoding {encoding!r} is not understood; send the body plain or as gzip.")
+    return encoding == "gzip"
 
 
 async def read_raw(request: Request[Any, Any, Any], max_bytes: int) -> bytes:
@@ -52,15 +60,14 @@ async def read_raw(request: Request[Any, Any, Any], max_bytes: int) -> bytes:
 
 
 def _inflate(body: bytes, limit: int) -> bytes:
-    inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
-        inflated = inflater.decompress(body, limit)
-        if inflater.unconsumed_tail:
-            raise TooLarge(f"The body is larger than {limit:,} bytes once inflated.")
-        if not inflater.eof:
-            raise Malformed("The gzip body ends too early.", code="bad_gzip")
-    except zlib.error:
-        raise Malformed("The body is not gzip, though Content-Encoding says so.", code="bad_gzip") from None
+        inflated = GzipFile(fileobj=BytesIO(body)).read(limit + 1)
+    except EOFError:
+        raise Malformed("The gzip body ends too early.", code="bad_gzip") from None
+    except (BadGzipFile, zlib.error):
+        raise Malformed("The body is not gzip throughout, though Content-Encoding says so.", code="bad_gzip") from None
+    if len(inflated) > limit:
+        raise TooLarge(f"The body is larger than {limit:,} bytes once inflated.")
     return inflated
 
 

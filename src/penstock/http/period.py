@@ -28,7 +28,8 @@ def moment(value: Any) -> int | None:
     try:
         at_ms = parse_time(value)
     except ValueError as error:
-        raise RuleBroken("not_a_time", f"This time {error}.") from None
+        lost_plus = "; in an address + is written %2B" if isinstance(value, str) and " " in value.strip() else ""
+        raise RuleBroken("not_a_time", f"This time {error}{lost_plus}.") from None
     if not 0 <= at_ms <= LATEST_MS:
         raise RuleBroken("out_of_range", "Must lie between 1970 and 2299.")
     return at_ms

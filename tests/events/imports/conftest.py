@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.settings import Settings
 from tests.tenant import Tenant
 
 Import = Callable[..., dict[str, Any]]
@@ -18,17 +17,6 @@ Import = Callable[..., dict[str, Any]]
 @pytest.fixture
 def metadb_url(database_url: str) -> str:
     return database_url
-
-
-@pytest.fixture
-def limits() -> dict[str, Any]:
-    """Settings that a test wants otherwise: parametrize it."""
-    return {}
-
-
-@pytest.fixture
-def settings(settings: Settings, limits: dict[str, Any]) -> Settings:
-    return settings.model_copy(update=limits)
 
 
 def ndjson(lines: Iterable[dict[str, Any]]) -> bytes:

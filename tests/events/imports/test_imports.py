@@ -76,6 +76,12 @@ def test_two_lines_with_one_dedupe_key_are_one_event(run_import):
     assert counts(run_import([line(1, dedupeKey="a"), line(2, dedupeKey="a")])) == (2, 1, 1, 0)
 
 
+def test_two_lines_with_one_transaction_id_are_one_event(run_import):
+    bought = {"type": "transaction", "name": "purchase", "transactionId": "t-1", "amount": 5, "currency": "EUR"}
+    assert counts(run_import([line(1) | bought, line(2) | bought, line(3) | bought | {"transactionId": "t-2"}])) == (3, 2, 1, 0)
+    assert counts(run_import([line(1) | bought, line(1) | bought | {"dedupeKey": "d"}])) == (2, 1, 1, 0)
+
+
 def test_content_is_compared_without_regard_to_spelling(run_import):
     shuffled = dict(reversed(line(1).items()))
     assert counts(run_import([line(1)])) == (1, 1, 0, 0)

@@ -13,7 +13,7 @@ from penstock.events.checking import Rule, Sent, checked, sized
 from penstock.events.fields import Bounds, Currency, EventName, Number, PastMoment, SentId
 from penstock.events.happening import Happening, has_its_name, name_and_columns
 from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
-from penstock.events.server import TRANSACTION_FIELDS, keeps_transaction_fields_apart, says_who
+from penstock.events.server import TRANSACTION_FIELDS, keeps_transaction_fields_apart, says_who, takes_no_session_id
 from penstock.http.bodies import parse_json
 
 
@@ -24,7 +24,9 @@ class ImportLine(Happening):
     visitor_id: SentId | None = None
     user_id: SentId | None = None
     external_session_id: SentId | None = None
-    dedupe_key: Annotated[SentId | None, Field(description="Recognises a repeat; without one, the line's content does.")] = None
+    dedupe_key: Annotated[
+        SentId | None, Field(description="Recognises a repeat; without one transactionId does, and without that the line's content.")
+    ] = None
     country: EventName | None = None
     region: EventName | None = None
     device: EventName | None = None
@@ -56,14 +58,15 @@ class Occurrences:
 def read_entry(text: bytes, website: Website, occurrences: Occurrences, bounds: Bounds) -> NewEvent:
     """`Invalid` with every fault of the line, each with its field.
 
-    A line without a dedupeKey is recognised by its content and by how many equal lines the file had before it: the same file again
-    makes no doubles, and two equal lines of one file are two events.
+    A line without a dedupeKey or transactionId is recognised by its content and by how many equal lines the file had before it: the same
+    file again makes no doubles, and two equal lines of one file are two events.
     """
     raw = _json(text)
     sent = checked(raw, ImportLine, _RULES, bounds)
     content = sized(raw, bounds)
-    name, columns = name_and_columns(sent, bounds)
+    name, columns = name_and_columns(sent)
     columns |= {column: value for column in _OWN_COLUMNS if (value := getattr(sent, column)) is not None}
+    recognised_by = sent.dedupe_key or sent.transaction_id or f"\0{content.hex()}\0{occurrences.number(content)}"
     told = {"amount": sent.amount, "currency": sent.currency, "transactionId": sent.transaction_id}
     return NewEvent(
         website_id=website.id,
@@ -77,7 +80,7 @@ def read_entry(text: bytes, website: Website, occurrences: Occurrences, bounds: 
         visitor_id=sent.visitor_id,
         user_id=sent.user_id,
         body_hash=content,
-        dedupe_key=dedupe_key(website.id, Family.IMPORTS, sent.dedupe_key or f"\0{content.hex()}\0{occurrences.number(content)}"),
+        dedupe_key=dedupe_key(website.id, Family.IMPORTS, recognised_by),
         columns=columns,
         properties={**(sent.properties or {}), **{name: value for name, value in told.items() if value is not None}},
     )
@@ -89,7 +92,7 @@ def too_long(bounds: Bounds) -> Fault:
 
 def _json(text: bytes) -> Any:
     try:
-        return parse_json(text.removeprefix(BOM_UTF8))
+        return parse_json(text.removeprefix(BOM_UTF8).strip())
     except Malformed as error:
         raise Invalid([Fault("", error.code, error.detail.replace("The body", "The line"))]) from None
 
@@ -103,4 +106,4 @@ def _is_a_transaction(sent: Sent) -> Iterator[Fault]:
         yield from keeps_transaction_fields_apart(sent)
 
 
-_RULES: tuple[Rule, ...] = (has_its_name, says_who, _is_a_transaction)
+_RULES: tuple[Rule, ...] = (has_its_name, takes_no_session_id, says_who, _is_a_transaction)

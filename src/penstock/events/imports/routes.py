@@ -14,7 +14,7 @@ from penstock.events.imports.entries import ImportLine
 from penstock.events.imports.schema import ImportQuery, ImportRecord, RejectRecord
 from penstock.events.imports.service import ImportService
 from penstock.http.answers import answer, listing
-from penstock.http.bodies import read_query
+from penstock.http.bodies import is_zipped, read_query
 from penstock.http.openapi import described
 from penstock.http.schema import PageQuery, RecordsQuery
 
@@ -26,18 +26,18 @@ _ACCEPTED = (_NDJSON, "application/ndjson", "application/jsonl", "application/gz
 
 @post(
     "/api/imports",
-    request_max_body_size=None,
     opt=described("Import past events", body=ImportLine, media=_NDJSON, query=ImportQuery, answers=ImportRecord, tag="imports")
     | {FILE_MEDIA: _NDJSON},
 )
 async def create_import(request: AnyRequest, caller: NamedDependency[Caller], imports: NamedDependency[ImportService]) -> Response[bytes]:
     """The body is NDJSON, one event a line, plain or gzip. The answer comes when the file is on disk; a job reads it from there.
 
-    The same file again makes no doubles: a line is recognised by its `dedupeKey`, or else by its content and how many equal lines came
-    before it.
+    The same file again makes no doubles: a line is recognised by its `dedupeKey` or `transactionId`, or else by its content and how many
+    equal lines came before it.
     """
     media = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if media not in _ACCEPTED or request.headers.get("content-encoding", "identity").lower() not in ("identity", "gzip"):
+    is_zipped(request)  # refuses other encodings; the file itself tells whether it is gzip
+    if media not in _ACCEPTED:
         raise UnsupportedMedia(f"Send NDJSON, plain or as gzip, with the header Content-Type: {_NDJSON}.")
     job = await imports.receive(caller.workspace_id, read_query(request, ImportQuery), request.stream())
     return answer(ImportRecord.of(job), status=201)

@@ -14,6 +14,7 @@ from penstock.funnels.definitions.filters import EventField, OwnProperty
 from penstock.funnels.definitions.matches import GOAL, MatchIn, at_most, every_fault, resolved_match, saved_filters
 from penstock.funnels.definitions.model import CountingUnit, Definition, GoalUse, Match, Row
 from penstock.funnels.definitions.records import GoalRecord, SavedDefinition, SavedMatch, SavedStep
+from penstock.funnels.definitions.surroundings import Surroundings
 from penstock.http.schema import Input, Name, RuleBroken, RulesBroken
 
 MIN_STEPS, MAX_STEPS, MAX_ROWS = 2, 20, 30
@@ -50,14 +51,14 @@ class StepIn(MatchIn):
 
     @field_validator("or_")
     @classmethod
-    def _makes_a_group(cls, rows: list[MatchIn], info: ValidationInfo) -> list[MatchIn]:
+    def _makes_a_group(cls, rows: list[MatchIn], info: ValidationInfo[Surroundings]) -> list[MatchIn]:
         if not info.data.get("mode"):
             return rows
         if not rows:
             raise RuleBroken("required", "A step with mode all_of needs `or` rows, which are its further parts.")
         if {"type", "value", "filters"} <= info.data.keys():
             parent = MatchIn.model_construct(**{name: info.data[name] for name in MatchIn.model_fields})
-            if faults := list(_identical_parts([parent, *rows], info.context.goals if info.context is not None else {})):
+            if faults := list(_identical_parts([parent, *rows], info.context.goals)):
                 raise RulesBroken(faults)
         return rows
 

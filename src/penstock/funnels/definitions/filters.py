@@ -16,6 +16,7 @@ from pydantic_core import from_json
 from penstock.base.clock import parse_time
 from penstock.base.scalar import number_text, plain_text
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definitions.surroundings import Surroundings
 from penstock.http.schema import Input, RuleBroken
 
 MAX_KEY_BYTES = 200
@@ -204,11 +205,11 @@ class FilterIn(Input):
 
     @field_validator("value")
     @classmethod
-    def _fits_operator(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _fits_operator(cls, value: str | None, info: ValidationInfo[Surroundings]) -> str | None:
         operator = info.data.get("operator")
         if operator is None:
             return value
         check_value(operator, value)
-        if operator in REGEX and info.context is not None:
+        if operator in REGEX and value is not None:
             info.context.check_regex(value)
         return value

@@ -1,7 +1,6 @@
 """Matches: what one event must be, as goals and steps of funnels ask for it."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator, field_validator
@@ -11,25 +10,13 @@ from penstock.base.paths import page_path
 from penstock.funnels.definitions.filters import FilterIn
 from penstock.funnels.definitions.model import Filter, Match, MatchType
 from penstock.funnels.definitions.records import SavedFilter, SavedMatch
-from penstock.http.schema import Input, RuleBroken, RulesBroken, faults_of, without_controls
+from penstock.funnels.definitions.surroundings import Surroundings
+from penstock.http.schema import Input, RuleBroken, RulesBroken, faults_of, without_nul
 
-MAX_NAME_CHARS = 200
-MAX_PATH_CHARS = 2000
 MAX_FILTERS = 20
 
 GOAL = "Goal"
 MatchTypeIn = Literal["Pageview", "Screen view", "Goal", "Event", "Transaction"]
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a definition is checked against beyond itself; the context of its validation.
-
-    goals: the workspace's goals by name. check_regex: raises RuleBroken when the engine cannot compile the pattern.
-    """
-
-    goals: Mapping[str, SavedMatch]
-    check_regex: Callable[[str], None]
 
 
 def every_fault(faults: list[Fault], value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
@@ -58,18 +45,21 @@ class MatchIn(Input):
     """A match as a client sends it. value: path, screen, goal name, event name or transaction event, according to type."""
 
     type: MatchTypeIn
-    value: Annotated[str, Field(min_length=1, max_length=MAX_PATH_CHARS), AfterValidator(without_controls)]
+    value: Annotated[str, Field(min_length=1), AfterValidator(without_nul)]
     filters: Annotated[list[FilterIn], at_most(MAX_FILTERS), Field(default_factory=list)]
 
     @field_validator("value")
     @classmethod
-    def _fits_type(cls, value: str, info: ValidationInfo) -> str:
-        match_type = info.data.get("type")
-        if match_type not in (None, "Pageview") and len(value) > MAX_NAME_CHARS:
-            raise RuleBroken("too_long", f"Must be at most {MAX_NAME_CHARS} characters; only page paths may be longer.")
+    def _fits_type(cls, value: str, info: ValidationInfo[Surroundings]) -> str:
+        match_type, limits = info.data.get("type"), info.context.limits
+        if match_type in (None, "Pageview"):
+            if len(value) > limits.max_path_chars:
+                raise RuleBroken("too_long", f"Must be at most {limits.max_path_chars:,} characters.")
+        elif len(value) > limits.max_name_chars:
+            raise RuleBroken("too_long", f"Must be at most {limits.max_name_chars:,} characters; only page paths may be longer.")
         if match_type == "Pageview" and not page_path(value).startswith(("/", "*")):
             raise RuleBroken("not_a_path", "Must begin with a slash, as /pricing, or it matches no page.")
-        if match_type == GOAL and info.context is not None and value not in info.context.goals:
+        if match_type == GOAL and value not in info.context.goals:
             raise RuleBroken("goal_not_found", "There is no goal of this name; create it first, or check the spelling.")
         return value
 

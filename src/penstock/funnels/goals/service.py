@@ -12,13 +12,14 @@ from penstock.base.clock import Clock, iso
 from penstock.base.errors import Conflict, NotFound
 from penstock.base.ids import GoalId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.funnels.definitions.matches import Surroundings
 from penstock.funnels.definitions.records import GoalRecord
 from penstock.funnels.definitions.regexes import checked_by
+from penstock.funnels.definitions.surroundings import Surroundings
 from penstock.funnels.goals import store
 from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.http.bodies import parse_model
 from penstock.metadb.database import Database
+from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
@@ -27,14 +28,15 @@ M = TypeVar("M", bound=BaseModel)
 class GoalService:
     """Create, read, change and delete goals. One of another workspace is as unknown as one that never was: NotFound."""
 
-    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
+    def __init__(self, database: Database, warehouse: Warehouse, settings: Settings, clock: Clock) -> None:
         self._database = database
         self._warehouse = warehouse
+        self._settings = settings
         self._clock = clock
 
     def read(self, body: bytes, model: type[M]) -> M:
         """A body that holds a goal's match. Malformed when it is not JSON; Invalid with every fault when it breaks rules."""
-        return parse_model(body, model, Surroundings({}, checked_by(self._warehouse)))
+        return parse_model(body, model, Surroundings({}, checked_by(self._warehouse), self._settings))
 
     def create(self, workspace_id: WorkspaceId, goal: GoalIn) -> GoalRecord:
         now_ms = self._clock()

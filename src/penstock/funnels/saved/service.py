@@ -10,15 +10,16 @@ from penstock.base.errors import Conflict, Fault, Invalid, NotFound
 from penstock.base.ids import FunnelId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.definition import FunnelIn, goals_in, resolve
-from penstock.funnels.definitions.matches import Surroundings
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.definitions.records import DefinitionRecord, FunnelRecord, RevisionRecord, SavedDefinition
 from penstock.funnels.definitions.regexes import checked_by
 from penstock.funnels.definitions.revisions import Revision
+from penstock.funnels.definitions.surroundings import Surroundings
 from penstock.funnels.goals import store as goals_store
 from penstock.funnels.saved import store
 from penstock.http.bodies import bad_parameter, parse_model
 from penstock.metadb.database import Database
+from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 
 M = TypeVar("M", bound=BaseModel)
@@ -27,9 +28,10 @@ M = TypeVar("M", bound=BaseModel)
 class FunnelService:
     """Use cases of saved funnels. A funnel of another workspace is as unknown as one that never was: NotFound."""
 
-    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
+    def __init__(self, database: Database, warehouse: Warehouse, settings: Settings, clock: Clock) -> None:
         self._database = database
         self._warehouse = warehouse
+        self._settings = settings
         self._clock = clock
 
     def read(self, workspace_id: WorkspaceId, body: bytes, model: type[M]) -> M:
@@ -39,7 +41,7 @@ class FunnelService:
         """
         with self._database.read() as db:
             goals = {name: goal.match for name, goal in goals_store.goals_by_name(db, workspace_id).items()}
-        return parse_model(body, model, Surroundings(goals, checked_by(self._warehouse)))
+        return parse_model(body, model, Surroundings(goals, checked_by(self._warehouse), self._settings))
 
     def resolved(self, workspace_id: WorkspaceId, definition: SavedDefinition) -> Definition:
         """The definition ready to be evaluated, with the goals as they are now. Conflict when it names one that has gone."""
