@@ -67,7 +67,8 @@ def _known_website(value: str, info: ValidationInfo[Bounds]) -> str:
     return value
 
 
-def _moment(value: Any) -> int:
+def moment_ms(value: Any) -> int:
+    """Milliseconds of a time as it was sent; `RuleBroken` when it is none that events may have."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # the same number in JSON
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, str) and len(value) > 64):
@@ -93,7 +94,7 @@ def future_fault(at_ms: int, bounds: Bounds) -> RuleBroken | None:
 
 
 def _past_moment(value: Any, info: ValidationInfo[Bounds]) -> int:
-    at_ms = _moment(value)
+    at_ms = moment_ms(value)
     if fault := future_fault(at_ms, info.context):
         raise fault
     return at_ms
@@ -141,7 +142,7 @@ PagePath = Annotated[str, AfterValidator(_path)]
 Text = Annotated[str, AfterValidator(_text)]
 """Free text, up to 8 KB."""
 
-Moment = Annotated[int, PlainValidator(_moment), _TIME_SCHEMA]
+Moment = Annotated[int, PlainValidator(moment_ms), _TIME_SCHEMA]
 """A time not before 1970, in milliseconds once read."""
 
 PastMoment = Annotated[int, PlainValidator(_past_moment), _TIME_SCHEMA]

@@ -395,6 +395,8 @@ imports = Table(
     Column("rejected", BigInteger, nullable=False),
     Column("first_event_at", BigInteger, comment="earliest occurrence among accepted and repeated events"),
     Column("last_event_at", BigInteger),
+    Column("span_from", BigInteger, comment="earliest occurrence among all lines, rejected ones as far as they tell it"),
+    Column("span_to", BigInteger),
     Column("error", Text, comment="why a failed import stopped"),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from penstock.base.clock import iso
 from tests.events.imports.conftest import finished, ndjson
 
 COUNTS = ("linesRead", "accepted", "duplicates", "rejected")
@@ -268,11 +269,32 @@ def test_imports_are_listed_newest_first_and_by_website(run_import, client, work
 def test_spans_tell_what_imports_touched(run_import, workspace, services):
     job = run_import([line(1), line(5)])
     run_import([line(1), line(5)])
-    run_import(b"nonsense")
     spans = services.imports.spans(workspace.id, [workspace.website_id])
     assert [(span.website_id, span.to_ms - span.from_ms, span.state) for span in spans] == [(workspace.website_id, 4000, "done")] * 2
     assert services.imports.spans("wsp_other", [workspace.website_id]) == []
     assert job["firstEventAt"] == "2020-05-01T10:00:01.000Z"
+
+
+def test_rejected_lines_are_part_of_the_span_as_far_as_they_tell_when(run_import, workspace, services):
+    def span():
+        found = services.imports.spans(workspace.id, [workspace.website_id])[-1]
+        return iso(found.from_ms), iso(found.to_ms)
+
+    nobody = {"visitorId": None}
+    job = run_import([line(3), line(1) | nobody, line(9) | nobody, line(5)])
+    assert (job["firstEventAt"], job["lastEventAt"]) == ("2020-05-01T10:00:03.000Z", "2020-05-01T10:00:05.000Z")
+    assert span() == ("2020-05-01T10:00:01.000Z", "2020-05-01T10:00:09.000Z")
+    run_import([line(7) | nobody])
+    assert span() == ("2020-05-01T10:00:07.000Z",) * 2
+    job = run_import(b"nonsense")
+    assert span() == ("1970-01-01T00:00:00.000Z", job["createdAt"])
+
+
+def test_an_import_that_stopped_may_miss_events_of_any_time(run_import, workspace, services):
+    job = run_import(gzip.compress(ndjson(line(number) for number in range(3000)))[:-200])
+    assert job["state"] == "failed"
+    [span] = services.imports.spans(workspace.id, [workspace.website_id])
+    assert (iso(span.from_ms), iso(span.to_ms)) == ("1970-01-01T00:00:00.000Z", job["createdAt"])
 
 
 def test_a_kept_file_goes_when_its_import_is_done(run_import, settings):

@@ -10,11 +10,12 @@ from pydantic import Field
 from penstock.accounts.model import Website
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.events.checking import Rule, Sent, checked, sized
-from penstock.events.fields import Bounds, Currency, EventName, Number, PastMoment, SentId
+from penstock.events.fields import Bounds, Currency, EventName, Number, PastMoment, SentId, moment_ms
 from penstock.events.happening import Happening, has_its_name, name_and_columns
 from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
 from penstock.events.server import TRANSACTION_FIELDS, keeps_transaction_fields_apart, says_who, takes_no_session_id
 from penstock.http.bodies import parse_json
+from penstock.http.schema import RuleBroken
 
 
 class ImportLine(Happening):
@@ -84,6 +85,14 @@ def read_entry(text: bytes, website: Website, occurrences: Occurrences, bounds: 
         columns=columns,
         properties={**(sent.properties or {}), **{name: value for name, value in told.items() if value is not None}},
     )
+
+
+def stated_ms(text: bytes) -> int | None:
+    """When a line says that it happened, whatever else is wrong with it; None where it does not say."""
+    try:
+        return moment_ms(_json(text)["timestamp"])
+    except (Invalid, LookupError, TypeError, RuleBroken):
+        return None
 
 
 def too_long(bounds: Bounds) -> Fault:

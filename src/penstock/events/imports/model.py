@@ -25,6 +25,7 @@ class ImportJob:
 
     bytes_total, bytes_read: of the file as it was sent, compressed or not. lines_read: empty lines too.
     duplicates: lines whose event was known already. first_event_at_ms, last_event_at_ms: of its events, known before or not.
+    span_from_ms, span_to_ms: of those and of what rejected lines tell of; the whole past where one does not tell its time.
     error: why a failed import stopped.
     """
 
@@ -42,6 +43,8 @@ class ImportJob:
     rejected: int
     first_event_at_ms: int | None
     last_event_at_ms: int | None
+    span_from_ms: int | None
+    span_to_ms: int | None
     error: str | None
     created_at_ms: int
     updated_at_ms: int
@@ -53,14 +56,15 @@ class ImportJob:
 
 
 class Reject(NamedTuple):
-    """A line that was not taken, and every reason. line: from 1."""
+    """A line that was not taken, and every reason. line: from 1. stated_ms: when it says that it happened; None where it does not."""
 
     line: int
     faults: Sequence[Fault]
+    stated_ms: int | None = None
 
 
 class ImportSpan(NamedTuple):
-    """What an import touches of a website's history; of one that runs, what it touched so far. at_ms: when it was asked for."""
+    """What an import may have changed of a website's history, or failed to change. at_ms: when it was asked for."""
 
     website_id: WebsiteId
     from_ms: int

@@ -76,6 +76,8 @@ class ImportService:
             rejected=0,
             first_event_at_ms=None,
             last_event_at_ms=None,
+            span_from_ms=None,
+            span_to_ms=None,
             error=None,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, insert, or_, select, update
 
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
@@ -13,7 +13,8 @@ from penstock.metadb.pages import page_of
 from penstock.metadb.tables import import_rejects, imports
 
 _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
-_TIMES = ("first_event_at", "last_event_at", "created_at", "updated_at", "finished_at")
+_NOT_WHOLE = (*_OPEN, ImportState.FAILED)
+_TIMES = ("first_event_at", "last_event_at", "span_from", "span_to", "created_at", "updated_at", "finished_at")
 
 
 def add(connection: Connection, job: ImportJob) -> None:
@@ -24,7 +25,7 @@ def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ())
     """How far a job is now, and the lines that were rejected on the way."""
     connection.execute(update(imports).where(imports.c.id == job.id).values(_values(job)))
     if rejects:
-        rows = [{"import_id": job.id, "line": line, "errors": [_told(fault) for fault in faults]} for line, faults in rejects]
+        rows = [{"import_id": job.id, "line": line, "errors": [_told(fault) for fault in faults]} for line, faults, _ in rejects]
         connection.execute(insert(import_rejects), rows)
 
 
@@ -75,12 +76,16 @@ def open_imports(connection: Connection, website_ids: Collection[str]) -> list[I
 
 
 def spans(connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]) -> list[ImportSpan]:
-    """Of imports that have touched at least one event, oldest first."""
+    """What each import touches, oldest first."""
     c = imports.c
-    touched = select(c.website_id, c.first_event_at, c.last_event_at, c.created_at, c.state, c.rejected).where(
-        c.workspace_id == workspace_id, c.website_id.in_(website_ids), c.first_event_at.is_not(None)
+    touched = select(c.website_id, c.span_from, c.span_to, c.created_at, c.state, c.rejected).where(
+        c.workspace_id == workspace_id, c.website_id.in_(website_ids), or_(c.span_from.is_not(None), c.state.in_(_NOT_WHOLE))
     )
-    return [
-        ImportSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, ImportState(state), rejected)
-        for website_id, from_ms, to_ms, at_ms, state, rejected in connection.execute(touched.order_by(c.created_at))
-    ]
+    return [_span(*row) for row in connection.execute(touched.order_by(c.created_at))]
+
+
+def _span(website_id: str, from_ms: int | None, to_ms: int | None, at_ms: int, state: str, rejected: int) -> ImportSpan:
+    """An import that is not read to its end may miss events of any time before it was asked for."""
+    if state in _NOT_WHOLE or from_ms is None or to_ms is None:
+        from_ms, to_ms = 0, max(to_ms or 0, at_ms)
+    return ImportSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, ImportState(state), rejected)

@@ -18,7 +18,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, Unavailable
 from penstock.events.fields import Bounds
 from penstock.events.imports import store
-from penstock.events.imports.entries import Occurrences, read_entry, too_long
+from penstock.events.imports.entries import Occurrences, read_entry, stated_ms, too_long
 from penstock.events.imports.files import ImportFiles, Line, Unreadable, lines
 from penstock.events.imports.model import ImportJob, ImportState, Reject
 from penstock.events.intake import Intake
@@ -142,7 +142,7 @@ class ImportWorker:
                 try:
                     batch.events.append(read_entry(text, website, occurrences, bounds))
                 except Invalid as error:
-                    batch.rejects.append(Reject(number, error.faults))
+                    batch.rejects.append(Reject(number, error.faults, stated_ms(text)))
         return batch
 
     async def _stored(self, events: list[NewEvent]) -> list[Receipt]:
@@ -161,6 +161,7 @@ class ImportWorker:
 def advanced(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
     """The job after a batch. receipts: of its events."""
     times_ms = [event.occurred_at_ms for event in batch.events]
+    touched_ms = times_ms + [at_ms for reject in batch.rejects for at_ms in _may_have_occurred(reject, job)]
     repeated = sum(receipt.status is Status.DUPLICATE for receipt in receipts)
     first_ms, last_ms = job.first_event_at_ms, job.last_event_at_ms
     return replace(
@@ -172,4 +173,11 @@ def advanced(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob
         rejected=job.rejected + len(batch.rejects),
         first_event_at_ms=min([*times_ms, *([] if first_ms is None else [first_ms])], default=None),
         last_event_at_ms=max([*times_ms, *([] if last_ms is None else [last_ms])], default=None),
+        span_from_ms=min([*touched_ms, *([] if job.span_from_ms is None else [job.span_from_ms])], default=None),
+        span_to_ms=max([*touched_ms, *([] if job.span_to_ms is None else [job.span_to_ms])], default=None),
     )
+
+
+def _may_have_occurred(reject: Reject, job: ImportJob) -> list[int]:
+    """When what a rejected line tells of happened; at any time before the import where the line does not say."""
+    return [0, job.created_at_ms] if reject.stated_ms is None else [reject.stated_ms]
