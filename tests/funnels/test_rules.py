@@ -55,6 +55,14 @@ def test_worked_example(scene: Scene, story: str, reached: int) -> None:
     assert scene.counts(scene.attempts("A", "B", "C")) == [1] * reached + [0] * (3 - reached)
 
 
+def test_a_tie_at_the_entry_is_told_for_every_attempt_that_was_sent_alike(scene: Scene) -> None:
+    """What nothing orders is read as it was sent, not by chance."""
+    story = [(0, "A", 1), (0, "B", 1), (9, "B", 2)]
+    scene.track(scene.item(at, name, attempt=f"a{attempt}", n=number) for attempt in range(20) for at, name, number in story)
+    quality = scene.results(scene.attempts("A", "B", "C"))["dataQuality"]
+    assert (quality["unorderedTies"], quality["unitsWithOrderingIssues"]) == (20, 20)
+
+
 @examples
 def test_worked_example_in_the_plain_evaluation(story: str, reached: int) -> None:
     rows = tuple(Row((Match(MatchType.EVENT, name),)) for name in "ABC")

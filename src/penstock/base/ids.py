@@ -43,6 +43,7 @@ def new_id(prefix: str, now_ms: int) -> str:
 
 
 def new_ids(prefix: str, now_ms: int, count: int) -> list[str]:
-    """Several new IDs, as `new_id`. The system is asked for randomness once, which costs a thread its turn each time."""
+    """Several new IDs, as `new_id`, in rising order. The system is asked for randomness once, which costs a thread its turn each time."""
     start, random = f"{prefix}_{_time_digits(now_ms)}", secrets.token_bytes(10 * count)
-    return [start + _base32(int.from_bytes(random[place : place + 10], "big"), 16) for place in range(0, 10 * count, 10)]
+    numbers = sorted(int.from_bytes(random[place : place + 10], "big") for place in range(0, 10 * count, 10))
+    return [start + _base32(number, 16) for number in numbers]

@@ -30,6 +30,7 @@ def store_items(connection: Connection, items: Sequence[Item], now_ms: int) -> l
     outcomes: dict[int, Outcome] = {}
     newly_used: dict[bytes, Kept] = {}
     rows = []
+    # In rising order, so that events which nothing else orders are read as they were sent: the same batch gives the same data quality.
     event_ids = map(EventId, new_ids("evt", now_ms, len(fresh)))
     for place, resolution, event_id in zip(fresh, resolutions, event_ids, strict=True):
         item = items[place]
