@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Mapping
 from difflib import unified_diff
-from itertools import count
 from typing import Any
 
 import pytest
@@ -19,14 +18,10 @@ from penstock.funnels.results.evaluation import evaluate
 from penstock.funnels.statements.query import Question, Strategy
 from penstock.warehouse.client import Warehouse
 from tests.funnels import plain
-from tests.funnels.seed import apart, store
+from tests.funnels.seed import store_case
 from tests.funnels.strategies import START_MS, Case, cases
 
 EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "2000"))
-CASES_TOGETHER = 50
-"""Cases that lie in the warehouse at a time. Thousands, each with property keys of its own, would keep it busy with merges."""
-
-_cases = count()
 SHARES = range(10)
 """Each kind of funnel in ten parts, so that parallel runs divide them and a long run shows how far it is."""
 
@@ -77,10 +72,7 @@ def test_two_entries_of_a_group_in_one_millisecond(
 
 
 def assert_agreement(warehouse: Warehouse, case: Case) -> None:
-    if next(_cases) % CASES_TOGETHER == 0:
-        empty(warehouse)
-    history, mark = apart(case.history)
-    store(warehouse, history, case.inserts)
+    history, mark = store_case(warehouse, case.history, case.inserts)
     websites = tuple(mark + website for website in case.website_ids)
     expected = plain.evaluate(
         history,
@@ -105,11 +97,6 @@ def assert_agreement(warehouse: Warehouse, case: Case) -> None:
     counted = {part: report[part] for part in expected}
     if spelled(counted) != spelled(expected):
         raise AssertionError(f"{case.strategy} differs (- plain evaluation, + engine)\n{difference(expected, counted)}\n\n{told(case)}")
-
-
-def empty(warehouse: Warehouse) -> None:
-    for statement in ("TRUNCATE TABLE events", "TRUNCATE TABLE visitor_aliases", "TRUNCATE TABLE catalogue"):
-        warehouse.command(statement)
 
 
 def spelled(report: Mapping[str, Any]) -> str:

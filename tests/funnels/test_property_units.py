@@ -22,14 +22,17 @@ from penstock.funnels.units.trace import Journey, conflicts, seen_by_diagnostics
 from penstock.funnels.units.tracing import read_properties, unit_of
 from penstock.warehouse.client import Warehouse
 from tests.funnels import plain
-from tests.funnels.seed import apart, store
+from tests.funnels.seed import store_case
 from tests.funnels.strategies import Case, cases
 
 EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "2000")) // 5
+SHARES = range(5)
+"""Each kind of funnel in five parts, so that parallel runs divide them."""
+
 EDGES_MS = (0, 1_000, 10_000, 3_600_000)
 
 examples = settings(
-    max_examples=max(1, EXAMPLES // 2),
+    max_examples=max(1, EXAMPLES // (2 * len(SHARES))),
     deadline=None,
     print_blob=True,
     report_multiple_bugs=False,
@@ -42,8 +45,7 @@ class Asked:
 
     def __init__(self, warehouse: Warehouse, case: Case) -> None:
         self.warehouse, self.case, self.definition = warehouse, case, case.definition
-        history, mark = apart(case.history)
-        store(warehouse, history, case.inserts)
+        history, mark = store_case(warehouse, case.history, case.inserts)
         websites = tuple(mark + website for website in case.website_ids)
         scopes = tuple(sorted({event.scope_id for event in history.events}))
         self.question = Question(websites, scopes, case.start_ms, case.end_ms, case.evaluated_at_ms)  # type: ignore[arg-type]
@@ -66,16 +68,18 @@ class Asked:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("share", SHARES)
 @examples
 @given(case=cases(CountingUnit.ATTEMPT))
-def test_units_of_attempt_funnels_agree_with_the_plain_evaluation(warehouse: Warehouse, case: Case) -> None:
+def test_units_of_attempt_funnels_agree_with_the_plain_evaluation(warehouse: Warehouse, share: int, case: Case) -> None:
     assert_agreement(Asked(warehouse, case))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("share", SHARES)
 @examples
 @given(case=cases(CountingUnit.VISITOR))
-def test_units_of_visitor_funnels_agree_with_the_plain_evaluation(warehouse: Warehouse, case: Case) -> None:
+def test_units_of_visitor_funnels_agree_with_the_plain_evaluation(warehouse: Warehouse, share: int, case: Case) -> None:
     assert_agreement(Asked(warehouse, case))
 
 
