@@ -288,6 +288,8 @@ def test_rejected_lines_are_part_of_the_span_as_far_as_they_tell_when(run_import
     assert span() == ("2020-05-01T10:00:07.000Z",) * 2
     job = run_import(b"nonsense")
     assert span() == ("1970-01-01T00:00:00.000Z", job["createdAt"])
+    run_import([line(timestamp=10**30), line(timestamp="9999-12-31T23:59:59Z"), line(timestamp=1e300)])
+    assert span() == ("2299-12-31T23:59:59.999Z",) * 2
 
 
 def test_an_import_that_stopped_may_miss_events_of_any_time(run_import, workspace, services):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from penstock.accounts.model import Website
+from penstock.base.clock import LATEST_MS
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.events.checking import Rule, Sent, checked, sized
 from penstock.events.fields import Bounds, Currency, EventName, Number, PastMoment, SentId, moment_ms
@@ -90,7 +91,7 @@ def read_entry(text: bytes, website: Website, occurrences: Occurrences, bounds: 
 def stated_ms(text: bytes) -> int | None:
     """When a line says that it happened, whatever else is wrong with it; None where it does not say."""
     try:
-        return moment_ms(_json(text)["timestamp"])
+        return min(moment_ms(_json(text)["timestamp"]), LATEST_MS)
     except (Invalid, LookupError, TypeError, RuleBroken):
         return None
 
