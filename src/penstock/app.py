@@ -202,7 +202,9 @@ def _gaps(imports: ImportService, deletions: DeletionService, workspace_id: Work
         *(("import", span) for span in imports.spans(workspace_id, website_ids)),
         *(("deletion", span) for span in deletions.spans(workspace_id, website_ids)),
     ]
-    gaps = [Gap(kind, span.website_id, span.from_ms, span.to_ms, span.at_ms, span.state, note=span.note) for kind, span in spans]
+    gaps = [
+        Gap(kind, span.website_id, span.from_ms, span.to_ms, span.reach, span.at_ms, span.state, note=span.note) for kind, span in spans
+    ]
     return sorted(gaps, key=lambda gap: gap.at_ms)
 
 

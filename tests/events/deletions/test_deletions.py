@@ -393,6 +393,27 @@ def test_rule16_partial_imports_qualify_an_answer_and_whole_ones_do_not(scene: S
     assert (len(coverage["notes"]), coverage["complete"]) == (notes, notes == 0)
 
 
+def test_rule16_an_import_that_lost_a_line_qualifies_answers_about_its_time(scene: Scene) -> None:
+    """Whatever time its stored events are of."""
+    funnel = scene.funnel("A", "B", conversionWindowSeconds=3600)
+    kept = {"type": "event", "name": "A", "timestamp": scene.at(100_000), "visitorId": "ann"}
+    lost = {"type": "event", "name": "B", "timestamp": scene.at(5)}
+    started = scene.client.post(
+        "/api/imports",
+        params={"websiteId": scene.tenant.website_id},
+        content=ndjson([kept, lost]),
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+    job = import_finished(scene.client, started.json()["id"])
+
+    def told(first_s: int, last_s: int) -> tuple[list[tuple[str, str]], bool]:
+        coverage = scene.results(funnel, startAt=scene.at(first_s), endAt=scene.at(last_s))["coverage"]
+        return [(gap["from"], gap["to"]) for gap in coverage["gaps"]], any("rejected 1 line" in note for note in coverage["notes"])
+
+    assert told(0, 60) == ([(job["firstEventAt"], job["lastEventAt"])], True)
+    assert told(200_000, 200_060) == ([], False)
+
+
 # Imports meanwhile ----------------------------------------------------------------------------------------------------
 
 

@@ -278,7 +278,7 @@ def test_spans_tell_what_imports_touched(run_import, workspace, services):
 def test_rejected_lines_are_part_of_the_span_as_far_as_they_tell_when(run_import, workspace, services):
     def span():
         found = services.imports.spans(workspace.id, [workspace.website_id])[-1]
-        return iso(found.from_ms), iso(found.to_ms)
+        return tuple(map(iso, found.reach))
 
     nobody = {"visitorId": None}
     job = run_import([line(3), line(1) | nobody, line(9) | nobody, line(5)])
@@ -296,7 +296,7 @@ def test_an_import_that_stopped_may_miss_events_of_any_time(run_import, workspac
     job = run_import(gzip.compress(ndjson(line(number) for number in range(3000)))[:-200])
     assert job["state"] == "failed"
     [span] = services.imports.spans(workspace.id, [workspace.website_id])
-    assert (iso(span.from_ms), iso(span.to_ms)) == ("1970-01-01T00:00:00.000Z", job["createdAt"])
+    assert tuple(map(iso, span.reach)) == ("1970-01-01T00:00:00.000Z", job["createdAt"])
 
 
 def test_a_kept_file_goes_when_its_import_is_done(run_import, settings):

@@ -114,6 +114,10 @@ class DeletionSpan(NamedTuple):
     state: State
 
     @property
+    def reach(self) -> tuple[int, int]:
+        return self.from_ms, self.to_ms
+
+    @property
     def note(self) -> str:
         """What it leaves open, in a sentence: the same one for all that are done."""
         if self.state is State.DONE:

@@ -64,11 +64,15 @@ class Reject(NamedTuple):
 
 
 class ImportSpan(NamedTuple):
-    """What an import may have changed of a website's history, or failed to change. at_ms: when it was asked for."""
+    """What an import touches of a website's history; of one that runs, what it touched so far. at_ms: when it was asked for.
+
+    reach: the first and last moment of which it touched something, or may have left something out.
+    """
 
     website_id: WebsiteId
     from_ms: int
     to_ms: int
+    reach: tuple[int, int]
     at_ms: int
     state: ImportState
     rejected: int

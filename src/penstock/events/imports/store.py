@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, or_, select, update
 
 from penstock.base.errors import Fault
-from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
+from penstock.base.ids import ImportId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
 from penstock.metadb.pages import page_of
@@ -78,14 +78,19 @@ def open_imports(connection: Connection, website_ids: Collection[str]) -> list[I
 def spans(connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]) -> list[ImportSpan]:
     """What each import touches, oldest first."""
     c = imports.c
-    touched = select(c.website_id, c.span_from, c.span_to, c.created_at, c.state, c.rejected).where(
+    touched = select(imports).where(
         c.workspace_id == workspace_id, c.website_id.in_(website_ids), or_(c.span_from.is_not(None), c.state.in_(_NOT_WHOLE))
     )
-    return [_span(*row) for row in connection.execute(touched.order_by(c.created_at))]
+    return [_span(_job(row)) for row in connection.execute(touched.order_by(c.created_at))]
 
 
-def _span(website_id: str, from_ms: int | None, to_ms: int | None, at_ms: int, state: str, rejected: int) -> ImportSpan:
+def _span(job: ImportJob) -> ImportSpan:
     """An import that is not read to its end may miss events of any time before it was asked for."""
-    if state in _NOT_WHOLE or from_ms is None or to_ms is None:
-        from_ms, to_ms = 0, max(to_ms or 0, at_ms)
-    return ImportSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, ImportState(state), rejected)
+    if job.state in _NOT_WHOLE or job.span_from_ms is None or job.span_to_ms is None:
+        reach = (0, max(job.span_to_ms or 0, job.created_at_ms))
+    else:
+        reach = (job.span_from_ms, job.span_to_ms)
+    from_ms, to_ms = job.first_event_at_ms, job.last_event_at_ms
+    if from_ms is None or to_ms is None:
+        from_ms, to_ms = reach
+    return ImportSpan(job.website_id, from_ms, to_ms, reach, job.created_at_ms, job.state, job.rejected)

@@ -14,6 +14,7 @@ from penstock.funnels.statements.query import Facts, Question
 class Gap:
     """Something that changed a website's history. from_ms, to_ms: the events it touched. at_ms: when it was asked for.
 
+    reach: the first and last moment of which it touched something, or may have left something out.
     note: what it leaves open, in a sentence; None when it is done and whole. A note that several share is told once.
     """
 
@@ -21,6 +22,7 @@ class Gap:
     website_id: WebsiteId
     from_ms: int
     to_ms: int
+    reach: tuple[int, int]
     at_ms: int
     state: str
     note: str | None
@@ -65,5 +67,6 @@ def _touches(gap: Gap, question: Question, window_s: int | None) -> bool:
     """Whether a gap overlaps the span [startAt, endAt + window] that the answer reads."""
     if question.start_ms is None or question.end_ms is None:
         return True
-    begins_in_time = window_s is None or gap.from_ms <= question.end_ms + window_s * 1000
-    return begins_in_time and gap.to_ms >= question.start_ms
+    first_ms, last_ms = gap.reach
+    begins_in_time = window_s is None or first_ms <= question.end_ms + window_s * 1000
+    return begins_in_time and last_ms >= question.start_ms
