@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from penstock.funnels.definitions.definition import FunnelIn
 from penstock.funnels.definitions.revisions import Revision, changes_between
+from penstock.funnels.definitions.surroundings import Surroundings
+from penstock.http.bodies import parse_model
+from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene, outcome, step
 from tests.tenant import Tenant
@@ -241,7 +244,8 @@ CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
 
 
 def revision(**fields: Any) -> Revision:
-    sent = FunnelIn.model_validate_json(httpx.Request("POST", "http://x", json=attempts(**fields)).content)
+    body = httpx.Request("POST", "http://x", json=attempts(**fields)).content
+    sent = parse_model(body, FunnelIn, Surroundings({}, lambda pattern: None, Settings()))
     return Revision(1, sent.name, sent.saved(), 0)
 
 
