@@ -38,7 +38,7 @@ class Happening(Input):
     @classmethod
     def _has_the_path(cls, url: str | None, info: ValidationInfo[Bounds]) -> str | None:
         """An item without a path takes it from here; a pageview has to."""
-        if url is None or info.data.get("path", "") is not None:  # not there: the path is at fault itself
+        if url is None or "path" not in info.data or info.data["path"] is not None:  # not there: the path is at fault itself
             return url
         path = _path_of_url(_split(url))
         most = info.context.limits.max_path_chars

@@ -67,6 +67,14 @@ def identify(scene: Scene, visitor_id: str, user_id: str, **more: Any) -> Json:
     return receipt
 
 
+def start_import(scene: Scene, content: bytes) -> Json:
+    headers = {"Content-Type": "application/x-ndjson"}
+    answer = scene.client.post("/api/imports", params={"websiteId": scene.tenant.website_id}, content=content, headers=headers)
+    assert answer.status_code == 201, answer.text
+    job: Json = answer.json()
+    return job
+
+
 def values(scene: Scene, name: str) -> list[tuple[Any, int]]:
     answer = scene.client.get("/api/schema/values", params={"property": name})
     assert answer.status_code == 200, answer.text
@@ -378,13 +386,8 @@ def test_rule16_partial_imports_qualify_an_answer_and_whole_ones_do_not(scene: S
         lines[1] |= {"timestamp": "yesterday"}
     content = gzip.compress(ndjson(lines))
     content = content[:-100] if body == "cut off" else content
-    started = scene.client.post(
-        "/api/imports",
-        params={"websiteId": scene.tenant.website_id},
-        content=content,
-        headers={"Content-Type": "application/x-ndjson"},
-    )
-    job = import_finished(scene.client, started.json()["id"])
+    started = start_import(scene, content)
+    job = import_finished(scene.client, started["id"])
     assert job["state"] == state
     coverage = scene.results(scene.funnel("A", "B", conversionWindowSeconds=3600))["coverage"]
     assert [(gap["kind"], gap["from"], gap["to"], gap["state"]) for gap in coverage["gaps"]] == [
@@ -398,13 +401,8 @@ def test_rule16_an_import_that_lost_a_line_qualifies_answers_about_its_time(scen
     funnel = scene.funnel("A", "B", conversionWindowSeconds=3600)
     kept = {"type": "event", "name": "A", "timestamp": scene.at(100_000), "visitorId": "ann"}
     lost = {"type": "event", "name": "B", "timestamp": scene.at(5)}
-    started = scene.client.post(
-        "/api/imports",
-        params={"websiteId": scene.tenant.website_id},
-        content=ndjson([kept, lost]),
-        headers={"Content-Type": "application/x-ndjson"},
-    )
-    job = import_finished(scene.client, started.json()["id"])
+    started = start_import(scene, ndjson([kept, lost]))
+    job = import_finished(scene.client, started["id"])
 
     def told(first_s: int, last_s: int) -> tuple[list[tuple[str, str]], bool]:
         coverage = scene.results(funnel, startAt=scene.at(first_s), endAt=scene.at(last_s))["coverage"]
@@ -431,14 +429,11 @@ def test_an_import_that_is_open_is_named_and_asking_again_after_it_removes_what_
             yield line
 
     monkeypatch.setattr(import_worker, "lines", slowly)
-    site = scene.tenant.website_id
     lines = [
         {"type": "event", "name": f"e{second}", "timestamp": scene.at(second), "visitorId": "ann", "dedupeKey": str(second)}
         for second in range(4 * BATCH_LINES)
     ]
-    started = scene.client.post(
-        "/api/imports", params={"websiteId": site}, content=ndjson(lines), headers={"Content-Type": "application/x-ndjson"}
-    ).json()
+    started = start_import(scene, ndjson(lines))
     eventually(lambda: scene.client.get(f"/api/imports/{started['id']}").json()["linesRead"] == 2 * BATCH_LINES)
     first = delete(visitorId="ann")
     assert (first["openImports"], first["eventsRemoved"], names()) == ([started["id"]], 2 * BATCH_LINES, [])
@@ -449,14 +444,11 @@ def test_an_import_that_is_open_is_named_and_asking_again_after_it_removes_what_
 
 
 def test_what_comes_while_a_deletion_goes_on_is_removed_and_counted_or_stays(scene: Scene, delete: Delete, names) -> None:
-    site = scene.tenant.website_id
     lines = [
         {"type": "event", "name": f"e{second}", "timestamp": scene.at(second), "visitorId": "ann", "dedupeKey": str(second)}
         for second in range(4000)
     ]
-    started = scene.client.post(
-        "/api/imports", params={"websiteId": site}, content=ndjson(lines), headers={"Content-Type": "application/x-ndjson"}
-    ).json()
+    started = start_import(scene, ndjson(lines))
     removed = delete(visitorId="ann")["eventsRemoved"]
     assert import_finished(scene.client, started["id"])["state"] == "done"
     left = len(names())

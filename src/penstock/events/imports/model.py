@@ -25,7 +25,7 @@ class ImportJob:
 
     bytes_total, bytes_read: of the file as it was sent, compressed or not. lines_read: empty lines too.
     duplicates: lines whose event was known already. first_event_at_ms, last_event_at_ms: of its events, known before or not.
-    span_from_ms, span_to_ms: of those and of what rejected lines tell of; the whole past where one does not tell its time.
+    reach_from_ms, reach_to_ms: of those and of what rejected lines tell of; the whole past where one does not tell its time.
     error: why a failed import stopped.
     """
 
@@ -43,8 +43,8 @@ class ImportJob:
     rejected: int
     first_event_at_ms: int | None
     last_event_at_ms: int | None
-    span_from_ms: int | None
-    span_to_ms: int | None
+    reach_from_ms: int | None
+    reach_to_ms: int | None
     error: str | None
     created_at_ms: int
     updated_at_ms: int

@@ -14,7 +14,7 @@ from penstock.metadb.tables import import_rejects, imports
 
 _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
 _NOT_WHOLE = (*_OPEN, ImportState.FAILED)
-_TIMES = ("first_event_at", "last_event_at", "span_from", "span_to", "created_at", "updated_at", "finished_at")
+_TIMES = ("first_event_at", "last_event_at", "reach_from", "reach_to", "created_at", "updated_at", "finished_at")
 
 
 def add(connection: Connection, job: ImportJob) -> None:
@@ -79,17 +79,17 @@ def spans(connection: Connection, workspace_id: WorkspaceId, website_ids: Collec
     """What each import touches, oldest first."""
     c = imports.c
     touched = select(imports).where(
-        c.workspace_id == workspace_id, c.website_id.in_(website_ids), or_(c.span_from.is_not(None), c.state.in_(_NOT_WHOLE))
+        c.workspace_id == workspace_id, c.website_id.in_(website_ids), or_(c.reach_from.is_not(None), c.state.in_(_NOT_WHOLE))
     )
     return [_span(_job(row)) for row in connection.execute(touched.order_by(c.created_at))]
 
 
 def _span(job: ImportJob) -> ImportSpan:
     """An import that is not read to its end may miss events of any time before it was asked for."""
-    if job.state in _NOT_WHOLE or job.span_from_ms is None or job.span_to_ms is None:
-        reach = (0, max(job.span_to_ms or 0, job.created_at_ms))
+    if job.state in _NOT_WHOLE or job.reach_from_ms is None or job.reach_to_ms is None:
+        reach = (0, max(job.reach_to_ms or 0, job.created_at_ms))
     else:
-        reach = (job.span_from_ms, job.span_to_ms)
+        reach = (job.reach_from_ms, job.reach_to_ms)
     from_ms, to_ms = job.first_event_at_ms, job.last_event_at_ms
     if from_ms is None or to_ms is None:
         from_ms, to_ms = reach

@@ -161,9 +161,10 @@ class ImportWorker:
 def advanced(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
     """The job after a batch. receipts: of its events."""
     times_ms = [event.occurred_at_ms for event in batch.events]
-    touched_ms = times_ms + [at_ms for reject in batch.rejects for at_ms in _may_have_occurred(reject, job)]
+    reached_ms = times_ms + [at_ms for reject in batch.rejects for at_ms in _may_have_occurred(reject, job)]
     repeated = sum(receipt.status is Status.DUPLICATE for receipt in receipts)
-    first_ms, last_ms = job.first_event_at_ms, job.last_event_at_ms
+    first_event_at_ms, last_event_at_ms = _widened(job.first_event_at_ms, job.last_event_at_ms, times_ms)
+    reach_from_ms, reach_to_ms = _widened(job.reach_from_ms, job.reach_to_ms, reached_ms)
     return replace(
         job,
         lines_read=batch.lines_read,
@@ -171,11 +172,17 @@ def advanced(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob
         accepted=job.accepted + len(receipts) - repeated,
         duplicates=job.duplicates + repeated,
         rejected=job.rejected + len(batch.rejects),
-        first_event_at_ms=min([*times_ms, *([] if first_ms is None else [first_ms])], default=None),
-        last_event_at_ms=max([*times_ms, *([] if last_ms is None else [last_ms])], default=None),
-        span_from_ms=min([*touched_ms, *([] if job.span_from_ms is None else [job.span_from_ms])], default=None),
-        span_to_ms=max([*touched_ms, *([] if job.span_to_ms is None else [job.span_to_ms])], default=None),
+        first_event_at_ms=first_event_at_ms,
+        last_event_at_ms=last_event_at_ms,
+        reach_from_ms=reach_from_ms,
+        reach_to_ms=reach_to_ms,
     )
+
+
+def _widened(first_ms: int | None, last_ms: int | None, times_ms: list[int]) -> tuple[int | None, int | None]:
+    """The first and last of a span and of further times; None where there is nothing."""
+    known = [at_ms for at_ms in (first_ms, last_ms, *times_ms) if at_ms is not None]
+    return min(known, default=None), max(known, default=None)
 
 
 def _may_have_occurred(reject: Reject, job: ImportJob) -> list[int]:

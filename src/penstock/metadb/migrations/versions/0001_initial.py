@@ -272,9 +272,12 @@ def upgrade() -> None:
         sa.Column("first_event_at", sa.BigInteger(), nullable=True, comment="earliest occurrence among accepted and repeated events"),
         sa.Column("last_event_at", sa.BigInteger(), nullable=True),
         sa.Column(
-            "span_from", sa.BigInteger(), nullable=True, comment="earliest occurrence among all lines, rejected ones as far as they tell it"
+            "reach_from",
+            sa.BigInteger(),
+            nullable=True,
+            comment="earliest occurrence among all lines, rejected ones as far as they tell it",
         ),
-        sa.Column("span_to", sa.BigInteger(), nullable=True),
+        sa.Column("reach_to", sa.BigInteger(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True, comment="why a failed import stopped"),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
