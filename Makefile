@@ -1,4 +1,4 @@
-# Everything a newcomer or CI runs. `make demo` and `make test` do their own set-up.
+# Everything that a newcomer or CI runs. `make demo` and `make test` set up what they need.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 VENV := .venv
@@ -9,11 +9,12 @@ DATA ?= penstock-data
 
 RUN := $(VENV)/.ready-run
 DEV := $(VENV)/.ready-dev
+PYTEST = $(BIN)/pytest -n 2 --dist worksteal
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(RUN): requirements.lock pyproject.toml scripts/setup
 	@scripts/setup run
@@ -22,34 +23,41 @@ $(DEV): requirements.lock requirements-dev.lock pyproject.toml scripts/setup
 	@scripts/setup dev
 
 .PHONY: setup
-setup: $(DEV) ## Make .venv with everything that development needs
+setup: $(DEV) ## Create .venv with everything for development
 
 .PHONY: demo
-demo: $(RUN) ## A shop with 20,000 events and two funnels, then the service (PORT=8000)
+demo: $(RUN) ## Start a service with the events of a demo shop (PORT=8000)
 	@$(BIN)/penstock demo --host $(HOST) --port $(PORT)
 
 .PHONY: serve
-serve: $(RUN) ## The service on DATA=penstock-data, PORT=8000
+serve: $(RUN) ## Start the service (DATA=penstock-data PORT=8000)
 	@$(BIN)/penstock serve --host $(HOST) --port $(PORT) --data $(DATA)
 
 .PHONY: check
-check: $(DEV) ## Style, types and the rules between rooms
+check: $(DEV) ## Check style, types, imports between rooms and dependencies
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry src
+	$(BIN)/deptry tests bench examples --ignore DEP002,DEP004
 
 .PHONY: test
-test: check ## All checks, then all tests (ARGS="-k tie" for some)
+test: check ## Run all checks, then all tests (ARGS="-k tie" for some)
 	@scripts/setup tests
-	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+	$(PYTEST) --durations=50 $(ARGS)
+
+.PHONY: test-full
+test-full: check ## As test, with all sets on both databases, 20,000 examples and 200 kills
+	@scripts/setup tests
+	PENSTOCK_DATABASES=all PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) PENSTOCK_KILLS=$(or $(KILLS),200) $(PYTEST) $(ARGS)
 
 .PHONY: property
-property: $(DEV) ## The SQL held against plain Python, EXAMPLES=20000 random cases
-	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(BIN)/pytest -v -n 2 --dist worksteal tests/funnels/test_property.py
+property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
+	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -v tests/funnels/test_property.py
 
 .PHONY: kills
-kills: $(DEV) ## SIGKILL at random moments while clients post, KILLS=200 times
+kills: $(DEV) ## Kill the service KILLS=200 times while clients post events
 	PENSTOCK_KILLS=$(or $(KILLS),200) $(BIN)/pytest -s tests/events/test_kills.py
 
 .PHONY: bench

@@ -1,1 +1,1 @@
-"""Measurements, each as a ratio within one run. `make bench` runs all and writes `bench/results.md`."""
+"""Benchmarks, each with a baseline in the same run. `make bench` writes `bench/results.md`."""

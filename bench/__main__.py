@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import export, funnel, intake, pages, redirects
-from bench.rounds import Compared, told_rounds
+from bench.rounds import Comparison, rounds_section
 
 RESULTS = Path(__file__).with_name("results.md")
 
@@ -16,11 +16,11 @@ def main() -> None:
     text = "\n".join(
         [
             *heading(),
-            *told_funnel(funnel.run()),
-            *told_export(export.run()),
-            *told_intake(intake.run()),
-            *told_redirects(redirects.run()),
-            *told_pages(pages.run()),
+            *funnel_section(funnel.run()),
+            *export_section(export.run()),
+            *intake_section(intake.run()),
+            *redirects_section(redirects.run()),
+            *pages_section(pages.run()),
         ]
     )
     RESULTS.write_text(text + "\n", encoding="utf-8")
@@ -32,28 +32,37 @@ def heading() -> list[str]:
     return [
         "# Measurements",
         "",
-        f"Made by `make bench` on {today}: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}.",
-        "Times of one run compare with each other, not with another run's.",
+        f"Written by `make bench` on {today}: {os.cpu_count()} cores, {platform.machine()}, "
+        f"Python {platform.python_version()}.",
+        "Compare times within one run, not with another run.",
         "",
     ]
 
 
-def told_funnel(figures: dict[str, Any]) -> list[str]:
+def funnel_section(figures: dict[str, Any]) -> list[str]:
     seconds: dict[str, float] = figures["seconds"]
     ours = seconds[next(iter(funnel.FUNNELS))]
     return [
         "## A six-step funnel",
         "",
-        f"{figures['events']:,} events, {figures['step_events']:,} of them of a step, {figures['attempts']:,} attempts, in chDB. "
-        "Least time of each in turn; a report counts every field, with the query for coverage.",
+        f"{figures['events']:,} events, {figures['step_events']:,} of them step events, "
+        f"{figures['attempts']:,} attempts, in chDB.",
+        "Best time of each, in turn. A report computes every field and coverage.",
         "",
-        "| what | seconds | three breakdowns take |",
+        "| query | seconds | three breakdowns take |",
         "|---|---:|---:|",
-        *(f"| report: {name} | {seconds[name]:.2f} | {ours / seconds[name]:.2f} x |" for name in funnel.FUNNELS),
-        *(f"| {name} | {value:.2f} | {ours / value:.2f} x |" for name, value in seconds.items() if name not in funnel.FUNNELS),
+        *(
+            f"| report: {name} | {seconds[name]:.2f} | {ours / seconds[name]:.2f} x |"
+            for name in funnel.FUNNELS
+        ),
+        *(
+            f"| {name} | {value:.2f} | {ours / value:.2f} x |"
+            for name, value in seconds.items()
+            if name not in funnel.FUNNELS
+        ),
         "",
-        f"Memory of the process after the first report: {figures['memory_gb']:.2f} GB at its peak.",
-        "What dominates, each stage with those before it:",
+        f"Peak memory of the process after the first report: {figures['memory_gb']:.2f} GB.",
+        "Cumulative time by stage:",
         "",
         "| stage | seconds |",
         "|---|---:|",
@@ -62,45 +71,63 @@ def told_funnel(figures: dict[str, Any]) -> list[str]:
     ]
 
 
-def told_export(figures: dict[str, Any]) -> list[str]:
+def export_section(figures: dict[str, Any]) -> list[str]:
     return [
         "## An export",
         "",
-        f"The report of {figures['attempts']:,} attempts in {export.COHORTS:,} cohorts as a file, each format in a process of its own.",
+        f"The report of {figures['attempts']:,} attempts in {export.COHORTS:,} cohorts as a file, "
+        "each format in a process of its own.",
         "",
-        "| format | seconds | file, MB | peak memory, GB | of it before |",
+        "| format | seconds | file, MB | peak memory, GB | before the export, GB |",
         "|---|---:|---:|---:|---:|",
         *(
-            f"| {name} | {row['seconds']:.1f} | {row['megabytes']:.1f} | {row['peak_gb']:.2f} | {row['before_gb']:.2f} |"
+            f"| {name} | {row['seconds']:.1f} | {row['megabytes']:.1f} | {row['peak_gb']:.2f} "
+            f"| {row['before_gb']:.2f} |"
             for name, row in figures["formats"].items()
         ),
         "",
     ]
 
 
-def told_intake(figures: Compared) -> list[str]:
-    names = {"empty": "the framework's empty handler", "durable": "an event, on disk when answered"}
-    return ["## Single events, answered durably", "", *told_rounds(figures, names, bare="empty", target=intake.TARGET)]
+def intake_section(figures: Comparison) -> list[str]:
+    names = {
+        "empty": "the framework's empty handler",
+        "durable": "an event, on disk before the response",
+    }
+    return [
+        "## Single events, stored durably",
+        "",
+        *rounds_section(figures, names, bare="empty", target=intake.TARGET),
+    ]
 
 
-def told_redirects(figures: Compared) -> list[str]:
-    names = {"nginx": "nginx, `return 302`", "bare": "the framework's bare 302", "penstock": "a managed link, with its click kept"}
-    return ["## Redirects", "", *told_rounds(figures, names, bare="bare", target=redirects.TARGET)]
+def redirects_section(figures: Comparison) -> list[str]:
+    names = {
+        "nginx": "nginx, `return 302`",
+        "bare": "the framework's plain 302",
+        "penstock": "a managed link, with its click stored",
+    }
+    return [
+        "## Redirects",
+        "",
+        *rounds_section(figures, names, bare="bare", target=redirects.TARGET),
+    ]
 
 
-def told_pages(figures: dict[str, Any]) -> list[str]:
+def pages_section(figures: dict[str, Any]) -> list[str]:
     return [
         "## Pages of the dashboard",
         "",
-        f"On the demo data, warm, each {figures['rounds']} times. A part that a page loads by itself stands after it, one row each. "
-        "Statements to each store are those of one request, where a report that still holds is not asked again. KB are sent, compressed, "
-        "without the files that browsers keep.",
+        f"Demo data, warm, {figures['rounds']} requests each. Parts loaded with htmx "
+        "have rows of their own.",
+        "Statements are those of a repeated request, which may use cached reports. KB: compressed, "
+        "without cached files.",
         "",
-        "| page | median, ms | slowest, ms | metadata DB, statements | warehouse, statements | KB |",
+        "| page | median, ms | slowest, ms | metadata DB statements | warehouse statements | KB |",
         "|---|---:|---:|---:|---:|---:|",
         *(
-            f"| {page['name']} | {page['median_ms']:.1f} | {page['slowest_ms']:.1f} | {page['metadb']} | {page['warehouse']} "
-            f"| {page['bytes'] / 1000:.1f} |"
+            f"| {page['name']} | {page['median_ms']:.1f} | {page['slowest_ms']:.1f} "
+            f"| {page['metadb']} | {page['warehouse']} | {page['bytes'] / 1000:.1f} |"
             for page in figures["pages"]
         ),
         "",

@@ -1,6 +1,6 @@
-"""How long the export of a funnel of a million attempts in 200,000 cohorts takes, and how much memory.
+"""Time and memory of exporting a funnel of a million attempts in 200,000 cohorts.
 
-Each format is written in a process of its own over data that are made once, so that its peak of memory is its own.
+Each format runs in a process of its own, over the same data, so that peak memory is its own.
 """
 
 import json
@@ -15,10 +15,12 @@ from typing import Any
 from bench.funnel import DAY_MS, STARTED_MS
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
-from penstock.funnels.results.evaluation import ENGINE_SETTINGS, facts_of
+from penstock.funnels.queries.engine import ENGINE_SETTINGS
+from penstock.funnels.queries.snapshot import read_profile
 from penstock.funnels.results.export import Format, write_table
-from penstock.funnels.statements.query import Question
+from penstock.funnels.statements.query import QueryParams
 from penstock.funnels.statements.report import build_export
+from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
 
 ATTEMPTS, COHORTS = 1_000_000, 200_000
@@ -30,41 +32,55 @@ FUNNEL = Definition(
     None,
     ("topic",),
 )
-QUESTION = Question((WebsiteId("web_export"),), (ScopeId("web_export"),), None, None, STARTED_MS + 61 * DAY_MS)
+QUESTION = QueryParams(
+    (WebsiteId("web_export"),), (ScopeId("web_export"),), None, None, STARTED_MS + 61 * DAY_MS
+)
 
 
 def run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for job in ("make", *Format):
-            done = subprocess.run([sys.executable, "-m", "bench.export", job, folder], check=True, stdout=subprocess.PIPE)
+            process = subprocess.run(
+                [sys.executable, "-m", "bench.export", job, folder],
+                check=True,
+                stdout=subprocess.PIPE,
+            )
             if job == "make":
                 figures: dict[str, Any] = {"attempts": ATTEMPTS, "formats": {}}
             else:
-                figures["formats"][str(job)] = json.loads(done.stdout)
+                figures["formats"][str(job)] = json.loads(process.stdout)
         return figures
 
 
 def make(data: Path) -> None:
     warehouse = Warehouse(data=data, url=None)
-    warehouse.create_schema()
+    migrations.migrate(warehouse)
     warehouse.command(
-        Path(__file__).with_name("export.sql").read_text("utf-8"), {"attempts": ATTEMPTS, "cohorts": COHORTS, "started": STARTED_MS}
+        Path(__file__).with_name("export.sql").read_text("utf-8"),
+        {"attempts": ATTEMPTS, "cohorts": COHORTS, "started": STARTED_MS},
     )
     warehouse.close()
 
 
 def measure(data: Path, form: Format) -> dict[str, float]:
     warehouse = Warehouse(data=data, url=None)
-    facts = facts_of(warehouse, QUESTION)
+    profile = read_profile(warehouse, QUESTION)
     before_gb = _peak_gb()
-    began_s = time.perf_counter()
-    statement = build_export(FUNNEL, QUESTION, facts)
+    start_s = time.perf_counter()
+    statement = build_export(FUNNEL, QUESTION, profile)
     with tempfile.TemporaryFile() as file:
         with warehouse.blocks(statement.sql, statement.parameters, ENGINE_SETTINGS) as blocks:
-            rows = ([dict(zip(names, row, strict=True)) for row in block] for names, block in blocks)
+            rows = (
+                [dict(zip(names, row, strict=True)) for row in block] for names, block in blocks
+            )
             write_table(FUNNEL, rows, form, file)
         size = file.tell()
-    return {"seconds": time.perf_counter() - began_s, "megabytes": size / 1e6, "before_gb": before_gb, "peak_gb": _peak_gb()}
+    return {
+        "seconds": time.perf_counter() - start_s,
+        "megabytes": size / 1e6,
+        "before_gb": before_gb,
+        "peak_gb": _peak_gb(),
+    }
 
 
 def _peak_gb() -> float:

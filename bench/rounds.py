@@ -1,15 +1,15 @@
-"""What servers that were loaded in turn tell: the median of the rounds, so that a moment in which the machine was busy does not decide."""
+"""Compare servers loaded in turn, by the median of the rounds: noise hits single rounds."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
 Round = Mapping[str, float]
-"""`rate` in requests a second, `p50_ms` and `p99_ms`."""
+"""`rate` in requests per second, `p50_ms` and `p99_ms`."""
 
 
-class Compared(NamedTuple):
-    """servers: the median of each one's rounds. ratios: of ours to the bare server's rate, round by round, in their order."""
+class Comparison(NamedTuple):
+    """Medians by server, and the ratios of our rate to the baseline's, round by round."""
 
     connections: int
     servers: Mapping[str, Round]
@@ -20,28 +20,45 @@ class Compared(NamedTuple):
         return median(self.ratios)
 
 
-def compared(rounds: Mapping[str, Sequence[Round]], connections: int, *, ours: str, bare: str) -> Compared:
-    """rounds: by server. ours, bare: which of them the ratios are of."""
+def compare(
+    rounds: Mapping[str, Sequence[Round]], connections: int, *, ours: str, bare: str
+) -> Comparison:
+    """rounds: by server. ours, bare: the servers that the ratios compare."""
     servers = {
-        server: {name: median([one[name] for one in told]) for name in ("rate", "p50_ms", "p99_ms")} for server, told in rounds.items()
+        server: {
+            name: median([figures[name] for figures in server_rounds])
+            for name in ("rate", "p50_ms", "p99_ms")
+        }
+        for server, server_rounds in rounds.items()
     }
-    return Compared(connections, servers, [one["rate"] / other["rate"] for one, other in zip(rounds[ours], rounds[bare], strict=True)])
+    return Comparison(
+        connections,
+        servers,
+        [
+            our_round["rate"] / bare_round["rate"]
+            for our_round, bare_round in zip(rounds[ours], rounds[bare], strict=True)
+        ],
+    )
 
 
-def told_rounds(figures: Compared, names: Mapping[str, str], *, bare: str, target: float) -> list[str]:
-    """A table and the ratios, as Markdown. names: what each server is called there."""
-    least = figures.servers[bare]["rate"]
+def rounds_section(
+    figures: Comparison, names: Mapping[str, str], *, bare: str, target: float
+) -> list[str]:
+    """A table and the ratios, as Markdown. names: labels of the servers."""
+    ratios = ", ".join(f"{ratio:.2f}" for ratio in figures.ratios)
+    bare_rate = figures.servers[bare]["rate"]
     return [
-        f"One process each, {figures.connections} connections, in turn; the median of the rounds. What earlier rounds stored stays.",
+        f"One process each, {figures.connections} connections, in turn; medians of the rounds. "
+        "Data of earlier rounds remain.",
         "",
         f"| server | requests per s | p50, ms | p99, ms | of {names[bare]} |",
         "|---|---:|---:|---:|---:|",
         *(
-            f"| {names[server]} | {told['rate']:,.0f} | {told['p50_ms']:.1f} | {told['p99_ms']:.1f} | {told['rate'] / least:.2f} |"
-            for server, told in figures.servers.items()
+            f"| {names[server]} | {server_figures['rate']:,.0f} | {server_figures['p50_ms']:.1f} "
+            f"| {server_figures['p99_ms']:.1f} | {server_figures['rate'] / bare_rate:.2f} |"
+            for server, server_figures in figures.servers.items()
         ),
         "",
-        f"Ours to {names[bare]}, round by round: {', '.join(f'{one:.2f}' for one in figures.ratios)}. "
-        f"Their median is {figures.ratio:.3f}; the target is {target}.",
+        f"Ratio to {names[bare]}, by round: {ratios}. Median {figures.ratio:.3f}, target {target}.",
         "",
     ]

@@ -1,4 +1,6 @@
-"""The receipt log's six steps as a funnel of attempts with a window of 30 days, by channel; prints the results as a Markdown table.
+"""Print an attempt funnel of the receipt log, by channel, as a Markdown table.
+
+Six steps, a conversion window of 30 days.
 
 PENSTOCK_URL=http://127.0.0.1:8000 PENSTOCK_API_KEY=... python examples/receipt_funnel.py WEBSITE_ID
 """
@@ -28,25 +30,34 @@ FUNNEL = {
 
 
 def results(website_id: str) -> dict[str, Any]:
-    url, key = os.environ.get("PENSTOCK_URL", "http://127.0.0.1:8000"), os.environ["PENSTOCK_API_KEY"]
+    url, key = (
+        os.environ.get("PENSTOCK_URL", "http://127.0.0.1:8000"),
+        os.environ["PENSTOCK_API_KEY"],
+    )
     preview = FUNNEL | {"websiteId": website_id}
-    answer = httpx.post(f"{url}/api/funnels/preview", json=preview, headers={"Authorization": f"Bearer {key}"}, timeout=60)
-    answer.raise_for_status()
-    found: dict[str, Any] = answer.json()
-    return found
+    response = httpx.post(
+        f"{url}/api/funnels/preview",
+        json=preview,
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=60,
+    )
+    response.raise_for_status()
+    body: dict[str, Any] = response.json()
+    return body
 
 
-def row(name: str, counted: dict[str, Any]) -> str:
-    counts = [f"{step['count']:,}" for step in counted["steps"]]
-    rate, median = counted["conversionRate"], counted["medianCompletionMinutes"]
-    shown = ["" if rate is None else f"{rate:.1%}", "" if median is None else f"{median:,.1f}"]
-    return f"| {' | '.join([name, *counts, *shown])} |"
+def row(name: str, figures: dict[str, Any]) -> str:
+    counts = [f"{step['count']:,}" for step in figures["steps"]]
+    rate, median = figures["conversionRate"], figures["medianCompletionMinutes"]
+    cells = ["" if rate is None else f"{rate:.1%}", "" if median is None else f"{median:,.1f}"]
+    return f"| {' | '.join([name, *counts, *cells])} |"
 
 
 if __name__ == "__main__":
-    found = results(sys.argv[1])
-    print(f"| channel | {' | '.join(step.split(maxsplit=1)[0] for step in STEPS)} | rate | median minutes |")
+    report = results(sys.argv[1])
+    columns = " | ".join(step.split(maxsplit=1)[0] for step in STEPS)
+    print(f"| channel | {columns} | rate | median minutes |")
     print(f"|---|{'---:|' * (len(STEPS) + 2)}")
-    print(row("all", found["aggregate"]))
-    for cohort in found["cohorts"]["data"]:
+    print(row("all", report["aggregate"]))
+    for cohort in report["cohorts"]["data"]:
         print(row(cohort["label"]["case:channel"], cohort))

@@ -1,8 +1,9 @@
-"""The receipt log (an event log of Dutch municipalities, as CSV) as lines for `penstock import`.
+"""Convert the receipt log, a CSV event log of Dutch municipalities, for `penstock import`.
 
     python examples/receipt_to_ndjson.py receipt.csv > receipt.ndjson
 
-A case is both the visitor and the attempt; an event is named by its activity. Every filled column becomes a property under its own name.
+A case is both the visitor and the attempt; the activity is the event name. Every other column
+with a value becomes a property of the same name.
 """
 
 import csv
@@ -25,7 +26,11 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
                 "timestamp": datetime.fromisoformat(row[TIME]).isoformat(),
                 "visitorId": row[CASE],
                 "dedupeKey": row["concept:instance"],
-                "properties": {name: value for name, value in row.items() if value and name not in (ACTIVITY, TIME)},
+                "properties": {
+                    name: value
+                    for name, value in row.items()
+                    if value and name not in (ACTIVITY, TIME)
+                },
             }
 
 

@@ -1,10 +1,12 @@
-"""What tests of every room stand on: real stores, the application over them, workspaces in it.
+"""Fixtures for the tests of every room: real stores, the application over them, workspaces in it.
 
-The embedded engine takes one data folder per process, so the warehouse is one for the whole run; tests are apart by their own
-workspaces and websites. The metadata DB is fresh for each test: SQLite, unless a test or a folder says otherwise by a fixture
-`metadb_url` of its own, as `return database_url` to run on SQLite and on PostgreSQL.
+The embedded engine opens one data folder per process, so all tests of a worker share a warehouse;
+each has its own workspaces and websites there. The metadata DB is new for each test. It is SQLite
+unless a test or a folder overrides `metadb_url`, for example with `return database_url` to run on
+SQLite and on PostgreSQL.
 """
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,20 +22,81 @@ from litestar.testing import TestClient
 from psycopg import sql
 
 from penstock.accounts import credentials
-from penstock.app import Services, build_routes, build_services, with_short_ways
+from penstock.app import Services, build_routes, build_services, with_fast_paths
 from penstock.base.clock import system_clock
 from penstock.metadb.database import Database
 from penstock.metadb.tables import metadata
 from penstock.settings import Settings
+from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
+from tests import scratch
 from tests.postgres import PostgresServer, programs
+from tests.run_report import RunReport
 from tests.tenant import BASE_URL, Tenant, sign_up
 
-_CUT_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+scratch.use_memory()
+
+_DISCONNECT_OTHERS = """
+SELECT pg_terminate_backend(pid)
+FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(RunReport())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("PENSTOCK_DATABASES") != "all":
+        _deselect_repeats_on_postgres(config, items)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        _arrange_for_two_workers(items)
+
+
+def _deselect_repeats_on_postgres(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test with many parameters, run only the first set on PostgreSQL as well as on SQLite.
+
+    The first set proves that the statements of the test work there. Most other sets are about the
+    spelling of values, which no store sees. `every_database` marks tests whose sets differ for the
+    store: searches, unusual characters, large numbers. `make test-full` runs all.
+    """
+    selected, repeats, on_postgres = [], [], set[str]()
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        test = item.nodeid.partition("[")[0]
+        if (
+            parameters.get("database_url") == "postgresql"
+            and test in on_postgres
+            and not item.get_closest_marker("every_database")
+        ):
+            repeats.append(item)
+            continue
+        if parameters.get("database_url") == "postgresql":
+            on_postgres.add(test)
+        selected.append(item)
+    if repeats:
+        config.hook.pytest_deselected(items=repeats)
+        items[:] = selected
+
+
+def _arrange_for_two_workers(items: list[pytest.Item]) -> None:
+    """Tests that share expensive fixtures or take long come first, each kind in one worker.
+
+    `--dist worksteal` gives each worker a half of the list. The worker that is done first takes
+    tests from the end of the other's half, where short tests without such fixtures stand.
+    """
+    browser = [item for item in items if item.nodeid.startswith("tests/browser/")]
+    others = [item for item in items if not item.nodeid.startswith("tests/browser/")]
+    slow = [item for item in others if item.get_closest_marker("slow")]
+    short = [item for item in others if not item.get_closest_marker("slow")]
+    first = max(0, len(items) // 2 - len(browser))
+    items[:] = [*browser, *short[:first], *slow, *short[first:]]
 
 
 class ShiftedClock:
-    """The system's clock, put forward by as much as a test wants."""
+    """The system's clock, which a test can move forward."""
 
     ahead_ms = 0
 
@@ -53,22 +116,27 @@ class SharedWarehouse(Warehouse):
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_passwords() -> None:
-    """A password hash takes 50 ms and 64 MB on purpose. Tests in this process sign up hundreds of times and take a cheap one."""
+    """Hash passwords cheaply: the real hash takes 50 ms, and tests sign up hundreds of times."""
     credentials._hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    credentials._NOBODY = credentials._hasher.hash("nobody")
+    credentials._DUMMY_HASH = credentials._hasher.hash("nobody")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def plain_traces() -> None:
-    """A trace in the log is by default drawn with every local variable of every call, which takes seconds."""
+    """Log traces without local variables, which take seconds to print."""
     *before, _ = structlog.get_config()["processors"]
-    structlog.configure(processors=[*before, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)])
+    structlog.configure(
+        processors=[
+            *before,
+            structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+        ]
+    )
 
 
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
     shared = SharedWarehouse(data=tmp_path_factory.mktemp("warehouse"), url=None)
-    shared.create_schema()
+    migrations.migrate(shared)
     yield shared
     Warehouse.close(shared)
 
@@ -105,7 +173,7 @@ def _migrated_postgres(postgres_server: PostgresServer) -> str:
 
 @pytest.fixture
 def sqlite_url(tmp_path: Path, _migrated_sqlite: Path) -> str:
-    """A fresh, migrated SQLite database."""
+    """A new, migrated SQLite database."""
     path = tmp_path / "penstock.sqlite3"
     shutil.copy(_migrated_sqlite, path)
     return f"sqlite:///{path}"
@@ -113,9 +181,12 @@ def sqlite_url(tmp_path: Path, _migrated_sqlite: Path) -> str:
 
 @pytest.fixture
 def postgres_url(_migrated_postgres: str) -> str:
-    """A migrated PostgreSQL database without a row: one that is emptied, which is a hundred times quicker than a new one."""
+    """A migrated PostgreSQL database without rows.
+
+    All tests of a worker use one: to delete its rows is a hundred times faster than a new one.
+    """
     with psycopg.connect(_migrated_postgres, autocommit=True) as connection:
-        connection.execute(_CUT_OTHERS)
+        connection.execute(_DISCONNECT_OTHERS)
         for table in reversed(metadata.sorted_tables):
             connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
     return _migrated_postgres
@@ -123,8 +194,10 @@ def postgres_url(_migrated_postgres: str) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """A fresh, migrated database, of each kind in turn."""
-    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    """A new, migrated database: runs the test once for each kind."""
+    url: str = request.getfixturevalue(
+        "sqlite_url" if request.param == "sqlite" else "postgres_url"
+    )
     return url
 
 
@@ -151,7 +224,10 @@ def services(settings: Settings, clock: ShiftedClock, warehouse: Warehouse) -> I
 
 
 class CurrentServices:
-    """Stands for the services of whichever test runs, so that routes, which take a quarter of a second to make, are made once."""
+    """The services of the current test.
+
+    The routes, which take a quarter of a second to build, are built once over this.
+    """
 
     now: Services
 
@@ -170,10 +246,12 @@ def routes(current: CurrentServices) -> Litestar:
 
 
 @pytest.fixture
-def server(services: Services, current: CurrentServices, routes: Litestar) -> Iterator[TestClient[Litestar]]:
-    """The running application, to be asked without credentials."""
+def server(
+    services: Services, current: CurrentServices, routes: Litestar
+) -> Iterator[TestClient[Litestar]]:
+    """The running application, for requests without credentials."""
     current.now = services
-    with TestClient(with_short_ways(routes, services), base_url=BASE_URL) as running:
+    with TestClient(with_fast_paths(routes, services), base_url=BASE_URL) as running:
         yield running
 
 

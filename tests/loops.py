@@ -1,4 +1,7 @@
-"""Running coroutines from a test, though Playwright keeps an event loop running in the thread of all tests after the first of its own."""
+"""Running coroutines from a test.
+
+Playwright keeps an event loop running in the thread of the tests, so they need another thread.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -7,6 +10,6 @@ from anyio.from_thread import start_blocking_portal
 
 
 def run(function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-    """What the coroutine function gives, from an event loop in a thread of its own."""
+    """The result of the coroutine function, from an event loop in another thread."""
     with start_blocking_portal() as portal:
         return portal.call(function, *args)

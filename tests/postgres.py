@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: started from the system's package, on a Unix socket in a folder of its own, gone afterwards."""
+"""A PostgreSQL server for tests: the system's package on a Unix socket in a temporary folder."""
 
 import os
 import pwd
@@ -15,18 +15,24 @@ import psycopg
 from psycopg import sql
 
 _START_S = 30
-_QUICK = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "max_connections=200", "listen_addresses=")
+_QUICK = (
+    "fsync=off",
+    "full_page_writes=off",
+    "synchronous_commit=off",
+    "max_connections=200",
+    "listen_addresses=",
+)
 
 
 def programs() -> Path | None:
     """The folder of `initdb` and `postgres`; None when PostgreSQL is not installed."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    found = debian[-1] if debian else shutil.which("initdb")
-    return Path(found).resolve().parent if found else None
+    initdb = debian[-1] if debian else shutil.which("initdb")
+    return Path(initdb).resolve().parent if initdb else None
 
 
 class PostgresServer:
-    """A running server. `fresh()` gives the URL of a new, empty database."""
+    """A running server. `fresh()` returns the URL of a new, empty database."""
 
     def __init__(self, bin_folder: Path) -> None:
         # A short path: the name of a Unix socket has at most about 100 characters.
@@ -39,7 +45,17 @@ class PostgresServer:
             self._as = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
         data = self.folder / "data"
         subprocess.run(
-            [bin_folder / "initdb", "-D", data, "-U", "penstock", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"],
+            [
+                bin_folder / "initdb",
+                "-D",
+                data,
+                "-U",
+                "penstock",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--no-locale",
+                "--no-sync",
+            ],
             check=True,
             capture_output=True,
             cwd=self.folder,
@@ -48,7 +64,11 @@ class PostgresServer:
         options = [part for option in _QUICK for part in ("-c", option)]
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                [bin_folder / "postgres", "-D", data, "-k", self.folder, *options], stdout=log, stderr=log, cwd=self.folder, **self._as
+                [bin_folder / "postgres", "-D", data, "-k", self.folder, *options],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                **self._as,
             )
         self._await_answer()
 

@@ -1,4 +1,4 @@
-"""A real `penstock serve` process for tests: started, asked, stopped or killed."""
+"""A real `penstock serve` process that tests start, call, stop and kill."""
 
 import os
 import re
@@ -11,17 +11,24 @@ from pathlib import Path
 import httpx
 
 PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
-_START_S = 240  # the demo fills a shop first; machines that run tests may be busy
+_START_S = 240  # the demo stores its events first, and the machine may be busy
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment without any `PENSTOCK_*` of the machine, and with `more`."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
-    return {**kept, "COLUMNS": "160", **more}
+    """This process's environment and `more`, without any `PENSTOCK_*` of the machine.
+
+    Python may store compiled modules: to compile them takes half of the time of a start.
+    """
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PENSTOCK_") and name != "PYTHONDONTWRITEBYTECODE"
+    }
+    return {**inherited, "COLUMNS": "160", **more}
 
 
 class Served:
-    """A running service. `url` as its banner tells it; `log` holds all it printed."""
+    """A running service. url: from its banner. log: the file with all its output."""
 
     def __init__(self, data: Path, *flags: str, command: str = "serve", **settings: str) -> None:
         data.parent.mkdir(parents=True, exist_ok=True)
@@ -39,13 +46,19 @@ class Served:
         self.client = httpx.Client(base_url=self.url, timeout=30)
 
     def first_account(self) -> tuple[str, str]:
-        """Sign up on a fresh service; an API key and a website's ID."""
-        form = {"email": "owner@example.com", "password": "correct horse battery", "workspaceName": "Acme"}
+        """Sign up on a new service. Returns an API key and the ID of a website."""
+        form = {
+            "email": "owner@example.com",
+            "password": "correct horse battery",
+            "workspaceName": "Acme",
+        }
         assert self.client.post("/api/auth/signup", json=form).status_code == 201
         key = self.client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
         self.client.cookies.clear()
         self.client.headers["Authorization"] = f"Bearer {key}"
-        return key, self.client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+        return key, self.client.post(
+            "/api/settings/websites", json={"name": "Shop", "kind": "web"}
+        ).json()["id"]
 
     def output(self) -> str:
         return self.log.read_text("utf-8")
@@ -53,8 +66,8 @@ class Served:
     def _await_banner(self) -> str:
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
-            if told := re.search(r"^Penstock \S+ serves (\S+)$", self.output(), re.MULTILINE):
-                return told[1]
+            if banner := re.search(r"^Penstock \S+ serves (\S+)$", self.output(), re.MULTILINE):
+                return banner[1]
             if self.process.poll() is not None:
                 break
             time.sleep(0.05)
@@ -62,12 +75,12 @@ class Served:
         raise AssertionError(f"the service did not start:\n{self.output()}")
 
     def stop(self) -> int:
-        """SIGTERM, as a service manager does it; returns the exit code."""
+        """Send SIGTERM, as a service manager does. Returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30)
 
     def kill(self) -> None:
-        """SIGKILL: no chance to put anything in order."""
+        """Send SIGKILL."""
         self.process.kill()
         self.process.wait(timeout=30)
 
@@ -81,7 +94,12 @@ class Served:
 
 
 def penstock(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """One command from start to end."""
+    """Run one command to its end."""
     return subprocess.run(
-        [*PENSTOCK, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment(**settings), timeout=120
+        [*PENSTOCK, *arguments],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=environment(**settings),
+        timeout=120,
     )

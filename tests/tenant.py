@@ -1,4 +1,4 @@
-"""Workspaces that tests work in, over HTTP."""
+"""Workspaces of tests, over HTTP."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ def visitor(server: TestClient[Litestar], headers: Mapping[str, str] | None = No
 
 
 def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
-    """The application as a client at this address reaches it."""
+    """The application for a client at this address."""
 
     async def with_address(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -34,7 +34,8 @@ def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
 
 @dataclass(frozen=True)
 class Tenant:
-    """A workspace. client: calls with its API key; browser: calls with the session cookie; website_id: a website of kind web."""
+    """A workspace. client: calls with its API key. browser: calls with the session cookie of its
+    owner. website_id: a website of kind web."""
 
     id: str
     email: str
@@ -44,12 +45,12 @@ class Tenant:
 
 
 def beside(tenant: Tenant) -> httpx.Client:
-    """Another browser, which nobody is signed in with, on the same application."""
+    """A browser without a session, on the same application."""
     return httpx.Client(transport=tenant.browser._transport, base_url=BASE_URL)
 
 
 def invited(tenant: Tenant, role: str = "member", email: str | None = None) -> dict[str, Any]:
-    """An invitation into the workspace, as it is answered to its owner."""
+    """A new invitation into the workspace: the answer that its owner got."""
     form = {"email": email or f"{uuid4().hex}@example.com", "role": role}
     answer = tenant.browser.post("/api/settings/invitations", json=form)
     assert answer.status_code == 201, answer.text
@@ -63,7 +64,7 @@ def token_of(invitation: dict[str, Any]) -> str:
 
 
 def join(tenant: Tenant, role: str = "member") -> httpx.Client:
-    """The browser of a new user who signed up by an invitation into the workspace."""
+    """Invite a new user into the workspace and sign up; returns the user's browser."""
     invitation, browser = invited(tenant, role), beside(tenant)
     form = {"email": invitation["email"], "password": PASSWORD, "invitation": token_of(invitation)}
     answer = browser.post("/api/auth/signup", json=form)
@@ -72,7 +73,7 @@ def join(tenant: Tenant, role: str = "member") -> httpx.Client:
 
 
 def sign_up(server: TestClient[Litestar], setup_token: str | None = None) -> Tenant:
-    """A fresh account with a key and a website. Sign-up must be open, or setup_token be given."""
+    """A new account with a key and a website. Needs open sign-up or setup_token."""
     browser, email = visitor(server), f"{uuid4().hex}@example.com"
     headers = {"X-Setup-Token": setup_token} if setup_token else {}
     form = {"email": email, "password": PASSWORD, "workspaceName": "Acme"}
@@ -81,4 +82,10 @@ def sign_up(server: TestClient[Litestar], setup_token: str | None = None) -> Ten
     key = browser.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
     client = visitor(server, {"Authorization": f"Bearer {key}"})
     website = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()
-    return Tenant(id=account.json()["workspace"]["id"], email=email, browser=browser, client=client, website_id=website["id"])
+    return Tenant(
+        id=account.json()["workspace"]["id"],
+        email=email,
+        browser=browser,
+        client=client,
+        website_id=website["id"],
+    )

@@ -1,4 +1,4 @@
-"""Documentation that is tested: what it tells of settings, routes, rules and limits is complete and true."""
+"""The documentation of settings, routes, rules and limits is complete and true."""
 
 import json
 import re
@@ -7,12 +7,31 @@ from pathlib import Path
 import pytest
 from pydantic_core import PydanticUndefined
 
-from penstock.funnels.comparisons.schema import AgainstBaselineRecord, ComparedRecord, ComparisonRecord, WarningCode
+from penstock.funnels.comparisons.schema import (
+    AgainstBaselineRecord,
+    ComparedRecord,
+    ComparisonRecord,
+    WarningCode,
+)
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
-from penstock.funnels.definitions.definition import MAX_BREAKDOWNS, MAX_MATCHES, MAX_OR_ROWS, MAX_ROWS, MAX_STEPS, MIN_STEPS, WINDOWS_S
-from penstock.funnels.definitions.filters import MAX_KEY_BYTES, MAX_LIST_ITEMS, MAX_VALUE_BYTES, Operator
+from penstock.funnels.definitions.definition import (
+    MAX_BREAKDOWNS,
+    MAX_MATCHES,
+    MAX_OR_ROWS,
+    MAX_ROWS,
+    MAX_STEPS,
+    MIN_STEPS,
+    WINDOWS_S,
+)
+from penstock.funnels.definitions.filters import (
+    MAX_KEY_BYTES,
+    MAX_LIST_ITEMS,
+    MAX_VALUE_BYTES,
+    Operator,
+)
 from penstock.funnels.definitions.matches import MAX_FILTERS
-from penstock.funnels.results.schema import CoverageRecord, DataQualityRecord, HeadRecord, ResultsRecord
+from penstock.funnels.queries.schema import CoverageRecord, HeadRecord
+from penstock.funnels.results.schema import DataQualityRecord, ResultsRecord
 from penstock.providers.standard_events import POLAR, RENEWAL_REASONS
 from penstock.providers.stripe_events import STRIPE
 from penstock.settings import Settings
@@ -23,32 +42,43 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 def test_every_setting_is_documented_with_its_default():
-    told = (DOCS / "settings.md").read_text("utf-8").splitlines()
+    page_text = (DOCS / "settings.md").read_text("utf-8").splitlines()
     for name, field in Settings.model_fields.items():
         assert field.default is not PydanticUndefined
-        default = "" if field.default is None else f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
+        value = str(field.default).lower() if isinstance(field.default, bool) else field.default
+        default = "" if value is None else f"`{value}`"
         row = f"| `PENSTOCK_{name.upper()}` | {default} | {field.description} |"
-        assert row in told, f"docs/settings.md lacks this row:\n{row}"
+        assert row in page_text, f"docs/settings.md lacks this row:\n{row}"
 
 
-def test_no_documented_setting_is_gone():
+def test_every_documented_setting_exists():
     pages = [DOCS.parent / "README.md", DOCS.parent / "CHANGELOG.md", *DOCS.rglob("*.md")]
-    named = {name for page in pages for name in re.findall(r"PENSTOCK_[A-Z_]+", page.read_text("utf-8"))}
-    assert named <= {f"PENSTOCK_{name.upper()}" for name in Settings.model_fields} | {"PENSTOCK_URL", "PENSTOCK_API_KEY"}
+    named = {
+        name for page in pages for name in re.findall(r"PENSTOCK_[A-Z_]+", page.read_text("utf-8"))
+    }
+    assert named <= {f"PENSTOCK_{name.upper()}" for name in Settings.model_fields} | {
+        "PENSTOCK_URL",
+        "PENSTOCK_API_KEY",
+    }
 
 
-def told(page):
+def page_text(page):
     return (DOCS / page).read_text("utf-8")
 
 
 def in_code(page):
     """Everything that a page sets as code."""
-    return set(re.findall(r"`([^`\n]+)`", told(page)))
+    return set(re.findall(r"`([^`\n]+)`", page_text(page)))
 
 
 def test_every_route_is_documented(server):
-    """A table names several methods of one address as `GET`, `PUT`, `DELETE /address`, the last of which carries it."""
-    cells = [cell.strip() for line in told("api.md").splitlines() if line.startswith("|") for cell in line.split("|")]
+    """Tables list methods of one path as `GET`, `PUT`, `DELETE /path`: only the last has it."""
+    cells = [
+        cell.strip()
+        for line in page_text("api.md").splitlines()
+        if line.startswith("|")
+        for cell in line.split("|")
+    ]
     documented = set()
     for cell in cells:
         methods = []
@@ -68,42 +98,65 @@ def test_every_operator_is_documented():
 
 
 def test_every_built_in_field_is_documented():
-    assert {name for name in in_code("funnels.md") if name.startswith("$")} - {"$"} == {*BUILTIN_COLUMNS}
+    assert {name for name in in_code("funnels.md") if name.startswith("$")} - {"$"} == {
+        *BUILTIN_COLUMNS
+    }
 
 
 def rows_of(page, heading):
     """The cells of each row of the first table below a heading."""
-    section = told(page).split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    section = page_text(page).split(f"\n## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-@pytest.mark.parametrize(("heading", "record"), [("Data quality", DataQualityRecord), ("Coverage", CoverageRecord)])
+@pytest.mark.parametrize(
+    ("heading", "record"), [("Data quality", DataQualityRecord), ("Coverage", CoverageRecord)]
+)
 def test_every_field_of_these_records_is_documented(heading, record):
-    documented = {name for first, *_ in rows_of("funnels.md", heading) for name in re.findall(r"`(\w+)`", first)}
+    documented = {
+        name
+        for first, *_ in rows_of("funnels.md", heading)
+        for name in re.findall(r"`(\w+)`", first)
+    }
     assert documented == {field.alias for field in record.model_fields.values()}
 
 
 def test_every_field_and_warning_of_a_comparison_is_documented():
-    fields = {field.alias for record in (ComparisonRecord, ComparedRecord, AgainstBaselineRecord) for field in record.model_fields.values()}
+    fields = {
+        field.alias
+        for record in (ComparisonRecord, ComparedRecord, AgainstBaselineRecord)
+        for field in record.model_fields.values()
+    }
     shared = {field.alias for field in HeadRecord.model_fields.values()}
     assert (fields - shared) | set(WarningCode) <= in_code("funnels.md")
 
 
 def example(page, containing):
     """The one JSON block of a page that holds a text."""
-    [text] = [text for text in re.findall(r"```json\n(.*?)```", told(page), re.DOTALL) if containing in text]
+    [text] = [
+        text
+        for text in re.findall(r"```json\n(.*?)```", page_text(page), re.DOTALL)
+        if containing in text
+    ]
     return json.loads(text)
 
 
 def test_the_documented_definition_can_be_saved(workspace):
     goal = {"name": "Paid", "match": {"type": "Transaction", "value": "purchase", "filters": []}}
-    assert json.dumps(goal) in told("funnels.md")
+    assert json.dumps(goal) in page_text("funnels.md")
     assert workspace.client.post("/api/goals", json=goal).status_code == 201
-    assert workspace.client.post("/api/funnels", json=example("funnels.md", "sequenceProperty")).status_code == 201
+    assert (
+        workspace.client.post(
+            "/api/funnels", json=example("funnels.md", "sequenceProperty")
+        ).status_code
+        == 201
+    )
 
 
-@pytest.mark.parametrize(("route", "containing"), [("/api/v1/events", '"eventId": "order'), ("/api/track", '"pageview"')])
+@pytest.mark.parametrize(
+    ("route", "containing"), [("/api/v1/events", '"eventId": "order'), ("/api/track", '"pageview"')]
+)
 def test_the_documented_events_are_accepted(workspace, route, containing):
     sent = {**example("events.md", containing), "websiteId": workspace.website_id}
     assert workspace.client.post(route, json=sent).status_code == 202
@@ -111,8 +164,17 @@ def test_the_documented_events_are_accepted(workspace, route, containing):
 
 def test_the_documented_problem_is_a_real_one(workspace):
     problem = example("api.md", '"instance"')
-    step = {"type": "Event", "value": "a", "filters": [{"property": "n", "operator": "greater_than", "value": "many"}]}
-    assert workspace.client.post(problem["instance"], json={"name": "One step", "steps": [step]}).json() == problem
+    step = {
+        "type": "Event",
+        "value": "a",
+        "filters": [{"property": "n", "operator": "greater_than", "value": "many"}],
+    }
+    assert (
+        workspace.client.post(
+            problem["instance"], json={"name": "One step", "steps": [step]}
+        ).json()
+        == problem
+    )
 
 
 def test_the_documented_answer_has_every_field_and_no_other():
@@ -121,45 +183,66 @@ def test_the_documented_answer_has_every_field_and_no_other():
 
 
 def test_the_worked_examples_are_those_that_tests_run():
-    documented = [(events.strip("`"), int(reached)) for events, reached, _ in rows_of("funnels.md", "Worked examples")]
+    documented = [
+        (events.strip("`"), int(reached))
+        for events, reached, _ in rows_of("funnels.md", "Worked examples")
+    ]
     assert documented == [(story, reached) for story, reached, _ in WORKED_EXAMPLES]
 
 
-def test_the_documented_limits_of_a_funnel_are_the_true_ones():
-    page = told("funnels.md")
+def test_the_documented_limits_of_a_funnel_are_enforced():
+    page = " ".join(page_text("funnels.md").split())  # a sentence may wrap anywhere
     assert f"{MIN_STEPS} to {MAX_STEPS} required rows, at most {MAX_ROWS} rows" in page
     assert f"At most {MAX_OR_ROWS} `or` rows in a row and {MAX_MATCHES} matches in a funnel" in page
     assert f"up to {MAX_BREAKDOWNS} different property keys" in page
     assert f"up to {MAX_FILTERS} of `{{property, operator, value}}`" in page
     assert f"JSON list of 1 to {MAX_LIST_ITEMS} scalars" in page
-    assert f"at most {MAX_VALUE_BYTES // 1024} KB, a property key 1 to {MAX_KEY_BYTES} bytes" in page
+    assert (
+        f"at most {MAX_VALUE_BYTES // 1024} KB, a property key 1 to {MAX_KEY_BYTES} bytes" in page
+    )
     assert ", ".join(map(str, WINDOWS_S[:-1])) + f" or {WINDOWS_S[-1]}" in page
 
 
 def test_every_limit_of_events_is_documented_with_its_setting():
-    limits = {f"PENSTOCK_{name.upper()}" for name in Settings.model_fields if name.startswith("max_")}
+    limits = {
+        f"PENSTOCK_{name.upper()}" for name in Settings.model_fields if name.startswith("max_")
+    }
     assert limits <= in_code("events.md")
 
 
 def test_every_warning_is_documented():
-    assert {row[0].strip("`") for row in rows_of("events.md", "Warnings")} == {code.name for code in WARNINGS}
+    assert {row[0].strip("`") for row in rows_of("events.md", "Warnings")} == {
+        code.name for code in WARNINGS
+    }
 
 
-@pytest.mark.parametrize(("heading", "table"), [("What Stripe's events become", STRIPE), ("What Polar's events become", POLAR)])
+@pytest.mark.parametrize(
+    ("heading", "table"),
+    [("Stripe events", STRIPE), ("Polar events", POLAR)],
+)
 def test_every_type_of_a_provider_is_documented(heading, table):
     documented = {}
     for kind, name, amount in rows_of("providers.md", heading):
-        documented[kind.strip("`")] = (re.findall(r"`(\w+)`", name)[0], next(iter(re.findall(r"`(\w+)`", amount)), None))
+        documented[kind.strip("`")] = (
+            re.findall(r"`(\w+)`", name)[0],
+            next(iter(re.findall(r"`(\w+)`", amount)), None),
+        )
     assert documented == table
 
 
 def test_what_makes_a_paid_order_a_renewal_is_documented():
-    [told] = [name for kind, name, _ in rows_of("providers.md", "What Polar's events become") if kind == "`order.paid`"]
-    assert set(re.findall(r"`(\w+)`", told)) == RENEWAL_REASONS | {"purchase", "renewal", "billing_reason"}
+    [page_text] = [
+        name for kind, name, _ in rows_of("providers.md", "Polar events") if kind == "`order.paid`"
+    ]
+    assert set(re.findall(r"`(\w+)`", page_text)) == RENEWAL_REASONS | {
+        "purchase",
+        "renewal",
+        "billing_reason",
+    }
 
 
 @pytest.mark.parametrize("document", sorted(DOCS.rglob("*.md")), ids=lambda path: path.name)
-def test_every_link_leads_somewhere(document):
+def test_every_link_has_a_target(document):
     for target in re.findall(r"\]\(([^)]+)\)", document.read_text("utf-8")):
         if target.startswith("http"):
             continue
@@ -168,4 +251,24 @@ def test_every_link_leads_somewhere(document):
         assert file.exists(), target
         if anchor:
             headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), re.MULTILINE)
-            assert anchor in {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}, target
+            assert anchor in {
+                re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+                for heading in headings
+            }, target
+
+
+MARKDOWN = [DOCS.parent / "README.md", DOCS.parent / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+LINK_ALONE = re.compile(r"([-*] )?(\[?!?\[[^\]]*\]\(\S+\)(\]\(\S+\))?|<?https?://\S+>?)[.,]?")
+
+
+@pytest.mark.parametrize("document", MARKDOWN, ids=lambda path: path.name)
+def test_no_line_is_longer_than_120_characters(document):
+    """Table rows cannot wrap, nor can a line that is one link or image. Code blocks can."""
+    too_long, in_block = [], False
+    for number, line in enumerate(document.read_text("utf-8").splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            in_block = not in_block
+        exempt = not in_block and (line.startswith("|") or LINK_ALONE.fullmatch(line.strip()))
+        if len(line) > 120 and not exempt:
+            too_long.append(number)
+    assert too_long == []

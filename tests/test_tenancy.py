@@ -1,6 +1,7 @@
-"""No credentials, no answer; another workspace's record looks like none. Held for every route that the API describes of itself.
+"""Every route requires credentials, and records of other workspaces look unknown.
 
-A new route is covered by itself. One with a path parameter or a `websiteId` of a new kind fails here until a sample says how to ask it.
+The routes come from the API document, so a new route is tested automatically. A path parameter or
+`websiteId` of a new kind fails here until a sample request exists.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,9 +19,16 @@ from tests.tenant import PASSWORD, Tenant, beside, invited, join, visitor
 PUBLIC_PAGES = ("/static/", "/api/docs", "/api/openapi.json", "/health/", "/l/")
 
 STEP = {"type": "Event", "value": "signed_up"}
-FUNNEL = {"name": "Sign-up", "steps": [STEP, {"type": "Event", "value": "paid"}], "breakdownProperties": ["plan"]}
+FUNNEL = {
+    "name": "Sign-up",
+    "steps": [STEP, {"type": "Event", "value": "paid"}],
+    "breakdownProperties": ["plan"],
+}
 EVENT = {"userId": "ada", "event": "signed_up"}
-LINE = b'{"type": "event", "name": "signed_up", "timestamp": "2026-01-01T00:00:00Z", "userId": "ada"}\n'
+LINE = (
+    b'{"type": "event", "name": "signed_up", "timestamp": "2026-01-01T00:00:00Z", '
+    b'"userId": "ada"}\n'
+)
 SECRET = {"signingSecret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 NDJSON = {"content": LINE, "headers": {"Content-Type": "application/x-ndjson"}}
 
@@ -28,7 +36,7 @@ NDJSON = {"content": LINE, "headers": {"Content-Type": "application/x-ndjson"}}
 _numbers = count(1)
 
 
-def made(path: str, body: dict[str, Any], *, by: str = "client") -> Callable[[Tenant], str]:
+def creator(path: str, body: dict[str, Any], *, by: str = "client") -> Callable[[Tenant], str]:
     """How a workspace makes a record, each with a name of its own: answers its ID."""
 
     def make(tenant: Tenant) -> str:
@@ -41,12 +49,20 @@ def made(path: str, body: dict[str, Any], *, by: str = "client") -> Callable[[Te
 
 
 def imported(tenant: Tenant) -> str:
-    record_id: str = tenant.client.post("/api/imports", params={"websiteId": tenant.website_id}, **NDJSON).json()["id"]
+    """A finished import with a gap: a line of it is rejected."""
+    body = NDJSON | {"content": LINE + b"{}"}
+    record_id: str = tenant.client.post(
+        "/api/imports", params={"websiteId": tenant.website_id}, **body
+    ).json()["id"]
+    while tenant.client.get(f"/api/imports/{record_id}").json()["state"] != "done":
+        sleep(0.01)
     return record_id
 
 
 def deleted(tenant: Tenant) -> str:
-    record_id: str = tenant.client.post("/api/deletions", json={"websiteId": tenant.website_id, "userId": "ada"}).json()["id"]
+    record_id: str = tenant.client.post(
+        "/api/deletions", json={"websiteId": tenant.website_id, "userId": "ada"}
+    ).json()["id"]
     return record_id
 
 
@@ -63,22 +79,29 @@ def sent(field: str) -> Callable[[Tenant], str]:
 
 
 def app_with_provider(tenant: Tenant) -> str:
-    website_id = made("/api/settings/websites", {"kind": "mobile"})(tenant)
-    assert tenant.client.put(f"/api/settings/websites/{website_id}/providers/stripe", json=SECRET).status_code == 200
+    website_id = creator("/api/settings/websites", {"kind": "mobile"})(tenant)
+    assert (
+        tenant.client.put(
+            f"/api/settings/websites/{website_id}/providers/stripe", json=SECRET
+        ).status_code
+        == 200
+    )
     return website_id
 
 
 def link_into_app(tenant: Tenant) -> str:
-    website_id = made("/api/settings/websites", {"kind": "mobile"})(tenant)
+    website_id = creator("/api/settings/websites", {"kind": "mobile"})(tenant)
     link = {"websiteId": website_id, "slug": f"sample-{next(_numbers)}", "destinationPath": "/"}
-    return made("/api/mobile/deferred-links", link)(tenant)
+    return creator("/api/mobile/deferred-links", link)(tenant)
 
 
 def job(tenant: Tenant) -> str:
     """A job that is done, so that it has a result."""
     funnel_id = RECORDS["funnel_id"](tenant)
-    asked = tenant.client.get(f"/api/funnels/{funnel_id}/results", headers={"Prefer": "respond-async"})
-    record_id: str = asked.json()["id"]
+    response = tenant.client.get(
+        f"/api/funnels/{funnel_id}/results", headers={"Prefer": "respond-async"}
+    )
+    record_id: str = response.json()["id"]
     while tenant.client.get(f"/api/jobs/{record_id}").json()["state"] != "done":
         sleep(0.01)
     return record_id
@@ -86,26 +109,35 @@ def job(tenant: Tenant) -> str:
 
 def another_session(tenant: Tenant) -> str:
     """A session of the same user that is not the one that asks."""
-    assert beside(tenant).post("/api/auth/login", json={"email": tenant.email, "password": PASSWORD}).status_code == 200
+    assert (
+        beside(tenant)
+        .post("/api/auth/login", json={"email": tenant.email, "password": PASSWORD})
+        .status_code
+        == 200
+    )
     sessions = tenant.browser.get("/api/auth/sessions").json()["data"]
-    return next(one["id"] for one in sessions if not one["current"])
+    return next(record["id"] for record in sessions if not record["current"])
 
 
 def link(tenant: Tenant) -> str:
-    body = {"websiteId": app_with_provider(tenant), "slug": f"sample-{next(_numbers)}", "destinationPath": "/"}
-    return made("/api/mobile/deferred-links", body)(tenant)
+    body = {
+        "websiteId": app_with_provider(tenant),
+        "slug": f"sample-{next(_numbers)}",
+        "destinationPath": "/",
+    }
+    return creator("/api/mobile/deferred-links", body)(tenant)
 
 
 RECORDS: dict[str, Callable[[Tenant], str]] = {
-    "key_id": made("/api/settings/api-keys", {"name": "k"}, by="browser"),
+    "key_id": creator("/api/settings/api-keys", {"name": "k"}, by="browser"),
     "user_id": lambda tenant: join(tenant).get("/api/auth/session").json()["user"]["id"],
     "invitation_id": lambda tenant: invited(tenant)["id"],
     "session_id": another_session,
     "visitor_id": sent("visitorId"),
     "website_id": app_with_provider,
     "provider": lambda _: "stripe",
-    "goal_id": made("/api/goals", {"name": "Signed up", "match": STEP}),
-    "funnel_id": made("/api/funnels", FUNNEL),
+    "goal_id": creator("/api/goals", {"name": "Signed up", "match": STEP}),
+    "funnel_id": creator("/api/funnels", FUNNEL),
     "import_id": imported,
     "deletion_id": deleted,
     "unit": sent("visitorId"),
@@ -122,19 +154,26 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("patch", "/api/settings/members/{user_id}"): {"json": {"role": "owner"}},
     ("put", "/api/funnels/{funnel_id}"): {"json": FUNNEL},
     ("post", "/api/v1/events"): {"json": EVENT},
-    ("post", "/api/v1/transactions"): {"json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}},
+    ("post", "/api/v1/transactions"): {
+        "json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}
+    },
     ("post", "/api/imports"): NDJSON,
     ("put", "/api/settings/websites/{website_id}/providers/{provider}"): {"json": SECRET},
     ("post", "/api/deletions"): {"json": {"visitorId": "ada"}},
     ("post", "/api/funnels/preview"): {"json": FUNNEL},
     ("post", "/api/funnels/validate"): {"json": FUNNEL},
-    ("post", "/api/mobile/deferred-links"): {"json": {"name": "Spring", "slug": "spring", "destinationPath": "/"}},
+    ("post", "/api/mobile/deferred-links"): {
+        "json": {"name": "Spring", "slug": "spring", "destinationPath": "/"}
+    },
     ("patch", "/api/mobile/deferred-links"): {"json": {"id": "x", "isActive": False}},
 }
 """A valid body of a route, without its `websiteId`; for a PATCH the default is a new name."""
 
 APP_NOT_FOUND = {("post", "/api/mobile/deferred-links")}
-"""Routes that answer 404 for a website of another workspace. Source: interface, section 7. tests/links holds them to it."""
+"""Routes that answer 404 for another workspace's website. Source: interface, section 7.
+
+tests/links tests them.
+"""
 
 
 @dataclass(frozen=True)
@@ -148,7 +187,9 @@ class Operation:
     required: tuple[str, ...]  # query parameters
     website_in: str | None  # "query", "body" or nowhere
 
-    def ask(self, client: httpx.Client, ids: dict[str, str], website_id: str | None = None) -> httpx.Response:
+    def ask(
+        self, client: httpx.Client, ids: dict[str, str], website_id: str | None = None
+    ) -> httpx.Response:
         default = {"json": {"name": "New"}} if self.method == "patch" else {}
         request = dict(BODIES.get((self.method, self.path), default))
         request["params"] = {name: ids[name] for name in self.required}
@@ -162,8 +203,13 @@ class Operation:
     def records(self, tenant: Tenant) -> dict[str, str]:
         """A record of a workspace for every parameter that names one."""
         for parameter in (*self.parameters, *self.required):
-            assert parameter in RECORDS, f"{self}: add how to make the record of {{{parameter}}} to RECORDS"
-        return {parameter: RECORDS[parameter](tenant) for parameter in (*self.parameters, *self.required)}
+            assert parameter in RECORDS, (
+                f"{self}: add how to make the record of {{{parameter}}} to RECORDS"
+            )
+        return {
+            parameter: RECORDS[parameter](tenant)
+            for parameter in (*self.parameters, *self.required)
+        }
 
     def __str__(self) -> str:
         return f"{self.method.upper()} {self.path}"
@@ -183,16 +229,28 @@ def described(document: dict[str, Any]) -> Iterator[Operation]:
             website_in = "query" if ("query", "websiteId") in where else None
             for media in operation.get("requestBody", {}).get("content", {}).values():
                 name = media["schema"].get("$ref", "").rpartition("/")[2]
-                if website_in is None and "websiteId" in schemas.get(name, {}).get("properties", {}):
+                if website_in is None and "websiteId" in schemas.get(name, {}).get(
+                    "properties", {}
+                ):
                     website_in = "body"
             parameters = tuple(name for place, name in where if place == "path")
-            required = tuple(one["name"] for one in operation["parameters"] if one["in"] == "query" and one["required"])
+            required = tuple(
+                record["name"]
+                for record in operation["parameters"]
+                if record["in"] == "query" and record["required"]
+            )
             required = tuple(name for name in required if name != "websiteId")
-            yield Operation(method, path, operation.get("security") == [], parameters, required, website_in)
+            yield Operation(
+                method, path, operation.get("security") == [], parameters, required, website_in
+            )
 
 
 def problems_of(answers: dict[str, httpx.Response], expected: int) -> dict[str, str]:
-    return {route: f"{answer.status_code} {answer.text[:200]}" for route, answer in answers.items() if answer.status_code != expected}
+    return {
+        route: f"{answer.status_code} {answer.text[:200]}"
+        for route, answer in answers.items()
+        if answer.status_code != expected
+    }
 
 
 def test_every_route_is_described_or_a_public_page(services, operations):
@@ -202,15 +260,23 @@ def test_every_route_is_described_or_a_public_page(services, operations):
         for route in build_routes(services).routes
         for method in getattr(route, "methods", ())
         if method not in ("OPTIONS", "HEAD") and not route.path_format.startswith(PUBLIC_PAGES)
-        if not any(handler.opt.get("page") for handler in route.route_handlers)  # tests/web holds pages to it
+        if not any(
+            handler.opt.get("page") for handler in route.route_handlers
+        )  # tests/web holds pages to it
     }
     assert unknown - known == set()
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer psk_made_up"}, {"Cookie": "service_session=made_up"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer psk_made_up"}, {"Cookie": "service_session=made_up"}]
+)
 def test_every_route_that_is_not_open_is_401_without_credentials(server, operations, headers):
     answers = {
-        str(operation): operation.ask(visitor(server, headers), dict.fromkeys((*operation.parameters, *operation.required), "x"), "x")
+        str(operation): operation.ask(
+            visitor(server, headers),
+            dict.fromkeys((*operation.parameters, *operation.required), "x"),
+            "x",
+        )
         for operation in operations
         if not operation.open
     }
@@ -236,7 +302,11 @@ def test_every_record_of_another_workspace_is_404(workspace, other_workspace, op
 def test_every_website_id_of_another_workspace_is_401(workspace, other_workspace, operations):
     foreign, unknown, own = {}, {}, {}
     for operation in operations:
-        if operation.open or operation.website_in is None or (operation.method, operation.path) in APP_NOT_FOUND:
+        if (
+            operation.open
+            or operation.website_in is None
+            or (operation.method, operation.path) in APP_NOT_FOUND
+        ):
             continue
         ids = operation.records(workspace)
         foreign[str(operation)] = operation.ask(workspace.client, ids, other_workspace.website_id)

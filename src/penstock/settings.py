@@ -1,4 +1,4 @@
-"""Every setting, read once at the start, frozen. Each is an environment variable `PENSTOCK_<NAME>`."""
+"""All settings: environment variables `PENSTOCK_<NAME>`, read once at start, frozen."""
 
 from ipaddress import ip_network
 from pathlib import Path
@@ -9,85 +9,199 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 DAY_S = 86_400
+MOST_WAITING_EVENTS = 20_000
+"""Events that may wait for a commit of the intake. A larger batch could never be accepted."""
 MIN_QUERY_BYTES = 64 * 1024**2
-"""Less memory than this is not enough for any funnel."""
+"""No funnel query works with less memory."""
 
 
 class Settings(BaseSettings):
-    """The whole configuration. A command's flag wins over the environment, the environment over the default."""
+    """The configuration. Flags of a command override the environment, which overrides defaults."""
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", frozen=True, extra="ignore")
 
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on; 0 takes a free one.")] = 8000
-    data: Annotated[Path, Field(description="Folder of the embedded stores.")] = Path("penstock-data")
-    database_url: Annotated[str | None, Field(description="Metadata DB as an SQLAlchemy URL; by default SQLite in the data folder.")] = None
+    port: Annotated[
+        int, Field(ge=0, le=65535, description="Port to listen on; 0 chooses a free one.")
+    ] = 8000
+    data: Annotated[Path, Field(description="Folder of the embedded stores.")] = Path(
+        "penstock-data"
+    )
+    database_url: Annotated[
+        str | None,
+        Field(description="Metadata DB as an SQLAlchemy URL; default: SQLite in the data folder."),
+    ] = None
+    database_timeout_s: Annotated[
+        float,
+        Field(
+            gt=0,
+            description="Maximum time of one statement of the metadata DB, in seconds; "
+            "half of it for a lock or a free connection.",
+        ),
+    ] = 15.0
     warehouse_url: Annotated[
-        str | None, Field(description="ClickHouse over HTTP, `http://user:password@host:8123/db`; by default chDB in the data folder.")
+        str | None,
+        Field(
+            description="ClickHouse over HTTP, `http://user:password@host:8123/db`; "
+            "default: chDB in the data folder."
+        ),
     ] = None
     public_url: Annotated[
-        str | None, Field(description="Address under which people and browsers reach the service; by default host and port.")
+        str | None,
+        Field(description="URL under which browsers reach the service; default: host and port."),
     ] = None
     trusted_proxies: Annotated[
         str,
         Field(
-            description="Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed: addresses or networks with commas between "
-            "them, or `*` for any."
+            description="Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
+            "trusted: comma-separated addresses or networks, or `*` for all."
         ),
     ] = "127.0.0.1,::1"
 
-    signup_open: Annotated[bool, Field(description="Whether accounts after the first may sign up without an invitation.")] = False
+    signup_open: Annotated[
+        bool,
+        Field(
+            description="Whether anyone may sign up without an invitation once an account exists."
+        ),
+    ] = False
     session_days: Annotated[int, Field(ge=1, description="Days until an unused session ends.")] = 30
 
-    max_event_bytes: Annotated[int, Field(ge=1024, description="Largest single event, in bytes of JSON.")] = 64 * 1024
-    max_batch_events: Annotated[int, Field(ge=1, description="Most events in one batch.")] = 1000
-    max_body_bytes: Annotated[int, Field(ge=1024, description="Largest body on the wire, in bytes.")] = 2 * 1024 * 1024
-    max_inflated_bytes: Annotated[int, Field(ge=1024, description="Largest body once inflated, in bytes.")] = 10 * 1024 * 1024
-    max_id_bytes: Annotated[int, Field(ge=1, description="Longest ID that a client may send, in bytes.")] = 200
-    max_name_chars: Annotated[int, Field(ge=1, description="Longest event, screen or goal name, in characters.")] = 200
-    max_path_chars: Annotated[int, Field(ge=1, description="Longest page path, in characters.")] = 2000
-    max_property_keys: Annotated[int, Field(ge=1, description="Most property keys of one event, nested ones included.")] = 255
-    max_property_depth: Annotated[int, Field(ge=1, description="Deepest nesting of properties.")] = 5
-    max_string_bytes: Annotated[int, Field(ge=1, description="Longest string value in properties, in bytes.")] = 8 * 1024
-    max_import_bytes: Annotated[int, Field(ge=1024, description="Largest import file on the wire, in bytes.")] = 2 * 1024**3
-    max_import_inflated_bytes: Annotated[int, Field(ge=1024, description="Largest import file once inflated, in bytes.")] = 50 * 1024**3
-    future_tolerance_s: Annotated[int, Field(ge=0, description="How far ahead of the server's clock a timestamp may be.")] = 300
+    max_event_bytes: Annotated[
+        int, Field(ge=1024, description="Maximum size of one event, in bytes of JSON.")
+    ] = 64 * 1024
+    max_batch_events: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=MOST_WAITING_EVENTS,
+            description=f"Maximum number of events in one batch; {MOST_WAITING_EVENTS:,} or less.",
+        ),
+    ] = 1000
+    max_body_bytes: Annotated[
+        int, Field(ge=1024, description="Maximum size of a request body on the wire, in bytes.")
+    ] = 2 * 1024 * 1024
+    max_inflated_bytes: Annotated[
+        int,
+        Field(ge=1024, description="Maximum size of a request body after decompression, in bytes."),
+    ] = 10 * 1024 * 1024
+    max_id_bytes: Annotated[
+        int, Field(ge=1, description="Maximum length of an ID that a client sends, in bytes.")
+    ] = 200
+    max_name_chars: Annotated[
+        int,
+        Field(ge=1, description="Maximum length of an event, screen or goal name, in characters."),
+    ] = 200
+    max_path_chars: Annotated[
+        int, Field(ge=1, description="Maximum length of a page path, in characters.")
+    ] = 2000
+    max_property_keys: Annotated[
+        int,
+        Field(
+            ge=1, description="Maximum number of property keys of one event, including nested keys."
+        ),
+    ] = 255
+    max_property_depth: Annotated[
+        int, Field(ge=1, description="Maximum nesting depth of properties.")
+    ] = 5
+    max_string_bytes: Annotated[
+        int, Field(ge=1, description="Maximum length of a string in properties, in bytes.")
+    ] = 8 * 1024
+    max_import_bytes: Annotated[
+        int, Field(ge=1024, description="Maximum size of an import file on the wire, in bytes.")
+    ] = 2 * 1024**3
+    max_import_inflated_bytes: Annotated[
+        int,
+        Field(ge=1024, description="Maximum size of an import file after decompression, in bytes."),
+    ] = 50 * 1024**3
+    future_tolerance_s: Annotated[
+        int, Field(ge=0, description="Seconds that a timestamp may be ahead of the server's clock.")
+    ] = 300
     dedupe_days: Annotated[
-        int | None, Field(ge=100, description="Days that deduplication keys are kept, at least 100; for ever when unset.")
+        int | None,
+        Field(
+            ge=100,
+            description="Days that deduplication keys are kept, at least 100; default: forever.",
+        ),
     ] = None
 
     links_to_private_hosts: Annotated[
-        bool, Field(description="Whether the web address of a managed link may lead to a private host, such as `localhost`.")
+        bool,
+        Field(
+            description="Whether the fallback URL of a managed link may point to a private "
+            "host, such as `localhost`."
+        ),
     ] = False
 
     geoip: Annotated[
-        Path | None, Field(description="File of countries or cities in MaxMind's format, for the country of clicks; none is shipped.")
+        Path | None,
+        Field(
+            description="Country or city database in MaxMind's format, for the country of "
+            "clicks; none is included."
+        ),
     ] = None
     install_referrer_days: Annotated[
-        int, Field(ge=1, le=30, description="Days after a click in which an install referrer of Google Play still leads to it.")
+        int,
+        Field(
+            ge=1,
+            le=30,
+            description="Days after a click in which a Google Play install referrer still "
+            "matches it.",
+        ),
     ] = 7
-    resolves_per_minute: Annotated[int, Field(ge=1, description="App opens that one network address may report in a minute.")] = 300
+    resolves_per_minute: Annotated[
+        int,
+        Field(ge=1, description="Maximum number of app opens per minute from one network address."),
+    ] = 300
 
     query_timeout_s: Annotated[
-        float, Field(gt=0, description="Longest time for one funnel query, in seconds; a workspace may lower it.")
+        float,
+        Field(
+            gt=0,
+            description="Maximum time of one funnel query, in seconds; a workspace may lower it.",
+        ),
     ] = 60.0
     query_memory_bytes: Annotated[
-        int, Field(ge=MIN_QUERY_BYTES, description="Most memory of one funnel query; a workspace may lower it.")
+        int,
+        Field(
+            ge=MIN_QUERY_BYTES,
+            description="Maximum memory of one funnel query, in bytes; a workspace may lower it.",
+        ),
     ] = 4 * 1024**3
-    queries_at_once: Annotated[int, Field(ge=1, le=64, description="How many queries may read the warehouse at once; more wait.")] = 4
-    fresh_wait_s: Annotated[float, Field(ge=0, description="How long a report waits for events acknowledged before it.")] = 5.0
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(description="Least level that is logged.")] = "info"
+    queries_at_once: Annotated[
+        int,
+        Field(
+            ge=1, le=64, description="Maximum number of concurrent warehouse queries; more wait."
+        ),
+    ] = 4
+    fresh_wait_s: Annotated[
+        float,
+        Field(
+            ge=0,
+            description="Maximum seconds that a report waits for events acknowledged before it.",
+        ),
+    ] = 5.0
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Field(description="Minimum level of log messages."),
+    ] = "info"
 
     @field_validator("trusted_proxies")
     @classmethod
-    def _can_be_met(cls, proxies: str) -> str:
-        """A name would never match: what is compared is the address of a connection."""
-        named = [] if proxies == "*" else [proxy.strip() for proxy in proxies.split(",") if proxy.strip()]
-        for proxy in named:
+    def _require_addresses(cls, proxies: str) -> str:
+        """A host name would never match: the address of the connection is compared."""
+        entries = (
+            []
+            if proxies == "*"
+            else [proxy.strip() for proxy in proxies.split(",") if proxy.strip()]
+        )
+        for proxy in entries:
             try:
                 ip_network(proxy)
             except ValueError as error:
-                message = "'{proxy}' is neither an address nor a network such as 10.0.0.0/8; '*' alone stands for any."
+                message = (
+                    "'{proxy}' is not an IP address or a network such as 10.0.0.0/8; "
+                    "use '*' alone to trust all proxies."
+                )
                 raise PydanticCustomError("not_an_address", message, {"proxy": proxy}) from error
         return proxies
 

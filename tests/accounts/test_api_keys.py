@@ -23,8 +23,8 @@ def listed(workspace, **query):
 
 
 def record(workspace, key_id):
-    [found] = [key for key in listed(workspace)["data"] if key["id"] == key_id]
-    return found
+    [record] = [key for key in listed(workspace)["data"] if key["id"] == key_id]
+    return record
 
 
 def bearer(server, key):
@@ -32,23 +32,23 @@ def bearer(server, key):
 
 
 def test_a_new_key_is_shown_once(workspace):
-    made = create(workspace)
-    assert set(made) == {"id", "name", "key", "prefix", "createdAt"}
-    assert made["key"].startswith("psk_")
-    assert made["key"].startswith(made["prefix"])
-    assert len(made["prefix"]) < len(made["key"]) // 2
-    again = record(workspace, made["id"])
+    new_key = create(workspace)
+    assert set(new_key) == {"id", "name", "key", "prefix", "createdAt"}
+    assert new_key["key"].startswith("psk_")
+    assert new_key["key"].startswith(new_key["prefix"])
+    assert len(new_key["prefix"]) < len(new_key["key"]) // 2
+    again = record(workspace, new_key["id"])
     assert set(again) == {"id", "name", "prefix", "createdAt", "lastUsedAt", "revokedAt"}
     assert again["lastUsedAt"] is None
-    assert made["key"] not in str(listed(workspace))
+    assert new_key["key"] not in str(listed(workspace))
 
 
-def test_only_a_hash_of_the_key_is_kept(workspace, services):
-    made = create(workspace)
+def test_only_a_hash_of_the_key_is_stored(workspace, services):
+    new_key = create(workspace)
     with services.database.read() as db:
         rows = [dict(row) for row in db.execute(select(api_keys)).mappings()]
-    assert made["key"] not in str(rows)
-    assert made["key"][12:] not in str(rows)
+    assert new_key["key"] not in str(rows)
+    assert new_key["key"][12:] not in str(rows)
 
 
 def test_the_list_is_paged_newest_first(workspace, clock):
@@ -56,12 +56,26 @@ def test_the_list_is_paged_newest_first(workspace, clock):
         clock.advance(seconds=1)
         create(workspace, f"key {number}")
     assert listed(workspace, pageSize=2)["total"] == 5
-    names = [key["name"] for page in (1, 2, 3) for key in listed(workspace, page=page, pageSize=2)["data"]]
+    names = [
+        key["name"]
+        for page in (1, 2, 3)
+        for key in listed(workspace, page=page, pageSize=2)["data"]
+    ]
     assert names == ["key 3", "key 2", "key 1", "key 0", "tests"]
     assert listed(workspace, page=9)["data"] == []
 
 
-@pytest.mark.parametrize("query", [{"page": 0}, {"pageSize": 0}, {"pageSize": 101}, {"page": "x"}, {"page": 10**30}, {"sort": "name"}])
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"page": 0},
+        {"pageSize": 0},
+        {"pageSize": 101},
+        {"page": "x"},
+        {"page": 10**30},
+        {"sort": "name"},
+    ],
+)
 def test_a_malformed_page_is_400_with_the_parameter_named(workspace, query):
     answer = workspace.browser.get("/api/settings/api-keys", params=query)
     assert answer.status_code == 400
@@ -69,42 +83,55 @@ def test_a_malformed_page_is_400_with_the_parameter_named(workspace, query):
 
 
 def test_a_revoked_key_is_unauthorized_at_once_and_stays_listed(server, workspace, clock):
-    made = create(workspace)
-    holder = bearer(server, made["key"])
+    new_key = create(workspace)
+    holder = bearer(server, new_key["key"])
     assert holder.get("/api/settings/websites").status_code == 200
     clock.advance(seconds=5)
-    assert workspace.browser.delete(f"/api/settings/api-keys/{made['id']}").status_code == 204
+    assert workspace.browser.delete(f"/api/settings/api-keys/{new_key['id']}").status_code == 204
     assert holder.get("/api/settings/websites").status_code == 401
-    revoked_at = record(workspace, made["id"])["revokedAt"]
-    assert revoked_at > made["createdAt"]
+    revoked_at = record(workspace, new_key["id"])["revokedAt"]
+    assert revoked_at > new_key["createdAt"]
     clock.advance(seconds=5)
-    assert workspace.browser.delete(f"/api/settings/api-keys/{made['id']}").status_code == 204
-    assert record(workspace, made["id"])["revokedAt"] == revoked_at
+    assert workspace.browser.delete(f"/api/settings/api-keys/{new_key['id']}").status_code == 204
+    assert record(workspace, new_key["id"])["revokedAt"] == revoked_at
 
 
-def test_a_key_revoked_on_another_node_is_unauthorized_within_seconds(server, workspace, services, settings, clock):
-    made = create(workspace)
-    holder = bearer(server, made["key"])
+def test_a_key_revoked_on_another_node_is_unauthorized_within_seconds(
+    server, workspace, services, settings, clock
+):
+    new_key = create(workspace)
+    holder = bearer(server, new_key["key"])
     assert holder.get("/api/settings/websites").status_code == 200
     other_node = AccountService(services.database, settings, clock)
-    other_node.revoke_key(workspace.id, made["id"])
+    other_node.revoke_key(workspace.id, new_key["id"])
     sleep(2.1)
     assert holder.get("/api/settings/websites").status_code == 401
 
 
 def test_a_revoked_and_an_unknown_key_get_the_same_answer(server, workspace):
-    made = create(workspace)
-    workspace.browser.delete(f"/api/settings/api-keys/{made['id']}")
-    revoked = bearer(server, made["key"]).get("/api/settings/websites")
+    new_key = create(workspace)
+    workspace.browser.delete(f"/api/settings/api-keys/{new_key['id']}")
+    revoked = bearer(server, new_key["key"]).get("/api/settings/websites")
     unknown = bearer(server, "psk_" + "x" * 43).get("/api/settings/websites")
     assert revoked.status_code == 401
     assert revoked.headers["www-authenticate"] == "Bearer"
     assert revoked.json() == unknown.json()
-    assert made["key"] not in revoked.text
+    assert new_key["key"] not in revoked.text
 
 
 @pytest.mark.parametrize(
-    "header", ["", "Bearer", "Bearer ", "Bearer  ", "Basic YTpi", "psk_x", "Bearer psk_x y", "Token x", "Bearer " + "x" * 9000]
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer  ",
+        "Basic YTpi",
+        "psk_x",
+        "Bearer psk_x y",
+        "Token x",
+        "Bearer " + "x" * 9000,
+    ],
 )
 def test_a_header_without_a_valid_key_is_401(server, workspace, header):
     answer = visitor(server, {"Authorization": header}).get("/api/settings/websites")
@@ -114,18 +141,23 @@ def test_a_header_without_a_valid_key_is_401(server, workspace, header):
 
 def test_the_scheme_is_read_in_any_case(server, workspace):
     key = create(workspace)["key"]
-    assert visitor(server, {"Authorization": f"bearer {key}"}).get("/api/settings/websites").status_code == 200
+    assert (
+        visitor(server, {"Authorization": f"bearer {key}"})
+        .get("/api/settings/websites")
+        .status_code
+        == 200
+    )
 
 
 def test_a_key_cannot_manage_keys(client, workspace):
-    made = create(workspace)
+    new_key = create(workspace)
     for answer in (
         client.post("/api/settings/api-keys", json={"name": "k"}),
         client.get("/api/settings/api-keys"),
-        client.delete(f"/api/settings/api-keys/{made['id']}"),
+        client.delete(f"/api/settings/api-keys/{new_key['id']}"),
     ):
         assert (answer.status_code, answer.json()["code"]) == (403, "session_required")
-    assert record(workspace, made["id"])["revokedAt"] is None
+    assert record(workspace, new_key["id"])["revokedAt"] is None
 
 
 def test_with_a_cookie_beside_a_key_keys_can_be_managed(workspace):
@@ -133,15 +165,15 @@ def test_with_a_cookie_beside_a_key_keys_can_be_managed(workspace):
     assert workspace.browser.get("/api/settings/api-keys", headers=headers).status_code == 200
 
 
-def test_the_last_use_is_listed_at_once_and_kept(server, workspace, services, clock):
-    made = create(workspace)
+def test_the_last_use_is_listed_at_once_and_stored(server, workspace, services, clock):
+    new_key = create(workspace)
     clock.advance(days=1)
     used_from = iso(clock())
-    bearer(server, made["key"]).get("/api/settings/websites")
-    last_used = record(workspace, made["id"])["lastUsedAt"]
+    bearer(server, new_key["key"]).get("/api/settings/websites")
+    last_used = record(workspace, new_key["id"])["lastUsedAt"]
     assert used_from <= last_used <= iso(clock())
-    services.accounts.note_last_uses()
-    assert record(workspace, made["id"])["lastUsedAt"] == last_used
+    services.accounts.write_last_uses()
+    assert record(workspace, new_key["id"])["lastUsedAt"] == last_used
 
 
 def test_the_last_use_survives_a_clean_stop(tmp_path):
@@ -152,16 +184,22 @@ def test_the_last_use_survives_a_clean_stop(tmp_path):
         service.client.get("/api/settings/websites", headers={"Authorization": f"Bearer {key}"})
         assert service.stop() == 0
     with Served(tmp_path / "data") as service:
-        service.client.post("/api/auth/login", json={"email": form["email"], "password": form["password"]})
-        [kept] = service.client.get("/api/settings/api-keys").json()["data"]
-        assert kept["lastUsedAt"] is not None
+        service.client.post(
+            "/api/auth/login", json={"email": form["email"], "password": form["password"]}
+        )
+        [record] = service.client.get("/api/settings/api-keys").json()["data"]
+        assert record["lastUsedAt"] is not None
 
 
-def test_a_known_key_is_authenticated_without_asking_the_database(client, services):
+def test_a_cached_key_is_authenticated_without_a_query(client, services):
     authorization = client.headers["Authorization"]
     client.get("/api/settings/websites")
     statements = []
-    event.listen(services.database.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    event.listen(
+        services.database.engine,
+        "before_cursor_execute",
+        lambda *arguments: statements.append(arguments[2]),
+    )
     caller = services.accounts.authenticate_cached(authorization)
     assert caller is not None
     assert caller.key_id is not None
@@ -170,8 +208,12 @@ def test_a_known_key_is_authenticated_without_asking_the_database(client, servic
     assert services.accounts.authenticate_cached("Bearer psk_unknown") is None
 
 
-@pytest.mark.parametrize(("body", "code"), [({}, "required"), ({"name": ""}, "too_short"), ({"name": 1}, "wrong_type")])
+@pytest.mark.parametrize(
+    ("body", "code"), [({}, "required"), ({"name": ""}, "too_short"), ({"name": 1}, "wrong_type")]
+)
 def test_a_key_needs_a_name(workspace, body, code):
     answer = workspace.browser.post("/api/settings/api-keys", json=body)
     assert answer.status_code == 422
-    assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [("name", code)]
+    assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [
+        ("name", code)
+    ]

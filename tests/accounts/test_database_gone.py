@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conftest import _migrated as migrate
 from tests.postgres import PostgresServer, programs
 
 
@@ -19,7 +20,9 @@ def own_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def metadb_url(own_server: PostgresServer) -> str:
-    return own_server.fresh()
+    url = own_server.fresh()
+    migrate(url)
+    return url
 
 
 def test_a_database_that_does_not_answer_is_503(server, workspace, own_server):
@@ -27,7 +30,9 @@ def test_a_database_that_does_not_answer_is_503(server, workspace, own_server):
     for answer in (
         workspace.browser.get("/api/auth/session"),
         workspace.browser.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}),
-        server.post("/api/auth/login", json={"email": workspace.email, "password": "wrong password"}),
+        server.post(
+            "/api/auth/login", json={"email": workspace.email, "password": "wrong password"}
+        ),
         server.get("/l/sale"),
     ):
         assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")

@@ -12,7 +12,10 @@ def me(browser):
 
 
 def members(browser):
-    return [(one["email"], one["role"]) for one in browser.get("/api/settings/members").json()["data"]]
+    return [
+        (member["email"], member["role"])
+        for member in browser.get("/api/settings/members").json()["data"]
+    ]
 
 
 def role(browser, user_id, role):
@@ -31,38 +34,44 @@ def test_members_are_listed_in_the_order_in_which_they_joined(workspace, clock):
     clock.advance(seconds=1)
     mate = join(workspace)
     mail = mate.get("/api/auth/session").json()["user"]["email"]
-    assert members(workspace.browser) == members(mate) == [(workspace.email, "owner"), (mail, "member")]
-    second = workspace.browser.get("/api/settings/members", params={"page": 2, "pageSize": 1}).json()
-    assert (second["total"], [one["email"] for one in second["data"]]) == (2, [mail])
+    assert (
+        members(workspace.browser)
+        == members(mate)
+        == [(workspace.email, "owner"), (mail, "member")]
+    )
+    second = workspace.browser.get(
+        "/api/settings/members", params={"page": 2, "pageSize": 1}
+    ).json()
+    assert (second["total"], [member["email"] for member in second["data"]]) == (2, [mail])
 
 
-def test_the_session_tells_the_role(workspace):
+def test_the_session_contains_the_role(workspace):
     assert workspace.browser.get("/api/auth/session").json()["role"] == "owner"
     assert join(workspace).get("/api/auth/session").json()["role"] == "member"
 
 
-def test_a_key_speaks_for_no_person(client):
+def test_an_api_key_cannot_manage_people(client):
     assert code(client.get("/api/settings/members")) == (403, "session_required")
 
 
-def test_a_member_does_all_but_say_who_is_in_the_workspace(workspace):
+def test_a_member_can_do_everything_but_manage_people(workspace):
     mate, other = join(workspace), join(workspace)
     invitation = invited(workspace)
     assert mate.post("/api/settings/api-keys", json={"name": "mine"}).status_code == 201
     assert mate.get("/api/settings/invitations").status_code == 200
-    refused = [
+    response = [
         mate.post("/api/settings/invitations", json={"email": "x@example.com"}),
         mate.delete(f"/api/settings/invitations/{invitation['id']}"),
         role(mate, me(mate), "owner"),
         role(mate, me(workspace.browser), "member"),
         remove(mate, me(other)),
     ]
-    assert [code(answer) for answer in refused] == [(403, "owner_required")] * 5
+    assert [code(answer) for answer in response] == [(403, "owner_required")] * 5
     assert len(members(workspace.browser)) == 3
     assert workspace.browser.get("/api/settings/invitations").json()["total"] == 1
 
 
-def test_an_owner_makes_another_one_who_may_do_the_same(workspace):
+def test_an_owner_can_make_another_member_an_owner(workspace):
     mate = join(workspace)
     changed = role(workspace.browser, me(mate), "owner")
     assert (changed.status_code, changed.json()["role"]) == (200, "owner")
@@ -70,12 +79,14 @@ def test_an_owner_makes_another_one_who_may_do_the_same(workspace):
     assert code(role(workspace.browser, me(mate), "member")) == (403, "owner_required")
 
 
-def test_an_unknown_role_is_refused_by_name(workspace):
-    refused = role(workspace.browser, me(workspace.browser), "king").json()
-    assert [(fault["field"], fault["code"]) for fault in refused["errors"]] == [("role", "not_one_of")]
+def test_an_unknown_role_is_rejected_by_name(workspace):
+    response = role(workspace.browser, me(workspace.browser), "king").json()
+    assert [(fault["field"], fault["code"]) for fault in response["errors"]] == [
+        ("role", "not_one_of")
+    ]
 
 
-def test_the_last_owner_stays_one(workspace):
+def test_the_last_owner_cannot_leave_or_be_demoted(workspace):
     join(workspace)
     owner = me(workspace.browser)
     assert code(role(workspace.browser, owner, "member")) == (409, "last_owner")
@@ -83,7 +94,7 @@ def test_the_last_owner_stays_one(workspace):
     assert role(workspace.browser, owner, "owner").status_code == 200
 
 
-def test_of_two_owners_who_leave_at_once_one_stays(workspace):
+def test_of_two_owners_who_leave_concurrently_one_stays(workspace):
     mate = join(workspace, "owner")
     browsers = [workspace.browser, mate]
     with ThreadPoolExecutor(2) as both:
@@ -98,14 +109,21 @@ def test_removing_a_member_ends_their_sessions(workspace):
     assert len(members(workspace.browser)) == 1
 
 
-def test_a_removed_session_does_not_come_back_with_its_user(workspace, other_workspace):
+def test_a_removed_session_stays_ended_when_its_user_returns(workspace, other_workspace):
     invitation = invited(workspace, email=other_workspace.email)
-    assert other_workspace.browser.post("/api/auth/invitations/accept", json={"token": token_of(invitation)}).status_code == 200
+    assert (
+        other_workspace.browser.post(
+            "/api/auth/invitations/accept", json={"token": token_of(invitation)}
+        ).status_code
+        == 200
+    )
     other_workspace.browser.post("/api/auth/workspace", json={"workspaceId": workspace.id})
     user = me(other_workspace.browser)
     assert remove(workspace.browser, user).status_code == 204
     again = beside(other_workspace)
-    signed_in = again.post("/api/auth/login", json={"email": other_workspace.email, "password": PASSWORD})
+    signed_in = again.post(
+        "/api/auth/login", json={"email": other_workspace.email, "password": PASSWORD}
+    )
     assert signed_in.json()["workspace"]["id"] == other_workspace.id
     token = token_of(invited(workspace, email=other_workspace.email))
     assert again.post("/api/auth/invitations/accept", json={"token": token}).status_code == 200
@@ -118,7 +136,7 @@ def test_a_member_may_leave(workspace):
     assert len(members(workspace.browser)) == 1
 
 
-def test_who_is_in_no_workspace_any_more_has_no_account_and_can_be_invited_again(workspace):
+def test_a_user_without_workspace_is_deleted_and_can_be_invited_again(workspace):
     mate = join(workspace)
     user = mate.get("/api/auth/session").json()["user"]
     remove(workspace.browser, user["id"])

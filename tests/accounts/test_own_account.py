@@ -35,12 +35,12 @@ def test_a_new_password_ends_the_other_sessions(workspace):
 
 
 def test_a_wrong_current_password_changes_nothing(workspace):
-    refused = change(workspace.browser, "wrong password", NEW)
-    assert (refused.status_code, faults(refused)) == (422, {("current", "wrong_password")})
+    response = change(workspace.browser, "wrong password", NEW)
+    assert (response.status_code, faults(response)) == (422, {("current", "wrong_password")})
     assert log_in(workspace)[1] == 200
 
 
-def test_a_password_cannot_be_guessed_by_trying(workspace, clock):
+def test_password_attempts_are_limited(workspace, clock):
     for _ in range(10):
         assert change(workspace.browser, "wrong password", NEW).status_code == 422
     assert change(workspace.browser, PASSWORD, NEW).status_code == 429
@@ -48,26 +48,29 @@ def test_a_password_cannot_be_guessed_by_trying(workspace, clock):
     assert change(workspace.browser, PASSWORD, NEW).status_code == 204
 
 
-def test_a_new_password_keeps_the_rules_and_is_in_no_refusal(workspace):
-    refused = change(workspace.browser, PASSWORD, "secret!")
-    assert faults(refused) == {("new", "too_short")}
-    assert "secret!" not in refused.text
+def test_a_new_password_follows_the_rules_and_is_in_no_error(workspace):
+    response = change(workspace.browser, PASSWORD, "secret!")
+    assert faults(response) == {("new", "too_short")}
+    assert "secret!" not in response.text
 
 
-def test_sessions_are_listed_with_the_one_that_asks(workspace, clock):
+def test_the_current_session_is_marked_in_the_list(workspace, clock):
     [mine] = sessions(workspace.browser)
     assert mine["current"] is True
     assert mine["createdAt"] == mine["lastSeenAt"]
     clock.advance(seconds=4000)
     other, _ = log_in(workspace)
-    assert [(one["current"], one["id"] == mine["id"]) for one in sessions(other)] == [(True, False), (False, True)]
-    [seen] = [one for one in sessions(workspace.browser) if one["id"] == mine["id"]]
+    assert [(record["current"], record["id"] == mine["id"]) for record in sessions(other)] == [
+        (True, False),
+        (False, True),
+    ]
+    [seen] = [record for record in sessions(workspace.browser) if record["id"] == mine["id"]]
     assert seen["lastSeenAt"] > seen["createdAt"]
 
 
-def test_a_session_is_ended_by_its_user_alone(workspace, other_workspace):
+def test_only_its_user_can_end_a_session(workspace, other_workspace):
     other, _ = log_in(workspace)
-    [there] = [one["id"] for one in sessions(workspace.browser) if not one["current"]]
+    [there] = [record["id"] for record in sessions(workspace.browser) if not record["current"]]
     assert other_workspace.browser.delete(f"/api/auth/sessions/{there}").status_code == 404
     assert workspace.browser.delete(f"/api/auth/sessions/{there}").status_code == 204
     assert workspace.browser.delete(f"/api/auth/sessions/{there}").status_code == 404
@@ -81,7 +84,7 @@ def test_an_ended_session_is_not_listed(workspace, clock):
     assert len(sessions(other)) == 1
 
 
-def test_a_session_goes_to_another_workspace_of_its_user(workspace, other_workspace):
+def test_a_session_switches_to_another_workspace_of_its_user(workspace, other_workspace):
     token = token_of(invited(workspace, email=other_workspace.email))
     browser = other_workspace.browser
     assert browser.post("/api/auth/invitations/accept", json={"token": token}).status_code == 200
@@ -89,22 +92,40 @@ def test_a_session_goes_to_another_workspace_of_its_user(workspace, other_worksp
     assert switched.status_code == 200
     assert switched.json() == browser.get("/api/auth/session").json()
     assert (switched.json()["workspace"]["id"], switched.json()["role"]) == (workspace.id, "member")
-    assert [one["id"] for one in browser.get("/api/settings/websites").json()["data"]] == [workspace.website_id]
+    assert [record["id"] for record in browser.get("/api/settings/websites").json()["data"]] == [
+        workspace.website_id
+    ]
 
 
-@pytest.mark.parametrize(("workspace_id", "status"), [("wsp_unknown", 404), ("\x00", 422), ("", 422)])
-def test_a_session_does_not_go_where_its_user_is_not(workspace, other_workspace, workspace_id, status):
+@pytest.mark.parametrize(
+    ("workspace_id", "status"), [("wsp_unknown", 404), ("\x00", 422), ("", 422)]
+)
+def test_a_session_cannot_switch_to_a_foreign_workspace(
+    workspace, other_workspace, workspace_id, status
+):
     browser = workspace.browser
-    assert browser.post("/api/auth/workspace", json={"workspaceId": workspace_id}).status_code == status
-    assert browser.post("/api/auth/workspace", json={"workspaceId": other_workspace.id}).status_code == 404
+    assert (
+        browser.post("/api/auth/workspace", json={"workspaceId": workspace_id}).status_code
+        == status
+    )
+    assert (
+        browser.post("/api/auth/workspace", json={"workspaceId": other_workspace.id}).status_code
+        == 404
+    )
     assert browser.get("/api/auth/session").json()["workspace"]["id"] == workspace.id
 
 
 def test_the_workspace_can_be_renamed(workspace):
     changed = workspace.browser.patch("/api/settings/workspace", json={"name": "Acme & Söhne"})
     assert (changed.status_code, changed.json()["name"]) == (200, "Acme & Söhne")
-    limited = workspace.client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 5}).json()
+    limited = workspace.client.patch(
+        "/api/settings/workspace", json={"queryTimeoutSeconds": 5}
+    ).json()
     assert (limited["name"], limited["queryTimeoutSeconds"]) == ("Acme & Söhne", 5)
     assert join(workspace).get("/api/auth/session").json()["workspace"]["name"] == "Acme & Söhne"
-    assert faults(workspace.client.patch("/api/settings/workspace", json={"name": None})) == {("name", "not_null")}
-    assert faults(workspace.client.patch("/api/settings/workspace", json={"name": " "})) == {("name", "too_short")}
+    assert faults(workspace.client.patch("/api/settings/workspace", json={"name": None})) == {
+        ("name", "not_null")
+    }
+    assert faults(workspace.client.patch("/api/settings/workspace", json={"name": " "})) == {
+        ("name", "too_short")
+    }

@@ -16,7 +16,12 @@ from tests.tenant import BASE_URL
     ],
 )
 def test_the_cookie_alone_is_enough_from_our_own_pages(workspace, headers):
-    assert workspace.browser.post("/api/settings/api-keys", json={"name": "k"}, headers=headers).status_code == 201
+    assert (
+        workspace.browser.post(
+            "/api/settings/api-keys", json={"name": "k"}, headers=headers
+        ).status_code
+        == 201
+    )
     assert workspace.browser.get("/api/settings/websites", headers=headers).status_code == 200
 
 
@@ -47,21 +52,36 @@ def test_a_foreign_page_is_403(workspace, headers):
     assert browser.get("/api/settings/api-keys").json()["total"] == 1
 
 
-def test_the_public_address_is_our_own_behind_a_proxy(workspace):
+def test_the_public_url_is_our_own_origin_behind_a_proxy(workspace):
     headers = {"Host": "127.0.0.1:8000", "Origin": BASE_URL}
     assert workspace.browser.get("/api/settings/websites", headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "text/json"])
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "text/json"],
+)
 def test_a_body_that_is_not_json_is_415(workspace, content_type):
-    answer = workspace.browser.post("/api/settings/api-keys", content=b'{"name": "k"}', headers={"Content-Type": content_type})
+    answer = workspace.browser.post(
+        "/api/settings/api-keys", content=b'{"name": "k"}', headers={"Content-Type": content_type}
+    )
     assert answer.status_code == 415
 
 
 def test_a_json_body_may_name_its_charset(workspace):
     headers = {"Content-Type": "application/json; charset=utf-8"}
-    assert workspace.browser.post("/api/settings/api-keys", content=b'{"name": "k"}', headers=headers).status_code == 201
+    assert (
+        workspace.browser.post(
+            "/api/settings/api-keys", content=b'{"name": "k"}', headers=headers
+        ).status_code
+        == 201
+    )
 
 
 def test_a_key_is_not_bound_to_an_origin(client):
-    assert client.get("/api/settings/websites", headers={"Origin": "https://elsewhere.example"}).status_code == 200
+    assert (
+        client.get(
+            "/api/settings/websites", headers={"Origin": "https://elsewhere.example"}
+        ).status_code
+        == 200
+    )

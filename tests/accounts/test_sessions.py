@@ -38,15 +38,21 @@ def test_an_unknown_address_and_a_wrong_password_get_the_same_answer(server, wor
 
 def test_an_unknown_address_takes_as_long_as_a_known_one(tmp_path):
     def seconds(client, email):
-        begun = perf_counter()
+        start = perf_counter()
         assert log_in(client, email, "wrong password").status_code == 401
-        return perf_counter() - begun
+        return perf_counter() - start
 
     with Served(tmp_path / "data") as service:
         form = {"email": "ada@example.com", "password": PASSWORD, "workspaceName": "Acme"}
         assert service.client.post("/api/auth/signup", json=form).status_code == 201
         service.client.cookies.clear()
-        pairs = [(seconds(service.client, form["email"]), seconds(service.client, f"nobody{n}@example.com")) for n in range(7)]
+        pairs = [
+            (
+                seconds(service.client, form["email"]),
+                seconds(service.client, f"nobody{n}@example.com"),
+            )
+            for n in range(7)
+        ]
     known, unknown = (min(times) for times in zip(*pairs, strict=True))
     assert 0.5 < unknown / known < 2
 
@@ -54,18 +60,18 @@ def test_an_unknown_address_takes_as_long_as_a_known_one(tmp_path):
 def test_log_in_attempts_are_limited_per_address_and_email(server, workspace, clock):
     for _ in range(10):
         assert log_in(visitor(server), workspace.email, "wrong password").status_code == 401
-    refused = log_in(visitor(server), workspace.email.upper(), PASSWORD)
-    assert refused.status_code == 429
-    wait_s = int(refused.headers["retry-after"])
+    response = log_in(visitor(server), workspace.email.upper(), PASSWORD)
+    assert response.status_code == 429
+    wait_s = int(response.headers["retry-after"])
     assert 0 < wait_s <= 300
-    assert refused.headers["ratelimit-policy"] == '"login";q=10;w=300'
-    assert refused.headers["ratelimit"] == f'"login";r=0;t={wait_s}'
+    assert response.headers["ratelimit-policy"] == '"login";q=10;w=300'
+    assert response.headers["ratelimit"] == f'"login";r=0;t={wait_s}'
     assert log_in(visitor(server), "somebody@example.com").status_code == 401
     clock.advance(seconds=wait_s)
     assert log_in(visitor(server), workspace.email).status_code == 200
 
 
-def test_a_success_gives_the_attempts_back(server, workspace):
+def test_a_successful_log_in_resets_the_attempts(server, workspace):
     for _ in range(3):
         for _ in range(6):
             log_in(visitor(server), workspace.email, "wrong password")
@@ -95,7 +101,7 @@ def test_a_session_lasts_30_days_from_its_last_use(workspace, clock):
     assert (ended.status_code, ended.json()["code"]) == (401, "session_ended")
 
 
-def test_a_use_is_not_written_at_every_request(workspace, services, clock):
+def test_session_use_is_not_written_at_every_request(workspace, services, clock):
     before = ends_at_ms(services)
     clock.advance(seconds=3000)
     workspace.browser.get("/api/auth/session")
@@ -105,32 +111,32 @@ def test_a_use_is_not_written_at_every_request(workspace, services, clock):
     assert ends_at_ms(services) > before
 
 
-def test_ended_sessions_are_cleared_at_the_next_log_in(server, workspace, services, clock):
+def test_expired_sessions_are_deleted_at_the_next_log_in(server, workspace, services, clock):
     clock.advance(days=31)
     assert log_in(visitor(server), workspace.email).status_code == 200
     assert len(ends_at_ms(services)) == 1
 
 
-def test_only_a_hash_of_the_session_is_kept(workspace, services):
+def test_only_a_hash_of_the_session_token_is_stored(workspace, services):
     token = workspace.browser.cookies["service_session"].encode()
     with services.database.read() as db:
-        [kept] = db.scalars(select(sessions.c.token_hash)).all()
-    assert len(kept) == 32
-    assert token not in kept
+        [stored_hash] = db.scalars(select(sessions.c.token_hash)).all()
+    assert len(stored_hash) == 32
+    assert token not in stored_hash
 
 
-def test_who_has_left_the_workspace_is_signed_out(workspace, services):
+def test_a_user_who_left_the_workspace_is_signed_out(workspace, services):
     with services.database.write() as db:
         db.execute(delete(memberships))
     assert workspace.browser.get("/api/auth/session").status_code == 401
 
 
 @pytest.mark.parametrize("cookie", ["", "nonsense", "\x7f" * 10, "x" * 5000])
-def test_a_made_up_cookie_is_401(server, workspace, cookie):
+def test_an_unknown_session_is_401(server, workspace, cookie):
     stranger = visitor(server, {"Cookie": f"service_session={cookie}"})
     assert stranger.get("/api/settings/api-keys").status_code == 401
     assert stranger.get("/api/settings/websites").status_code == 401
 
 
-def test_a_key_has_no_session(client):
+def test_an_api_key_has_no_session(client):
     assert client.get("/api/auth/session").json()["code"] == "session_required"

@@ -11,9 +11,12 @@ from typing import Any
 import httpx
 import pytest
 from litestar.testing import TestClient
+from sqlalchemy import select
 
-from penstock.accounts.store import hold_sign_ups
+from penstock.accounts.service import AccountService
+from penstock.accounts.store import lock_sign_ups
 from penstock.app import Services, build_app, build_services
+from penstock.metadb.tables import setup_tokens
 from penstock.settings import Settings
 from tests.serving import Served
 from tests.tenant import PASSWORD, connecting_from, visitor
@@ -37,27 +40,38 @@ def here(services: Services) -> Iterator[TestClient[Any]]:
 @pytest.fixture
 def elsewhere(services: Services) -> Iterator[TestClient[Any]]:
     """A client on another machine."""
-    with TestClient(connecting_from("192.0.2.7", build_app(services)), base_url="http://penstock.example") as running:
+    with TestClient(
+        connecting_from("192.0.2.7", build_app(services)), base_url="http://penstock.example"
+    ) as running:
         yield running
 
 
-def sign_up(client: httpx.Client, headers: dict[str, str] | None = None, **form: Any) -> httpx.Response:
+def sign_up(
+    client: httpx.Client, headers: dict[str, str] | None = None, **form: Any
+) -> httpx.Response:
     return client.post("/api/auth/signup", json=FORM | form, headers=headers)
 
 
-def test_the_first_sign_up_is_open_to_a_real_client_on_the_machine(tmp_path):
+def test_a_local_client_can_create_the_first_account(tmp_path):
     with Served(tmp_path / "data") as service:
         assert sign_up(service.client).status_code == 201
         assert sign_up(service.client, email="second@example.com").json()["code"] == "signup_closed"
 
 
-def test_the_setup_token_that_serve_prints_opens_sign_up_from_elsewhere(tmp_path):
+def test_the_printed_setup_token_allows_the_first_sign_up_from_elsewhere(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with Served(tmp_path / "data", "--port", str(port), PENSTOCK_PUBLIC_URL=f"http://127.0.0.1:{port}") as service:
+    with Served(
+        tmp_path / "data", "--port", str(port), PENSTOCK_PUBLIC_URL=f"http://127.0.0.1:{port}"
+    ) as service:
         [token] = re.findall(r"X-Setup-Token: ([\w-]+)", service.output())
         assert sign_up(service.client, headers={"X-Forwarded-For": "192.0.2.7"}).status_code == 403
-        assert sign_up(service.client, headers={"X-Forwarded-For": "192.0.2.7", "X-Setup-Token": token}).status_code == 201
+        assert (
+            sign_up(
+                service.client, headers={"X-Forwarded-For": "192.0.2.7", "X-Setup-Token": token}
+            ).status_code
+            == 201
+        )
 
 
 def test_signing_up_answers_user_and_workspace_and_signs_in(here):
@@ -72,16 +86,21 @@ def test_signing_up_answers_user_and_workspace_and_signs_in(here):
     assert here.get("/api/auth/session").json() == body
 
 
-@pytest.mark.parametrize(("public_url", "secure"), [(None, False), ("http://penstock.example", False), ("https://penstock.example", True)])
-def test_the_cookie_is_out_of_reach_of_scripts_and_secure_under_https(tmp_path, metadb_url, clock, warehouse, public_url, secure):
+@pytest.mark.parametrize(
+    ("public_url", "secure"),
+    [(None, False), ("http://penstock.example", False), ("https://penstock.example", True)],
+)
+def test_the_cookie_is_out_of_reach_of_scripts_and_secure_under_https(
+    tmp_path, metadb_url, clock, warehouse, public_url, secure
+):
     settings = Settings(data=tmp_path, database_url=metadb_url, public_url=public_url)
     services = build_services(settings, clock, warehouse)
     with TestClient(connecting_from("127.0.0.1", build_app(services)), base_url=URL) as here:
         name_and_value, *attributes = sign_up(here).headers["set-cookie"].split("; ")
     assert name_and_value.startswith("service_session=")
-    given = {attribute.lower() for attribute in attributes}
-    assert {"httponly", "samesite=lax", "path=/"} <= given
-    assert ("secure" in given) is secure
+    attribute_names = {attribute.lower() for attribute in attributes}
+    assert {"httponly", "samesite=lax", "path=/"} <= attribute_names
+    assert ("secure" in attribute_names) is secure
 
 
 @pytest.mark.parametrize(
@@ -95,15 +114,17 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_secure_under_https(tmp_path, 
         {"Host": "rebound.example"},
     ],
 )
-def test_a_local_proxy_or_a_rebound_name_is_not_the_machine_itself(here, headers):
-    refused = sign_up(here, headers=headers)
-    assert (refused.status_code, refused.json()["code"]) == (403, "setup_token_required")
-    assert "X-Setup-Token" in refused.json()["detail"]
+def test_a_local_proxy_or_a_rebound_name_is_not_a_local_client(here, headers):
+    response = sign_up(here, headers=headers)
+    assert (response.status_code, response.json()["code"]) == (403, "setup_token_required")
+    assert "X-Setup-Token" in response.json()["detail"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
 @pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1:8000", "[::1]:8000", "localhost"])
-def test_every_spelling_of_loopback_is_the_machine_itself(tmp_path, sqlite_url, clock, warehouse, address, host):
+def test_every_spelling_of_loopback_is_a_local_client(
+    tmp_path, sqlite_url, clock, warehouse, address, host
+):
     services = build_services(Settings(data=tmp_path, database_url=sqlite_url), clock, warehouse)
     with TestClient(connecting_from(address, build_app(services)), base_url=URL) as client:
         assert sign_up(client, headers={"Host": host}).status_code == 201
@@ -111,50 +132,104 @@ def test_every_spelling_of_loopback_is_the_machine_itself(tmp_path, sqlite_url, 
 
 def test_from_elsewhere_the_first_sign_up_needs_the_setup_token(elsewhere, services):
     token = services.accounts.setup_token
-    for headers in ({}, {"X-Setup-Token": ""}, {"X-Setup-Token": "guess"}, {"X-Setup-Token": token + "x"}, {"X-Setup-Token": "ü"}):
-        refused = sign_up(elsewhere, headers={name: value.encode() for name, value in headers.items()})
-        assert (refused.status_code, refused.json()["code"]) == (403, "setup_token_required")
-        assert token not in refused.text
+    for headers in (
+        {},
+        {"X-Setup-Token": ""},
+        {"X-Setup-Token": "guess"},
+        {"X-Setup-Token": token + "x"},
+        {"X-Setup-Token": "ü"},
+    ):
+        response = sign_up(
+            elsewhere, headers={name: value.encode() for name, value in headers.items()}
+        )
+        assert (response.status_code, response.json()["code"]) == (403, "setup_token_required")
+        assert token not in response.text
     assert sign_up(elsewhere, headers={"X-Setup-Token": token}).status_code == 201
 
 
-def test_the_setup_token_is_dead_once_an_account_exists(here, services):
+def test_the_setup_token_ends_with_the_first_account(here, services):
     token = services.accounts.setup_token
     assert sign_up(here).status_code == 201
     assert services.accounts.setup_token is None
-    refused = sign_up(here, headers={"X-Setup-Token": token}, email="second@example.com")
-    assert (refused.status_code, refused.json()["code"]) == (403, "signup_closed")
+    response = sign_up(here, headers={"X-Setup-Token": token}, email="second@example.com")
+    assert (response.status_code, response.json()["code"]) == (403, "signup_closed")
 
 
-def test_the_setup_token_of_another_node_is_dead_too(here, services, settings, clock, warehouse):
+def test_the_setup_token_of_another_node_ends_too(here, services, settings, clock, warehouse):
     other_node = build_services(settings, clock, warehouse)
+    token = other_node.accounts.setup_token
     assert sign_up(here).status_code == 201
     with TestClient(build_app(other_node)) as client:
-        refused = sign_up(client, headers={"X-Setup-Token": other_node.accounts.setup_token}, email="second@example.com")
-    assert (refused.status_code, refused.json()["code"]) == (403, "signup_closed")
+        response = sign_up(client, headers={"X-Setup-Token": token}, email="second@example.com")
+    assert (response.status_code, response.json()["code"]) == (403, "signup_closed")
 
 
-def test_of_many_first_sign_ups_at_once_one_wins(here, services):
+def test_every_node_accepts_the_setup_token_of_every_other(
+    elsewhere, services, settings, clock, warehouse
+):
+    other_node = build_services(settings, clock, warehouse)
+    assert other_node.accounts.setup_token != services.accounts.setup_token
+    headers = {"X-Setup-Token": other_node.accounts.setup_token}
+    assert sign_up(elsewhere, headers=headers).status_code == 201
+    other_node.database.close()
+
+
+def test_after_the_first_sign_up_no_node_offers_another(here, services, settings, clock, warehouse):
+    other_node = build_services(settings, clock, warehouse)
+    with TestClient(build_app(other_node), base_url=URL) as other:
+        assert other.get("/", follow_redirects=False).headers["location"] == "/signup"
+        assert sign_up(here).status_code == 201
+        assert other.get("/", follow_redirects=False).headers["location"] == "/login"
+        assert "Sign-up is closed" in other.get("/signup").text
+        assert other_node.accounts.setup_token is None
+
+
+def test_setup_tokens_are_stored_as_hashes_at_most_100_and_deleted_with_the_first_sign_up(
+    elsewhere, services, settings, clock
+):
+    def stored() -> list[bytes]:
+        with services.database.read() as db:
+            return list(db.scalars(select(setup_tokens.c.token_hash)))
+
+    oldest = services.accounts.setup_token
+    clock.advance(seconds=1)
+    nodes = [AccountService(services.database, settings, clock) for _ in range(100)]
+    tokens = [node.setup_token for node in nodes]
+    assert len(stored()) == 100
+    assert not {token.encode() for token in tokens} & set(stored())
+    response = sign_up(elsewhere, headers={"X-Setup-Token": oldest})
+    assert response.json()["code"] == "setup_token_required"
+    assert sign_up(elsewhere, headers={"X-Setup-Token": tokens[0]}).status_code == 201
+    assert stored() == []
+    assert AccountService(services.database, settings, clock).setup_token is None
+    assert stored() == []
+
+
+def test_of_concurrent_first_sign_ups_one_succeeds(here, services):
     def first(number: int) -> int:
-        return sign_up(visitor(here, {"Host": "localhost"}), email=f"user{number}@example.com").status_code
+        return sign_up(
+            visitor(here, {"Host": "localhost"}), email=f"user{number}@example.com"
+        ).status_code
 
     with ThreadPoolExecutor(6) as threads:
         with services.database.write() as db:
-            hold_sign_ups(db)  # until several have seen that there is no account yet
+            lock_sign_ups(db)  # until several requests have seen that no account exists
             answers = [threads.submit(first, number) for number in range(6)]
             sleep(0.5)
         assert sorted(answer.result() for answer in answers) == [201] + [403] * 5
 
 
-def test_later_sign_ups_only_while_sign_up_is_open(here, tmp_path, metadb_url, clock, warehouse):
+def test_later_sign_ups_require_open_sign_up(here, tmp_path, metadb_url, clock, warehouse):
     assert sign_up(here).status_code == 201
-    refused = sign_up(here, email="second@example.com")
-    assert (refused.status_code, refused.json()["code"]) == (403, "signup_closed")
+    response = sign_up(here, email="second@example.com")
+    assert (response.status_code, response.json()["code"]) == (403, "signup_closed")
     open_settings = Settings(data=tmp_path, database_url=metadb_url, signup_open=True)
-    with TestClient(connecting_from("192.0.2.7", build_app(build_services(open_settings, clock, warehouse)))) as elsewhere:
+    with TestClient(
+        connecting_from("192.0.2.7", build_app(build_services(open_settings, clock, warehouse)))
+    ) as elsewhere:
         assert sign_up(elsewhere, email="second@example.com").status_code == 201
-        taken = sign_up(elsewhere, email="SECOND@example.com ")
-        assert (taken.status_code, taken.json()["code"]) == (409, "email_taken")
+        duplicate = sign_up(elsewhere, email="SECOND@example.com ")
+        assert (duplicate.status_code, duplicate.json()["code"]) == (409, "email_taken")
 
 
 @pytest.mark.parametrize(
@@ -179,22 +254,35 @@ def test_later_sign_ups_only_while_sign_up_is_open(here, tmp_path, metadb_url, c
         ({"role": "owner"}, "role", "unknown_field"),
     ],
 )
-def test_a_broken_rule_is_named_with_its_field(here, form, field, code):
-    refused = sign_up(here, **form)
-    assert refused.status_code == 422
-    assert [(fault["field"], fault["code"]) for fault in refused.json()["errors"]] == [(field, code)]
+def test_each_fault_names_its_field(here, form, field, code):
+    response = sign_up(here, **form)
+    assert response.status_code == 422
+    assert [(fault["field"], fault["code"]) for fault in response.json()["errors"]] == [
+        (field, code)
+    ]
 
 
 @pytest.mark.parametrize("password", ["12345678", "x" * 1024, "pass\u0000word", "пароль🔑пароль"])
 def test_any_password_of_8_to_1024_characters_works(here, password):
     assert sign_up(here, password=password).status_code == 201
-    assert here.post("/api/auth/login", json={"email": FORM["email"], "password": password}).status_code == 200
+    assert (
+        here.post(
+            "/api/auth/login", json={"email": FORM["email"], "password": password}
+        ).status_code
+        == 200
+    )
 
 
-def test_all_faults_at_once_and_the_password_in_none(here):
-    refused = here.post("/api/auth/signup", json={"email": "ada", "password": "secret!", "workspaceName": ""})
-    assert {fault["field"] for fault in refused.json()["errors"]} == {"email", "password", "workspaceName"}
-    assert "secret!" not in refused.text
+def test_all_faults_are_reported_without_the_password(here):
+    response = here.post(
+        "/api/auth/signup", json={"email": "ada", "password": "secret!", "workspaceName": ""}
+    )
+    assert {fault["field"] for fault in response.json()["errors"]} == {
+        "email",
+        "password",
+        "workspaceName",
+    }
+    assert "secret!" not in response.text
 
 
 def test_a_body_that_is_not_labelled_json_is_415(here):
@@ -202,4 +290,6 @@ def test_a_body_that_is_not_labelled_json_is_415(here):
 
 
 def test_a_foreign_page_cannot_sign_up(here):
-    assert sign_up(here, headers={"Origin": "https://evil.example"}).json()["code"] == "foreign_origin"
+    assert (
+        sign_up(here, headers={"Origin": "https://evil.example"}).json()["code"] == "foreign_origin"
+    )

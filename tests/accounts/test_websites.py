@@ -28,33 +28,42 @@ def faults(answer):
     return {(fault["field"], fault["code"]) for fault in answer.json()["errors"]}
 
 
-def test_a_website_is_answered_in_full_and_read_back(client):
-    made = create(client, domain="Shop.Example.com")
-    assert made["id"].startswith("web_")
-    assert made["createdAt"] == made["updatedAt"]
-    expected = {"name": "Shop", "kind": "web", "domain": "shop.example.com", "identityScope": None} | NO_APP
-    assert {key: made[key] for key in expected} == expected
-    assert set(made) == set(expected) | {"id", "createdAt", "updatedAt"}
-    assert client.get(f"{ROUTE}/{made['id']}").json() == made
+def test_a_new_website_is_returned_in_full_and_read_back(client):
+    new_website = create(client, domain="Shop.Example.com")
+    assert new_website["id"].startswith("web_")
+    assert new_website["createdAt"] == new_website["updatedAt"]
+    expected = {
+        "name": "Shop",
+        "kind": "web",
+        "domain": "shop.example.com",
+        "identityScope": None,
+    } | NO_APP
+    assert {key: new_website[key] for key in expected} == expected
+    assert set(new_website) == set(expected) | {"id", "createdAt", "updatedAt"}
+    assert client.get(f"{ROUTE}/{new_website['id']}").json() == new_website
 
 
-def test_a_mobile_app_carries_its_fields(client):
-    made = create(client, kind="mobile", **APP)
-    assert {key: made[key] for key in APP} == KEPT_APP
-    assert client.get(f"{ROUTE}/{made['id']}").json() == made
+def test_a_mobile_app_has_app_fields(client):
+    new_website = create(client, kind="mobile", **APP)
+    assert {key: new_website[key] for key in APP} == KEPT_APP
+    assert client.get(f"{ROUTE}/{new_website['id']}").json() == new_website
 
 
-def test_what_is_matched_by_network_is_switched_and_null_is_the_default(client):
-    made = create(client, kind="mobile", iosProbabilisticMatching=True, androidProbabilisticMatching=False)
-    address = f"{ROUTE}/{made['id']}"
-    assert {name: client.get(address).json()[name] for name in MATCHING} == {name: not value for name, value in MATCHING.items()}
+def test_probabilistic_matching_is_a_setting_with_a_default(client):
+    new_website = create(
+        client, kind="mobile", iosProbabilisticMatching=True, androidProbabilisticMatching=False
+    )
+    address = f"{ROUTE}/{new_website['id']}"
+    assert {name: client.get(address).json()[name] for name in MATCHING} == {
+        name: not value for name, value in MATCHING.items()
+    }
     assert client.patch(address, json=dict.fromkeys(MATCHING)).status_code == 200
     assert {name: client.get(address).json()[name] for name in MATCHING} == MATCHING
 
 
 def test_a_session_manages_websites_too(workspace):
-    made = create(workspace.browser)
-    assert workspace.client.get(f"{ROUTE}/{made['id']}").json() == made
+    new_website = create(workspace.browser)
+    assert workspace.client.get(f"{ROUTE}/{new_website['id']}").json() == new_website
 
 
 def test_the_list_is_paged_oldest_first(client, clock):
@@ -67,13 +76,17 @@ def test_the_list_is_paged_oldest_first(client, clock):
 
 
 @pytest.mark.parametrize(("field", "value"), APP.items())
-def test_a_web_site_has_no_field_of_an_app(client, field, value):
-    assert faults(client.post(ROUTE, json={"name": "Shop", "kind": "web", field: value})) == {(field, "only_mobile")}
-    made = create(client)
-    assert faults(client.patch(f"{ROUTE}/{made['id']}", json={field: value})) == {(field, "only_mobile")}
+def test_app_fields_are_only_for_mobile_apps(client, field, value):
+    assert faults(client.post(ROUTE, json={"name": "Shop", "kind": "web", field: value})) == {
+        (field, "only_mobile")
+    }
+    new_website = create(client)
+    assert faults(client.patch(f"{ROUTE}/{new_website['id']}", json={field: value})) == {
+        (field, "only_mobile")
+    }
 
 
-def test_null_for_a_field_of_an_app_is_as_good_as_leaving_it_out(client):
+def test_null_in_an_app_field_equals_omitting_it(client):
     assert create(client, **dict.fromkeys(APP))["customScheme"] is None
 
 
@@ -118,19 +131,37 @@ def test_null_for_a_field_of_an_app_is_as_good_as_leaving_it_out(client):
         ("workspaceId", "wsp_1", "unknown_field"),
     ],
 )
-def test_a_broken_rule_is_named_with_its_field(client, field, value, code):
+def test_each_fault_names_its_field(client, field, value, code):
     form = {"name": "Shop", "kind": "mobile", field: value}
     assert faults(client.post(ROUTE, json=form)) == {(field, code)}
 
 
-def test_a_fingerprint_is_named_by_its_place(client):
-    form = {"name": "Shop", "kind": "mobile", "androidSha256Fingerprints": [":".join(["AB"] * 32), "AB:CD"]}
-    assert faults(client.post(ROUTE, json=form)) == {("androidSha256Fingerprints[1]", "not_a_fingerprint")}
+def test_a_fault_in_a_fingerprint_names_its_index(client):
+    form = {
+        "name": "Shop",
+        "kind": "mobile",
+        "androidSha256Fingerprints": [":".join(["AB"] * 32), "AB:CD"],
+    }
+    assert faults(client.post(ROUTE, json=form)) == {
+        ("androidSha256Fingerprints[1]", "not_a_fingerprint")
+    }
 
 
 def test_all_faults_at_once(client):
-    form = {"kind": "web", "domain": "a b", "iosTeamId": "x", "customScheme": "myshop", "colour": "red"}
-    assert {field for field, _ in faults(client.post(ROUTE, json=form))} == {"name", "domain", "iosTeamId", "customScheme", "colour"}
+    form = {
+        "kind": "web",
+        "domain": "a b",
+        "iosTeamId": "x",
+        "customScheme": "myshop",
+        "colour": "red",
+    }
+    assert {field for field, _ in faults(client.post(ROUTE, json=form))} == {
+        "name",
+        "domain",
+        "iosTeamId",
+        "customScheme",
+        "colour",
+    }
 
 
 @pytest.mark.parametrize("kind", ["desktop", "", None, 1])
@@ -139,20 +170,30 @@ def test_the_kind_is_web_or_mobile(client, kind):
     assert field == "kind"
 
 
-@pytest.mark.parametrize("domain", ["localhost", "localhost:3000", "shop.example.com", "192.0.2.1", "bücher.example"])
-def test_a_host_name_is_a_domain(client, domain):
+@pytest.mark.parametrize(
+    "domain", ["localhost", "localhost:3000", "shop.example.com", "192.0.2.1", "bücher.example"]
+)
+def test_a_domain_is_a_host_name(client, domain):
     assert create(client, domain=domain)["domain"] == domain.replace("bücher", "xn--bcher-kva")
 
 
-def test_a_change_leaves_what_was_not_sent_and_null_clears(client, clock):
-    made = create(client, kind="mobile", domain="shop.example.com", **APP)
+def test_omitted_fields_keep_their_value_and_null_clears(client, clock):
+    new_website = create(client, kind="mobile", domain="shop.example.com", **APP)
     clock.advance(seconds=1)
-    changed = client.patch(f"{ROUTE}/{made['id']}", json={"name": "New", "iosTeamId": None, "androidSha256Fingerprints": None})
+    changed = client.patch(
+        f"{ROUTE}/{new_website['id']}",
+        json={"name": "New", "iosTeamId": None, "androidSha256Fingerprints": None},
+    )
     assert changed.status_code == 200
     body = changed.json()
-    assert body["updatedAt"] > made["updatedAt"]
-    assert body == made | {"name": "New", "iosTeamId": None, "androidSha256Fingerprints": [], "updatedAt": body["updatedAt"]}
-    assert client.get(f"{ROUTE}/{made['id']}").json() == body
+    assert body["updatedAt"] > new_website["updatedAt"]
+    assert body == new_website | {
+        "name": "New",
+        "iosTeamId": None,
+        "androidSha256Fingerprints": [],
+        "updatedAt": body["updatedAt"],
+    }
+    assert client.get(f"{ROUTE}/{new_website['id']}").json() == body
 
 
 @pytest.mark.parametrize(
@@ -160,38 +201,40 @@ def test_a_change_leaves_what_was_not_sent_and_null_clears(client, clock):
     [
         ({"name": None}, ("name", "not_null")),
         ({"name": " "}, ("name", "too_short")),
-        ({"kind": "mobile"}, ("kind", "unknown_field")),
-        ({"identityScope": "x"}, ("identityScope", "unknown_field")),
+        ({"kind": "mobile"}, ("kind", "read_only")),
+        ({"identityScope": "x"}, ("identityScope", "read_only")),
     ],
 )
-def test_what_cannot_be_changed_is_refused_and_nothing_is(client, change, fault):
-    made = create(client)
-    assert faults(client.patch(f"{ROUTE}/{made['id']}", json=change)) == {fault}
-    assert client.get(f"{ROUTE}/{made['id']}").json() == made
+def test_a_change_of_a_fixed_field_changes_nothing(client, change, fault):
+    new_website = create(client)
+    assert faults(client.patch(f"{ROUTE}/{new_website['id']}", json=change)) == {fault}
+    assert client.get(f"{ROUTE}/{new_website['id']}").json() == new_website
 
 
 def test_a_change_is_seen_at_once(client, services):
-    made = create(client)
-    assert services.accounts.find_website(made["id"]).name == "Shop"
-    client.patch(f"{ROUTE}/{made['id']}", json={"name": "New"})
-    assert services.accounts.find_website(made["id"]).name == "New"
+    new_website = create(client)
+    assert services.accounts.find_website(new_website["id"]).name == "Shop"
+    client.patch(f"{ROUTE}/{new_website['id']}", json={"name": "New"})
+    assert services.accounts.find_website(new_website["id"]).name == "New"
 
 
 def test_a_deleted_website_is_gone(client, workspace, services):
-    made = create(client)
-    assert services.accounts.find_website(made["id"]) is not None
-    assert client.delete(f"{ROUTE}/{made['id']}").status_code == 204
-    assert services.accounts.find_website(made["id"]) is None
+    new_website = create(client)
+    assert services.accounts.find_website(new_website["id"]) is not None
+    assert client.delete(f"{ROUTE}/{new_website['id']}").status_code == 204
+    assert services.accounts.find_website(new_website["id"]) is None
     for answer in (
-        client.get(f"{ROUTE}/{made['id']}"),
-        client.patch(f"{ROUTE}/{made['id']}", json={"name": "New"}),
-        client.delete(f"{ROUTE}/{made['id']}"),
+        client.get(f"{ROUTE}/{new_website['id']}"),
+        client.patch(f"{ROUTE}/{new_website['id']}", json={"name": "New"}),
+        client.delete(f"{ROUTE}/{new_website['id']}"),
     ):
         assert answer.status_code == 404
     assert [website["id"] for website in client.get(ROUTE).json()["data"]] == [workspace.website_id]
 
 
-def test_a_website_is_its_own_identity_scope_unless_it_names_one(workspace, other_workspace, services):
+def test_a_website_is_its_own_identity_scope_unless_it_names_one(
+    workspace, other_workspace, services
+):
     def scope_of(tenant, **form):
         return services.accounts.find_website(create(tenant.client, **form)["id"]).scope_id
 
@@ -212,3 +255,24 @@ def test_an_unknown_website_is_404(client, website_id):
         client.delete(f"{ROUTE}/{website_id}"),
     ):
         assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("form", [{}, {"kind": "mobile"} | APP])
+def test_a_website_may_be_changed_with_what_was_read(client, form):
+    address = f"{ROUTE}/{create(client, **form)['id']}"
+    record = client.get(address).json()
+    answer = client.patch(address, json=record)
+    assert answer.status_code == 200, answer.text
+    assert answer.json() | {"updatedAt": None} == record | {"updatedAt": None}
+    changed = client.patch(address, json=answer.json() | {"name": "New"})
+    assert (changed.status_code, changed.json()["name"]) == (200, "New")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("id", "web_other"), ("kind", "mobile"), ("identityScope", "all")]
+)
+def test_a_read_only_field_of_a_website_cannot_be_changed(client, field, value):
+    record = create(client)
+    assert faults(client.patch(f"{ROUTE}/{record['id']}", json=record | {field: value})) == {
+        (field, "read_only")
+    }

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from penstock.activity.cursor import BEHIND_MS, Cursor
+from penstock.activity.live.cursor import BEHIND_MS, Cursor
 from tests.tenant import Tenant
 
 
 def send(tenant: Tenant, *names: str, **more: Any) -> None:
-    items = [{"websiteId": tenant.website_id, "event": name, "userId": "ann"} | more for name in names]
+    items = [
+        {"websiteId": tenant.website_id, "event": name, "userId": "ann"} | more for name in names
+    ]
     answer = tenant.client.post("/api/v1/events/batch", json={"events": items})
     assert answer.json()["accepted"] == len(names), answer.text
 
@@ -22,51 +24,55 @@ def recent(tenant: Tenant, **parameters: Any) -> dict[str, Any]:
 
 
 def names(answer: dict[str, Any]) -> list[str]:
-    return [one["name"] for one in answer["data"]]
+    return [record["name"] for record in answer["data"]]
 
 
-def test_a_first_look_gives_the_newest_events_with_their_properties(workspace, clock):
+def test_the_first_request_returns_the_newest_events_with_properties(workspace, clock):
     send(workspace, "a", properties={"plan": "pro", "deep": {"n": [1]}})
     clock.advance(seconds=1)
     send(workspace, "b", timestamp="2026-01-01T00:00:00Z")
     answer = recent(workspace)
     assert names(answer) == ["b", "a"]
     assert answer["data"][1]["properties"] == {"plan": "pro", "deep": {"n": [1]}}
-    assert answer["data"][0]["occurredAt"] == "2026-01-01T00:00:00.000Z" < answer["data"][0]["receivedAt"]
+    assert (
+        answer["data"][0]["occurredAt"]
+        == "2026-01-01T00:00:00.000Z"
+        < answer["data"][0]["receivedAt"]
+    )
     assert names(recent(workspace, limit=1)) == ["b"]
 
 
 @pytest.mark.parametrize("days", [0, 2, 100])
-def test_a_first_look_goes_as_far_back_as_it_must(workspace, clock, days):
+def test_the_first_request_reads_back_until_it_has_enough_events(workspace, clock, days):
     send(workspace, "a")
     clock.advance(days=days)
     assert names(recent(workspace)) == ["a"]
 
 
-def test_a_cursor_gives_each_event_once(workspace, clock):
+def test_a_cursor_returns_each_event_once(workspace, clock):
     send(workspace, "a")
     answer = recent(workspace)
-    given = names(answer)
+    returned_names = names(answer)
     for name in ("b", "c", "d", "e"):
         clock.advance(seconds=2)
         send(workspace, name)
         answer = recent(workspace, after=answer["cursor"])
-        given += names(answer)
+        returned_names += names(answer)
         assert answer["skipped"] is False
-    assert given == ["a", "b", "c", "d", "e"]
+    assert returned_names == ["a", "b", "c", "d", "e"]
     assert recent(workspace, after=answer["cursor"])["data"] == []
 
 
-def test_an_event_that_was_overtaken_is_given_later(clock):
+def test_an_overtaken_event_is_returned_later(clock):
     now_ms = clock()
-    after = Cursor().moved([("evt_late_to_come", now_ms - 100)], now_ms, all_read=True)
+    after = Cursor().advance([("evt_late", now_ms - 100)], now_ms, all_read=True)
     assert after.after_ms == now_ms - BEHIND_MS
-    assert after.has_given("evt_late_to_come")
-    assert not after.has_given("evt_overtaken")
+    assert after.has_returned("evt_late")
+    assert not after.has_returned("evt_overtaken")
     assert Cursor.parse(str(after)) == after
 
 
-def test_more_than_the_limit_is_skipped_and_told(workspace, clock):
+def test_events_beyond_the_limit_are_reported_as_skipped(workspace, clock):
     answer = recent(workspace)
     clock.advance(seconds=1)
     send(workspace, "a", "b", "c")
@@ -76,7 +82,7 @@ def test_more_than_the_limit_is_skipped_and_told(workspace, clock):
     assert (answer["data"], answer["skipped"]) == ([], False)
 
 
-def test_what_a_look_left_out_is_not_new_later(workspace):
+def test_skipped_events_are_not_new_later(workspace):
     send(workspace, "a", "b", "c", "d")
     answer = recent(workspace, limit=1)
     assert len(answer["data"]) == 1
@@ -85,13 +91,15 @@ def test_what_a_look_left_out_is_not_new_later(workspace):
 
 def test_a_cursor_stays_short_however_many_events_there_are(clock):
     now_ms = clock()
-    after = Cursor().moved([(f"evt_{n}", now_ms - n) for n in range(2_000)], now_ms, all_read=True)
+    after = Cursor().advance(
+        [(f"evt_{n}", now_ms - n) for n in range(2_000)], now_ms, all_read=True
+    )
     assert len(str(after)) < 3_000
     assert after.after_ms == now_ms - 400
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("parameters", "expected"),
     [
         ({"name": "/"}, ["/"]),
         ({"kind": "pageview"}, ["/"]),
@@ -104,17 +112,18 @@ def test_a_cursor_stays_short_however_many_events_there_are(clock):
         ({"kind": "event", "name": "/"}, []),
     ],
 )
-def test_filters(workspace, asked, found):
+def test_filters(workspace, parameters, expected):
     page = {"websiteId": workspace.website_id, "type": "pageview", "path": "/", "visitorId": "v"}
     assert workspace.client.post("/api/track", json=page).status_code == 202
     send(workspace, "paid", properties={"checkoutId": 7, "plan": 'p"ü'})
-    assert names(recent(workspace, **asked)) == found
+    assert names(recent(workspace, **parameters)) == expected
 
 
 def test_a_visitor_is_found_by_any_of_its_ids(workspace):
     send(workspace, "a", visitorId="phone")
     assert workspace.client.post(
-        "/api/identify", json={"websiteId": workspace.website_id, "visitorId": "laptop", "userId": "ann"}
+        "/api/identify",
+        json={"websiteId": workspace.website_id, "visitorId": "laptop", "userId": "ann"},
     ).json() == {"visitorId": "phone", "merged": True}
     assert names(recent(workspace, visitorId="laptop")) == ["a"]
 
@@ -122,7 +131,12 @@ def test_a_visitor_is_found_by_any_of_its_ids(workspace):
 def test_another_workspace_sees_nothing(workspace, other_workspace):
     send(workspace, "a")
     assert recent(other_workspace)["data"] == []
-    assert other_workspace.client.get("/api/events/recent", params={"websiteId": workspace.website_id}).status_code == 401
+    assert (
+        other_workspace.client.get(
+            "/api/events/recent", params={"websiteId": workspace.website_id}
+        ).status_code
+        == 401
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,5 +153,5 @@ def test_another_workspace_sees_nothing(workspace, other_workspace):
     ],
 )
 def test_bad_parameters_are_named(client, parameters, field):
-    refused = client.get("/api/events/recent", params=parameters)
-    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, field)
+    response = client.get("/api/events/recent", params=parameters)
+    assert (response.status_code, response.json()["errors"][0]["field"]) == (400, field)

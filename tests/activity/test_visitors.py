@@ -1,4 +1,4 @@
-"""Finding visitors, and what is told of one: over HTTP, after real events, identify calls, merges and deletions."""
+"""Visitors over HTTP, after events, identify calls, merges and deletions."""
 
 from time import sleep
 from typing import Any
@@ -6,6 +6,10 @@ from urllib.parse import quote
 
 import pytest
 
+from penstock.base.clock import system_clock
+from penstock.events.model import Kind, NewEvent, Source, Target
+from penstock.events.rows import event_row
+from penstock.events.service import ship_rows
 from tests.tenant import Tenant
 
 
@@ -15,7 +19,9 @@ def metadb_url(database_url: str) -> str:
 
 
 def send(tenant: Tenant, **event: Any) -> dict[str, Any]:
-    answer = tenant.client.post("/api/v1/events", json={"websiteId": tenant.website_id, "event": "seen"} | event)
+    answer = tenant.client.post(
+        "/api/v1/events", json={"websiteId": tenant.website_id, "event": "seen"} | event
+    )
     assert answer.status_code == 202, answer.text
     return answer.json()
 
@@ -34,7 +40,7 @@ def listed(tenant: Tenant, **parameters: Any) -> dict[str, Any]:
 
 
 def ids(page: dict[str, Any]) -> list[str]:
-    return [one["visitorId"] for one in page["data"]]
+    return [record["visitorId"] for record in page["data"]]
 
 
 def visitor(tenant: Tenant, visitor_id: str, rest: str = "", **parameters: Any) -> Any:
@@ -42,7 +48,9 @@ def visitor(tenant: Tenant, visitor_id: str, rest: str = "", **parameters: Any) 
 
 
 def another_website(tenant: Tenant, **fields: Any) -> str:
-    website_id: str = tenant.client.post("/api/settings/websites", json={"name": "Other", "kind": "web"} | fields).json()["id"]
+    website_id: str = tenant.client.post(
+        "/api/settings/websites", json={"name": "Other", "kind": "web"} | fields
+    ).json()["id"]
     return website_id
 
 
@@ -53,14 +61,16 @@ def code(answer: Any) -> tuple[int, str]:
 @pytest.fixture
 def merged(workspace: Tenant) -> str:
     """Ann, who came with a phone and a laptop: the canonical ID is the phone's."""
-    send(workspace, visitorId="phone", timestamp="2026-03-01T10:00:00Z", properties={"plan": "free"})
+    send(
+        workspace, visitorId="phone", timestamp="2026-03-01T10:00:00Z", properties={"plan": "free"}
+    )
     identify(workspace, "phone", "ann", traits={"plan": "pro"})
     send(workspace, visitorId="laptop", timestamp="2026-03-02T10:00:00Z", country="DE")
     assert identify(workspace, "laptop", "ann")["merged"] is True
     return "phone"
 
 
-def test_visitors_are_listed_the_one_active_last_first(workspace, clock):
+def test_visitors_are_listed_most_recently_active_first(workspace, clock):
     for name in ("a", "b", "c"):
         clock.advance(seconds=2)
         send(workspace, visitorId=name)
@@ -82,24 +92,26 @@ def test_a_merged_visitor_is_one_line_with_its_user(workspace, merged):
     assert (page["data"][0]["userId"], page["data"][0]["events"]) == ("ann", 2)
 
 
-def test_the_list_is_of_the_last_days_and_a_search_of_all_times(workspace, merged):
+def test_the_list_covers_recent_days_and_a_search_all_history(workspace, merged):
     assert listed(workspace)["total"] == 0
     assert ids(listed(workspace, days=400)) == [merged]
     assert listed(workspace, search="phone")["data"][0]["lastEventAt"] == "2026-03-02T10:00:00.000Z"
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("search", ["phone", "laptop", "ann"])
 def test_a_search_finds_by_visitor_id_absorbed_id_and_user_id(workspace, merged, search):
-    found = listed(workspace, search=search)
-    assert (ids(found), found["total"], found["data"][0]["events"]) == ([merged], 1, 2)
+    page = listed(workspace, search=search)
+    assert (ids(page), page["total"], page["data"][0]["events"]) == ([merged], 1, 2)
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("search", ["pho", "PHONE", "nobody", "%", "' OR 1=1"])
 def test_a_search_is_exact(workspace, merged, search):
     assert listed(workspace, search=search)["total"] == 0
 
 
-def test_one_website_lists_its_own_visitors(workspace):
+def test_the_list_of_one_website_has_its_own_visitors(workspace):
     other = another_website(workspace)
     send(workspace, visitorId="here")
     send(workspace, visitorId="there", websiteId=other)
@@ -110,50 +122,113 @@ def test_one_website_lists_its_own_visitors(workspace):
 
 def test_a_visitor_known_from_identify_alone_has_no_times(workspace):
     identify(workspace, "v", "ann")
-    [found] = listed(workspace, search="ann")["data"]
-    assert found == {"visitorId": "v", "userId": "ann", "websiteId": None, "events": 0, "firstEventAt": None, "lastEventAt": None}
+    [page] = listed(workspace, search="ann")["data"]
+    assert page == {
+        "visitorId": "v",
+        "userId": "ann",
+        "websiteId": None,
+        "events": 0,
+        "firstEventAt": None,
+        "lastEventAt": None,
+    }
     assert visitor(workspace, "v").json()["lastEvent"] is None
 
 
-@pytest.mark.parametrize("asked", ["phone", "laptop"])
-def test_any_id_of_a_visitor_tells_everything_about_it(workspace, merged, asked):
-    told = visitor(workspace, asked).json()
-    assert (told["visitorId"], told["ids"], told["events"]) == (merged, ["phone", "laptop"], 2)
-    assert (told["user"]["userId"], told["user"]["traits"]) == ("ann", {"plan": "pro"})
-    assert [(one["visitorId"], one["userId"]) for one in told["merges"]] == [("laptop", "ann")]
-    assert (told["firstEventAt"], told["lastEventAt"]) == ("2026-03-01T10:00:00.000Z", "2026-03-02T10:00:00.000Z")
-    assert (told["lastEvent"]["country"], told["lastEvent"]["visitorId"]) == ("DE", "laptop")
+@pytest.mark.parametrize("visitor_id", ["phone", "laptop"])
+def test_any_id_of_a_visitor_returns_its_details(workspace, merged, visitor_id):
+    body = visitor(workspace, visitor_id).json()
+    assert (body["visitorId"], body["ids"], body["events"]) == (merged, ["phone", "laptop"], 2)
+    assert (body["user"]["userId"], body["user"]["traits"]) == ("ann", {"plan": "pro"})
+    assert [(record["visitorId"], record["userId"]) for record in body["merges"]] == [
+        ("laptop", "ann")
+    ]
+    assert (body["firstEventAt"], body["lastEventAt"]) == (
+        "2026-03-01T10:00:00.000Z",
+        "2026-03-02T10:00:00.000Z",
+    )
+    assert (body["lastEvent"]["country"], body["lastEvent"]["visitorId"]) == ("DE", "laptop")
 
 
 def test_a_timeline_has_every_field_newest_first(workspace, merged):
     page = visitor(workspace, "laptop", "/events").json()
-    assert (page["total"], [one["visitorId"] for one in page["data"]]) == (2, ["laptop", "phone"])
+    assert (page["total"], [record["visitorId"] for record in page["data"]]) == (
+        2,
+        ["laptop", "phone"],
+    )
     first = page["data"][1]
-    assert (first["kind"], first["name"], first["source"], first["properties"]) == ("event", "seen", "server", {"plan": "free"})
-    assert (first["occurredAt"], first["userId"], first["country"]) == ("2026-03-01T10:00:00.000Z", None, None)
+    assert (first["kind"], first["name"], first["source"], first["properties"]) == (
+        "event",
+        "seen",
+        "server",
+        {"plan": "free"},
+    )
+    assert (first["occurredAt"], first["userId"], first["country"]) == (
+        "2026-03-01T10:00:00.000Z",
+        None,
+        None,
+    )
     second = visitor(workspace, "laptop", "/events", page=2, pageSize=1).json()
     assert (second["total"], second["data"]) == (2, [first])
 
 
-def test_a_timeline_goes_over_all_websites_that_share_their_visitors(workspace):
+def test_a_timeline_shows_the_senders_own_event_id(workspace):
+    send(workspace, visitorId="v", eventId="order-77", timestamp="2026-03-01T10:00:00Z")
+    send(workspace, visitorId="v", timestamp="2026-03-02T10:00:00Z")
+    events = visitor(workspace, "v", "/events").json()["data"]
+    assert [event["clientEventId"] for event in events] == [None, "order-77"]
+    assert visitor(workspace, "v").json()["lastEvent"]["clientEventId"] is None
+
+
+def test_a_timeline_shows_the_link_and_how_it_was_found(workspace, services):
+    send(workspace, visitorId="v", timestamp="2026-03-01T10:00:00Z")
+    opened = NewEvent(
+        website_id=workspace.website_id,
+        scope_id=workspace.website_id,
+        kind=Kind.EVENT,
+        name="install",
+        source=Source.APP,
+        occurred_at_ms=(now_ms := system_clock()),
+        stated_at_ms=now_ms,
+        received_at_ms=now_ms,
+        visitor_id="v",
+        user_id=None,
+        body_hash=b"",
+        columns={"link": "spring", "link_method": "install_referrer"},
+    )
+    with services.database.write() as db:
+        rows = [event_row(opened, "evt_install", "v")]
+        ship_rows(db, Target.EVENTS, rows)
+    services.shipper.wake()
+    events = visitor(workspace, "v", "/events").json()["data"]
+    assert [(event["link"], event["linkMethod"]) for event in events] == [
+        ("spring", "install_referrer"),
+        (None, None),
+    ]
+
+
+def test_a_timeline_covers_all_websites_that_share_visitors(workspace):
     shop, blog = (another_website(workspace, identityScope="all") for _ in range(2))
     send(workspace, visitorId="v", websiteId=shop)
     send(workspace, visitorId="v", websiteId=blog)
-    told = visitor(workspace, "v", "/events", websiteId=shop).json()["data"]
-    assert {one["websiteId"] for one in told} == {shop, blog}
+    body = visitor(workspace, "v", "/events", websiteId=shop).json()["data"]
+    assert {record["websiteId"] for record in body} == {shop, blog}
 
 
-def test_one_id_on_websites_of_their_own_is_several_visitors(workspace):
+def test_the_same_id_on_separate_websites_is_several_visitors(workspace):
     other = another_website(workspace)
     send(workspace, visitorId="v")
     send(workspace, visitorId="v", websiteId=other)
     assert listed(workspace, search="v")["total"] == 2
     for rest in ("", "/events"):
-        refused = visitor(workspace, "v", rest)
-        assert (code(refused), refused.json()["errors"][0]["field"]) == ((400, "bad_parameter"), "websiteId")
+        response = visitor(workspace, "v", rest)
+        assert (code(response), response.json()["errors"][0]["field"]) == (
+            (400, "bad_parameter"),
+            "websiteId",
+        )
     assert visitor(workspace, "v", websiteId=other).json()["lastEvent"]["websiteId"] == other
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("name", ["a/b", "a/events", "a b", "ü?#", "100%", "a%2Fb"])
 def test_an_id_may_have_any_characters(workspace, name):
     send(workspace, visitorId=name)
@@ -163,7 +238,9 @@ def test_an_id_may_have_any_characters(workspace, name):
 
 def test_a_deleted_visitor_is_gone(workspace, merged):
     send(workspace, visitorId="phone")
-    deletion = workspace.client.post("/api/deletions", json={"websiteId": workspace.website_id, "visitorId": "laptop"}).json()
+    deletion = workspace.client.post(
+        "/api/deletions", json={"websiteId": workspace.website_id, "visitorId": "laptop"}
+    ).json()
     for name in ("phone", "laptop"):
         assert code(visitor(workspace, name)) == (404, "visitor_not_found")
         assert code(visitor(workspace, name, "/events")) == (404, "visitor_not_found")
@@ -178,7 +255,12 @@ def test_another_workspace_sees_nothing(workspace, other_workspace, merged):
     assert code(visitor(other_workspace, merged)) == (404, "visitor_not_found")
 
 
-@pytest.mark.parametrize("parameters", [{"days": 0}, {"search": ""}, {"search": "a\0"}, {"page": 0}, {"q": "x"}])
+@pytest.mark.parametrize(
+    "parameters", [{"days": 0}, {"search": ""}, {"search": "a\0"}, {"page": 0}, {"q": "x"}]
+)
 def test_bad_parameters_are_named(client, parameters):
-    refused = client.get("/api/visitors", params=parameters)
-    assert (code(refused), refused.json()["errors"][0]["field"]) == ((400, "bad_parameter"), next(iter(parameters)))
+    response = client.get("/api/visitors", params=parameters)
+    assert (code(response), response.json()["errors"][0]["field"]) == (
+        (400, "bad_parameter"),
+        next(iter(parameters)),
+    )

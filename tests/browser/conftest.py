@@ -1,8 +1,15 @@
-"""Chromium on real services: one that is fresh for each test, and one with the demo data for all."""
+"""Chromium on real services.
+
+`account` and `signed_in` are a new workspace for each test, on one service for all tests of this
+process. `service` is a new installation for one test, without an account. `demo` has the demo data.
+"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
+import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
@@ -35,29 +42,55 @@ def browser_context_args(base_url) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Account:
+    """The owner of a new workspace named Acme. client: calls with a session of the owner."""
+
+    url: str
+    email: str
+    client: httpx.Client
+
+
+def create_account(url: str, email: str = EMAIL) -> Account:
+    client = httpx.Client(base_url=url, timeout=30)
+    form = {"email": email, "password": PASSWORD, "workspaceName": "Acme"}
+    client.post("/api/auth/signup", json=form).raise_for_status()
+    return Account(url, email, client)
+
+
 @pytest.fixture
 def service(tmp_path) -> Iterator[Served]:
-    """A running service on a fresh data folder, without an account."""
+    """A running service on a new data folder, without an account."""
     with Served(tmp_path / "data") as running:
         yield running
 
 
 @pytest.fixture
-def service_url(service) -> str:
-    return service.url
+def first_account(service) -> Iterator[Account]:
+    """The first account of `service`: for tests of what is unique in an installation."""
+    first = create_account(service.url)
+    yield first
+    first.client.close()
+
+
+@pytest.fixture(scope="session")
+def shared_service(tmp_path_factory) -> Iterator[Served]:
+    """A running service whose sign-up is open. It takes two seconds to start, so it starts once."""
+    with Served(tmp_path_factory.mktemp("shared") / "data", PENSTOCK_SIGNUP_OPEN="true") as running:
+        yield running
 
 
 @pytest.fixture
-def account(service) -> Served:
-    """The service with a first account, whose session `service.client` has."""
-    form = {"email": EMAIL, "password": PASSWORD, "workspaceName": "Acme"}
-    service.client.post("/api/auth/signup", json=form).raise_for_status()
-    return service
+def account(shared_service) -> Iterator[Account]:
+    """A new account with a workspace of its own."""
+    new = create_account(shared_service.url, f"{uuid4().hex[:12]}@example.com")
+    yield new
+    new.client.close()
 
 
 @pytest.fixture
 def signed_in(account, page, watch) -> Page:
-    """A page of the fresh service whose browser has the account's session. Addresses are paths."""
+    """A page whose browser has the session of `account`. Addresses are paths."""
     sign_in(page.context, account.url, account.client.cookies["service_session"])
     return page
 
@@ -72,14 +105,15 @@ def demo(tmp_path_factory) -> Iterator[Demo]:
 
 @pytest.fixture
 def base_url(request) -> str:
-    """Where paths lead: to the demo when a test uses it, else to the fresh service."""
-    url: str = request.getfixturevalue("demo" if "demo" in request.fixturenames else "service").url
+    """Where paths lead: to the service that the test uses."""
+    names = [name for name in ("demo", "service") if name in request.fixturenames]
+    url: str = request.getfixturevalue([*names, "shared_service"][0]).url
     return url
 
 
 @pytest.fixture
 def watch(page) -> Iterator[Watch]:
-    """Fails the test afterwards when the page told an error, broke its policy, or asked another host for anything."""
+    """Fails the test at its end if the page logged an error or asked another host for anything."""
     watching = Watch(page)
     yield watching
     watching.assert_clean()

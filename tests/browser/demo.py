@@ -1,4 +1,4 @@
-"""The demo data behind pages that are looked at: the shop of `penstock demo`, and some records made for it."""
+"""The data behind the pages: the shop of `penstock demo`, and some more records."""
 
 import re
 from pathlib import Path
@@ -24,67 +24,120 @@ GOAL = {
 
 
 class Demo:
-    """A running demo with a session of its account. ids: of records that addresses need."""
+    """A running demo with a session of its account. ids: the IDs of records in addresses."""
 
     def __init__(self, folder: Path) -> None:
         self.service = Served(folder / "data", command="demo")
         self.url = self.service.url
-        told = re.search(r"Login +(\S+) with the password (\S+)", self.service.output())
-        assert told is not None
-        self.email, self.password = told[1], told[2]
+        login = re.search(r"Login +(\S+) with the password (\S+)", self.service.output())
+        assert login is not None
+        self.email, self.password = login[1], login[2]
         client = self.service.client
-        client.post("/api/auth/login", json={"email": self.email, "password": self.password}).raise_for_status()
-        websites = {one["name"]: one["id"] for one in client.get("/api/settings/websites").json()["data"]}
-        funnels = {one["name"]: one["id"] for one in client.get("/api/funnels").json()["data"]}
-        invitation = client.post("/api/settings/invitations", json={"email": "bob@example.com"}).json()
+        client.post(
+            "/api/auth/login", json={"email": self.email, "password": self.password}
+        ).raise_for_status()
+        websites = {
+            website["name"]: website["id"]
+            for website in client.get("/api/settings/websites").json()["data"]
+        }
+        invitation = client.post(
+            "/api/settings/invitations", json={"email": "bob@example.com"}
+        ).json()
         self.ids = {
-            "funnel": funnels["Checkout"],
             "goal": client.post("/api/goals", json=GOAL).json()["id"],
-            "link": client.get("/api/mobile/deferred-links", params={"search": "spring-sale"}).json()["data"][0]["id"],
+            "link": client.get(
+                "/api/mobile/deferred-links", params={"search": "spring-sale"}
+            ).json()["data"][0]["id"],
             "website": websites["Acme shop"],
             "app": client.post("/api/settings/websites", json=APP).json()["id"],
             **self._report(),
-            "blog": client.post("/api/settings/websites", json={"kind": "web", "name": "Blog", "domain": "blog.example.com"}).json()["id"],
-            "silent": client.post("/api/settings/websites", json={"kind": "web", "name": "Forum"}).json()["id"],
+            "blog": client.post(
+                "/api/settings/websites",
+                json={"kind": "web", "name": "Blog", "domain": "blog.example.com"},
+            ).json()["id"],
+            "silent": client.post(
+                "/api/settings/websites", json={"kind": "web", "name": "Forum"}
+            ).json()["id"],
             "invitation": invitation["url"].partition("=")[2],
             "visitor": "bob-on-his-phone",
             "property": "checkoutId",
             "value": "none",
         }
         self._live()
-        self.ids["import"] = self._imported()
+        self.ids["import"] = self._import()
 
     def _live(self) -> None:
-        """A visitor who was merged, and things that were refused."""
-        client, seen = self.service.client, {"websiteId": self.ids["blog"], "visitorId": "bob-on-his-phone"}
+        """Create a merged visitor, page views, an event, and rejected events."""
+        client = self.service.client
+        visitor = {"websiteId": self.ids["blog"], "visitorId": "bob-on-his-phone"}
         for visitor_id in ("bob-on-his-phone", "bob-at-work"):
-            told = {"websiteId": self.ids["blog"], "visitorId": visitor_id, "userId": "bob", "traits": {"plan": "pro", "city": "Köln"}}
-            client.post("/api/identify", json=told).raise_for_status()
+            identity = {
+                "websiteId": self.ids["blog"],
+                "visitorId": visitor_id,
+                "userId": "bob",
+                "traits": {"plan": "pro", "city": "Köln"},
+            }
+            client.post("/api/identify", json=identity).raise_for_status()
         for path in ("/posts/calm", "/posts/funnels", "/newsletter"):
-            client.post("/api/track", json={**seen, "type": "pageview", "path": path, "url": f"https://blog.example.com{path}"})
-        told = {"plan": "pro", "tags": ["calm", "funnels"], "price": 12.5}
-        client.post("/api/track", json={**seen, "type": "event", "name": "newsletter_subscribed", "properties": told}).raise_for_status()
-        for wrong in ({**seen, "type": "event"}, {**seen, "type": "event", "name": "paid", "timestamp": "yesterday", "colour": "red"}):
-            assert client.post("/api/track", json=wrong).status_code == 422
+            client.post(
+                "/api/track",
+                json={
+                    **visitor,
+                    "type": "pageview",
+                    "path": path,
+                    "url": f"https://blog.example.com{path}",
+                },
+            )
+        properties = {"plan": "pro", "tags": ["calm", "funnels"], "price": 12.5}
+        client.post(
+            "/api/track",
+            json={
+                **visitor,
+                "type": "event",
+                "name": "newsletter_subscribed",
+                "properties": properties,
+            },
+        ).raise_for_status()
+        for invalid in (
+            {**visitor, "type": "event"},
+            {**visitor, "type": "event", "name": "paid", "timestamp": "yesterday", "colour": "red"},
+        ):
+            assert client.post("/api/track", json=invalid).status_code == 422
 
-    def _imported(self) -> str:
-        """The ID of an import, some lines of which were rejected; and a deletion."""
+    def _import(self) -> str:
+        """Create a deletion, and an import with rejected lines; returns the ID of the import."""
         client, website_id = self.service.client, self.ids["blog"]
         line = '{{"type": "event", "name": "{0}", "timestamp": "{1}", "userId": "eve"}}\n'
         lines = [line.format("subscribed", f"2024-05-{day:02}T10:00:00Z") for day in range(1, 29)]
-        body = "".join([*lines, line.format("paid", "yesterday"), '{"type": "event", "colour": "red"}\n']).encode()
-        asked = {"websiteId": website_id, "fileName": "newsletter-2024.ndjson"}
-        answer = client.post("/api/imports", params=asked, content=body, headers={"Content-Type": "application/x-ndjson"})
-        span = {"websiteId": website_id, "from": "2023-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z"}
+        body = "".join(
+            [*lines, line.format("paid", "yesterday"), '{"type": "event", "colour": "red"}\n']
+        ).encode()
+        query = {"websiteId": website_id, "fileName": "newsletter-2024.ndjson"}
+        answer = client.post(
+            "/api/imports",
+            params=query,
+            content=body,
+            headers={"Content-Type": "application/x-ndjson"},
+        )
+        span = {
+            "websiteId": website_id,
+            "from": "2023-01-01T00:00:00Z",
+            "to": "2023-07-01T00:00:00Z",
+        }
         client.post("/api/deletions", json=span).raise_for_status()
-        imported: str = answer.json()["id"]
-        return imported
+        import_id: str = answer.json()["id"]
+        return import_id
 
     def _report(self) -> dict[str, str]:
         """The checkout funnel, and an attempt of it with a skipped event."""
-        funnels = {one["name"]: one["id"] for one in self.service.client.get("/api/funnels").json()["data"]}
+        funnels = {
+            funnel["name"]: funnel["id"]
+            for funnel in self.service.client.get("/api/funnels").json()["data"]
+        }
         funnel = funnels["Checkout"]
-        skipped = self.service.client.get(f"/api/funnels/{funnel}/units", params={"quality": "sequenceSkip"}).json()["data"]
+        skipped = self.service.client.get(
+            f"/api/funnels/{funnel}/units", params={"quality": "sequenceSkip"}
+        ).json()["data"]
         return {"funnel": funnel, "unit": skipped[0]["unit"]}
 
     @property

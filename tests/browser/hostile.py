@@ -1,4 +1,4 @@
-"""Texts that try to run, to turn or to break a page, and workspaces that hold one of them wherever a person or a client can store any."""
+"""Texts that try to run, to reverse or to break a page, and workspaces full of them."""
 
 import json
 import time
@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import httpx
 
-from tests.links import agents
+from tests import user_agents
 from tests.links.conftest import APP, LINKS
 from tests.serving import Served
 from tests.tenant import PASSWORD
@@ -21,7 +21,11 @@ HOSTILE = [
     "👩‍👩‍👧‍👦 é́́́ ﷽",
 ]
 
-TEXTS = {"markup": " ".join(HOSTILE[:3]), "turning": f"{HOSTILE[5]} {HOSTILE[3]}", "wide": HOSTILE[4]}
+TEXTS = {
+    "markup": " ".join(HOSTILE[:3]),
+    "turning": f"{HOSTILE[5]} {HOSTILE[3]}",
+    "wide": HOSTILE[4],
+}
 """The same in three: as many as pages are opened with."""
 
 ADDRESSES = {
@@ -35,7 +39,7 @@ HOUR_MS = 3_600_000
 
 
 class Workspace:
-    """The workspace that holds one of `TEXTS` in every field that takes it. ids: for the addresses of `tests.browser.pages`."""
+    """A workspace with one of `TEXTS` in every field. ids: for `tests.browser.pages`."""
 
     def __init__(self, service: Served, kind: str) -> None:
         self.url, self.text, self.email = service.url, TEXTS[kind], ADDRESSES[kind]
@@ -43,15 +47,26 @@ class Workspace:
         form = {"email": self.email, "password": PASSWORD, "workspaceName": self.text}
         self._id = self._send("/api/auth/signup", form)["workspace"]["id"]
         self._key = self._send("/api/settings/api-keys", {"name": self.text})["key"]
-        website = self._send("/api/settings/websites", {"name": self.text, "kind": "web", "identityScope": self.text})["id"]
-        blog = self._send("/api/settings/websites", {"name": self.text, "kind": "web", "domain": f"{'w' * 63}.example.com"})["id"]
+        website = self._send(
+            "/api/settings/websites", {"name": self.text, "kind": "web", "identityScope": self.text}
+        )["id"]
+        blog = self._send(
+            "/api/settings/websites",
+            {"name": self.text, "kind": "web", "domain": f"{'w' * 63}.example.com"},
+        )["id"]
         silent = self._send("/api/settings/websites", {"name": self.text, "kind": "web"})["id"]
         invitation = self._send("/api/settings/invitations", {"email": f"y{self.email[1:]}"})["url"]
         encoded = quote(self.text, safe="")
         self.ids: dict[str, str] = {
-            "website": website, "blog": blog, "silent": silent, "invitation": invitation.partition("=")[2],
-            "visitor": encoded, "unit": encoded, "property": encoded, "value": encoded,
-        }  # fmt: skip
+            "website": website,
+            "blog": blog,
+            "silent": silent,
+            "invitation": invitation.partition("=")[2],
+            "visitor": encoded,
+            "unit": encoded,
+            "property": encoded,
+            "value": encoded,
+        }
         self._track(website)
         self._events(website)
         self._identify(blog)
@@ -72,19 +87,32 @@ class Workspace:
 
     def _send(self, path: str, body: Any, expected: int | None = None, **more: Any) -> Any:
         answer = self.http.post(path, json=body, **more)
-        assert answer.is_success if expected is None else answer.status_code == expected, f"{path} {answer.text[:500]}"
+        assert answer.is_success if expected is None else answer.status_code == expected, (
+            f"{path} {answer.text[:500]}"
+        )
         return answer.json()
 
     def _track(self, website: str) -> None:
         """What browsers send: taken, and refused."""
-        text, seen = self.text, {"websiteId": website, "visitorId": self.text, "sessionId": self.text}
+        text, seen = (
+            self.text,
+            {"websiteId": website, "visitorId": self.text, "sessionId": self.text},
+        )
         where = {"url": f"https://example.com/{text}?a={text}", "referrer": text, "title": text}
-        utm = dict.fromkeys(("utmSource", "utmMedium", "utmCampaign", "utmContent", "utmTerm"), text)
+        utm = dict.fromkeys(
+            ("utmSource", "utmMedium", "utmCampaign", "utmContent", "utmTerm"), text
+        )
         told = {"properties": {text: text, "list": [text], "inner": {text: text}}}
         browser = {"User-Agent": HOSTILE[1]}
-        for what in ({"type": "pageview", "path": f"/{text}"}, {"type": "screenview", "screen": text}, {"type": "event", "name": text}):
+        for what in (
+            {"type": "pageview", "path": f"/{text}"},
+            {"type": "screenview", "screen": text},
+            {"type": "event", "name": text},
+        ):
             self._send("/api/track", {**seen, **where, **utm, **told, **what}, headers=browser)
-        self._send("/api/track", {**seen, "type": text, text: text, "properties": {f"${text}": text}}, 422)
+        self._send(
+            "/api/track", {**seen, "type": text, text: text, "properties": {f"${text}": text}}, 422
+        )
 
     def _events(self, website: str) -> None:
         """What a backend sends: three attempts, one of which completes."""
@@ -93,21 +121,38 @@ class Workspace:
         def event(attempt: str, name: str, ago_ms: int, **more: Any) -> dict[str, Any]:
             properties = {text: attempt, f"plan {text[:150]}": text, **more}
             known = {"userId": text, "externalSessionId": text, "country": text, "region": text}
-            return {"websiteId": website, "event": name, "timestamp": now_ms - ago_ms, "properties": properties, **known}
+            return {
+                "websiteId": website,
+                "event": name,
+                "timestamp": now_ms - ago_ms,
+                "properties": properties,
+                **known,
+            }
 
         events = [
-            event(text, text, 3 * HOUR_MS), event(text, "between", 2 * HOUR_MS, plan="other"), event(text, "paid", HOUR_MS),
-            event(text[:100], text, 2 * HOUR_MS), event(text[:100], "between", HOUR_MS), event(text[:99], text, 24 * 9 * HOUR_MS),
-        ]  # fmt: skip
+            event(text, text, 3 * HOUR_MS),
+            event(text, "between", 2 * HOUR_MS, plan="other"),
+            event(text, "paid", HOUR_MS),
+            event(text[:100], text, 2 * HOUR_MS),
+            event(text[:100], "between", HOUR_MS),
+            event(text[:99], text, 24 * 9 * HOUR_MS),
+        ]
         bearer = {"Authorization": f"Bearer {self._key}"}
-        assert self._send("/api/v1/events/batch", {"events": events}, headers=bearer)["rejected"] == 0
+        assert (
+            self._send("/api/v1/events/batch", {"events": events}, headers=bearer)["rejected"] == 0
+        )
         paid = event(text, text, HOUR_MS) | {"transactionId": text, "amount": 5, "currency": "EUR"}
         self._send("/api/v1/transactions", paid, headers=bearer)
 
     def _identify(self, website: str) -> None:
         """A user with two visitors, one of which became the other."""
         for visitor_id in (self.text, f"other {self.text[:150]}"):
-            seen = {"websiteId": website, "visitorId": visitor_id, "type": "event", "name": self.text}
+            seen = {
+                "websiteId": website,
+                "visitorId": visitor_id,
+                "type": "event",
+                "name": self.text,
+            }
             self._send("/api/track", seen)
             told = {"userId": self.text, "traits": {self.text: self.text}}
             self._send("/api/identify", {"websiteId": website, "visitorId": visitor_id, **told})
@@ -116,18 +161,32 @@ class Workspace:
         """A goal, and a funnel of two revisions with each kind of row."""
         text = self.text
         plan = f"plan {text[:150]}"
-        match = {"type": "Event", "value": text, "filters": [{"property": plan, "operator": "in", "value": json.dumps([text])}]}
+        match = {
+            "type": "Event",
+            "value": text,
+            "filters": [{"property": plan, "operator": "in", "value": json.dumps([text])}],
+        }
         self.ids["goal"] = self._send("/api/goals", {"name": text, "match": match})["id"]
         steps = [
-            {**match, "or": [{"type": "Goal", "value": text, "filters": []}, {"type": "Screen view", "value": text, "filters": []}]},
+            {
+                **match,
+                "or": [
+                    {"type": "Goal", "value": text, "filters": []},
+                    {"type": "Screen view", "value": text, "filters": []},
+                ],
+            },
             {"type": "Event", "value": text, "filters": [], "diagnostic": True},
             {"type": "Event", "value": "between", "filters": []},
             {"type": "Event", "value": "paid", "filters": []},
         ]
         funnel = {
-            "name": text, "countingUnit": "attempt", "attemptProperty": text, "sequenceProperty": f"n {text[:150]}",
-            "breakdownProperties": [plan, text], "steps": steps,
-        }  # fmt: skip
+            "name": text,
+            "countingUnit": "attempt",
+            "attemptProperty": text,
+            "sequenceProperty": f"n {text[:150]}",
+            "breakdownProperties": [plan, text],
+            "steps": steps,
+        }
         made = self._send("/api/funnels", funnel)["id"]
         other = {**match, "type": "Goal", "filters": []}
         for rows in ([*steps[:3], other, steps[3]], steps):
@@ -140,29 +199,61 @@ class Workspace:
         text = self.text
         straight = "plain" if "\u202e" in text else text
         store = f"https://apps.apple.com/app/id1?{''.join(text.split())}"
-        self.ids["app"] = self._send("/api/settings/websites", {**APP, "name": text, "kind": "mobile", "appStoreUrl": store})["id"]
+        self.ids["app"] = self._send(
+            "/api/settings/websites", {**APP, "name": text, "kind": "mobile", "appStoreUrl": store}
+        )["id"]
         kind = next(name for name, value in TEXTS.items() if value == text)
         link = {
-            "websiteId": self.ids["app"], "name": text, "slug": {"wide": "w" * 64}.get(kind, kind), "destinationPath": f"/{straight}",
-            "fallbackUrl": f"https://example.com/{quote(text)}", "utmSource": straight, "utmMedium": straight, "utmCampaign": text,
-        }  # fmt: skip
+            "websiteId": self.ids["app"],
+            "name": text,
+            "slug": {"wide": "w" * 64}.get(kind, kind),
+            "destinationPath": f"/{straight}",
+            "fallbackUrl": f"https://example.com/{quote(text)}",
+            "utmSource": straight,
+            "utmMedium": straight,
+            "utmCampaign": text,
+        }
         made = self._send(LINKS, link)
         self.ids["link"], self.hosted_url = made["id"], made["hostedUrl"]
-        self.http.get(f"/l/{made['slug']}", headers={"User-Agent": agents.IOS["safari"], "Referer": "https://example.com/"})
-        told = {"websiteId": self.ids["app"], "platform": "ios", "osVersion": text, "appVersion": text, "firstOpen": False}
+        self.http.get(
+            f"/l/{made['slug']}",
+            headers={"User-Agent": user_agents.IOS["safari"], "Referer": "https://example.com/"},
+        )
+        told = {
+            "websiteId": self.ids["app"],
+            "platform": "ios",
+            "osVersion": text,
+            "appVersion": text,
+            "firstOpen": False,
+        }
         for address in (made["hostedUrl"], f"https://example.com/{text}"):
-            self._send(f"{LINKS}/resolve", {**told, "installId": text, "visitorId": text, "url": address})
+            self._send(
+                f"{LINKS}/resolve", {**told, "installId": text, "visitorId": text, "url": address}
+            )
 
     def _jobs(self, website: str) -> None:
         """An import with lines that were rejected, and deletions."""
         text = self.text
-        line = {"type": "event", "name": text, "timestamp": "2024-05-01T10:00:00Z", "userId": text, "country": text, "device": text}
+        line = {
+            "type": "event",
+            "name": text,
+            "timestamp": "2024-05-01T10:00:00Z",
+            "userId": text,
+            "country": text,
+            "device": text,
+        }
         line |= {"os": text, "browser": text, "dedupeKey": text}
         lines = [line, {**line, text: text, "type": text}, {**line, "properties": {f"${text}": 1}}]
         content = "".join(json.dumps(one) + "\n" for one in lines).encode()
-        query, headers = {"websiteId": website, "fileName": text}, {"Content-Type": "application/x-ndjson"}
+        query, headers = (
+            {"websiteId": website, "fileName": text},
+            {"Content-Type": "application/x-ndjson"},
+        )
         imported = self.http.post("/api/imports", params=query, content=content, headers=headers)
         assert imported.is_success, imported.text
         self.ids["import"] = imported.json()["id"]
         self._send("/api/deletions", {"websiteId": website, "userId": f"gone {text[:100]}"})
-        self._send("/api/deletions", {"websiteId": website, "from": "2023-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z"})
+        self._send(
+            "/api/deletions",
+            {"websiteId": website, "from": "2023-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z"},
+        )

@@ -1,4 +1,4 @@
-"""Every page of the dashboard, once: what tests of accessibility and weight visit, and what `make screenshots` takes pictures of.
+"""Every page of the dashboard, for tests of accessibility and weight, and for `make screenshots`.
 
 A test holds that no page is missing here.
 """
@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Ids = Mapping[str, str]
-"""IDs of records, as addresses have them: `website`, `app`, `funnel`, `goal`, `unit` and more, all of which the demo's `ids` have."""
+"""IDs of records in addresses: `website`, `app`, `funnel`, `goal`, `unit` and more (`Demo.ids`)."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One page. name: of its pictures. route: as the application spells it. path: its address on the demo data.
+    """One page. name: of its pictures. route: of the application. path: on the demo data.
 
     dark: whether there is a picture in the dark, too.
     """
@@ -38,13 +38,33 @@ PAGES = (
     Shown("funnels", "/funnels", at("/funnels"), dark=True),
     Shown("funnel-new", "/funnels/new", at("/funnels/new")),
     Shown("report", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC"), dark=True),
-    Shown("report-trend", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=trend&bars=steps"), dark=True),
+    Shown(
+        "report-trend",
+        "/funnels/{funnel_id}",
+        at("/funnels/{funnel}?timezone=UTC&show=trend&bars=steps"),
+        dark=True,
+    ),
     Shown("report-times", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=times")),
-    Shown("report-compare", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=compare")),
-    Shown("report-next", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=next&step=1")),
-    Shown("report-quality", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=quality")),
-    Shown("report-units", "/funnels/{funnel_id}/units", at("/funnels/{funnel}/units?timezone=UTC&step=2&outcome=droppedOff")),
-    Shown("report-trace", "/funnels/{funnel_id}/units/{unit}", at("/funnels/{funnel}/units/{unit}?timezone=UTC"), dark=True),
+    Shown(
+        "report-compare", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=compare")
+    ),
+    Shown(
+        "report-next", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=next&step=1")
+    ),
+    Shown(
+        "report-quality", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=quality")
+    ),
+    Shown(
+        "report-units",
+        "/funnels/{funnel_id}/units",
+        at("/funnels/{funnel}/units?timezone=UTC&step=2&outcome=droppedOff"),
+    ),
+    Shown(
+        "report-trace",
+        "/funnels/{funnel_id}/units/{unit}",
+        at("/funnels/{funnel}/units/{unit}?timezone=UTC"),
+        dark=True,
+    ),
     Shown("funnel-edit", "/funnels/{funnel_id}/edit", at("/funnels/{funnel}/edit"), dark=True),
     Shown("goals", "/goals", at("/goals")),
     Shown("goal-new", "/goals/new", at("/goals/new")),
@@ -57,16 +77,26 @@ PAGES = (
     Shown("live-refused", "/refused", at("/refused")),
     Shown("visitors", "/visitors", at("/visitors")),
     Shown("visitors-none", "/visitors", at("/visitors?search=nobody-has-this-id")),
-    Shown("visitor", "/visitors/{visitor_id}", at("/visitors/{visitor}?websiteId={blog}"), dark=True),
+    Shown(
+        "visitor", "/visitors/{visitor_id}", at("/visitors/{visitor}?websiteId={blog}"), dark=True
+    ),
     Shown("imports", "/imports", at("/imports"), dark=True),
     Shown("import", "/imports/{import_id}", at("/imports/{import}")),
     Shown("deletions", "/deletions", at("/deletions")),
     Shown("deletion-new", "/deletions/new", at("/deletions/new")),
-    Shown("deletion-confirm", "/deletions/new", at("/deletions/new?websiteId={blog}&visitorId={visitor}")),
+    Shown(
+        "deletion-confirm",
+        "/deletions/new",
+        at("/deletions/new?websiteId={blog}&visitorId={visitor}"),
+    ),
     Shown("settings-websites", "/settings/websites", at("/settings/websites"), dark=True),
     Shown("settings-website-new", "/settings/websites/new", at("/settings/websites/new")),
-    Shown("settings-website", "/settings/websites/{website_id}", at("/settings/websites/{website}")),
-    Shown("settings-app", "/settings/websites/{website_id}", at("/settings/websites/{app}"), dark=True),
+    Shown(
+        "settings-website", "/settings/websites/{website_id}", at("/settings/websites/{website}")
+    ),
+    Shown(
+        "settings-app", "/settings/websites/{website_id}", at("/settings/websites/{app}"), dark=True
+    ),
     Shown("settings-api-keys", "/settings/api-keys", at("/settings/api-keys")),
     Shown("settings-workspace", "/settings/workspace", at("/settings/workspace")),
     Shown("settings-members", "/settings/members", at("/settings/members"), dark=True),

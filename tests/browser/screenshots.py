@@ -1,4 +1,4 @@
-"""`make screenshots`: a picture of every page, at three widths, on the demo data, into docs/images/.
+"""`make screenshots`: pictures of every page at three widths, from the demo, in docs/images/.
 
 Arguments: names of some pages only.
 """
@@ -19,12 +19,18 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 def take(browser: Browser, demo: Demo, page: Shown, width: int, scheme: str) -> Path:
     context = browser.new_context(
-        base_url=demo.url, viewport={"width": width, "height": WIDTHS[width]}, color_scheme=scheme, locale="en-GB", reduced_motion="reduce"
+        base_url=demo.url,
+        viewport={"width": width, "height": WIDTHS[width]},
+        color_scheme=scheme,
+        locale="en-GB",
+        reduced_motion="reduce",
     )
     if page.signed_in:
         context.add_cookies([{"name": "service_session", "value": demo.session, "url": demo.url}])
     view = context.new_page()
-    view.goto(page.path(demo.ids), wait_until="networkidle" if "waiting" not in page.name else "load")
+    view.goto(
+        page.path(demo.ids), wait_until="networkidle" if "waiting" not in page.name else "load"
+    )
     path = IMAGES / f"{page.name}-{width}{'-dark' if scheme == 'dark' else ''}.png"
     view.screenshot(path=path, full_page=True)
     context.close()

@@ -1,4 +1,4 @@
-"""The builder of funnels: made by mouse and by keyboard alone, previewed, checked, saved, changed."""
+"""The funnel builder: by mouse and by keyboard, with preview and errors, saved and changed."""
 
 import json
 import re
@@ -21,9 +21,11 @@ FUNNEL = {
 
 @pytest.fixture
 def shop(account):
-    """Forty users who start; every second adds something to the cart, every fourth pays; of five the payment failed."""
+    """Forty users start; every second fills the cart, every fourth pays; five payments fail."""
     key = account.client.post("/api/settings/api-keys", json={"name": "shop"}).json()["key"]
-    website = account.client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+    website = account.client.post(
+        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
+    ).json()["id"]
     began = datetime.now(UTC) - timedelta(hours=2)
     events = [
         {
@@ -34,13 +36,21 @@ def shop(account):
             "properties": {"plan": "pro" if number % 2 else "basic", "price": number},
         }
         for at, (event, every, rest) in enumerate(
-            [("started", 1, 0), ("cart_filled", 2, 0), ("wish_made", 3, 0), ("payment_failed", 8, 0), ("paid", 4, 0)]
+            [
+                ("started", 1, 0),
+                ("cart_filled", 2, 0),
+                ("wish_made", 3, 0),
+                ("payment_failed", 8, 0),
+                ("paid", 4, 0),
+            ]
         )
         for number in range(40)
         if number % every == rest
     ]
     bearer = {"Authorization": f"Bearer {key}"}
-    account.client.post("/api/v1/events/batch", json={"events": events}, headers=bearer).raise_for_status()
+    account.client.post(
+        "/api/v1/events/batch", json={"events": events}, headers=bearer
+    ).raise_for_status()
     return account
 
 
@@ -67,11 +77,26 @@ def preview(page: Page, sums: str):
 
 def saved(service):
     [one] = service.client.get("/api/funnels").json()["data"]
-    return {name: one[name] for name in ("name", "countingUnit", "breakdownProperties", "conversionWindowSeconds", "steps")}
+    return {
+        name: one[name]
+        for name in (
+            "name",
+            "countingUnit",
+            "breakdownProperties",
+            "conversionWindowSeconds",
+            "steps",
+        )
+    }
 
 
 def match(value, *filters, kind="Event"):
-    return {"type": kind, "value": value, "filters": [dict(zip(("property", "operator", "value"), one, strict=True)) for one in filters]}
+    return {
+        "type": kind,
+        "value": value,
+        "filters": [
+            dict(zip(("property", "operator", "value"), one, strict=True)) for one in filters
+        ],
+    }
 
 
 def row(own, *others, mode=None, diagnostic=False):
@@ -105,32 +130,38 @@ def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop,
     page.get_by_role("option", name="price").click()
     first.get_by_label("Operator").select_option("is between")
     first.get_by_label("From").fill("0")
-    first.get_by_label("To, included").fill("39")
+    first.get_by_label("To (inclusive)").fill("39")
     second = step(page, 2)
     second.get_by_label("Value").fill("cart_filled")
-    second.get_by_role("button", name="Add an alternative").click()
+    second.get_by_role("button", name="Add an option").click()
     second.get_by_label("Value").nth(1).fill("wish_made")
-    second.get_by_label("How the matches go together").select_option("all of these, in any order")
+    second.get_by_label("Combine options").select_option("all of these, in any order")
     page.get_by_role("button", name="Add a step").click()
     third = step(page, 3)
     third.get_by_label("Value").fill("paid")
-    third.get_by_role("button", name="Add an alternative").click()
+    third.get_by_role("button", name="Add an option").click()
     third.get_by_label("Value").nth(1).fill("wish_made")
     page.get_by_role("button", name="Add a diagnostic row").click()
-    page.get_by_role("group", name="Diagnostic after step 2").get_by_label("Value").fill("payment_failed")
+    page.get_by_role("group", name="Diagnostic after step 2").get_by_label("Value").fill(
+        "payment_failed"
+    )
     page.get_by_role("button", name="Add a property").click()
-    page.get_by_placeholder("Property, as plan").fill("plan")
+    page.get_by_placeholder("Property, such as plan").fill("plan")
     expect(page.locator("#counters")).to_have_text("3 of 20 steps, 4 of 30 rows")
     preview(page, "40 visitors entered")
     assert_accessible(page)
 
-    told = shop.client.post("/api/funnels/preview", json={**definition(page), "name": None}).json()["aggregate"]
+    told = shop.client.post("/api/funnels/preview", json={**definition(page), "name": None}).json()[
+        "aggregate"
+    ]
     shown = page.locator(".preview-steps li:not(.aside) strong").all_inner_texts()
     assert shown == [str(one["count"]) for one in told["steps"]]
-    expect(page.locator(".preview-steps .aside")).to_contain_text(f"{told['diagnostics'][0]['units']} visitors")
+    expect(page.locator(".preview-steps .aside")).to_contain_text(
+        f"{told['diagnostics'][0]['units']} visitors"
+    )
     expect(page.locator("#preview [data-rate]")).to_have_text(f"{told['conversionRate']:.1%}")
 
-    page.get_by_role("button", name="Save the funnel").click()
+    page.get_by_role("button", name="Save funnel").click()
     expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
     assert saved(shop) == EXPECTED
 
@@ -146,7 +177,8 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
             keys.press("Tab")
             found = page.evaluate("""() => {
                 const one = document.activeElement;
-                return [one.getAttribute("aria-label") || one.labels?.[0]?.textContent.trim() || one.textContent.trim(), one.tagName];
+                const text = one.labels?.[0]?.textContent || one.textContent;
+                return [one.getAttribute("aria-label") || text.trim(), one.tagName];
             }""")
             if found[0].startswith(name) and (role is None or found[1] == role):
                 return
@@ -169,14 +201,14 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
     keys.type("is between")
     tab_to("From")
     keys.type("0")
-    tab_to("To, included")
+    tab_to("To (inclusive)")
     keys.type("39")
     tab_to("Value")
     keys.type("cart_filled")
-    tab_to("Add an alternative: Step 2")
+    tab_to("Add an option: Step 2")
     keys.press("Enter")
     keys.type("wish_made")
-    tab_to("How the matches go together")
+    tab_to("Combine options")
     keys.type("all")
     tab_to("Add a step")
     keys.press("Enter")
@@ -186,14 +218,14 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
     tab_to("Add a step")
     keys.press("Enter")
     keys.type("wish_made")
-    tab_to("Add an alternative: Step 3")
+    tab_to("Add an option: Step 3")
     keys.press("Enter")
     keys.type("paid")
     tab_to("Add a property")
     keys.press("Enter")
     keys.type("plan")
     keys.press("Escape")
-    tab_to("Save the funnel")
+    tab_to("Save funnel")
     keys.press("Enter")
     expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
     last = row(match("wish_made"), match("paid"))
@@ -286,12 +318,16 @@ def test_faults_stand_at_their_fields_and_nothing_typed_is_lost(shop, builder):
     page.goto("/funnels/new")
     page.get_by_text("Attempts", exact=True).click()
     expect(page.get_by_label("Conversion window")).to_have_value("604800")
-    expect(page.get_by_label("Conversion window").locator("option", has_text="No limit")).to_be_disabled()
+    expect(
+        page.get_by_label("Conversion window").locator("option", has_text="No window")
+    ).to_be_disabled()
     step(page, 1).get_by_label("Value").fill("started")
-    page.get_by_role("button", name="Save the funnel").click()
+    page.get_by_role("button", name="Save funnel").click()
     expect(page.get_by_label("Name", exact=True)).to_be_focused()
     attempt = page.get_by_label("Attempt property")
-    expect(attempt).to_have_accessible_description(re.compile("needs the property that carries the attempt ID"))
+    expect(attempt).to_have_accessible_description(
+        re.compile("needs the name of the property with the attempt ID")
+    )
     expect(step(page, 2).get_by_label("Value")).to_have_attribute("aria-invalid", "true")
     expect(step(page, 1).get_by_label("Value")).not_to_have_attribute("aria-invalid", "true")
     expect(step(page, 1).get_by_label("Value")).to_have_value("started")
@@ -299,10 +335,51 @@ def test_faults_stand_at_their_fields_and_nothing_typed_is_lost(shop, builder):
 
     attempt.fill("$path")
     step(page, 2).get_by_label("Value").fill("paid")
-    expect(attempt).to_have_accessible_description(re.compile("not a built-in field"), timeout=10_000)
+    expect(attempt).to_have_accessible_description(
+        re.compile("not a built-in field"), timeout=10_000
+    )
     page.get_by_role("group", name="Step 1").get_by_role("switch").check()
-    page.get_by_role("button", name="Save the funnel").click()
+    page.get_by_role("button", name="Save funnel").click()
     expect(page.get_by_text("The first row must be a required step")).to_be_visible()
+
+
+def test_a_visitor_funnel_begins_with_14_days_and_may_have_a_sequence_property(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    window = page.get_by_label("Conversion window")
+    expect(window).to_have_value("1209600")
+    page.get_by_text("Attempts", exact=True).click()
+    expect(window).to_have_value("604800")
+    page.locator("#builder").get_by_text("Visitors", exact=True).click()
+    expect(window).to_have_value("1209600")
+    window.select_option("No window")
+    page.get_by_label("Name", exact=True).fill("Paying")
+    page.get_by_label("Sequence property").fill("price")
+    for number, value in ((1, "started"), (2, "paid")):
+        step(page, number).get_by_label("Value").fill(value)
+    # Each event of a user has the same price, which proves no order.
+    preview(page, "40 visitors entered, 0 completed, 40 not converted")
+    page.get_by_role("button", name="Save funnel").click()
+    expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
+    [funnel] = shop.client.get("/api/funnels").json()["data"]
+    assert (funnel["sequenceProperty"], funnel["conversionWindowSeconds"]) == ("price", None)
+
+
+def test_an_empty_option_is_marked_once_the_reader_leaves_its_row(shop, builder):
+    page = builder
+    page.goto("/funnels/new")
+    for number, value in ((1, "started"), (2, "paid")):
+        step(page, number).get_by_label("Value").fill(value)
+    step(page, 1).get_by_role("button", name="Add an option").click()
+    option = step(page, 1).get_by_label("Value").nth(1)
+    expect(page.get_by_text("Fill in the empty fields to update the preview.")).to_be_visible()
+    expect(option).not_to_have_attribute("aria-invalid", "true")
+    page.get_by_label("Name", exact=True).focus()
+    expect(option).to_have_attribute("aria-invalid", "true")
+    step(page, 2).get_by_label("Value").fill("cart_filled")
+    expect(page.get_by_text("Can't preview yet")).to_be_visible()
+    expect(option).to_have_attribute("aria-invalid", "true")
+    assert_accessible(page)
 
 
 def test_a_change_says_that_it_recalculates_and_a_new_name_does_not(shop, builder):
@@ -319,7 +396,11 @@ def test_a_change_says_that_it_recalculates_and_a_new_name_does_not(shop, builde
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page).to_have_url(re.compile(rf"/funnels/{funnel['id']}(\?|$)"))
     stored = shop.client.get(f"/api/funnels/{funnel['id']}").json()
-    assert (stored["name"], stored["revision"], stored["steps"][1]["value"]) == ("Paying", 2, "cart_filled")
+    assert (stored["name"], stored["revision"], stored["steps"][1]["value"]) == (
+        "Paying",
+        2,
+        "cart_filled",
+    )
 
 
 def test_what_was_saved_comes_back_as_it_was(shop, builder):
@@ -338,7 +419,11 @@ def test_what_was_saved_comes_back_as_it_was(shop, builder):
         "countingUnit": "attempt",
         "attemptProperty": "checkout",
         "sequenceProperty": "n",
-        "steps": [*EXPECTED["steps"], row(match("Paid", *filters, kind="Goal")), row(match("/a/*", kind="Pageview"))],
+        "steps": [
+            *EXPECTED["steps"],
+            row(match("Paid", *filters, kind="Goal")),
+            row(match("/a/*", kind="Pageview")),
+        ],
     }
     funnel = shop.client.post("/api/funnels", json=sent)
     funnel.raise_for_status()
@@ -375,16 +460,29 @@ def test_an_older_answer_never_takes_the_place_of_a_newer_one(shop, builder):
     preview(page, "40 visitors entered, 20 completed")
 
 
-def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_asked_again(shop, builder, watch):
+def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_asked_again(
+    shop, builder, watch
+):
     page = builder
-    problem = {"title": "Service unavailable", "status": 503, "code": "query_timeout", "detail": "It took longer than 10 seconds."}
-    refused = {"status": 503, "content_type": "application/problem+json", "body": json.dumps(problem)}
+    problem = {
+        "title": "Service unavailable",
+        "status": 503,
+        "code": "query_timeout",
+        "detail": "It took longer than 10 seconds.",
+    }
+    refused = {
+        "status": 503,
+        "content_type": "application/problem+json",
+        "body": json.dumps(problem),
+    }
     page.route("**/api/funnels/preview", lambda route: route.fulfill(**refused))
     page.goto("/funnels/new")
     step(page, 1).get_by_label("Value").fill("started")
     step(page, 2).get_by_label("Value").fill("paid")
     expect(page.get_by_text("This takes too long")).to_be_visible()
-    expect(page.locator("[data-shows=slow]").get_by_text("It took longer than 10 seconds.")).to_be_visible()
+    expect(
+        page.locator("[data-shows=slow]").get_by_text("It took longer than 10 seconds.")
+    ).to_be_visible()
     assert_accessible(page)
     page.unroute("**/api/funnels/preview")
     page.route("**/api/funnels/preview", lambda route: route.abort())
@@ -399,12 +497,17 @@ def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_asked_again(s
 
 def test_thirty_rows_fit_and_no_more_are_added(shop, builder):
     page = builder
-    steps = [{"type": "Event", "value": f"step {number}", "diagnostic": number >= 20} for number in range(30)]
+    steps = [
+        {"type": "Event", "value": f"step {number}", "diagnostic": number >= 20}
+        for number in range(30)
+    ]
     funnel = shop.client.post("/api/funnels", json={**FUNNEL, "steps": steps}).json()
     page.goto(f"/funnels/{funnel['id']}/edit")
     expect(page.locator("#counters")).to_have_text("20 of 20 steps, 30 of 30 rows")
     for name in ("Add a step", "Add a diagnostic row", "Duplicate: Step 1"):
-        expect(page.get_by_role("button", name=name, exact=True)).to_have_attribute("aria-disabled", "true")
+        expect(page.get_by_role("button", name=name, exact=True)).to_have_attribute(
+            "aria-disabled", "true"
+        )
     for width in (1440, 360):
         page.set_viewport_size({"width": width, "height": 800})
         assert_fits(page)
@@ -418,7 +521,11 @@ def test_thirty_rows_fit_and_no_more_are_added(shop, builder):
 def test_hostile_texts_are_shown_as_text_and_saved_as_they_are(shop, builder, text):
     page = builder
     hostile = match(text, (text, "equals", text))
-    sent = {"name": text, "breakdownProperties": [text], "steps": [row(hostile, hostile), row(match("paid"))]}
+    sent = {
+        "name": text,
+        "breakdownProperties": [text],
+        "steps": [row(hostile, hostile), row(match("paid"))],
+    }
     funnel = shop.client.post("/api/funnels", json=sent)
     funnel.raise_for_status()
     page.goto(f"/funnels/{funnel.json()['id']}/edit")
@@ -431,7 +538,11 @@ def test_hostile_texts_are_shown_as_text_and_saved_as_they_are(shop, builder, te
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
     stored = shop.client.get(f"/api/funnels/{funnel.json()['id']}").json()
-    assert (stored["name"], stored["steps"][0], stored["steps"][1]["value"]) == (text, sent["steps"][0], text)
+    assert (stored["name"], stored["steps"][0], stored["steps"][1]["value"]) == (
+        text,
+        sent["steps"][0],
+        text,
+    )
 
 
 def test_the_curl_command_saves_the_same_funnel(shop, builder):
@@ -464,7 +575,7 @@ def test_a_name_that_was_never_seen_is_told(shop, builder):
     step(page, 1).get_by_label("Value").fill("payed")
     step(page, 2).get_by_label("Value").fill("paid")
     page.get_by_label("Name", exact=True).focus()
-    told = "Nothing of this name was seen so far."
+    told = "No events with this name yet."
     expect(step(page, 1).get_by_text(told)).to_be_visible()
     expect(step(page, 2).get_by_text(told)).to_be_hidden()
 

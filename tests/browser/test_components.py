@@ -13,7 +13,9 @@ from tests.browser.watching import assert_accessible, assert_fits
 ALL = """
 {% extends "page.html" %}
 {% block title %}Components{% endblock %}
-{% block styles %}<link rel="stylesheet" href="{{ asset("vendor/uplot/uPlot.min.css") }}">{% endblock %}
+{% block styles %}
+<link rel="stylesheet" href="{{ asset("vendor/uplot/uPlot.min.css") }}">
+{% endblock %}
 {% block scripts %}
 <script nonce="{{ nonce }}" src="{{ asset("vendor/uplot/uPlot.iife.min.js") }}" defer></script>
 <script nonce="{{ nonce }}" src="{{ asset("charts.js") }}" type="module"></script>
@@ -23,15 +25,21 @@ ALL = """
 {{ ui.button("One", kind="primary", icon="plus") }}{{ ui.icon_button("Edit", "edit") }}{% endcall %}
 {{ ui.tabs(entries, "/a", "Parts") }}
 <div class="card">
-{{ ui.number(1234567.5) }} {{ ui.number(0.256, "percent") }} {{ ui.number(93784, "duration") }} {{ ui.number(4294967296, "bytes") }}
-{{ ui.number(none) }} {{ ui.time(1741000000000) }} {{ ui.time(none) }} {{ ui.badge("Good", "good") }}
+{{ ui.number(1234567.5) }} {{ ui.number(0.256, "percent") }}
+{{ ui.number(93784, "duration") }}
+{{ ui.number(4294967296, "bytes") }} {{ ui.number(201, "bytes") }}
+{{ ui.number(none) }} {{ ui.time(1741000000000) }} {{ ui.time(none) }}
+{{ ui.badge("Good", "good") }}
 {{ ui.badge("Bad", "bad") }} {{ ui.badge("Plain") }}
 </div>
 <div class="card">{{ ui.bar([("reached", 0.5), ("pending", 0.2), ("dropped", 0.3)]) }}
-<p class="legend"><span>Reached</span><span class="pending">Pending</span><span class="dropped">Dropped</span></p></div>
+<p class="legend"><span>Reached</span><span class="pending">Pending</span>
+<span class="dropped">Dropped</span></p></div>
 <div class="card">{{ ui.chart("trend", "Rate by day", data) }}</div>
 <div class="card">{{ ui.skeleton(3) }}{{ ui.empty("Nothing", "There is nothing here.") }}</div>
-{% for tone in ("info", "good", "warn", "bad") %}{% call ui.notice(tone, "Title") %}A sentence.{% endcall %}{% endfor %}
+{% for tone in ("info", "good", "warn", "bad") %}
+{% call ui.notice(tone, "Title") %}A sentence.{% endcall %}
+{% endfor %}
 <div class="card">{% call ui.form("POST", "/api/goals") %}
 {{ ui.select("steps[0].type", "Type", (("Event", "Event"), ("Page", "Page")), "Page") }}
 {{ ui.field("steps[0].filters[1].value", "Value", "7", as="number") }}
@@ -71,8 +79,16 @@ def gallery(demo, page, watch):
         view=PageOf(),
         found=Listing(["x"] * 20, Page(2, 20), 57),
     )
-    policy = f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self' data:; connect-src 'self'"
-    page.route("**/gallery", lambda route: route.fulfill(body=text, content_type="text/html", headers={"Content-Security-Policy": policy}))
+    policy = (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; "
+        "img-src 'self' data:; connect-src 'self'"
+    )
+    page.route(
+        "**/gallery",
+        lambda route: route.fulfill(
+            body=text, content_type="text/html", headers={"Content-Security-Policy": policy}
+        ),
+    )
     page.goto("/gallery")
     return page
 
@@ -86,8 +102,23 @@ def test_components_are_accessible_and_fit(gallery):
 
 def test_numbers_and_times_are_in_the_readers_spelling(gallery):
     card = gallery.locator(".card").first
-    for told in ("1,234,567.5", "25.6%", "1 day 2 hrs", "4 GB", "3 Mar 2025, "):
+    for told in ("1,234,567.5", "25.6%", "1 day 2 hrs", "4 GB", "201 bytes", "3 Mar 2025, "):
         expect(card).to_contain_text(told)
+
+
+def test_another_language_of_the_browser_mixes_no_formats(browser, gallery):
+    """The pages are in English, so are the numbers and times of a German browser."""
+    with browser.new_context(locale="de-DE", timezone_id="Europe/Berlin") as context:
+        page, address = context.new_page(), gallery.url
+        text = gallery.evaluate("fetch(location.pathname).then((answer) => answer.text())")
+        policy = {"Content-Security-Policy": "default-src * data: 'unsafe-inline'"}
+        page.route(
+            "**/gallery",
+            lambda route: route.fulfill(body=text, content_type="text/html", headers=policy),
+        )
+        page.goto(address)
+        for expected in ("1,234,567.5", "25.6%", "1 day 2 hrs", "3 Mar 2025, 12:06"):
+            expect(page.locator(".card").first).to_contain_text(expected)
 
 
 def test_a_chart_is_drawn_in_the_colours_of_the_theme(gallery):
@@ -112,7 +143,9 @@ def test_a_form_sends_nested_typed_json_and_shows_faults_at_the_nearest_field(ga
     expect(gallery.get_by_label("Value")).to_have_accessible_description("Wrong.")
     expect(gallery.get_by_role("alert")).to_have_text("elsewhere: Also.")
     filters = [None, {"value": 7}]
-    assert sent == [{"steps": [{"type": "Page", "filters": filters}], "lines": ["a", "b"], "diagnostic": True}]
+    assert sent == [
+        {"steps": [{"type": "Page", "filters": filters}], "lines": ["a", "b"], "diagnostic": True}
+    ]
     watch.allow("422")
 
 

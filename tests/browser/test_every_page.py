@@ -19,8 +19,16 @@ def opened(page, demo, shown):
 
 
 @pytest.mark.parametrize("shown", PAGES, ids=lambda shown: shown.name)
-def test_is_accessible_light_and_dark_and_from_360_px(page, demo, watch, shown):
+def test_weighs_less_than_100_kb_fits_from_360_px_and_is_accessible_light_and_dark(
+    page, demo, watch, shown
+):
+    requests = []
+    page.on("requestfinished", lambda request: requests.append(request))
     opened(page, demo, shown)
+    sizes = {request.url: request.sizes()["responseBodySize"] for request in requests}
+    assert sum(sizes.values()) < MOST_BYTES
+    assert len(sizes) > 5
+
     assert page.locator("h1").count() == 1
     for width in (1440, 768, 360):
         page.set_viewport_size({"width": width, "height": 800})
@@ -28,16 +36,6 @@ def test_is_accessible_light_and_dark_and_from_360_px(page, demo, watch, shown):
     assert_accessible(page)
     page.set_viewport_size({"width": 1440, "height": 800})
     assert_accessible(page)
-
-
-@pytest.mark.parametrize("shown", PAGES, ids=lambda shown: shown.name)
-def test_weighs_less_than_100_kb_with_all_that_it_loads(page, demo, shown):
-    requests = []
-    page.on("requestfinished", lambda request: requests.append(request))
-    opened(page, demo, shown)
-    sizes = {request.url: request.sizes()["responseBodySize"] for request in requests}
-    assert sum(sizes.values()) < MOST_BYTES
-    assert len(sizes) > 5
 
 
 def test_no_page_is_missing_here(services):

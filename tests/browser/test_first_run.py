@@ -16,17 +16,19 @@ def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service,
     page.get_by_label("Workspace").fill("Acme")
     page.get_by_label("E-mail address").fill(EMAIL)
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Create the account").click()
+    page.get_by_role("button", name="Create account").click()
 
     expect(page.get_by_role("heading", name="What would you like to measure?")).to_be_visible()
     page.get_by_label("Name").fill("Shop")
-    page.get_by_role("button", name="Add it").click()
+    page.get_by_role("button", name="Add website").click()
 
     expect(page.get_by_role("heading", name="Waiting for the first event")).to_be_visible()
-    page.get_by_role("button", name="Make a key and show the curl line").click()
+    page.get_by_role("button", name="Create a key and show the curl command").click()
     line = page.locator("#curl")
     expect(line).to_contain_text("Bearer psk_")
-    answer = subprocess.run(["bash", "-c", line.inner_text()], capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(
+        ["bash", "-c", line.inner_text()], capture_output=True, text=True, timeout=30
+    )
     assert '"eventId"' in answer.stdout, answer.stderr
 
     expect(page.get_by_text("The first event has arrived")).to_be_visible(timeout=15_000)
@@ -34,18 +36,23 @@ def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service,
     page.get_by_role("link", name="Build a funnel").click()
     expect(page.get_by_role("heading", name="New funnel")).to_be_visible()
     page.go_back()
-    page.get_by_role("link", name="Go on").click()
-    expect(page.get_by_role("heading", name="Funnels")).to_be_visible()
+    page.get_by_role("link", name="Continue").click()
+    expect(page.get_by_role("heading", level=1, name="Funnels")).to_be_visible()
 
 
 def test_the_snippet_sends_a_page_view_and_events(account, signed_in, browser):
-    website = account.client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()
+    website = account.client.post(
+        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
+    ).json()
     signed_in.goto(f"/welcome/{website['id']}")
     snippet = signed_in.locator("#snippet").inner_text()
 
     visited = browser.new_page()
     visited.route(
-        "http://shop.localhost/**", lambda route: route.fulfill(body=f"<html><head>{snippet}</head></html>", content_type="text/html")
+        "http://shop.localhost/**",
+        lambda route: route.fulfill(
+            body=f"<html><head>{snippet}</head></html>", content_type="text/html"
+        ),
     )
     visited.goto("http://shop.localhost/cart")
     visited.evaluate("penstock.event('signed_up', {plan: 'pro'})")
@@ -66,8 +73,8 @@ def test_from_another_machine_the_first_account_takes_the_setup_token(tmp_path, 
         page.get_by_label("Workspace").fill("Acme")
         page.get_by_label("E-mail address").fill(EMAIL)
         page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Create the account").click()
+        page.get_by_role("button", name="Create account").click()
         expect(page.get_by_role("alert")).to_contain_text("setup token")
         page.get_by_label("Setup token").fill(token)
-        page.get_by_role("button", name="Create the account").click()
+        page.get_by_role("button", name="Create account").click()
         expect(page).to_have_url(f"{url}/welcome")

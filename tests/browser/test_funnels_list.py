@@ -8,7 +8,10 @@ from playwright.sync_api import expect
 from tests.browser.conftest import sign_in
 from tests.browser.watching import assert_accessible
 
-FUNNEL = {"name": "Checkout", "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}]}
+FUNNEL = {
+    "name": "Checkout",
+    "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}],
+}
 GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
 
 
@@ -22,10 +25,14 @@ def test_figures_and_trend_are_those_of_the_api(page, demo, watch):
     sign_in(page.context, demo.url, demo.session)
     page.goto("/funnels")
     row = page.get_by_role("row", name=re.compile("Checkout"))
-    expect(row.get_by_role("img", name=re.compile(r"Conversion by day, from [\d.]+% to [\d.]+%"))).to_be_visible(timeout=20_000)
+    expect(
+        row.get_by_role("img", name=re.compile(r"Conversion by day, from [\d.]+% to [\d.]+%"))
+    ).to_be_visible(timeout=20_000)
     end = (int(time.time()) // 86_400 + 1) * 86_400_000
     period = {"startAt": end - 30 * 86_400_000, "endAt": end}
-    told = demo.service.client.get(f"/api/funnels/{demo.ids['funnel']}/results", params=period).json()["aggregate"]
+    told = demo.service.client.get(
+        f"/api/funnels/{demo.ids['funnel']}/results", params=period
+    ).json()["aggregate"]
     expect(row.get_by_role("cell").nth(1)).to_have_text(f"{told['entered']:,}")
     expect(row.get_by_role("cell").nth(2)).to_have_text(f"{told['conversionRate']:.1%}")
     assert_accessible(page)
@@ -33,7 +40,7 @@ def test_figures_and_trend_are_those_of_the_api(page, demo, watch):
 
 def test_an_empty_list_leads_to_the_builder(signed_in):
     signed_in.goto("/funnels")
-    expect(signed_in.get_by_role("heading", name="No funnel yet")).to_be_visible()
+    expect(signed_in.get_by_role("heading", name="No funnels yet")).to_be_visible()
     assert_accessible(signed_in)
     signed_in.get_by_role("link", name="Build a funnel").click()
     expect(signed_in).to_have_url(re.compile("/funnels/new$"))
@@ -43,7 +50,7 @@ def test_a_funnel_nobody_entered_has_a_dash_for_its_rate(signed_in, account):
     saved(account, "/api/funnels", FUNNEL)
     signed_in.goto("/funnels")
     row = signed_in.get_by_role("row", name=re.compile("Checkout"))
-    expect(row).to_contain_text("Nobody entered", timeout=20_000)
+    expect(row).to_contain_text("No entries", timeout=20_000)
     expect(row.get_by_role("cell").nth(1)).to_have_text("0")
     expect(row.get_by_role("cell").nth(2)).to_have_text("–")
 
@@ -62,7 +69,7 @@ def test_it_is_searched_by_name_and_paged(signed_in, account):
     expect(rows).to_contain_text("100%_sure")
     expect(signed_in).to_have_url(re.compile("search=%25_SURE"))
     signed_in.get_by_label("Search by name").fill("nothing like it")
-    expect(signed_in.get_by_role("heading", name="No funnel of that name")).to_be_visible()
+    expect(signed_in.get_by_role("heading", name="No matching funnels")).to_be_visible()
 
 
 def test_a_funnel_is_copied_and_deleted(signed_in, account):
@@ -70,11 +77,15 @@ def test_a_funnel_is_copied_and_deleted(signed_in, account):
     signed_in.goto("/funnels")
     signed_in.get_by_role("link", name="Duplicate Checkout").click()
     expect(signed_in.get_by_label("Name", exact=True)).to_have_value("Copy of Checkout")
-    expect(signed_in.get_by_role("group", name="Step 2").get_by_label("Value")).to_have_value("paid")
+    expect(signed_in.get_by_role("group", name="Step 2").get_by_label("Value")).to_have_value(
+        "paid"
+    )
     signed_in.goto("/funnels")
     signed_in.get_by_role("button", name="Delete Checkout").click()
-    signed_in.get_by_role("dialog", name="Delete this funnel?").get_by_role("button", name="Delete").click()
-    expect(signed_in.get_by_role("heading", name="No funnel yet")).to_be_visible()
+    signed_in.get_by_role("dialog", name="Delete this funnel?").get_by_role(
+        "button", name="Delete"
+    ).click()
+    expect(signed_in.get_by_role("heading", name="No funnels yet")).to_be_visible()
     assert account.client.get("/api/funnels").json()["total"] == 0
 
 
@@ -87,7 +98,7 @@ def test_a_goal_is_made_changed_and_deleted(signed_in, account):
     signed_in.get_by_role("button", name="Add a filter").click()
     signed_in.get_by_label("Property").fill("plan")
     signed_in.locator(".filter-inputs").get_by_label("Value").fill("pro")
-    signed_in.get_by_role("button", name="Save the goal").click()
+    signed_in.get_by_role("button", name="Save goal").click()
     expect(signed_in.get_by_role("cell", name="Paid", exact=True)).to_be_visible()
     [goal] = account.client.get("/api/goals").json()["data"]
     filters = [{"property": "plan", "operator": "equals", "value": "pro"}]
@@ -99,13 +110,34 @@ def test_a_goal_is_made_changed_and_deleted(signed_in, account):
     expect(signed_in.get_by_role("cell", name="Paid", exact=True)).to_be_visible()
     assert account.client.get("/api/goals").json()["data"][0]["match"]["filters"] == []
     signed_in.get_by_role("button", name="Delete Paid").click()
-    signed_in.get_by_role("dialog", name="Delete this goal?").get_by_role("button", name="Delete").click()
-    expect(signed_in.get_by_role("heading", name="No goal yet")).to_be_visible()
+    signed_in.get_by_role("dialog", name="Delete this goal?").get_by_role(
+        "button", name="Delete"
+    ).click()
+    expect(signed_in.get_by_role("heading", name="No goals yet")).to_be_visible()
+
+
+def test_a_goal_with_the_name_of_another_has_the_error_at_its_name(signed_in, account, watch):
+    saved(account, "/api/goals", GOAL)
+    signed_in.goto("/goals/new")
+    name = signed_in.get_by_label("Name")
+    name.fill("Paid")
+    signed_in.get_by_label("Value").fill("paid")
+    signed_in.get_by_role("button", name="Save goal").click()
+    expect(name).to_have_attribute("aria-invalid", "true")
+    expect(name).to_be_focused()
+    expect(signed_in.locator("#goal [data-field=name] .fault")).to_be_visible()
+    expect(signed_in.locator("#goal .form-faults")).to_be_hidden()
+    watch.allow("409")
 
 
 def test_a_goal_in_use_tells_its_funnels_and_that_a_change_recalculates(signed_in, account):
     goal = saved(account, "/api/goals", GOAL)
-    saved(account, "/api/funnels", FUNNEL, steps=[FUNNEL["steps"][0], {"type": "Goal", "value": "Paid"}])
+    saved(
+        account,
+        "/api/funnels",
+        FUNNEL,
+        steps=[FUNNEL["steps"][0], {"type": "Goal", "value": "Paid"}],
+    )
     signed_in.goto("/goals")
     expect(signed_in.get_by_role("cell", name="Checkout")).to_be_visible()
     signed_in.get_by_role("button", name="Delete Paid").click()

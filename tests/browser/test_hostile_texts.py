@@ -1,17 +1,25 @@
-"""On every page, whatever anybody stored is text: it runs nothing, turns nothing beside it, and fits a phone."""
+"""Stored text stays text on every page: it runs nothing, reverses nothing, and fits a phone."""
 
 import pytest
 
+from tests import user_agents
 from tests.browser.hostile import TEXTS, Workspace
 from tests.browser.pages import PAGES
 from tests.browser.test_every_page import opened
 from tests.browser.watching import assert_fits
-from tests.links import agents
 from tests.serving import Served
 
 SHOWS_NOTHING_STORED = {
-    "login", "signup", "welcome", "funnel-new", "goal-new", "deletions", "settings-website-new", "settings-account", "visitors-none",
-}  # fmt: skip
+    "login",
+    "signup",
+    "welcome",
+    "funnel-new",
+    "goal-new",
+    "deletions",
+    "settings-website-new",
+    "settings-account",
+    "visitors-none",
+}
 """Pages whose content is the same for all."""
 
 SHOWN = """() => {
@@ -23,7 +31,8 @@ SHOWN = """() => {
 TURNED = """(text) => {
     const isolates = (one) => {
         const style = getComputedStyle(one);
-        return !/^inline$|contents/.test(style.display) || /isolate|plaintext/.test(style.unicodeBidi);
+        const isBlock = !/^inline$|contents/.test(style.display);
+        return isBlock || /isolate|plaintext/.test(style.unicodeBidi);
     };
     const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
     for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
@@ -38,15 +47,17 @@ TURNED = """(text) => {
     }
     return found;
 }"""
-"""Elements in which another text stands behind the hostile one: one that turns the direction would turn it as well.
+"""Elements with other text after the hostile text, which it could reverse.
 
-Not looked at: code, and sentences that are one text by themselves, as a choice or what a revision changed."""
+Not checked: code, and texts that are one sentence, such as an option or a revision's changes."""
 
 
 @pytest.fixture(scope="module")
 def workspaces(tmp_path_factory):
-    """A workspace for each text. Whose it is belongs to the one before as well, so that each page offers to go there."""
-    with Served(tmp_path_factory.mktemp("hostile") / "data", PENSTOCK_SIGNUP_OPEN="true") as service:
+    """A workspace for each text. Its owner also belongs to the one before: pages offer both."""
+    with Served(
+        tmp_path_factory.mktemp("hostile") / "data", PENSTOCK_SIGNUP_OPEN="true"
+    ) as service:
         made = [Workspace(service, kind) for kind in TEXTS]
         for one, host in zip(made, [made[-1], *made[:-1]], strict=True):
             one.join(host)
@@ -76,15 +87,21 @@ def test_stored_texts_are_text_on_every_page(page, watch, workspaces, shown):
             assert_fits(page)
 
 
-@pytest.mark.parametrize("user_agent", [agents.IOS["safari"], agents.ANDROID["chrome"]], ids=["ios", "android"])
+@pytest.mark.parametrize(
+    "user_agent", [user_agents.IOS["safari"], user_agents.ANDROID["chrome"]], ids=["ios", "android"]
+)
 def test_stored_texts_are_text_on_landing_pages(browser, workspaces, user_agent):
-    with browser.new_context(user_agent=user_agent, viewport={"width": 360, "height": 740}) as device:
+    with browser.new_context(
+        user_agent=user_agent, viewport={"width": 360, "height": 740}
+    ) as device:
         for workspace in workspaces:
             page = device.new_page()
             told = []
             page.on("console", lambda message, told=told: told.append(message.text))
             page.goto(workspace.hosted_url)
-            assert one_line(page.get_by_role("heading", level=1).inner_text()) == one_line(workspace.text)
+            assert one_line(page.get_by_role("heading", level=1).inner_text()) == one_line(
+                workspace.text
+            )
             assert page.title() != "run"
             assert page.evaluate(TURNED, workspace.text) == []
             assert_fits(page)

@@ -10,11 +10,19 @@ from tests.browser.watching import assert_accessible
 
 @pytest.fixture
 def website(account) -> str:
-    return account.client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+    return account.client.post(
+        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
+    ).json()["id"]
 
 
 def line(**more):
-    return {"type": "event", "name": "bought", "timestamp": "2024-05-01T10:00:00Z", "userId": "u-1", **more}
+    return {
+        "type": "event",
+        "name": "bought",
+        "timestamp": "2024-05-01T10:00:00Z",
+        "userId": "u-1",
+        **more,
+    }
 
 
 def ndjson(*lines):
@@ -24,7 +32,9 @@ def ndjson(*lines):
 def upload(page, content, name="past.ndjson"):
     page.goto("/imports")
     page.get_by_role("button", name="Import a file").press("Enter")
-    page.get_by_label("File", exact=True).set_input_files({"name": name, "mimeType": "application/x-ndjson", "buffer": content})
+    page.get_by_label("File", exact=True).set_input_files(
+        {"name": name, "mimeType": "application/x-ndjson", "buffer": content}
+    )
     page.get_by_role("button", name="Import", exact=True).press("Enter")
 
 
@@ -35,20 +45,42 @@ def number(page, label):
 def test_a_file_is_sent_read_and_its_rejected_lines_are_told(signed_in, account, website, watch):
     upload(signed_in, ndjson(line(), line(name="paid"), line(timestamp="yesterday", colour="red")))
     expect(signed_in.get_by_role("heading", level=1, name="past.ndjson")).to_be_visible()
-    expect(number(signed_in, "Taken")).to_have_text("2")
+    expect(number(signed_in, "Accepted")).to_have_text("2")
     expect(signed_in.get_by_text("Done")).to_be_visible()
     rejects = signed_in.get_by_role("region", name="Rejected lines")
     for field in ("timestamp", "colour"):
-        expect(rejects.get_by_role("row", name="3").locator("code").filter(has_text=field)).to_be_visible()
+        expect(rejects.locator(".reasons code").filter(has_text=field)).to_be_visible()
+    rejects.get_by_text("Original line").press("Enter")
+    expect(rejects.locator("pre")).to_contain_text('"timestamp":"yesterday","userId":"u-1"')
     assert_accessible(signed_in)
     signed_in.get_by_role("link", name="Imports").first.click()
-    expect(signed_in.get_by_role("row", name="past.ndjson").get_by_role("cell", name="2", exact=True)).to_be_visible()
+    expect(
+        signed_in.get_by_role("row", name="past.ndjson").get_by_role("cell", name="2", exact=True)
+    ).to_be_visible()
+
+
+def test_an_owner_dismisses_the_gap_of_an_import(signed_in, account, website, watch):
+    upload(signed_in, ndjson(line(), line(timestamp="yesterday")))
+    expect(signed_in.get_by_text("Reports are marked as incomplete")).to_be_visible()
+    signed_in.get_by_role("button", name="Dismiss gap").click()
+    expect(signed_in.get_by_text("The gap of this import was dismissed")).to_be_visible()
+    expect(signed_in.get_by_role("button", name="Dismiss gap")).to_have_count(0)
+    assert_accessible(signed_in)
+
+
+def test_an_import_of_which_every_line_was_rejected_has_failed(signed_in, account, website, watch):
+    upload(signed_in, ndjson({"colour": "red"}))
+    expect(signed_in.get_by_text("Failed", exact=True)).to_be_visible()
+    expect(signed_in.get_by_text("The import failed")).to_be_visible()
+    expect(signed_in.get_by_role("button", name="Dismiss gap")).to_have_count(0)
+    signed_in.goto("/imports")
+    expect(signed_in.locator(".badge.bad")).to_have_text("Failed")
 
 
 def test_a_long_import_moves_by_itself(signed_in, account, website, watch):
     upload(signed_in, ndjson(*(line(properties={"n": n}) for n in range(4000))), "long.ndjson")
     expect(signed_in.get_by_text("Done")).to_be_visible(timeout=60_000)
-    expect(number(signed_in, "Taken")).to_have_text("4,000")
+    expect(number(signed_in, "Accepted")).to_have_text("4,000")
 
 
 def test_without_a_file_it_says_so_at_the_field(signed_in, account, website, watch):
@@ -60,9 +92,40 @@ def test_without_a_file_it_says_so_at_the_field(signed_in, account, website, wat
     expect(signed_in.get_by_text("Choose a file.")).to_be_visible()
 
 
-@pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "application/gzip"])
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("past.csv", b"timestamp,name\n2024-05-01,bought\n", "This is a CSV file."),
+        ("past.ndjson", b"timestamp;name\n2024-05-01;bought\n", "This is a CSV file."),
+        ("past.json", b'[\n  {"type": "event"}]', "This file is one JSON array."),
+        ("past.txt", b"bought", "This is not NDJSON."),
+        ("past.ndjson", b"", "This file is empty."),
+    ],
+)
+def test_a_file_in_another_format_is_refused_when_it_is_chosen(
+    signed_in, account, website, watch, name, content, message
+):
+    signed_in.goto("/imports")
+    signed_in.get_by_role("button", name="Import a file").click()
+    file = signed_in.get_by_label("File", exact=True)
+    file.set_input_files({"name": name, "mimeType": "text/plain", "buffer": content})
+    expect(signed_in.get_by_text(message)).to_be_visible()
+    expect(file).to_have_attribute("aria-invalid", "true")
+    signed_in.get_by_role("button", name="Import", exact=True).click()
+    expect(signed_in.get_by_text(message)).to_be_visible()
+    assert account.client.get("/api/imports").json()["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "media", ["text/plain", "application/x-www-form-urlencoded", "application/gzip"]
+)
 def test_a_session_takes_no_file_that_a_form_of_another_page_could_send(account, website, media):
-    answer = account.client.post("/api/imports", params={"websiteId": website}, content=ndjson(line()), headers={"Content-Type": media})
+    answer = account.client.post(
+        "/api/imports",
+        params={"websiteId": website},
+        content=ndjson(line()),
+        headers={"Content-Type": media},
+    )
     assert answer.status_code == 415
     assert account.client.get("/api/imports").json()["total"] == 0
 
@@ -81,29 +144,33 @@ def test_a_visitor_goes_after_it_was_told_what_goes(signed_in, account, website,
     expect(signed_in.get_by_role("definition").first).to_contain_text("1")
     assert account.client.get("/api/deletions").json()["total"] == 0
     assert_accessible(signed_in)
-    signed_in.get_by_role("button", name="Delete for good").press("Enter")
-    expect(signed_in.get_by_text("The deletion is on its way.")).to_be_visible()
-    expect(signed_in.get_by_role("row", name="A visitor").get_by_text("Done")).to_be_visible(timeout=30_000)
+    signed_in.get_by_role("button", name="Delete permanently").press("Enter")
+    expect(signed_in.get_by_text("Deletion started.")).to_be_visible()
+    expect(signed_in.get_by_role("row", name="A visitor").get_by_text("Done")).to_be_visible(
+        timeout=30_000
+    )
     signed_in.goto("/visitors")
     expect(signed_in.locator("td.main")).to_have_text(["bob"])
 
 
 def test_a_span_and_a_user_are_chosen_by_forms(signed_in, account, website, watch):
     signed_in.goto("/deletions/new")
-    span = signed_in.locator("form").filter(has=signed_in.get_by_role("heading", name="A span of time"))
-    span.get_by_label("From, in UTC").fill("2024-01-01T00:00")
-    span.get_by_label("Until before, in UTC").fill("2023-01-01T00:00")
-    span.get_by_role("button", name="Go on").click()
+    span = signed_in.locator("form").filter(
+        has=signed_in.get_by_role("heading", name="A time range")
+    )
+    span.get_by_label("From (UTC)").fill("2024-01-01T00:00")
+    span.get_by_label("To (UTC, exclusive)").fill("2023-01-01T00:00")
+    span.get_by_role("button", name="Continue").click()
     expect(signed_in.get_by_text("2024-01-01 00:00 UTC")).to_be_visible()
-    signed_in.get_by_role("button", name="Delete for good").click()
+    signed_in.get_by_role("button", name="Delete permanently").click()
     expect(signed_in.get_by_role("alert")).to_contain_text("Must be later than from")
     watch.allow("422")
     signed_in.goto("/deletions/new")
     user = signed_in.locator("form").filter(has=signed_in.get_by_role("heading", name="A user"))
     user.get_by_label("User ID").fill("u-1")
     user.get_by_label("User ID").press("Enter")
-    expect(signed_in.get_by_text("Nobody has this ID at the moment")).to_be_visible()
-    signed_in.get_by_role("button", name="Delete for good").click()
+    expect(signed_in.get_by_text("No visitor has this ID right now")).to_be_visible()
+    signed_in.get_by_role("button", name="Delete permanently").click()
     expect(signed_in.get_by_role("row", name="user")).to_be_visible()
     [asked] = account.client.get("/api/deletions").json()["data"]
     assert asked["target"] == "user"

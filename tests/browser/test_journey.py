@@ -1,4 +1,4 @@
-"""The whole way of somebody new: from a fresh service to a funnel that is read, and to a link that was scanned and resolved."""
+"""The journey of a new user: from a fresh service to a report, and to a resolved link."""
 
 import json
 import re
@@ -9,10 +9,10 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from penstock.cli.simulating import evidence_of
+from penstock.cli.simulate import evidence_of
+from tests import user_agents
 from tests.browser.conftest import EMAIL
-from tests.links import agents
-from tests.links.test_qr import code_of, modules
+from tests.links.management.test_qr import expected_modules, modules
 from tests.tenant import PASSWORD
 
 HOUR = timedelta(hours=1)
@@ -21,13 +21,16 @@ ATTEMPTS = {
     "order-2": [("checkout_started", HOUR)],
     "order-3": [("checkout_started", 200 * HOUR)],
 }
-"""What happened in each, and how long ago: the first has completed, the second may still, the third is too late for it."""
+"""Events of each, and how long ago: the first completed, the second is pending, the third late."""
 
-PHONES = {"ios": agents.IOS["safari"], "android": agents.ANDROID["samsung"]}
+PHONES = {"ios": user_agents.IOS["safari"], "android": user_agents.ANDROID["samsung"]}
 
 
 @pytest.mark.parametrize("platform", PHONES)
-def test_from_a_fresh_service_to_a_read_funnel_and_a_scanned_link_that_was_resolved(service, page, browser, watch, tmp_path, platform):
+@pytest.mark.slow("starts a service and visits every area")
+def test_from_a_fresh_service_to_a_read_funnel_and_a_scanned_link_that_was_resolved(
+    service, page, browser, watch, tmp_path, platform
+):
     make_account(page)
     key, website_id = send_first_event(page)
     send_attempts(service.url, key, website_id)
@@ -47,36 +50,43 @@ def make_account(page):
     page.get_by_label("Workspace").fill("Acme")
     page.get_by_label("E-mail address").fill(EMAIL)
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Create the account").click()
+    page.get_by_role("button", name="Create account").click()
 
 
 def send_first_event(page):
     """The key and the ID of the website, from the line that was copied."""
     page.get_by_label("Name").fill("Shop")
-    page.get_by_role("button", name="Add it").click()
-    page.get_by_role("button", name="Make a key and show the curl line").click()
+    page.get_by_role("button", name="Add website").click()
+    page.get_by_role("button", name="Create a key and show the curl command").click()
     line = page.locator("#curl")
     expect(line).to_contain_text("Bearer psk_")
     copied = line.inner_text()
     subprocess.run(["bash", "-c", copied], capture_output=True, check=True, timeout=30)
     expect(page.get_by_text("The first event has arrived")).to_be_visible(timeout=15_000)
     expect(page.locator("#arrival")).to_contain_text("signed_up")
-    page.get_by_role("link", name="Go on").click()
-    return re.search(r"psk_[\w-]+", copied)[0], json.loads(re.search(r"-d '(.+)'", copied)[1])["websiteId"]
+    page.get_by_role("link", name="Continue").click()
+    return re.search(r"psk_[\w-]+", copied)[0], json.loads(re.search(r"-d '(.+)'", copied)[1])[
+        "websiteId"
+    ]
 
 
 def send_attempts(url, key, website_id):
     now = datetime.now(UTC)
     events = [
         {
-            "websiteId": website_id, "event": name, "userId": f"buyer of {attempt}", "timestamp": (now - ago).isoformat(),
+            "websiteId": website_id,
+            "event": name,
+            "userId": f"buyer of {attempt}",
+            "timestamp": (now - ago).isoformat(),
             "properties": {"orderId": attempt},
         }
         for attempt, happened in ATTEMPTS.items()
         for name, ago in happened
-    ]  # fmt: skip
+    ]
     bearer = {"Authorization": f"Bearer {key}"}
-    httpx.post(f"{url}/api/v1/events/batch", json={"events": events}, headers=bearer).raise_for_status()
+    httpx.post(
+        f"{url}/api/v1/events/batch", json={"events": events}, headers=bearer
+    ).raise_for_status()
 
 
 def build_funnel(page):
@@ -86,10 +96,14 @@ def build_funnel(page):
     page.get_by_label("Attempt property").fill("ord")
     page.get_by_role("option", name="orderId").click()
     for number, begin, name in ((1, "check", "checkout_started 3"), (2, "ord", "order_paid 1")):
-        page.get_by_role("group", name=f"Step {number}", exact=True).get_by_label("Value").fill(begin)
+        page.get_by_role("group", name=f"Step {number}", exact=True).get_by_label("Value").fill(
+            begin
+        )
         page.get_by_role("option", name=name).click()
-    expect(page.locator("#preview [data-sums]")).to_contain_text("3 attempts entered", timeout=20_000)
-    page.get_by_role("button", name="Save the funnel").click()
+    expect(page.locator("#preview [data-sums]")).to_contain_text(
+        "3 attempts entered", timeout=20_000
+    )
+    page.get_by_role("button", name="Save funnel").click()
 
 
 def read_report(page):
@@ -114,9 +128,11 @@ def add_app(page):
     page.get_by_label("Name").fill("Acme app")
     page.get_by_label("App Store page").fill("https://apps.apple.com/app/id123456789")
     page.get_by_label("Package").fill("com.acme.shop")
-    page.get_by_label("Google Play page").fill("https://play.google.com/store/apps/details?id=com.acme.shop")
+    page.get_by_label("Google Play page").fill(
+        "https://play.google.com/store/apps/details?id=com.acme.shop"
+    )
     page.get_by_label("URL scheme").fill("acmeshop")
-    page.get_by_role("button", name="Add it").click()
+    page.get_by_role("button", name="Add website").click()
     expect(page.get_by_role("heading", level=1, name="Acme app")).to_be_visible()
 
 
@@ -127,44 +143,65 @@ def make_link(page, tmp_path):
     page.get_by_label("Name", exact=True).fill("Spring sale")
     page.get_by_label("Destination in the app").fill("/offers/42")
     page.get_by_label("Campaign").fill("spring")
-    page.get_by_role("button", name="Create the link").click()
+    page.get_by_role("button", name="Create link").click()
     shown = page.locator(".hosted bdi")
     expect(shown).to_contain_text("/l/spring-sale")
     with page.expect_download() as downloaded:
         page.get_by_role("link", name="Download the QR code as SVG").click()
     downloaded.value.save_as(tmp_path / "code.svg")
     address = f"{shown.text_content()}?qr=1"
-    assert modules((tmp_path / "code.svg").read_text("utf-8")) == code_of(address)
+    assert modules((tmp_path / "code.svg").read_text("utf-8")) == expected_modules(address)
     return address
 
 
 def scan(browser, address, platform):
-    """A phone opens the address of the code; what the app comes to know by the button that was tapped."""
-    with browser.new_context(user_agent=PHONES[platform], viewport={"width": 390, "height": 844}, locale="en-GB") as phone:
+    """A phone opens the address of the code. Returns the app's evidence from the tapped button."""
+    with browser.new_context(
+        user_agent=PHONES[platform], viewport={"width": 390, "height": 844}, locale="en-GB"
+    ) as phone:
         landing = phone.new_page()
         landing.goto(address)
         expect(landing.get_by_role("heading", name="Acme app")).to_be_visible()
-        return evidence_of([one.get_attribute("href") for one in landing.get_by_role("link").all()], platform)
+        return evidence_of(
+            [one.get_attribute("href") for one in landing.get_by_role("link").all()], platform
+        )
 
 
 def resolve(url, page, token, platform):
     page.locator(".facts").get_by_role("link", name="Acme app").click()
     expect(page.get_by_role("heading", level=1, name="Acme app")).to_be_visible()
     app_id = page.url.rpartition("/")[2]
-    opened = {"websiteId": app_id, "installId": "install-1", "platform": platform, "osVersion": "18.5", "firstOpen": True}
+    opened = {
+        "websiteId": app_id,
+        "installId": "install-1",
+        "platform": platform,
+        "osVersion": "18.5",
+        "firstOpen": True,
+    }
     answer = httpx.post(f"{url}/api/mobile/deferred-links/resolve", json=opened | token).json()
-    assert (answer["matched"], answer["destinationPath"], answer["utm"]["campaign"]) == (True, "/offers/42", "spring")
+    assert (answer["matched"], answer["destinationPath"], answer["utm"]["campaign"]) == (
+        True,
+        "/offers/42",
+        "spring",
+    )
 
 
 def see_match(page, platform):
     page.go_back()
     totals = page.locator("#statistics .totals")
     for label in ("Clicks", "Scans", "Installs"):
-        expect(totals.locator("div", has=page.get_by_text(label, exact=True)).locator("dd")).to_have_text("1", timeout=20_000)
+        expect(
+            totals.locator("div", has=page.get_by_text(label, exact=True)).locator("dd")
+        ).to_have_text("1", timeout=20_000)
     match = page.locator("#matches tbody tr")
-    expect(match).to_contain_text({"ios": "By the click token", "android": "By the install referrer of Google Play"}[platform])
+    expect(match).to_contain_text(
+        {"ios": "By the click token", "android": "By Google Play's install referrer"}[platform]
+    )
     match.get_by_role("link").click()
     timeline = page.get_by_role("region", name="Timeline")
-    expect(timeline.locator(".happening")).to_have_count(1)
+    expect(timeline.locator(".event-row")).to_have_count(1)
     timeline.locator("summary").click()
     expect(timeline).to_contain_text("spring")
+    expect(timeline).to_contain_text("spring-sale")
+    method = {"ios": "Click token", "android": "Install referrer"}[platform]
+    expect(timeline).to_contain_text(method)

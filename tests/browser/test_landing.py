@@ -1,4 +1,4 @@
-"""Landing pages in a real browser: at the size of a phone and of a computer, with JavaScript and without."""
+"""Landing pages in a browser, on phones and computers, with and without JavaScript."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,16 +6,20 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from penstock.links.languages import TEXTS
-from tests.links import agents
+from penstock.links.redirect.languages import TEXTS
+from tests import user_agents
 from tests.links.conftest import APP, LINKS
 from tests.serving import Served
 
 Open = Callable[..., Page]
 
 PHONE, SMALL_PHONE, COMPUTER = (390, 844), (320, 568), (1280, 800)
-IPHONE, ANDROID, INSTAGRAM = agents.IOS["safari"], agents.ANDROID["chrome"], agents.IN_APP_IOS["instagram"]
-EDGE = agents.DESKTOP["edge"]
+IPHONE, ANDROID, INSTAGRAM = (
+    user_agents.IOS["safari"],
+    user_agents.ANDROID["chrome"],
+    user_agents.IN_APP_IOS["instagram"],
+)
+EDGE = user_agents.DESKTOP["edge"]
 WEB = "https://www.example.com/"
 NAMES = {
     "long": "Wonderful " * 20,
@@ -27,14 +31,22 @@ NAMES = {
 
 @pytest.fixture(scope="module")
 def landing(tmp_path_factory) -> Iterator[str]:
-    """The address of links to apps of which everything is known: `web` with a fallback, `bare`, a disabled `off`, one for each name."""
+    """The address of links: `web` with a fallback, `bare`, a disabled `off`, one for each name."""
     served = Served(tmp_path_factory.mktemp("landing") / "data")
     try:
         served.first_account()
 
         def make(slug: str, name: str = "Acme Shop", **fields: Any) -> str:
-            app = served.client.post("/api/settings/websites", json={**APP, "name": name, "kind": "mobile"})
-            link = {"websiteId": app.json()["id"], "name": "a", "slug": slug, "destinationPath": "/offers/1", **fields}
+            app = served.client.post(
+                "/api/settings/websites", json={**APP, "name": name, "kind": "mobile"}
+            )
+            link = {
+                "websiteId": app.json()["id"],
+                "name": "a",
+                "slug": slug,
+                "destinationPath": "/offers/1",
+                **fields,
+            }
             record_id: str = served.client.post(LINKS, json=link).raise_for_status().json()["id"]
             return record_id
 
@@ -50,17 +62,26 @@ def landing(tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture
 def visit(browser: Browser, landing: str) -> Iterator[Open]:
-    """Opens a link as a device does. Fails the test afterwards when a page asked for anything else or broke its policy."""
+    """Opens a link on a device. The page may request nothing else and must obey its policy."""
     contexts, told = [], []
 
-    def visit(slug: str, user_agent: str, size: tuple[int, int], *, script: bool = True, **more: Any) -> Page:
+    def visit(
+        slug: str, user_agent: str, size: tuple[int, int], *, script: bool = True, **more: Any
+    ) -> Page:
         context = browser.new_context(
-            user_agent=user_agent, viewport={"width": size[0], "height": size[1]}, java_script_enabled=script, **{"locale": "en-GB", **more}
+            user_agent=user_agent,
+            viewport={"width": size[0], "height": size[1]},
+            java_script_enabled=script,
+            **{"locale": "en-GB", **more},
         )
         contexts.append(context)
         page, address = context.new_page(), f"{landing}/{slug}"
-        page.on("request", lambda request: None if request.url == address else told.append(request.url))
-        page.on("console", lambda message: None if "404" in message.text else told.append(message.text))
+        page.on(
+            "request", lambda request: None if request.url == address else told.append(request.url)
+        )
+        page.on(
+            "console", lambda message: None if "404" in message.text else told.append(message.text)
+        )
         page.goto(address)
         return page
 
@@ -83,14 +104,22 @@ ALL = [EN.open_app, EN.get_app, EN.web]
 @pytest.mark.parametrize(
     ("user_agent", "size", "slug", "expected"),
     [
-        (IPHONE, PHONE, "web", ALL), (IPHONE, PHONE, "bare", ALL[:2]), (ANDROID, PHONE, "web", ALL), (INSTAGRAM, SMALL_PHONE, "web", ALL),
-        (EDGE, COMPUTER, "bare", ["App Store", "Google Play"]), (IPHONE, PHONE, "off", []),
+        (IPHONE, PHONE, "web", ALL),
+        (IPHONE, PHONE, "bare", ALL[:2]),
+        (ANDROID, PHONE, "web", ALL),
+        (INSTAGRAM, SMALL_PHONE, "web", ALL),
+        (EDGE, COMPUTER, "bare", ["App Store", "Google Play"]),
+        (IPHONE, PHONE, "off", []),
     ],
     ids=["iphone", "iphone, bare", "android", "instagram", "computer", "disabled"],
-)  # fmt: skip
-def test_a_page_shows_its_buttons_inside_the_window(visit, user_agent, size, slug, expected, scheme, script):
+)
+def test_a_page_shows_its_buttons_inside_the_window(
+    visit, user_agent, size, slug, expected, scheme, script
+):
     page = visit(slug, user_agent, size, script=script, color_scheme=scheme)
-    assert page.get_by_role("heading", level=1).inner_text() == ("Acme Shop" if slug != "off" else EN.missing)
+    assert page.get_by_role("heading", level=1).inner_text() == (
+        "Acme Shop" if slug != "off" else EN.missing
+    )
     assert buttons(page) == expected
     for button in page.get_by_role("link").all():
         box = button.bounding_box()
@@ -102,7 +131,9 @@ def test_a_page_shows_its_buttons_inside_the_window(visit, user_agent, size, slu
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("user_agent", "size"), [(IPHONE, SMALL_PHONE), (EDGE, COMPUTER)], ids=["phone", "computer"])
+@pytest.mark.parametrize(
+    ("user_agent", "size"), [(IPHONE, SMALL_PHONE), (EDGE, COMPUTER)], ids=["phone", "computer"]
+)
 def test_no_name_widens_the_page_or_hides_the_buttons_or_runs(visit, user_agent, size, name):
     page = visit(name, user_agent, size)
     assert page.title().strip() == NAMES[name].strip()

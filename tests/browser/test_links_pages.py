@@ -1,18 +1,29 @@
-"""Managed links in the browser: made, shared and switched; statistics are those of the API, and each open is told with its reason."""
+"""Managed links: created, shared, disabled; their statistics, and each open with its reason."""
 
 import re
 
 import pytest
 from playwright.sync_api import expect
 
-from penstock.cli.simulating import buttons_of, evidence_of
+from penstock.cli.simulate import buttons_of, evidence_of
+from tests import user_agents
 from tests.browser.conftest import sign_in
 from tests.browser.watching import assert_accessible
-from tests.links import agents
 from tests.watched import eventually
 
 LINKS = "/api/mobile/deferred-links"
-APP = {"name": "Acme app", "kind": "mobile", "androidPackage": "com.acme.shop", "customScheme": "acmeshop"}
+APP = {
+    "name": "Acme app",
+    "kind": "mobile",
+    "androidPackage": "com.acme.shop",
+    "customScheme": "acmeshop",
+}
+
+
+@pytest.fixture
+def account(first_account):
+    """An installation of its own for each test: a slug leads to one link."""
+    return first_account
 
 
 @pytest.fixture
@@ -23,7 +34,12 @@ def app_id(account) -> str:
 @pytest.fixture
 def make_link(account, app_id):
     def make(slug="spring-sale", **more):
-        body = {"websiteId": app_id, "name": "Spring", "slug": slug, "destinationPath": "/offers/42"} | more
+        body = {
+            "websiteId": app_id,
+            "name": "Spring",
+            "slug": slug,
+            "destinationPath": "/offers/42",
+        } | more
         answer = account.client.post(LINKS, json=body)
         assert answer.status_code == 201, answer.text
         return answer.json()
@@ -38,15 +54,27 @@ def labelled(page, name):
 def tap_and_open(service, link, install_id, *, scan=False):
     """A phone opens the link, and the app that it installs resolves it."""
     query = {"qr": "1"} if scan else {}
-    tapped = service.client.get(f"/l/{link['slug']}", params=query, headers={"User-Agent": agents.ANDROID["samsung"]})
-    known = {"websiteId": link["websiteId"], "installId": install_id, "platform": "android", "osVersion": "15", "firstOpen": True}
-    answer = service.client.post(f"{LINKS}/resolve", json=known | evidence_of(buttons_of(tapped.text), "android"))
+    tapped = service.client.get(
+        f"/l/{link['slug']}", params=query, headers={"User-Agent": user_agents.ANDROID["samsung"]}
+    )
+    known = {
+        "websiteId": link["websiteId"],
+        "installId": install_id,
+        "platform": "android",
+        "osVersion": "15",
+        "firstOpen": True,
+    }
+    answer = service.client.post(
+        f"{LINKS}/resolve", json=known | evidence_of(buttons_of(tapped.text), "android")
+    )
     assert answer.json()["matched"], answer.text
 
 
 def test_without_an_app_the_list_leads_to_adding_one_and_then_to_a_first_link(signed_in, account):
     signed_in.goto("/links")
-    expect(signed_in.get_by_role("link", name="Add an app")).to_have_attribute("href", "/settings/websites/new")
+    expect(signed_in.get_by_role("link", name="Add an app")).to_have_attribute(
+        "href", "/settings/websites/new"
+    )
     signed_in.goto("/links/new")
     expect(signed_in.get_by_role("link", name="Add an app")).to_be_visible()
     account.client.post("/api/settings/websites", json=APP)
@@ -55,7 +83,9 @@ def test_without_an_app_the_list_leads_to_adding_one_and_then_to_a_first_link(si
     expect(signed_in).to_have_url(re.compile("/links/new$"))
 
 
-def test_a_link_is_created_by_keyboard_and_its_address_was_previewed_while_typing(signed_in, account, app_id):
+def test_a_link_is_created_by_keyboard_and_its_address_was_previewed_while_typing(
+    signed_in, account, app_id
+):
     signed_in.goto("/links/new")
     labelled(signed_in, "Name").focus()
     signed_in.keyboard.type("Frühling 2026!")
@@ -70,17 +100,25 @@ def test_a_link_is_created_by_keyboard_and_its_address_was_previewed_while_typin
     signed_in.get_by_label("Source").press("Enter")
     expect(signed_in.get_by_role("heading", name="Frühling 2026!")).to_be_visible()
     [link] = account.client.get(LINKS).json()["data"]
-    assert (link["slug"], link["utmSource"], link["fallbackUrl"]) == ("spring-sale", "news letter", None)
-    assert link["hostedUrl"] == f"{account.url}/l/spring-sale?lk={link['id']}&utm_source=news%20letter"
+    assert (link["slug"], link["utmSource"], link["fallbackUrl"]) == (
+        "spring-sale",
+        "news letter",
+        None,
+    )
+    assert (
+        link["hostedUrl"] == f"{account.url}/l/spring-sale?lk={link['id']}&utm_source=news%20letter"
+    )
 
 
-def test_what_is_typed_and_pressed_before_the_modules_are_there_is_not_lost(signed_in, account, app_id):
+def test_what_is_typed_and_pressed_before_the_modules_are_there_is_not_lost(
+    signed_in, account, app_id
+):
     held = []
     signed_in.route(re.compile(r"/static/.*/(forms|links)\.js$"), lambda route: held.append(route))
     signed_in.goto("/links/new", wait_until="commit")
     labelled(signed_in, "Name").fill("Spring sale")
     signed_in.get_by_label("Destination in the app").fill("/offers/42")
-    signed_in.get_by_role("button", name="Create the link").click()
+    signed_in.get_by_role("button", name="Create link").click()
     for route in held:
         route.continue_()
     expect(signed_in.get_by_role("heading", name="Spring sale")).to_be_visible()
@@ -88,7 +126,9 @@ def test_what_is_typed_and_pressed_before_the_modules_are_there_is_not_lost(sign
     assert (link["slug"], link["destinationPath"]) == ("spring-sale", "/offers/42")
 
 
-def test_the_slugs_rule_is_told_at_once_and_what_only_the_server_knows_when_it_is_sent(signed_in, make_link, watch):
+def test_the_slugs_rule_is_told_at_once_and_what_only_the_server_knows_when_it_is_sent(
+    signed_in, make_link, watch
+):
     make_link("taken")
     signed_in.goto("/links/new")
     slug = signed_in.get_by_label("Slug")
@@ -103,7 +143,7 @@ def test_the_slugs_rule_is_told_at_once_and_what_only_the_server_knows_when_it_i
         slug.fill(taken)
         expect(rule).to_be_hidden()
         labelled(signed_in, "Name").fill("Name")
-        signed_in.get_by_role("button", name="Create the link").click()
+        signed_in.get_by_role("button", name="Create link").click()
         expect(rule).to_contain_text(told)
         expect(slug).to_be_focused()
     watch.allow("422")
@@ -113,10 +153,12 @@ def test_the_slugs_rule_is_told_at_once_and_what_only_the_server_knows_when_it_i
 def test_each_fault_stands_at_its_field(signed_in, app_id, watch):
     signed_in.goto("/links/new")
     signed_in.get_by_label("Destination in the app").fill("//elsewhere")
-    signed_in.get_by_label("Fallback address").fill("http://localhost/x")
-    signed_in.get_by_role("button", name="Create the link").click()
-    for label in ("Name", "Slug", "Destination in the app", "Fallback address"):
-        expect(signed_in.get_by_role("textbox", name=label)).to_have_attribute("aria-invalid", "true")
+    signed_in.get_by_label("Fallback URL").fill("http://localhost/x")
+    signed_in.get_by_role("button", name="Create link").click()
+    for label in ("Name", "Slug", "Destination in the app", "Fallback URL"):
+        expect(signed_in.get_by_role("textbox", name=label)).to_have_attribute(
+            "aria-invalid", "true"
+        )
     expect(labelled(signed_in, "Name")).to_be_focused()
     assert_accessible(signed_in)
     watch.allow("422")
@@ -128,14 +170,17 @@ def test_a_duplicate_begins_with_everything_but_the_slug(signed_in, make_link):
     signed_in.get_by_role("link", name="Duplicate").click()
     expect(labelled(signed_in, "Name")).to_have_value("Spring (copy)")
     expect(signed_in.get_by_label("Slug")).to_have_value("")
-    expect(signed_in.get_by_label("Fallback address")).to_have_value("https://www.example.com/x")
+    expect(signed_in.get_by_label("Fallback URL")).to_have_value("https://www.example.com/x")
     expect(signed_in.get_by_label("Campaign")).to_have_value("spring")
 
 
 def test_the_address_is_copied_from_the_list_and_from_the_page(signed_in, make_link):
     link = make_link(utmSource="mail")
     signed_in.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    for path, button in (("/links", "Copy the link Spring"), (f"/links/{link['id']}", "Copy the link")):
+    for path, button in (
+        ("/links", "Copy link Spring"),
+        (f"/links/{link['id']}", "Copy link"),
+    ):
         signed_in.goto(path)
         signed_in.evaluate("navigator.clipboard.writeText('')")
         signed_in.get_by_role("button", name=button).click()
@@ -162,13 +207,13 @@ def test_disabling_says_what_it_means_and_can_be_undone(signed_in, account, make
     signed_in.goto(f"/links/{link['id']}")
     signed_in.get_by_role("button", name="Disable").click()
     dialog = signed_in.get_by_role("dialog", name="Disable this link?")
-    expect(dialog).to_contain_text("there is nothing here")
+    expect(dialog).to_contain_text("will see a “not found” page")
     dialog.get_by_role("button", name="Disable").click()
     expect(signed_in.get_by_text("This link is disabled.")).to_be_visible()
     assert account.client.get(f"/l/{link['slug']}").status_code == 404
     assert_accessible(signed_in)
-    signed_in.get_by_role("button", name="Enable it again").click()
-    expect(signed_in.get_by_text("The link works again.")).to_be_visible()
+    signed_in.get_by_role("button", name="Enable link").click()
+    expect(signed_in.get_by_text("Link enabled.")).to_be_visible()
     assert account.client.get(f"/l/{link['slug']}").status_code == 200
 
 
@@ -195,7 +240,7 @@ def test_the_list_is_searched_and_narrowed_by_app_and_state(signed_in, account, 
     signed_in.reload()
     expect(rows).to_have_count(1)
     signed_in.get_by_label("Search by name or slug").fill("nothing of that kind")
-    expect(signed_in.get_by_text("No such link")).to_be_visible()
+    expect(signed_in.get_by_text("No matching links")).to_be_visible()
 
 
 def test_a_long_list_has_pages(signed_in, make_link):
@@ -207,21 +252,33 @@ def test_a_long_list_has_pages(signed_in, make_link):
     expect(signed_in.get_by_role("link", name="Link 0")).to_be_visible()
 
 
-def test_a_scanned_link_that_an_install_resolved_is_in_statistics_and_audit(signed_in, account, make_link):
+def test_a_scanned_link_that_an_install_resolved_is_in_statistics_and_audit(
+    signed_in, account, make_link
+):
     link = make_link()
     signed_in.goto(f"/links/{link['id']}")
-    expect(signed_in.get_by_text("Nobody opened it in this period")).to_be_visible()
-    expect(signed_in.get_by_text("No open yet")).to_be_visible()
+    expect(signed_in.get_by_text("No clicks in this period")).to_be_visible()
+    expect(signed_in.get_by_text("No app opens yet")).to_be_visible()
     tap_and_open(account, link, "install-1", scan=True)
-    eventually(lambda: account.client.get(f"{LINKS}/{link['id']}/stats").json()["totals"]["installs"] == 1)
+    eventually(
+        lambda: account.client.get(f"{LINKS}/{link['id']}/stats").json()["totals"]["installs"] == 1
+    )
     signed_in.reload()
     totals = signed_in.locator("#statistics .totals")
     for label in ("Clicks", "Scans", "Installs"):
-        expect(totals.locator("div", has=signed_in.get_by_text(label, exact=True)).locator("dd")).to_have_text("1")
+        expect(
+            totals.locator("div", has=signed_in.get_by_text(label, exact=True)).locator("dd")
+        ).to_have_text("1")
     expect(signed_in.locator(".flow")).to_contain_text("by install referrer")
     row = signed_in.locator("#matches tbody tr")
     expect(row).to_have_count(1)
-    for part in ("Matched", "By the install referrer of Google Play", "100.0%", "First open", "Android"):
+    for part in (
+        "Matched",
+        "By Google Play's install referrer",
+        "100.0%",
+        "First open",
+        "Android",
+    ):
         expect(row).to_contain_text(part)
     assert_accessible(signed_in)
     row.get_by_role("link").click()
@@ -234,16 +291,18 @@ def test_the_numbers_are_those_of_the_api_and_follow_the_period(page, demo, watc
     stats = demo.service.client.get(f"{LINKS}/{demo.ids['link']}/stats").json()
     page.goto(f"/links/{demo.ids['link']}?period=all")
     expect(page.locator("#statistics .totals")).to_be_visible()
-    shown = page.locator("#statistics .totals data").evaluate_all("all => all.map((one) => Number(one.value))")
+    shown = page.locator("#statistics .totals data").evaluate_all(
+        "all => all.map((one) => Number(one.value))"
+    )
     names = ("clicks", "uniqueClicks", "installs", "conversion", "opens", "qrScans", "botHits")
     assert shown == [stats["totals"][name] for name in names]
-    page.get_by_text("The same as a table").click()
+    page.get_by_text("View as table").click()
     rows = page.get_by_role("region", name="Statistics as a table").locator("tbody tr")
     expect(rows).to_have_count(len(stats["data"]))
     clicks = rows.evaluate_all("all => all.map((row) => Number(row.querySelector('data').value))")
     assert sum(clicks) == stats["totals"]["clicks"]
     page.goto(f"/links/{demo.ids['link']}?period=custom&start=2020-01-01&end=2020-01-31")
-    expect(page.get_by_text("Nobody opened it in this period")).to_be_visible()
+    expect(page.get_by_text("No clicks in this period")).to_be_visible()
     page.goto(f"/links/{demo.ids['link']}")
     page.locator("#statistics").get_by_role("link", name="Week").click()
     expect(page.get_by_role("heading", name="By week")).to_be_visible()
@@ -253,7 +312,7 @@ def test_the_audit_has_pages_and_says_why_there_was_no_match(page, demo, watch):
     sign_in(page.context, demo.url, demo.session)
     page.goto(f"/links/{demo.ids['link']}")
     matches = page.locator("#matches")
-    expect(matches.get_by_text("The click belongs to another install already")).to_be_visible()
+    expect(matches.get_by_text("Another install has already claimed the click")).to_be_visible()
     first = matches.locator("tbody").inner_text()
     matches.get_by_role("link", name="Next").click()
     expect(matches.get_by_text("11 to 20")).to_be_visible()

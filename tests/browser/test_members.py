@@ -12,6 +12,12 @@ from tests.tenant import PASSWORD
 BOB = "bob@example.com"
 
 
+@pytest.fixture
+def account(first_account):
+    """An installation of its own for each test: an e-mail address has one account."""
+    return first_account
+
+
 def invite(account, email=BOB, role="member"):
     answer = account.client.post("/api/settings/invitations", json={"email": email, "role": role})
     return answer.json()["url"].removeprefix(account.url)
@@ -20,7 +26,11 @@ def invite(account, email=BOB, role="member"):
 def joined(account, email=BOB, role="member"):
     """The browser of a user who joined by an invitation."""
     browser = httpx.Client(base_url=account.url, timeout=30)
-    form = {"email": email, "password": PASSWORD, "invitation": invite(account, email, role).partition("=")[2]}
+    form = {
+        "email": email,
+        "password": PASSWORD,
+        "invitation": invite(account, email, role).partition("=")[2],
+    }
     browser.post("/api/auth/signup", json=form).raise_for_status()
     return browser
 
@@ -29,12 +39,14 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(signed_in, a
     signed_in.goto("/settings/members")
     signed_in.get_by_role("button", name="Invite", exact=True).click()
     signed_in.get_by_label("E-mail address").and_(signed_in.locator("#field-email")).fill(BOB)
-    signed_in.get_by_role("button", name="Make the invitation").click()
-    shown = signed_in.get_by_role("dialog", name="The invitation")
+    signed_in.get_by_role("button", name="Create invitation").click()
+    shown = signed_in.get_by_role("dialog", name="Invitation created")
     address = shown.locator("#invitation-url").inner_text()
     assert_accessible(signed_in)
     shown.get_by_role("button", name="Done").click()
-    expect(signed_in.get_by_role("region", name="Open invitations").get_by_text(BOB).first).to_be_visible()
+    expect(
+        signed_in.get_by_role("region", name="Open invitations").get_by_text(BOB).first
+    ).to_be_visible()
     assert address not in signed_in.content()
 
     bob = browser.new_context().new_page()
@@ -44,7 +56,10 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(signed_in, a
     bob.get_by_label("Password").fill(PASSWORD)
     bob.keyboard.press("Enter")
     expect(bob).to_have_url(f"{account.url}/welcome")
-    assert [one["role"] for one in account.client.get("/api/settings/members").json()["data"]] == ["owner", "member"]
+    assert [one["role"] for one in account.client.get("/api/settings/members").json()["data"]] == [
+        "owner",
+        "member",
+    ]
     bob.goto(f"{account.url}/settings/members")
     expect(bob.get_by_role("button", name="Invite", exact=True)).to_have_count(0)
     expect(bob.get_by_role("button", name="Leave the workspace")).to_be_visible()
@@ -56,9 +71,11 @@ def test_an_invitation_that_is_withdrawn_leads_nowhere(signed_in, account, watch
     signed_in.goto("/settings/members")
     signed_in.get_by_role("button", name=f"Withdraw the invitation of {BOB}").click()
     signed_in.get_by_role("dialog").get_by_role("button", name="Withdraw").click()
-    expect(signed_in.get_by_text("None. Who has signed up")).to_be_visible()
+    expect(signed_in.get_by_text("None. People who accepted")).to_be_visible()
     signed_in.goto(address)
-    expect(signed_in.get_by_role("heading", name="This invitation no longer holds")).to_be_visible()
+    expect(
+        signed_in.get_by_role("heading", name="This invitation is no longer valid")
+    ).to_be_visible()
     assert_accessible(signed_in)
     watch.allow("404")
 
@@ -69,11 +86,15 @@ def test_roles_change_a_member_is_removed_and_the_last_owner_stays(signed_in, ac
     signed_in.get_by_role("button", name=f"Change the role of {EMAIL}").click()
     dialog = signed_in.get_by_role("dialog", name="Make a member?")
     dialog.get_by_role("button", name="Make a member").click()
-    expect(dialog.get_by_role("alert")).to_have_text("A workspace needs an owner; make another member one first.")
+    expect(dialog.get_by_role("alert")).to_have_text(
+        "A workspace needs an owner. Make another member an owner first."
+    )
     watch.allow("409")
     signed_in.keyboard.press("Escape")
     signed_in.get_by_role("button", name=f"Change the role of {BOB}").click()
-    signed_in.get_by_role("dialog", name="Make an owner?").get_by_role("button", name="Make an owner").click()
+    signed_in.get_by_role("dialog", name="Make an owner?").get_by_role(
+        "button", name="Make an owner"
+    ).click()
     expect(signed_in.get_by_role("row", name=BOB).get_by_text("Owner")).to_be_visible()
     signed_in.get_by_role("button", name=f"Remove {BOB}").click()
     signed_in.get_by_role("dialog").get_by_role("button", name="Remove").click()
@@ -87,13 +108,13 @@ def test_an_invitation_of_somebody_else_asks_to_log_out_first(account, page, wat
     page.goto(address)
     expect(page.get_by_text(f"The invitation is for {BOB}")).to_be_visible()
     assert_accessible(page)
-    page.get_by_role("button", name="Log out and go on").click()
-    expect(page.get_by_role("button", name="Create the account and join")).to_be_visible()
+    page.get_by_role("button", name="Log out and continue").click()
+    expect(page.get_by_role("button", name="Create account and join")).to_be_visible()
 
 
 @pytest.fixture
 def two_workspaces(tmp_path, page):
-    """A service open to sign-ups with Acme, and the session of a user with a workspace of their own."""
+    """A service open to sign-ups with Acme, and a user with a second workspace."""
     with Served(tmp_path / "open", PENSTOCK_SIGNUP_OPEN="true") as running:
         form = {"email": EMAIL, "password": PASSWORD, "workspaceName": "Acme"}
         running.client.post("/api/auth/signup", json=form).raise_for_status()
@@ -107,8 +128,8 @@ def test_with_several_workspaces_each_is_a_click_away(two_workspaces, page, watc
     account, browser = two_workspaces
     sign_in(page.context, account.url, browser.cookies["service_session"])
     page.goto(account.url + invite(account, "eve@example.com"))
-    expect(page.get_by_text("You stay in Eve's as well.")).to_be_visible()
-    page.get_by_role("button", name="Accept and go there").click()
+    expect(page.get_by_text("You also stay in Eve's.")).to_be_visible()
+    page.get_by_role("button", name="Accept invitation").click()
     expect(page).to_have_url(f"{account.url}/welcome")
     page.goto(f"{account.url}/settings/workspace")
     assert browser.get("/api/auth/session").json()["workspace"]["name"] == "Acme"
@@ -127,12 +148,14 @@ def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, wa
     expect(signed_in.get_by_role("button", name="End this session")).to_have_count(1)
     signed_in.get_by_label("Current password").fill("wrong horse battery")
     signed_in.get_by_label("New password").fill("a new horse battery")
-    signed_in.get_by_role("button", name="Change the password").click()
-    expect(signed_in.get_by_label("Current password")).to_have_accessible_description("This is not your current password.")
+    signed_in.get_by_role("button", name="Change password").click()
+    expect(signed_in.get_by_label("Current password")).to_have_accessible_description(
+        "This is not your current password."
+    )
     watch.allow("422")
     signed_in.get_by_label("Current password").fill(PASSWORD)
-    signed_in.get_by_role("button", name="Change the password").click()
-    expect(signed_in.get_by_text("The password is changed.")).to_be_visible()
+    signed_in.get_by_role("button", name="Change password").click()
+    expect(signed_in.get_by_text("Password changed.")).to_be_visible()
     expect(signed_in.get_by_role("button", name="End this session")).to_have_count(0)
     assert other.get("/api/auth/session").status_code == 401
 
@@ -143,8 +166,8 @@ def test_a_session_is_ended_from_another(signed_in, account):
     signed_in.set_viewport_size({"width": 360, "height": 740})
     signed_in.goto("/settings/account")
     signed_in.get_by_role("button", name="End this session").press("Enter")
-    signed_in.get_by_role("dialog").get_by_role("button", name="End it").press("Enter")
-    expect(signed_in.get_by_text("The session has ended.")).to_be_visible()
+    signed_in.get_by_role("dialog").get_by_role("button", name="End session").press("Enter")
+    expect(signed_in.get_by_text("Session ended.")).to_be_visible()
     expect(signed_in.get_by_role("button", name="End this session")).to_have_count(0)
     assert other.get("/api/auth/session").status_code == 401
     assert_fits(signed_in)

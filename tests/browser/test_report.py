@@ -1,4 +1,4 @@
-"""The report of a funnel: its numbers are the API's, its address restores it, and what cannot be shown says why."""
+"""The report of a funnel: the API's numbers, an address that restores it, errors in its parts."""
 
 import json
 import re
@@ -16,7 +16,7 @@ STEPS = [{"type": "Event", "value": value} for value in ("begun", "paid")]
 
 @pytest.fixture
 def report(page, demo, watch):
-    """Opens the demo's checkout funnel with parameters in its address; answers when all parts are there."""
+    """Opens the demo's checkout funnel with query parameters, and waits for all parts."""
     sign_in(page.context, demo.url, demo.session)
 
     def opened(query="", path=""):
@@ -29,7 +29,7 @@ def report(page, demo, watch):
 
 @pytest.fixture
 def api(demo, page):
-    """Asks the API what the page asks: the period comes from the line that the page offers to copy."""
+    """The API's response for a part of the page, by the curl command that the page offers."""
 
     def asked(part):
         line = page.locator(f"{part} [data-copy]").last.get_attribute("data-copy")
@@ -56,11 +56,13 @@ def query_of(page):
 
 @pytest.fixture
 def own(signed_in, account):
-    """A funnel of a fresh service: answers its ID. Stories are pairs of the events' names and properties."""
+    """Creates a funnel and returns its ID. Stories: pairs of event names and properties."""
 
     def made(stories=(), steps=STEPS, **more):
         client = account.client
-        website = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()["id"]
+        website = client.post(
+            "/api/settings/websites", json={"name": "Shop", "kind": "web"}
+        ).json()["id"]
         events = [
             {
                 "websiteId": website,
@@ -74,7 +76,11 @@ def own(signed_in, account):
         ]
         if events:
             key = client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
-            sent = client.post("/api/v1/events/batch", json={"events": events}, headers={"Authorization": f"Bearer {key}"})
+            sent = client.post(
+                "/api/v1/events/batch",
+                json={"events": events},
+                headers={"Authorization": f"Bearer {key}"},
+            )
             assert sent.status_code in (200, 202, 207), sent.text
         body = {"name": "Own", "steps": steps, "conversionWindowSeconds": 3600, **more}
         answer = client.post("/api/funnels", json=body)
@@ -93,7 +99,7 @@ def test_the_numbers_are_those_of_the_api(report, api, bars):
     assert number(page.locator("#rate")) == told["conversionRate"]
     assert number(page.locator("#pending")) == told["pending"]
     assert number(page.locator("#median")) == pytest.approx(told["medianCompletionMinutes"] * 60)
-    page.get_by_text("The same as a table").first.click()
+    page.get_by_text("View as table").first.click()
     rows = page.locator("#overview table tbody tr")
     for row, step in zip(rows.all(), told["steps"], strict=True):
         cells = row.locator("td")
@@ -115,7 +121,8 @@ def test_bars_are_full_and_show_who_may_still_come(report, api):
     page = report("bars=steps")
     steps = api("#overview")["aggregate"]["steps"]
     widths = {
-        rect.get_attribute("class"): float(rect.get_attribute("width").rstrip("%")) for rect in page.locator("#step-2 .bar rect").all()
+        rect.get_attribute("class"): float(rect.get_attribute("width").rstrip("%"))
+        for rect in page.locator("#step-2 .bar rect").all()
     }
     before = steps[0]["count"]
     assert widths["reached"] == pytest.approx(100 * steps[1]["count"] / before, abs=0.01)
@@ -123,28 +130,41 @@ def test_bars_are_full_and_show_who_may_still_come(report, api):
     assert widths["dropped"] == pytest.approx(100 * steps[0]["droppedOff"] / before, abs=0.01)
     assert sum(widths.values()) == pytest.approx(100, abs=0.01)
     page.get_by_role("link", name="Overall").click()
-    expect(page.locator("#step-4 .bar .reached")).to_have_attribute("width", f"{100 * steps[3]['count'] / before:.4f}%")
+    expect(page.locator("#step-4 .bar .reached")).to_have_attribute(
+        "width", f"{100 * steps[3]['count'] / before:.4f}%"
+    )
     assert query_of(page)["bars"] == "overall"
 
 
+@pytest.mark.slow("loads the report again and again")
 def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
-    report('period=90d&show=cohorts&sort=conversionRate&order=asc&pageSize=2&page=2&cohort={"plan":"basic"}')
+    report(
+        'period=90d&show=cohorts&sort=conversionRate&order=asc&pageSize=2&page=2&cohort={"plan":"basic"}'
+    )
     told = api("#detail")["cohorts"]
     assert (told["total"], told["page"]) == (3, 2)
     rows = page.locator("#detail tbody tr")
-    assert [number(row.locator("td").nth(2)) for row in rows.all()] == [one["entered"] for one in told["data"]]
+    assert [number(row.locator("td").nth(2)) for row in rows.all()] == [
+        one["entered"] for one in told["data"]
+    ]
     expect(page.get_by_role("link", name="90 days")).to_have_attribute("aria-current", "true")
-    expect(page.get_by_role("columnheader", name="Rate")).to_have_attribute("aria-sort", "ascending")
+    expect(page.get_by_role("columnheader", name="Rate")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
     expect(page.locator(".chip")).to_have_text("plan: basic")
     page.get_by_role("link", name="Previous").click()
     expect(rows).to_have_count(2)
     first = [one["conversionRate"] for one in api("#detail")["cohorts"]["data"]]
     assert first == sorted(first)
     page.get_by_role("link", name="Median time").click()
-    expect(page.get_by_role("columnheader", name="Median time")).to_have_attribute("aria-sort", "descending")
+    expect(page.get_by_role("columnheader", name="Median time")).to_have_attribute(
+        "aria-sort", "descending"
+    )
     page.reload()
     loaded(page)
-    expect(page.get_by_role("columnheader", name="Median time")).to_have_attribute("aria-sort", "descending")
+    expect(page.get_by_role("columnheader", name="Median time")).to_have_attribute(
+        "aria-sort", "descending"
+    )
     page.get_by_role("link", name="Remove the filter plan").click()
     loaded(page)
     assert "cohort" not in query_of(page)
@@ -153,14 +173,20 @@ def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
 
 def test_custom_days_are_those_of_the_time_zone(report, api, page):
     report("period=custom&start=2026-10-24&end=2026-10-26")
-    assert api("#overview")["period"] == {"startAt": "2026-10-23T22:00:00.000Z", "endAt": "2026-10-26T23:00:00.000Z"}
+    assert api("#overview")["period"] == {
+        "startAt": "2026-10-23T22:00:00.000Z",
+        "endAt": "2026-10-26T23:00:00.000Z",
+    }
     page.get_by_text("Custom").click()
     page.get_by_label("From", exact=True).fill("2026-11-01")
-    page.get_by_label("To, included").fill("2026-11-02")
+    page.get_by_label("To (inclusive)").fill("2026-11-02")
     page.get_by_role("button", name="Show").click()
     loaded(page)
     assert query_of(page)["start"] == "2026-11-01"
-    assert api("#overview")["period"] == {"startAt": "2026-10-31T23:00:00.000Z", "endAt": "2026-11-02T23:00:00.000Z"}
+    assert api("#overview")["period"] == {
+        "startAt": "2026-10-31T23:00:00.000Z",
+        "endAt": "2026-11-02T23:00:00.000Z",
+    }
 
 
 def test_without_a_time_zone_in_the_address_it_is_the_reader_s(page, demo, watch, api):
@@ -178,18 +204,24 @@ def test_each_detail_shows_what_the_api_answers(report, api, page, show):
     match show:
         case "trend":
             expect(page.locator("#trend canvas")).to_be_visible()
-            assert [one["entered"] for one in reversed(told["data"])] == [int(number(row.locator("td").nth(1))) for row in table.all()]
+            assert [one["entered"] for one in reversed(told["data"])] == [
+                int(number(row.locator("td").nth(1))) for row in table.all()
+            ]
         case "times":
-            assert [one["units"] for one in told["overall"]["histogram"]] == [int(number(row.locator("td").nth(2))) for row in table.all()]
+            assert [one["units"] for one in told["overall"]["histogram"]] == [
+                int(number(row.locator("td").nth(2))) for row in table.all()
+            ]
         case "compare":
-            assert [one["entered"] for one in told["cohorts"]] == [int(number(row.locator("td").nth(1))) for row in table.all()]
+            assert [one["entered"] for one in told["cohorts"]] == [
+                int(number(row.locator("td").nth(1))) for row in table.all()
+            ]
             assert len(told["warnings"]) == page.locator("#detail .notice").count()
         case "next":
             assert told["step"] == 2
             counts = [*(one["units"] for one in told["data"]), told["silent"]]
             assert counts == [int(number(row.locator("td").nth(2))) for row in table.all()]
         case "quality":
-            skips = page.get_by_role("listitem").filter(has_text="passed over for the sequence number")
+            skips = page.get_by_role("listitem").filter(has_text="skipped by sequence number")
             assert number(skips) == told["dataQuality"]["sequenceSkips"]
 
 
@@ -207,15 +239,17 @@ def test_tabs_change_the_address_and_the_back_button_returns(report, page):
 
 def test_numbers_open_the_units_behind_them(report, api, page):
     report("show=quality")
-    trouble = page.get_by_role("listitem").filter(has_text="attempts later seen with another plan")
+    trouble = page.get_by_role("listitem").filter(has_text="attempts with a later, different plan")
     count = number(trouble)
     trouble.get_by_role("link").click()
     loaded(page)
     assert api("#list")["total"] == count > 20
-    expect(page.get_by_role("heading", level=1)).to_have_text("Attempts with another value later on of plan")
+    expect(page.get_by_role("heading", level=1)).to_have_text(
+        "Attempts with a later, different value for plan"
+    )
     first = page.locator("#list tbody tr").first.inner_text()
     page.get_by_role("link", name="Next").click()
-    expect(page.get_by_role("link", name="To the newest")).to_be_visible()
+    expect(page.get_by_role("link", name="Newest")).to_be_visible()
     assert page.locator("#list tbody tr").first.inner_text() != first
     page.get_by_role("link", name="Checkout").click()
     loaded(page)
@@ -248,7 +282,7 @@ def test_a_funnel_that_nobody_entered_has_dashes_and_says_so(own, signed_in, wat
     expect(signed_in.locator("#entered")).to_have_text("0")
     for name in ("#rate", "#median"):
         expect(signed_in.locator(name)).to_have_text("–")
-    expect(signed_in.get_by_text("Nobody entered.")).to_be_visible()
+    expect(signed_in.get_by_text("No entries")).to_be_visible()
     expect(signed_in.locator("#step-2 .step-rate").first).to_contain_text("–")
     for tab in ("Times", "What came next", "Data quality", "Trend"):
         signed_in.locator("#detail .tabs").get_by_role("link", name=tab).click()
@@ -284,7 +318,14 @@ def test_a_refused_part_says_why_and_the_rest_of_the_page_stays(report, page):
 
 
 def test_a_part_whose_answer_never_came_can_be_tried_again(report, page, watch):
-    page.route("**/funnels/**", lambda route: route.abort() if route.request.headers.get("hx-target") == "overview" else route.continue_())
+    page.route(
+        "**/funnels/**",
+        lambda route: (
+            route.abort()
+            if route.request.headers.get("hx-target") == "overview"
+            else route.continue_()
+        ),
+    )
     report()
     told = page.locator("#overview")
     expect(told.get_by_role("heading", name="This part could not be loaded")).to_be_visible()
@@ -305,14 +346,55 @@ def test_the_keyboard_alone_filters_sorts_and_reads(report, page):
     expect(page.get_by_label("From", exact=True)).to_be_hidden()
     page.get_by_role("link", name="Completed").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("columnheader", name="Completed")).to_have_attribute("aria-sort", "descending")
+    expect(page.get_by_role("columnheader", name="Completed")).to_have_attribute(
+        "aria-sort", "descending"
+    )
     page.locator("#detail td.main a").first.focus()
     page.keyboard.press("Enter")
     expect(page.locator(".chip")).to_be_visible()
     loaded(page)
     page.get_by_role("link", name="Data quality").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".troubles")).to_be_visible()
+    expect(page.locator(".issues")).to_be_visible()
+
+
+def test_tables_end_with_the_bars_and_words_do_not_break(report, page):
+    report("show=cohorts")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    bar = page.locator("#step-1 .bar").bounding_box()
+    cell = page.locator("#detail thead th").last.evaluate(
+        "(cell) => cell.getBoundingClientRect().right"
+        " - parseFloat(getComputedStyle(cell).paddingRight)"
+    )
+    assert cell == pytest.approx(bar["x"] + bar["width"], abs=1)
+    page.set_viewport_size({"width": 768, "height": 900})
+    value = page.locator("#detail td.main a", has_text="business").first
+    assert value.evaluate("(link) => link.getClientRects().length") == 1
+    page.set_viewport_size({"width": 390, "height": 900})
+    rate = page.get_by_role("columnheader", name="Rate").bounding_box()
+    assert rate["x"] + rate["width"] <= 390
+    report("show=times")
+    times = page.locator("#detail .histogram tbody td:first-child")
+    assert {line.bounding_box()["height"] < 45 for line in times.all()} == {True}
+
+
+def test_a_toast_covers_no_figures(report, page):
+    report()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    for width in (1440, 768, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.locator("#overview").get_by_role("button", name="API call").click()
+        page.mouse.wheel(0, -10_000)
+        toast, main = (
+            page.locator(".toast").first.bounding_box(),
+            page.locator("main").bounding_box(),
+        )
+        beside = toast["x"] + toast["width"] <= main["x"]
+        assert beside or toast["y"] + toast["height"] <= 56, (
+            width
+        )  # the bar on top of small screens
+        page.locator(".toast").first.click()
+        expect(page.locator(".toast")).to_have_count(0)
 
 
 def test_export_and_call_are_of_what_is_shown(report, page):

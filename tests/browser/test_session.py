@@ -4,12 +4,11 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import EMAIL
 from tests.tenant import PASSWORD
 
 
-def log_in(page, password=PASSWORD):
-    page.get_by_label("E-mail address").fill(EMAIL)
+def log_in(page, account, password=PASSWORD):
+    page.get_by_label("E-mail address").fill(account.email)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()
 
@@ -17,17 +16,17 @@ def log_in(page, password=PASSWORD):
 def test_the_log_in_leads_back_to_the_page_that_was_asked_for(account, page, watch):
     page.goto("/settings/api-keys?page=1")
     expect(page).to_have_url(f"{account.url}/login?next=/settings/api-keys%3Fpage%3D1")
-    log_in(page, "wrong horse battery")
+    log_in(page, account, "wrong horse battery")
     expect(page.get_by_role("alert")).to_have_text("The e-mail address or the password is wrong.")
-    expect(page.get_by_label("E-mail address")).to_have_value(EMAIL)
+    expect(page.get_by_label("E-mail address")).to_have_value(account.email)
     watch.allow("401")
-    log_in(page)
+    log_in(page, account)
     expect(page).to_have_url(f"{account.url}/settings/api-keys?page=1")
 
 
 def test_the_log_in_leads_to_no_other_host(account, page, watch):
     page.goto("/login?next=//evil.example/")
-    log_in(page)
+    log_in(page, account)
     expect(page).to_have_url(f"{account.url}/welcome")
 
 
@@ -43,7 +42,7 @@ def test_a_session_that_ends_loses_nothing_that_was_typed(signed_in, account, wa
     signed_in.goto("/settings/websites/new")
     signed_in.get_by_label("Name").fill("Shop")
     account.client.post("/api/auth/logout").raise_for_status()
-    signed_in.get_by_role("button", name="Add it").click()
+    signed_in.get_by_role("button", name="Add website").click()
     dialog = signed_in.get_by_role("dialog", name="Your session has ended")
     expect(dialog).to_be_visible()
     dialog.get_by_label("Password").fill("wrong horse battery")
@@ -59,11 +58,11 @@ def test_a_server_that_cannot_be_reached_loses_nothing_that_was_typed(signed_in,
     signed_in.goto("/settings/websites/new")
     signed_in.get_by_label("Name").fill("Shop")
     signed_in.context.set_offline(True)
-    signed_in.get_by_role("button", name="Add it").click()
+    signed_in.get_by_role("button", name="Add website").click()
     expect(signed_in.get_by_role("alert")).to_contain_text("cannot be reached")
     expect(signed_in.get_by_label("Name")).to_have_value("Shop")
     signed_in.context.set_offline(False)
-    signed_in.get_by_role("button", name="Add it").click()
+    signed_in.get_by_role("button", name="Add website").click()
     expect(signed_in.get_by_role("heading", name="Shop")).to_be_visible()
     watch.allow("ERR_INTERNET_DISCONNECTED")
 
@@ -78,7 +77,7 @@ def test_a_slow_answer_is_told_and_a_second_click_sends_nothing_more(signed_in):
     signed_in.goto("/settings/websites/new")
     signed_in.route("**/api/settings/websites", hold)
     signed_in.get_by_label("Name").fill("Shop")
-    button = signed_in.get_by_role("button", name="Add it")
+    button = signed_in.get_by_role("button", name="Add website")
     button.click()
     expect(button).to_have_attribute("aria-disabled", "true")
     button.click(force=True)
@@ -95,4 +94,6 @@ def test_the_choice_of_colours_stays(signed_in):
     signed_in.goto("/settings/websites")
     expect(signed_in.locator("html")).to_have_attribute("data-theme", "dark")
     expect(signed_in.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
-    assert signed_in.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 21, 27)"
+    assert (
+        signed_in.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 21, 27)"
+    )

@@ -24,7 +24,9 @@ def test_a_key_is_shown_once_works_and_can_be_revoked(signed_in, account):
     account.client.cookies.clear()
     assert account.client.get("/api/settings/websites", headers=bearer).status_code == 200
     signed_in.get_by_role("button", name="Revoke Backend").click()
-    signed_in.get_by_role("dialog", name="Revoke this key?").get_by_role("button", name="Revoke").click()
+    signed_in.get_by_role("dialog", name="Revoke this key?").get_by_role(
+        "button", name="Revoke"
+    ).click()
     expect(signed_in.get_by_role("row", name="Backend").get_by_text("Revoked")).to_be_visible()
     assert account.client.get("/api/settings/websites", headers=bearer).status_code == 401
 
@@ -35,12 +37,13 @@ def test_each_fault_stands_at_its_field_and_the_first_has_the_focus(signed_in, w
     signed_in.get_by_label("Domain").fill("https://shop.example.com/")
     signed_in.get_by_label("Team ID").fill("short")
     signed_in.get_by_label("SHA-256 fingerprints").fill("AB:CD\n12")
-    signed_in.get_by_role("button", name="Add it").click()
+    signed_in.get_by_role("button", name="Add website").click()
     name = signed_in.get_by_label("Name")
     expect(name).to_be_focused()
     expect(name).to_have_accessible_description("Must not be empty or blank.")
     expect(signed_in.get_by_label("Domain")).to_have_accessible_description(
-        "The host name alone, as shop.example.com. Must be a host name alone, as shop.example.com."
+        "Host name only, such as shop.example.com. "
+        "Must be a host name such as shop.example.com, without scheme or path."
     )
     for label in ("Name", "Domain", "Team ID", "SHA-256 fingerprints"):
         expect(signed_in.get_by_label(label)).to_have_attribute("aria-invalid", "true")
@@ -54,7 +57,7 @@ def test_an_app_is_added_changed_checked_and_deleted(signed_in, account):
     signed_in.get_by_text("A mobile app").click()
     signed_in.get_by_label("Name").fill("App")
     signed_in.get_by_label("Package").fill("com.example.shop")
-    signed_in.get_by_role("button", name="Add it").click()
+    signed_in.get_by_role("button", name="Add website").click()
     expect(signed_in.get_by_text("Set androidSha256Fingerprints to")).to_be_visible()
     fingerprint = ":".join(["AB"] * 32)
     signed_in.get_by_label("SHA-256 fingerprints").fill(f"{fingerprint}\n")
@@ -64,19 +67,23 @@ def test_an_app_is_added_changed_checked_and_deleted(signed_in, account):
     expect(signed_in.get_by_text("Saved.")).to_be_visible()
     expect(signed_in.get_by_text("Set androidSha256Fingerprints to")).to_have_count(0)
     [stored] = account.client.get("/api/settings/websites").json()["data"]
-    assert (stored["androidSha256Fingerprints"], stored["iosTeamId"], stored["domain"]) == ([fingerprint], "A1B2C3D4E5", None)
+    assert (stored["androidSha256Fingerprints"], stored["iosTeamId"], stored["domain"]) == (
+        [fingerprint],
+        "A1B2C3D4E5",
+        None,
+    )
     signed_in.get_by_label("Bundle ID").fill("")
     signed_in.get_by_role("button", name="Save").click()
     expect(signed_in.get_by_text("Set iosBundleId to")).to_be_visible()
     signed_in.get_by_role("button", name="Delete").click()
     signed_in.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(signed_in.get_by_text("Nothing to measure yet")).to_be_visible()
+    expect(signed_in.get_by_text("No websites yet")).to_be_visible()
     assert account.client.get("/api/settings/websites").json()["total"] == 0
 
 
 def test_limits_of_the_workspace_are_kept_and_cleared(signed_in, account, watch):
     signed_in.goto("/settings/workspace")
-    seconds = signed_in.get_by_label("Longest time, in seconds")
+    seconds = signed_in.get_by_label("Maximum time (seconds)")
     seconds.fill("1000")
     signed_in.get_by_role("button", name="Save").click()
     expect(signed_in.get_by_text("Must be at most 60")).to_be_visible()
@@ -107,7 +114,7 @@ def test_the_workspace_is_renamed_and_an_empty_name_is_told_at_its_field(signed_
 def test_the_keyboard_alone_makes_a_key(signed_in):
     signed_in.goto("/settings/api-keys")
     signed_in.keyboard.press("Tab")
-    expect(signed_in.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(signed_in.get_by_role("link", name="Skip to content")).to_be_focused()
     signed_in.keyboard.press("Enter")
     for _ in range(10):
         signed_in.keyboard.press("Tab")

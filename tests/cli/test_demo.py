@@ -10,39 +10,65 @@ from tests.serving import Served, penstock
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    # What the machine is set up for must not matter: a demo that wrote into the operator's database would be a disaster.
-    elsewhere = {"PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none", "PENSTOCK_WAREHOUSE_URL": "http://127.0.0.1:1/none"}
+    # The demo must ignore the operator's stores: to write into them would be a disaster.
+    elsewhere = {
+        "PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none",
+        "PENSTOCK_WAREHOUSE_URL": "http://127.0.0.1:1/none",
+    }
     with Served(tmp_path_factory.mktemp("demo") / "data", command="demo", **elsewhere) as running:
-        running.client.headers["Authorization"] = "Bearer " + re.search(r"API key  (\S+)", running.output())[1]
+        running.client.headers["Authorization"] = (
+            "Bearer " + re.search(r"API key  (\S+)", running.output())[1]
+        )
         yield running
 
 
 def checkout(demo):
-    found = {funnel["name"]: funnel["id"] for funnel in demo.client.get("/api/funnels").json()["data"]}
-    return found, demo.client.get(f"/api/funnels/{found['Checkout']}/results").json()
+    funnel_ids = {
+        funnel["name"]: funnel["id"] for funnel in demo.client.get("/api/funnels").json()["data"]
+    }
+    return funnel_ids, demo.client.get(f"/api/funnels/{funnel_ids['Checkout']}/results").json()
 
 
 def test_it_has_two_funnels_and_prints_the_table_of_one(demo):
-    found, results = checkout(demo)
-    assert sorted(found) == ["Checkout", "From the home page to a purchase"]
+    funnel_ids, results = checkout(demo)
+    assert sorted(funnel_ids) == ["Checkout", "From the home page to a purchase"]
     steps = results["aggregate"]["steps"]
     assert re.search(rf"1 checkout_started +{steps[0]['count']:,} +100\.0%", demo.output())
     assert re.search(rf"4 purchase +{steps[3]['count']:,} ", demo.output())
 
 
-def test_its_journeys_have_what_real_ones_bring_along(demo):
+def test_its_journeys_have_data_quality_problems_of_real_ones(demo):
     _, results = checkout(demo)
     total, quality = results["aggregate"], results["dataQuality"]
     assert total["entered"] > 1500
-    assert min(total["completed"], total["pending"], total["droppedOff"], total["diagnostics"][0]["units"]) > 50
-    assert min(quality["sequenceSkips"], quality["unorderedTies"], quality["unknownEntryValues"]["variant"]) > 0
+    assert (
+        min(
+            total["completed"],
+            total["pending"],
+            total["droppedOff"],
+            total["diagnostics"][0]["units"],
+        )
+        > 50
+    )
+    assert (
+        min(
+            quality["sequenceSkips"],
+            quality["unorderedTies"],
+            quality["unknownEntryValues"]["variant"],
+        )
+        > 0
+    )
     assert quality["conflictingEntryValues"]["plan"] > 0
-    assert {"variant": None, "plan": "basic"} in [cohort["cohort"] for cohort in results["cohorts"]["data"]]
+    assert {"variant": None, "plan": "basic"} in [
+        cohort["cohort"] for cohort in results["cohorts"]["data"]
+    ]
 
 
 def test_visitors_come_through_its_second_funnel(demo):
-    found, _ = checkout(demo)
-    results = demo.client.get(f"/api/funnels/{found['From the home page to a purchase']}/results").json()
+    funnel_ids, _ = checkout(demo)
+    results = demo.client.get(
+        f"/api/funnels/{funnel_ids['From the home page to a purchase']}/results"
+    ).json()
     counts = [step["count"] for step in results["aggregate"]["steps"]]
     assert counts == sorted(counts, reverse=True)
     assert counts[-1] > 100
@@ -51,11 +77,17 @@ def test_visitors_come_through_its_second_funnel(demo):
 def test_its_login_works(demo):
     email, password = re.search(r"Login +(\S+) with the password (\S+)", demo.output()).groups()
     with httpx.Client(base_url=demo.url) as browser:
-        assert browser.post("/api/auth/login", json={"email": email, "password": password}).status_code == 200
+        assert (
+            browser.post("/api/auth/login", json={"email": email, "password": password}).status_code
+            == 200
+        )
 
 
-def test_a_folder_with_anything_in_it_is_refused(tmp_path):
+def test_a_folder_with_files_is_refused(tmp_path):
     (tmp_path / "note.txt").write_text("mine", "utf-8")
     run = penstock("demo", "--port", "0", "--data", str(tmp_path))
-    assert (run.returncode, run.stderr) == (1, f"penstock: {tmp_path} is not empty; the demo starts in a new or empty folder\n")
+    assert (run.returncode, run.stderr) == (
+        1,
+        f"penstock: {tmp_path} is not empty; the demo needs a new or empty folder\n",
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]

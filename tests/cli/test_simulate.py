@@ -10,12 +10,22 @@ from tests.serving import Served, penstock
 def service(tmp_path_factory):
     with Served(tmp_path_factory.mktemp("simulate") / "data") as running:
         running.key, _ = running.first_account()
-        app = running.client.post("/api/settings/websites", json=APP | {"kind": "mobile"}).json()["id"]
-        bare = running.client.post("/api/settings/websites", json={"name": "Bare", "kind": "mobile"}).json()["id"]
+        app = running.client.post("/api/settings/websites", json=APP | {"kind": "mobile"}).json()[
+            "id"
+        ]
+        bare = running.client.post(
+            "/api/settings/websites", json={"name": "Bare", "kind": "mobile"}
+        ).json()["id"]
         for website_id, slug in ((app, "spring"), (app, "spring-2"), (app, "gone"), (bare, "bare")):
-            link = {"websiteId": website_id, "name": "Spring", "slug": slug, "destinationPath": "/offers/1", "utmCampaign": "may"}
-            made = running.client.post(LINKS, json=link).json()
-        running.bare = made
+            link = {
+                "websiteId": website_id,
+                "name": "Spring",
+                "slug": slug,
+                "destinationPath": "/offers/1",
+                "utmCampaign": "may",
+            }
+            record = running.client.post(LINKS, json=link).json()
+        running.bare = record
         [gone] = running.client.get(LINKS, params={"search": "gone"}).json()["data"]
         running.client.patch(LINKS, json={"id": gone["id"], "isActive": False})
         yield running
@@ -26,35 +36,47 @@ def run(service, slug, platform, **settings):
     return penstock("links", "simulate", slug, "--platform", platform, **{**keys, **settings})
 
 
-@pytest.mark.parametrize(("platform", "method"), [("ios", "the click token"), ("android", "the install referrer")])
-def test_a_tap_and_a_first_open_are_played_and_told(service, platform, method):
-    ran = run(service, "spring", platform)
-    assert ran.returncode == 0, ran.stderr
-    assert f"Matched by {method}" in ran.stdout
-    assert "with confidence 1." in ran.stdout
-    assert "the app opens /offers/1; UTM: campaign may." in ran.stdout
+@pytest.mark.parametrize(
+    ("platform", "method"),
+    [("ios", "the click token"), ("android", "Google Play's install referrer")],
+)
+def test_a_tap_and_a_first_open_are_simulated_and_explained(service, platform, method):
+    result = run(service, "spring", platform)
+    assert result.returncode == 0, result.stderr
+    assert f"Matched by {method}" in result.stdout
+    assert "with confidence 1." in result.stdout
+    assert "the app opens /offers/1; UTM: campaign may." in result.stdout
     [newest, *_] = service.client.get(f"{LINKS}/matches").json()["data"]
-    assert newest["installId"] in ran.stdout
-    assert (newest["matched"], newest["platform"], newest["link"]["slug"]) == (True, platform, "spring")
+    assert newest["installId"] in result.stdout
+    assert (newest["matched"], newest["platform"], newest["link"]["slug"]) == (
+        True,
+        platform,
+        "spring",
+    )
 
 
-def test_without_a_button_the_network_has_to_do(service):
-    ran = run(service, "bare", "android")
-    assert (ran.returncode, "Matched by network" in ran.stdout) == (0, True), ran.stderr
-    ran = run(service, "bare", "ios")
-    assert (ran.returncode, "no match (not_allowed)" in ran.stderr) == (1, True)
+def test_without_a_click_token_the_network_is_matched(service):
+    result = run(service, "bare", "android")
+    assert (result.returncode, "Matched by network" in result.stdout) == (0, True), result.stderr
+    result = run(service, "bare", "ios")
+    assert (result.returncode, "no match (not_allowed)" in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
-    ("slug", "settings", "code", "told"),
+    ("slug", "settings", "code", "message"),
     [
         ("unknown", {}, 1, "the workspace has no link unknown"),
         ("gone", {}, 1, "no match"),
         ("spring", {"PENSTOCK_API_KEY": ""}, 2, "set PENSTOCK_API_KEY"),
         ("spring", {"PENSTOCK_API_KEY": "psk_x"}, 1, "API key"),
-        ("spring", {"PENSTOCK_URL": "http://127.0.0.1:1"}, 1, "no Penstock answers at http://127.0.0.1:1"),
+        (
+            "spring",
+            {"PENSTOCK_URL": "http://127.0.0.1:1"},
+            1,
+            "no Penstock answers at http://127.0.0.1:1",
+        ),
     ],
 )
-def test_what_goes_wrong_is_told(service, slug, settings, code, told):
-    ran = run(service, slug, "android", **settings)
-    assert (ran.returncode, told in ran.stderr) == (code, True), ran.stderr
+def test_an_error_names_its_cause(service, slug, settings, code, message):
+    result = run(service, slug, "android", **settings)
+    assert (result.returncode, message in result.stderr) == (code, True), result.stderr

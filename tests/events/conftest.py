@@ -34,7 +34,9 @@ def site(workspace: Tenant) -> str:
 @pytest.fixture
 def app_site(workspace: Tenant) -> str:
     """A tracked mobile app."""
-    website_id: str = workspace.client.post("/api/settings/websites", json={"name": "App", "kind": "mobile"}).json()["id"]
+    website_id: str = workspace.client.post(
+        "/api/settings/websites", json={"name": "App", "kind": "mobile"}
+    ).json()["id"]
     return website_id
 
 
@@ -52,18 +54,24 @@ def post_event(workspace: Tenant, site: str) -> Post:
 
 @pytest.fixture
 def stored_at(services: Services, warehouse: Warehouse) -> Callable[[str], list[dict[str, Any]]]:
-    """The events of a website as the warehouse has them, in the order of their times; fields that an event lacks are left out."""
+    """A website's events in the warehouse, in the order of their times, without empty fields."""
 
     def read(website_id: str) -> list[dict[str, Any]]:
         assert services.shipper.wait_until_shipped(10)
         names, rows = warehouse.query(
-            "SELECT * REPLACE (toUnixTimestamp64Milli(occurred_at) AS occurred_at, toUnixTimestamp64Milli(received_at) AS received_at,"
+            "SELECT * REPLACE (toUnixTimestamp64Milli(occurred_at) AS occurred_at,"
+            " toUnixTimestamp64Milli(received_at) AS received_at,"
             " toUnixTimestamp64Milli(stated_at) AS stated_at) FROM events"
             " WHERE website_id = {website_id:String} ORDER BY occurred_at, event_id",
             {"website_id": website_id},
         )
         return [
-            {name: value for name, value in zip(names, row, strict=True) if value or (value == 0 and value is not False)} for row in rows
+            {
+                name: value
+                for name, value in zip(names, row, strict=True)
+                if value or (value == 0 and value is not False)
+            }
+            for row in rows
         ]
 
     return read

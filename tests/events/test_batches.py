@@ -1,10 +1,13 @@
-"""POST /api/v1/events/batch: each item is taken or refused by itself."""
+"""POST /api/v1/events/batch: each item is accepted or rejected by itself."""
 
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
+from penstock.events.intake import MOST_WAITING
+from penstock.settings import Settings
 from tests.events.conftest import Stored, faults
 from tests.tenant import Tenant
 
@@ -13,14 +16,24 @@ def post(workspace: Tenant, events: Any, **headers: str) -> httpx.Response:
     return workspace.client.post("/api/v1/events/batch", json={"events": events}, headers=headers)
 
 
-def test_a_bad_item_never_loses_a_good_one(workspace: Tenant, other_workspace: Tenant, site: str, stored: Stored) -> None:
+def test_an_invalid_item_never_loses_a_valid_one(
+    workspace: Tenant, other_workspace: Tenant, site: str, stored: Stored
+) -> None:
     good = {"websiteId": site, "visitorId": "v", "event": "good", "eventId": "1"}
-    events = [good, {"websiteId": site, "event": "bad", "sessionId": "s"}, good | {"websiteId": other_workspace.website_id}, 5, good]
+    events = [
+        good,
+        {"websiteId": site, "event": "bad", "sessionId": "s"},
+        good | {"websiteId": other_workspace.website_id},
+        5,
+        good,
+    ]
     answer = post(workspace, events)
     assert answer.status_code == 202
     document = answer.json()
     event_id = document["results"][0]["eventId"]
-    messages = [error.pop("message") for result in document["results"] for error in result["errors"]]
+    messages = [
+        error.pop("message") for result in document["results"] for error in result["errors"]
+    ]
     assert all(messages)
     assert document == {
         "accepted": 1,
@@ -33,21 +46,38 @@ def test_a_bad_item_never_loses_a_good_one(workspace: Tenant, other_workspace: T
                 "errors": [
                     {"field": "sessionId", "code": "session_id_not_accepted"},
                     {"field": "visitorId", "code": "identity_required"},
+                    {"field": "userId", "code": "identity_required"},
                 ],
             },
             {
                 "index": 2, "status": "rejected", "eventId": None, "visitorId": None,
                 "errors": [{"field": "websiteId", "code": "website_not_owned"}],
             },
-            {"index": 3, "status": "rejected", "eventId": None, "visitorId": None, "errors": [{"field": "", "code": "wrong_type"}]},
-            {"index": 4, "status": "duplicate", "eventId": event_id, "visitorId": "v", "errors": []},
+            {
+                "index": 3, "status": "rejected", "eventId": None, "visitorId": None,
+                "errors": [{"field": "", "code": "wrong_type"}],
+            },
+            {
+                "index": 4, "status": "duplicate", "eventId": event_id, "visitorId": "v",
+                "errors": [],
+            },
         ],
     }  # fmt: skip
     assert [row["event_id"] for row in stored()] == [event_id]
 
 
-def test_a_thousand_events_are_taken_in_their_order(workspace: Tenant, site: str, stored: Stored) -> None:
-    events = [{"websiteId": site, "visitorId": f"v{n % 10}", "event": f"e{n}", "timestamp": 1_700_000_000_000 + n} for n in range(1000)]
+def test_a_thousand_events_are_stored_in_their_order(
+    workspace: Tenant, site: str, stored: Stored
+) -> None:
+    events = [
+        {
+            "websiteId": site,
+            "visitorId": f"v{n % 10}",
+            "event": f"e{n}",
+            "timestamp": 1_700_000_000_000 + n,
+        }
+        for n in range(1000)
+    ]
     document = post(workspace, events).json()
     assert (document["accepted"], document["duplicates"], document["rejected"]) == (1000, 0, 0)
     assert [result["index"] for result in document["results"]] == list(range(1000))
@@ -56,27 +86,32 @@ def test_a_thousand_events_are_taken_in_their_order(workspace: Tenant, site: str
     ]
 
 
-@pytest.mark.parametrize(("events", "code"), [([], "too_few"), ([{}] * 1001, "too_many"), ({}, "wrong_type"), (None, "wrong_type")])
-def test_what_is_no_batch_is_refused_as_a_whole(workspace: Tenant, events: Any, code: str) -> None:
+@pytest.mark.parametrize(
+    ("events", "code"),
+    [([], "too_few"), ([{}] * 1001, "too_many"), ({}, "wrong_type"), (None, "wrong_type")],
+)
+def test_a_body_that_is_no_batch_is_rejected_as_a_whole(
+    workspace: Tenant, events: Any, code: str
+) -> None:
     answer = post(workspace, events)
     assert (answer.status_code, faults(answer)) == (422, {"events": code})
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         ({}, {"events": "required"}),
         ({"events": [{}], "extra": 1}, {"extra": "unknown_field"}),
-        ([], {"": "wrong_type"}),
-        (7, {"": "wrong_type"}),
+        ([], {"body": "wrong_type"}),
+        (7, {"body": "wrong_type"}),
     ],
 )
-def test_the_envelope_is_checked(workspace: Tenant, body: Any, told: dict[str, str]) -> None:
+def test_the_envelope_is_checked(workspace: Tenant, body: Any, expected: dict[str, str]) -> None:
     answer = workspace.client.post("/api/v1/events/batch", json=body)
-    assert (answer.status_code, faults(answer)) == (422, told)
+    assert (answer.status_code, faults(answer)) == (422, expected)
 
 
-def test_a_batch_of_bad_items_stores_nothing(workspace: Tenant, stored: Stored) -> None:
+def test_a_batch_of_invalid_items_stores_nothing(workspace: Tenant, stored: Stored) -> None:
     answer = post(workspace, [{}, None, [], "x"])
     assert (answer.status_code, answer.json()["rejected"]) == (202, 4)
     assert stored() == []
@@ -86,11 +121,20 @@ def test_the_single_route_and_the_batch_share_their_ids(workspace: Tenant, site:
     event = {"websiteId": site, "visitorId": "v", "event": "e", "eventId": "shared"}
     first = workspace.client.post("/api/v1/events", json=event).json()
     [result] = post(workspace, [event]).json()["results"]
-    assert result == {"index": 0, "status": "duplicate", "eventId": first["eventId"], "visitorId": "v", "errors": []}
+    assert result == {
+        "index": 0,
+        "status": "duplicate",
+        "eventId": first["eventId"],
+        "visitorId": "v",
+        "errors": [],
+    }
 
 
 def test_legacy_contract_holds_for_every_item(workspace: Tenant, site: str) -> None:
-    items = [{"websiteId": site, "visitorId": "customer", "event": "e"}, {"websiteId": site, "visitorId": "a", "userId": "b", "event": "e"}]
+    items = [
+        {"websiteId": site, "visitorId": "customer", "event": "e"},
+        {"websiteId": site, "visitorId": "a", "userId": "b", "event": "e"},
+    ]
     answer = post(workspace, items, **{"x-service-identity-contract": "legacy-user-id"})
     first, second = answer.json()["results"]
     assert first["visitorId"] != "customer"
@@ -99,5 +143,14 @@ def test_legacy_contract_holds_for_every_item(workspace: Tenant, site: str) -> N
 
 
 def test_a_batch_needs_a_key(workspace: Tenant, site: str) -> None:
-    answer = workspace.browser.post("/api/v1/events/batch", json={"events": [{"websiteId": site, "visitorId": "v", "event": "e"}]})
+    answer = workspace.browser.post(
+        "/api/v1/events/batch",
+        json={"events": [{"websiteId": site, "visitorId": "v", "event": "e"}]},
+    )
     assert answer.status_code == 401
+
+
+def test_a_batch_limit_that_the_intake_could_never_accept_is_no_valid_setting() -> None:
+    assert Settings(max_batch_events=MOST_WAITING).max_batch_events == MOST_WAITING
+    with pytest.raises(ValidationError, match="max_batch_events"):
+        Settings(max_batch_events=MOST_WAITING + 1)

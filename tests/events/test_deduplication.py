@@ -21,11 +21,14 @@ def metadb_url(database_url: str) -> str:
 
 def test_a_repeat_is_a_duplicate_and_changes_nothing(post_event: Post, stored: Stored) -> None:
     first = post_event(eventId="order-1", properties={"n": 1, "m": 2}).json()
-    assert post_event(eventId="order-1", properties={"m": 2, "n": 1}).json() == {**first, "status": "duplicate"}
+    assert post_event(eventId="order-1", properties={"m": 2, "n": 1}).json() == {
+        **first,
+        "status": "duplicate",
+    }
     assert len(stored()) == 1
 
 
-def test_a_repeat_with_another_body_is_told_apart(post_event: Post, stored: Stored) -> None:
+def test_a_repeat_with_another_body_has_a_warning(post_event: Post, stored: Stored) -> None:
     first = post_event(eventId="order-1", properties={"n": 1}).json()
     again = post_event(eventId="order-1", visitorId="another", properties={"n": 2}).json()
     [warning] = again.pop("warnings")
@@ -34,7 +37,7 @@ def test_a_repeat_with_another_body_is_told_apart(post_event: Post, stored: Stor
     assert [row["properties"] for row in stored()] == ['{"n":1}']
 
 
-def test_a_repeat_binds_nobody(post_event: Post) -> None:
+def test_a_repeat_links_nobody(post_event: Post) -> None:
     post_event(eventId="1", visitorId="v")
     post_event(eventId="1", visitorId="v", userId="u")
     assert post_event(visitorId=..., userId="u").json()["visitorId"] != "v"
@@ -45,62 +48,95 @@ def test_without_an_id_every_event_counts(post_event: Post, stored: Stored) -> N
     assert len(stored()) == 3
 
 
-def test_a_refused_request_uses_up_no_id(post_event: Post) -> None:
+def test_a_rejected_request_uses_no_id(post_event: Post) -> None:
     assert post_event(eventId="1", event="").status_code == 422
     assert post_event(eventId="1").json()["status"] == "accepted"
 
 
-def test_the_second_of_two_equal_ids_in_one_batch_is_the_duplicate(workspace: Tenant, site: str, stored: Stored) -> None:
+def test_the_second_of_two_equal_ids_in_one_batch_is_the_duplicate(
+    workspace: Tenant, site: str, stored: Stored
+) -> None:
     event: dict[str, Any] = {"websiteId": site, "visitorId": "v", "event": "e", "eventId": "1"}
-    answer = workspace.client.post("/api/v1/events/batch", json={"events": [event, event, {**event, "event": "f"}]})
+    answer = workspace.client.post(
+        "/api/v1/events/batch", json={"events": [event, event, {**event, "event": "f"}]}
+    )
     first, second, third = answer.json()["results"]
-    assert [first["status"], second["status"], third["status"]] == ["accepted", "duplicate", "duplicate"]
+    assert [first["status"], second["status"], third["status"]] == [
+        "accepted",
+        "duplicate",
+        "duplicate",
+    ]
     assert first["eventId"] == second["eventId"] == third["eventId"]
     assert ("warnings" in second, third["warnings"][0]["code"]) == (False, "body_differs")
     assert len(stored()) == 1
 
 
-def test_ids_belong_to_a_website_and_a_family_of_routes(workspace: Tenant, site: str, app_site: str, post_event: Post) -> None:
+def test_ids_belong_to_a_website_and_a_family_of_routes(
+    workspace: Tenant, site: str, app_site: str, post_event: Post
+) -> None:
     assert post_event(eventId="1").json()["status"] == "accepted"
     assert post_event(eventId="1", websiteId=app_site).json()["status"] == "accepted"
     item = {"websiteId": site, "type": "event", "name": "e", "visitorId": "v", "dedupeKey": "1"}
     assert workspace.client.post("/api/track", json=item).json()["accepted"] == 1
 
 
-def test_a_hundred_identical_concurrent_posts_store_one_event(post_event: Post, stored: Stored) -> None:
+def test_a_hundred_identical_concurrent_posts_store_one_event(
+    post_event: Post, stored: Stored
+) -> None:
     with ThreadPoolExecutor(16) as pool:
-        answers = [future.result().json() for future in [pool.submit(post_event, eventId="1", userId="u") for _ in range(100)]]
+        answers = [
+            future.result().json()
+            for future in [pool.submit(post_event, eventId="1", userId="u") for _ in range(100)]
+        ]
     assert sorted(answer["status"] for answer in answers) == ["accepted"] + ["duplicate"] * 99
     assert len({(answer["eventId"], answer["visitorId"]) for answer in answers}) == 1
     assert len(stored()) == 1
 
 
 def test_a_repeat_after_a_restart_is_a_duplicate(
-    post_event: Post, settings: Settings, clock: ShiftedClock, warehouse: Warehouse, workspace: Tenant, site: str
+    post_event: Post,
+    settings: Settings,
+    clock: ShiftedClock,
+    warehouse: Warehouse,
+    workspace: Tenant,
+    site: str,
 ) -> None:
     first = post_event(eventId="1").json()
-    with TestClient(build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL) as restarted:
+    with TestClient(
+        build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+    ) as restarted:
         client = visitor(restarted, {"Authorization": workspace.client.headers["Authorization"]})
         event = {"websiteId": site, "visitorId": "visitor-1", "event": "signed_up", "eventId": "1"}
         assert client.post("/api/v1/events", json=event).json() == {**first, "status": "duplicate"}
 
 
 def test_two_nodes_share_their_ids(
-    post_event: Post, stored: Stored, settings: Settings, clock: ShiftedClock, warehouse: Warehouse, workspace: Tenant, site: str,
+    post_event: Post, stored: Stored, settings: Settings, clock: ShiftedClock, warehouse: Warehouse,
+    workspace: Tenant, site: str,
     services: Services,
 ) -> None:  # fmt: skip
     if services.database.is_sqlite:
         pytest.skip("one node only")
-    with TestClient(build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL) as second:
+    with TestClient(
+        build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+    ) as second:
         client = visitor(second, {"Authorization": workspace.client.headers["Authorization"]})
 
         def post_at_second(number: int) -> dict[str, Any]:
-            event = {"websiteId": site, "visitorId": "visitor-1", "event": "signed_up", "eventId": f"{number % 10}"}
+            event = {
+                "websiteId": site,
+                "visitorId": "visitor-1",
+                "event": "signed_up",
+                "eventId": f"{number % 10}",
+            }
             document: dict[str, Any] = client.post("/api/v1/events", json=event).json()
             return document
 
         with ThreadPoolExecutor(16) as pool:
-            here = [pool.submit(lambda number=number: post_event(eventId=f"{number % 10}").json()) for number in range(100)]
+            here = [
+                pool.submit(lambda number=number: post_event(eventId=f"{number % 10}").json())
+                for number in range(100)
+            ]
             there = [pool.submit(post_at_second, number) for number in range(100)]
             answers = [future.result() for future in [*here, *there]]
         assert [answer["status"] for answer in answers].count("accepted") == 10
@@ -109,11 +145,13 @@ def test_two_nodes_share_their_ids(
 
 
 @pytest.fixture
-def kept_for_100_days(settings: Settings) -> Settings:
+def hundred_days(settings: Settings) -> Settings:
     return settings.model_copy(update={"dedupe_days": 100})
 
 
-def test_ids_are_kept_for_ever_unless_days_are_set(post_event: Post, services: Services, clock: ShiftedClock) -> None:
+def test_ids_are_remembered_for_ever_unless_days_are_set(
+    post_event: Post, services: Services, clock: ShiftedClock
+) -> None:
     post_event(eventId="1")
     clock.advance(days=5000)
     services.intake.forget_old_keys()
@@ -122,10 +160,12 @@ def test_ids_are_kept_for_ever_unless_days_are_set(post_event: Post, services: S
 
 class TestKeptFor100Days:
     @pytest.fixture
-    def settings(self, kept_for_100_days: Settings) -> Settings:
-        return kept_for_100_days
+    def settings(self, hundred_days: Settings) -> Settings:
+        return hundred_days
 
-    def test_ids_are_forgotten_after_that(self, post_event: Post, services: Services, clock: ShiftedClock) -> None:
+    def test_ids_are_forgotten_after_that(
+        self, post_event: Post, services: Services, clock: ShiftedClock
+    ) -> None:
         post_event(eventId="1")
         clock.advance(days=99)
         services.intake.forget_old_keys()

@@ -72,19 +72,33 @@ async def all_of(*submissions: Any) -> list[Any]:
 
 
 def test_receipts_come_in_the_order_of_the_events(database: Database) -> None:
-    receipts = run(database, lambda intake: intake.submit([event("a"), event("b"), event("a"), event("c", visitor_id="w")]))
+    receipts = run(
+        database,
+        lambda intake: intake.submit(
+            [event("a"), event("b"), event("a"), event("c", visitor_id="w")]
+        ),
+    )
     assert [(receipt.status, receipt.visitor_id) for receipt in receipts] == [
-        (Status.ACCEPTED, "v"), (Status.ACCEPTED, "v"), (Status.DUPLICATE, "v"), (Status.ACCEPTED, "w"),
+        (Status.ACCEPTED, "v"), (Status.ACCEPTED, "v"),
+        (Status.DUPLICATE, "v"), (Status.ACCEPTED, "w"),
     ]  # fmt: skip
     assert receipts[0].event_id == receipts[2].event_id
     assert (waiting(database), count(database, dedupe_keys), count(database, visitors)) == (3, 3, 2)
 
 
-def test_callers_that_wait_together_are_committed_together(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_that_wait_together_are_committed_together(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sizes = []
     store_items = intake_module.store_items
-    monkeypatch.setattr(intake_module, "store_items", lambda db, items, now_ms: sizes.append(len(items)) or store_items(db, items, now_ms))
-    outcomes = run(database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(200))))
+    monkeypatch.setattr(
+        intake_module,
+        "store_items",
+        lambda db, items, now_ms: sizes.append(len(items)) or store_items(db, items, now_ms),
+    )
+    outcomes = run(
+        database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(200)))
+    )
     assert all(isinstance(outcome, list) for outcome in outcomes)
     assert sum(sizes) == 200
     assert len(sizes) < 20
@@ -92,13 +106,21 @@ def test_callers_that_wait_together_are_committed_together(database: Database, m
 
 def test_a_submission_that_the_store_cannot_take_fails_alone(database: Database) -> None:
     poisonous = event("poison", visitor_id=object())
-    outcomes = run(database, lambda intake: all_of(*(intake.submit([event(f"{n}")] if n != 5 else [poisonous]) for n in range(10))))
+    outcomes = run(
+        database,
+        lambda intake: all_of(
+            *(intake.submit([event(f"{n}")] if n != 5 else [poisonous]) for n in range(10))
+        ),
+    )
     assert [isinstance(outcome, Exception) for outcome in outcomes] == [n == 5 for n in range(10)]
     assert waiting(database) == 9
 
 
 def test_a_failed_submission_leaves_nothing_of_itself(database: Database) -> None:
-    [outcome] = run(database, lambda intake: all_of(intake.submit([event("a"), event("poison", visitor_id=object())])))
+    [outcome] = run(
+        database,
+        lambda intake: all_of(intake.submit([event("a"), event("poison", visitor_id=object())])),
+    )
     assert isinstance(outcome, Exception)
     assert (waiting(database), count(database, dedupe_keys), count(database, visitors)) == (0, 0, 0)
     [receipt] = run(database, lambda intake: intake.submit([event("a")]))
@@ -119,9 +141,13 @@ def test_identify_calls_and_events_keep_their_order(database: Database) -> None:
     assert (merged.visitor_id, merged.merged) == ("w", True)
 
 
-def test_too_many_waiting_are_sent_away_with_a_time_to_come_back(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_waiting_are_sent_away_with_a_time_to_come_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(intake_module, "MOST_WAITING", 10)
-    outcomes = run(database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(15))))
+    outcomes = run(
+        database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(15)))
+    )
     refused = [outcome for outcome in outcomes if isinstance(outcome, Unavailable)]
     assert [(error.code, error.retry_after_s) for error in refused] == [("overloaded", 1)] * 5
     assert waiting(database) == 10

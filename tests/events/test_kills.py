@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +38,10 @@ warehouse.close()
 
 @dataclass
 class Client:
-    """Posts events one after another, each until it is answered, over every restart. Even numbers post one by one, odd ones in batches."""
+    """Posts each event until it is answered, across restarts.
+
+    Clients with even numbers post single events, the others batches.
+    """
 
     number: int
     key: str
@@ -53,7 +56,7 @@ class Client:
             names = [f"{self.number}-{batches}-{n}" for n in range(BATCH if self.number % 2 else 1)]
             batches += 1
             self.sent.update(names)
-            # On disk, an event may be known before its answer reached the client: the retry is then a duplicate with the first one's ID.
+            # A kill may hit between the commit and the answer: the retry is then a duplicate.
             while (answers := self.answers(service, names)) is None:
                 service.running.wait(60)
             for name, answer in zip(names, answers, strict=True):
@@ -63,12 +66,22 @@ class Client:
 
     def answers(self, service: "Service", names: list[str]) -> list[dict[str, Any]] | None:
         """None when no answer came."""
-        events = [{"websiteId": self.website_id, "userId": f"user-{self.number}", "event": name, "eventId": name} for name in names]
+        events = [
+            {
+                "websiteId": self.website_id,
+                "userId": f"user-{self.number}",
+                "event": name,
+                "eventId": name,
+            }
+            for name in names
+        ]
         headers = {"Authorization": f"Bearer {self.key}"}
         single = len(events) == 1
         try:
             answer = service.client.post(
-                "/api/v1/events" if single else "/api/v1/events/batch", json=events[0] if single else {"events": events}, headers=headers
+                "/api/v1/events" if single else "/api/v1/events/batch",
+                json=events[0] if single else {"events": events},
+                headers=headers,
             )
         except httpx.TransportError:
             service.running.clear()
@@ -115,8 +128,11 @@ def posting(clients: list[Client], service: Service) -> Iterator[None]:
         raise failures[0]
 
 
-@pytest.mark.slow
-def test_every_acknowledged_event_is_there_exactly_once_after_kills(tmp_path: Path) -> None:
+@pytest.mark.slow("kills the service again and again")
+def test_every_acknowledged_event_is_there_exactly_once_after_kills(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("kills", KILLS)
     data, service = tmp_path / "data", Service()
     seed = random.randrange(2**32)
     chance = random.Random(seed)
@@ -136,11 +152,19 @@ def test_every_acknowledged_event_is_there_exactly_once_after_kills(tmp_path: Pa
     finally:
         served.kill()
 
-    told = subprocess.run([sys.executable, "-c", READ_WAREHOUSE, str(data)], check=True, capture_output=True, text=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", READ_WAREHOUSE, str(data)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     stored = [tuple(row) for row in json.loads(told)]
     acknowledged = {pair for client in clients for pair in client.acknowledged.items()}
     repeats = sum(client.repeats for client in clients)
-    print(f"{KILLS} kills (seed {seed}): {len(acknowledged)} acknowledged, {repeats} of them as repeats, {len(stored)} stored")
+    print(
+        f"{KILLS} kills (seed {seed}): {len(acknowledged)} acknowledged,"
+        f" {repeats} of them as repeats, {len(stored)} stored"
+    )
     assert acknowledged <= set(stored), "lost"
     assert [pair for pair, times in Counter(stored).items() if times > 1] == [], "twice"
     assert len({name for name, _ in stored}) == len(stored), "one ID, two events"

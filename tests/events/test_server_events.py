@@ -1,4 +1,4 @@
-"""POST /api/v1/events: what is taken, what is answered, what is stored."""
+"""POST /api/v1/events: accepted events, their answers, and what is stored."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -21,7 +21,15 @@ def test_an_event_is_answered_and_stored_with_everything_it_carries(
     post_event: Post, stored: Stored, site: str, clock: ShiftedClock
 ) -> None:
     at_ms = clock() - HOUR_MS
-    properties = {"plan": "pro", "n": 7, "price": 9.5, "trial": False, "nothing": None, "nested": {"a": [1, {"b": "c"}]}, "ключ": "€"}
+    properties = {
+        "plan": "pro",
+        "n": 7,
+        "price": 9.5,
+        "trial": False,
+        "nothing": None,
+        "nested": {"a": [1, {"b": "c"}]},
+        "ключ": "€",
+    }
     answer = post_event(
         userId="user-1",
         externalSessionId="session-1",
@@ -40,15 +48,20 @@ def test_an_event_is_answered_and_stored_with_everything_it_carries(
     assert clock() - 10_000 < received_at <= clock()
     assert {name: row.pop(name) for name in ("visitor_key", "scalars", "hashes", "properties")}
     assert row == {
-        "website_id": site, "scope_id": site, "kind": "event", "name": "signed_up", "source": "server", "event_id": event_id,
-        "visitor_id": "visitor-1", "user_id": "user-1", "external_session_id": "session-1", "country": "DE", "region": "BE",
+        "website_id": site, "scope_id": site, "kind": "event", "name": "signed_up",
+        "source": "server", "event_id": event_id, "client_event_id": "order-1",
+        "visitor_id": "visitor-1", "user_id": "user-1", "external_session_id": "session-1",
+        "country": "DE", "region": "BE",
         "occurred_at": at_ms, "stated_at": at_ms,
     }  # fmt: skip
 
 
-def test_properties_are_kept_as_sent(post_event: Post, stored: Stored) -> None:
+def test_properties_are_stored_as_sent(post_event: Post, stored: Stored) -> None:
     post_event(properties={"b": 1, "a": {"x": [1.5, None, "é"]}, "big": 2**64 - 1, "low": -(2**63)})
-    assert stored()[0]["properties"] == '{"b":1,"a":{"x":[1.5,null,"é"]},"big":18446744073709551615,"low":-9223372036854775808}'
+    assert (
+        stored()[0]["properties"]
+        == '{"b":1,"a":{"x":[1.5,null,"é"]},"big":18446744073709551615,"low":-9223372036854775808}'
+    )
 
 
 def test_without_a_timestamp_the_time_of_receipt_counts(post_event: Post, stored: Stored) -> None:
@@ -69,7 +82,9 @@ def test_without_a_timestamp_the_time_of_receipt_counts(post_event: Post, stored
         ("2025-11-20T20:53:20.123-05:00", 1_763_690_000_123),
     ],
 )
-def test_times_are_kept_to_the_millisecond(post_event: Post, stored: Stored, timestamp: str | int, at_ms: int) -> None:
+def test_times_are_stored_to_the_millisecond(
+    post_event: Post, stored: Stored, timestamp: str | int, at_ms: int
+) -> None:
     assert post_event(timestamp=timestamp).status_code == 202
     assert stored()[0]["occurred_at"] == at_ms
 
@@ -90,20 +105,30 @@ def test_no_name_is_a_fault(post_event: Post) -> None:
 
 def test_an_event_needs_a_visitor_or_a_user(post_event: Post, stored: Stored) -> None:
     answer = post_event(visitorId=...)
-    assert (answer.status_code, faults(answer)) == (422, {"visitorId": "identity_required"})
+    assert (answer.status_code, faults(answer)) == (
+        422,
+        {"visitorId": "identity_required", "userId": "identity_required"},
+    )
     assert post_event(visitorId=None, userId=None).status_code == 422
     assert stored() == []
 
 
-def test_session_id_is_refused_and_the_way_out_named(post_event: Post) -> None:
+def test_session_id_is_rejected_with_the_way_out(post_event: Post) -> None:
     answer = post_event(sessionId="s")
     assert (answer.status_code, faults(answer)) == (422, {"sessionId": "session_id_not_accepted"})
     assert "externalSessionId" in answer.json()["errors"][0]["message"]
 
 
-def test_all_faults_are_told_at_once(post_event: Post) -> None:
+def test_all_faults_come_at_once(post_event: Post) -> None:
     answer = post_event(
-        event=..., visitorId=7, sessionId="s", eventId="", timestamp="yesterday", properties={"$a": 1, "b": 10**30}, country="", unheard=1
+        event=...,
+        visitorId=7,
+        sessionId="s",
+        eventId="",
+        timestamp="yesterday",
+        properties={"$a": 1, "b": 10**30},
+        country="",
+        unheard=1,
     )
     assert faults(answer) == {
         "visitorId": "wrong_type",
@@ -118,22 +143,27 @@ def test_all_faults_are_told_at_once(post_event: Post) -> None:
     }
 
 
-def test_a_time_too_far_ahead_is_refused(post_event: Post, clock: ShiftedClock) -> None:
+def test_a_time_too_far_ahead_is_rejected(post_event: Post, clock: ShiftedClock) -> None:
     assert post_event(timestamp=clock() + 290_000).status_code == 202
     assert faults(post_event(timestamp=clock() + 310_000)) == {"timestamp": "timestamp_in_future"}
 
 
-def test_a_time_before_1970_is_refused(post_event: Post) -> None:
+def test_a_time_before_1970_is_rejected(post_event: Post) -> None:
     assert faults(post_event(timestamp=-1)) == {"timestamp": "before_1970"}
     assert faults(post_event(timestamp="1969-12-31T23:59:59.999Z")) == {"timestamp": "before_1970"}
 
 
-@pytest.mark.parametrize("timestamp", [True, 1.5, [], {}, "2025-11-21T03:53:20", "noon", "", "9" * 5000, "2025-13-01T00:00:00Z"])
-def test_what_is_no_time_is_refused(post_event: Post, timestamp: object) -> None:
+@pytest.mark.parametrize(
+    "timestamp",
+    [True, 1.5, [], {}, "2025-11-21T03:53:20", "noon", "", "9" * 5000, "2025-13-01T00:00:00Z"],
+)
+def test_a_value_that_is_no_time_is_rejected(post_event: Post, timestamp: object) -> None:
     assert faults(post_event(timestamp=timestamp)) == {"timestamp": "not_a_time"}
 
 
-def test_a_foreign_website_is_unauthorized(workspace: Tenant, other_workspace: Tenant, post_event: Post, stored: Stored) -> None:
+def test_a_foreign_website_is_unauthorized(
+    workspace: Tenant, other_workspace: Tenant, post_event: Post, stored: Stored
+) -> None:
     for website_id in (other_workspace.website_id, "web_unheard", "\x00"):
         answer = post_event(websiteId=website_id)
         assert answer.status_code in (401, 422), answer.text
@@ -141,23 +171,42 @@ def test_a_foreign_website_is_unauthorized(workspace: Tenant, other_workspace: T
     assert stored() == []
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer psk_unheard"}, {"Authorization": "Basic abc"}, {"Authorization": ""}])
-def test_without_a_key_in_force_nothing_is_taken(server: TestClient[Litestar], site: str, headers: dict[str, str], stored: Stored) -> None:
-    answer = visitor(server, headers).post("/api/v1/events", json={"websiteId": site, "visitorId": "v", "event": "e"})
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer psk_unheard"},
+        {"Authorization": "Basic abc"},
+        {"Authorization": ""},
+    ],
+)
+def test_without_a_valid_key_nothing_is_accepted(
+    server: TestClient[Litestar], site: str, headers: dict[str, str], stored: Stored
+) -> None:
+    answer = visitor(server, headers).post(
+        "/api/v1/events", json={"websiteId": site, "visitorId": "v", "event": "e"}
+    )
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"
     assert stored() == []
 
 
-def test_a_revoked_key_takes_nothing_more(workspace: Tenant, post_event: Post) -> None:
+def test_a_revoked_key_is_unauthorized(workspace: Tenant, post_event: Post) -> None:
     assert post_event().status_code == 202
     [key] = workspace.browser.get("/api/settings/api-keys").json()["data"]
     workspace.browser.delete(f"/api/settings/api-keys/{key['id']}")
     assert post_event().status_code == 401
 
 
-def test_the_callers_address_is_no_evidence_of_the_visitors_place(post_event: Post, stored: Stored) -> None:
-    post_event(headers={"X-Forwarded-For": "198.51.100.7", "User-Agent": "Mozilla/5.0 (Windows NT 10.0) Chrome/120.0 Safari/537.36"})
+def test_the_callers_address_is_no_evidence_of_the_visitors_place(
+    post_event: Post, stored: Stored
+) -> None:
+    post_event(
+        headers={
+            "X-Forwarded-For": "198.51.100.7",
+            "User-Agent": "Mozilla/5.0 (Windows NT 10.0) Chrome/120.0 Safari/537.36",
+        }
+    )
     assert not {"country", "region", "device", "os", "browser"} & set(stored()[0])
     assert "198.51.100.7" not in str(stored())
 
@@ -170,13 +219,18 @@ def test_legacy_contract_reads_the_visitor_as_the_user(post_event: Post, stored:
     visitor_id = answer.json()["visitorId"]
     assert visitor_id != "customer-1"
     assert post_event(visitorId=..., userId="customer-1").json()["visitorId"] == visitor_id
-    assert post_event(visitorId="customer-1", userId="customer-1", headers=legacy).json()["visitorId"] == visitor_id
+    assert (
+        post_event(visitorId="customer-1", userId="customer-1", headers=legacy).json()["visitorId"]
+        == visitor_id
+    )
     assert [row["user_id"] for row in stored()] == ["customer-1"] * 3
     assert "deprecation" not in post_event().headers
 
 
 def test_legacy_contract_with_a_different_user_is_ambiguous(post_event: Post) -> None:
-    answer = post_event(visitorId="a", userId="b", headers={"x-service-identity-contract": "legacy-user-id"})
+    answer = post_event(
+        visitorId="a", userId="b", headers={"x-service-identity-contract": "legacy-user-id"}
+    )
     assert (answer.status_code, faults(answer)) == (422, {"userId": "identity_ambiguous"})
 
 
@@ -195,31 +249,53 @@ def test_another_contract_is_malformed(post_event: Post, contract: str) -> None:
     ],
     ids=["plain", "charset", "in pieces"],
 )
-def test_the_short_way_and_the_ordinary_one_give_the_same_answer(
-    workspace: Tenant, site: str, stored: Stored, content: Callable[[bytes], bytes | Iterator[bytes]], headers: dict[str, str]
+def test_the_fast_path_and_the_ordinary_one_give_the_same_answer(
+    workspace: Tenant,
+    site: str,
+    stored: Stored,
+    content: Callable[[bytes], bytes | Iterator[bytes]],
+    headers: dict[str, str],
 ) -> None:
     def post(**fields: str) -> httpx.Response:
         event = {"websiteId": site, "visitorId": "null", "event": "e", "eventId": "1", **fields}
-        return workspace.client.post("/api/v1/events", content=content(json.dumps(event).encode()), headers=headers)
+        return workspace.client.post(
+            "/api/v1/events", content=content(json.dumps(event).encode()), headers=headers
+        )
 
     first, again, refused = post(), post(event="f"), post(event="")
     event_id = first.json()["eventId"]
     assert (first.status_code, first.headers["content-type"]) == (202, "application/json")
-    assert first.json() == {"status": "accepted", "eventId": event_id, "visitorId": "null", "warnings": [told("placeholder_id", first)]}
-    assert again.json() == {"status": "duplicate", "eventId": event_id, "visitorId": "null", "warnings": [told("body_differs", again)]}
+    assert first.json() == {
+        "status": "accepted",
+        "eventId": event_id,
+        "visitorId": "null",
+        "warnings": [warning_of("placeholder_id", first)],
+    }
+    assert again.json() == {
+        "status": "duplicate",
+        "eventId": event_id,
+        "visitorId": "null",
+        "warnings": [warning_of("body_differs", again)],
+    }
     assert (refused.status_code, faults(refused)) == (422, {"event": "too_short"})
     assert len(stored()) == 1
 
 
-def told(code: str, answer: httpx.Response) -> dict[str, str]:
+def warning_of(code: str, answer: httpx.Response) -> dict[str, str]:
     [warning] = answer.json()["warnings"]
     return {"code": code, "message": warning["message"]}
 
 
-def test_a_full_intake_says_when_to_come_back(post_event: Post, stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_intake_says_when_to_retry(
+    post_event: Post, stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(intake, "MOST_WAITING", 0)
     answer = post_event()
-    assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "overloaded", "1")
+    assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (
+        503,
+        "overloaded",
+        "1",
+    )
     assert stored() == []
 
 

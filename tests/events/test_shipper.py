@@ -1,4 +1,4 @@
-"""The way from the outbox to the warehouse: each row exactly once, whatever fails in between. On both databases."""
+"""Outbox to warehouse: each row exactly once, whatever fails in between, on both databases."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,7 +36,10 @@ def put(database: Database, website: WebsiteId, numbers: Sequence[int]) -> None:
     now_ms = system_clock()
     rows = [
         event_row(
-            NewEvent(website, ScopeId(website), Kind.EVENT, f"e{n}", Source.SERVER, now_ms, now_ms, now_ms, "v", None, b""),
+            NewEvent(
+                website, ScopeId(website), Kind.EVENT, f"e{n}", Source.SERVER,
+                now_ms, now_ms, now_ms, "v", None, b"",
+            ),
             EventId(f"evt_{n}"), VisitorId("v"),
         )
         for n in numbers
@@ -46,14 +49,20 @@ def put(database: Database, website: WebsiteId, numbers: Sequence[int]) -> None:
 
 
 def arrived(warehouse: Warehouse, website: WebsiteId) -> list[str]:
-    statement = "SELECT name FROM events WHERE website_id = {website:String} ORDER BY toUInt64(substring(name, 2))"
+    statement = (
+        "SELECT name FROM events WHERE website_id = {website:String} "
+        "ORDER BY toUInt64(substring(name, 2))"
+    )
     return [name for (name,) in warehouse.query(statement, {"website": website})[1]]
 
 
 def left(database: Database) -> tuple[int, int]:
     """Rows in the outbox, shipments under way."""
     with database.read() as db:
-        rows, cut = (db.execute(select(func.count()).select_from(table)).scalar_one() for table in (outbox, shipments))
+        rows, cut = (
+            db.execute(select(func.count()).select_from(table)).scalar_one()
+            for table in (outbox, shipments)
+        )
     return rows, cut
 
 
@@ -78,7 +87,9 @@ def names(numbers: Sequence[int]) -> list[str]:
     return [f"e{n}" for n in numbers]
 
 
-def test_rows_arrive_and_leave_nothing_behind(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+def test_rows_arrive_and_leave_nothing_behind(
+    database: Database, warehouse: Warehouse, website: WebsiteId
+) -> None:
     put(database, website, range(100))
     Shipper(database, warehouse, system_clock).ship()
     assert (arrived(warehouse, website), left(database)) == (names(range(100)), (0, 0))
@@ -95,11 +106,18 @@ def test_a_shipment_that_failed_is_repeated_with_the_same_rows_and_number(
             Shipper(database, breaking, system_clock).ship()
         put(database, website, [100 + len(breaking.inserts)])
     Shipper(database, breaking, system_clock).ship()
-    assert len(set(breaking.inserts[:4])) == 1, "the same rows under the same token, whatever came in meanwhile"
-    assert (arrived(warehouse, website), left(database)) == (names([*range(10), 101, 102, 103]), (0, 0))
+    assert len(set(breaking.inserts[:4])) == 1, (
+        "the same rows under the same token, whatever came in meanwhile"
+    )
+    assert (arrived(warehouse, website), left(database)) == (
+        names([*range(10), 101, 102, 103]),
+        (0, 0),
+    )
 
 
-def test_a_crash_between_cutting_and_sending_loses_nothing(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+def test_a_crash_between_cutting_and_sending_loses_nothing(
+    database: Database, warehouse: Warehouse, website: WebsiteId
+) -> None:
     put(database, website, range(10))
     crashed = Shipper(database, warehouse, system_clock)
     newest = crashed._outbox.newest()
@@ -147,7 +165,9 @@ def test_shippers_of_several_nodes_share_the_outbox(
     async def ship_on_all() -> None:
         async with anyio.create_task_group() as tasks:
             for node in nodes:
-                tasks.start_soon(anyio.to_thread.run_sync, Shipper(node, warehouse, system_clock).ship)
+                tasks.start_soon(
+                    anyio.to_thread.run_sync, Shipper(node, warehouse, system_clock).ship
+                )
 
     loops.run(ship_on_all)
     assert (arrived(warehouse, website), left(nodes[0])) == (names(range(300)), (0, 0))
@@ -163,16 +183,24 @@ async def while_running(shipper: Shipper, database: Database, website: WebsiteId
         return [first, await anyio.to_thread.run_sync(shipper.wait_until_shipped, 10)]
 
 
-def test_waiting_ends_when_everything_acknowledged_before_has_arrived(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+def test_waiting_ends_when_everything_acknowledged_before_has_arrived(
+    database: Database, warehouse: Warehouse, website: WebsiteId
+) -> None:
     put(database, website, range(10))
-    assert loops.run(while_running, Shipper(database, warehouse, system_clock), database, website) == [True, True]
+    assert loops.run(
+        while_running, Shipper(database, warehouse, system_clock), database, website
+    ) == [True, True]
     assert (arrived(warehouse, website), left(database)) == (names(range(20)), (0, 0))
 
 
-def test_the_shipper_goes_on_when_the_warehouse_is_back(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+def test_the_shipper_goes_on_when_the_warehouse_is_back(
+    database: Database, warehouse: Warehouse, website: WebsiteId
+) -> None:
     put(database, website, range(10))
     breaking = Breaking(warehouse, "before", "after", "before")
-    assert loops.run(while_running, Shipper(database, breaking, system_clock), database, website) == [True, True]
+    assert loops.run(
+        while_running, Shipper(database, breaking, system_clock), database, website
+    ) == [True, True]
     assert (arrived(warehouse, website), left(database)) == (names(range(20)), (0, 0))
 
 
@@ -183,7 +211,9 @@ def test_waiting_is_bounded(database: Database, warehouse: Warehouse, website: W
     assert left(database) == (10, 0)
 
 
-def test_a_clean_stop_ships_what_waits(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
+def test_a_clean_stop_ships_what_waits(
+    database: Database, warehouse: Warehouse, website: WebsiteId
+) -> None:
     async def start_and_stop(shipper: Shipper) -> None:
         async with shipper.running():
             put(database, website, range(10))

@@ -1,4 +1,4 @@
-"""POST /api/track: what browsers and apps send, from any page and without a key."""
+"""POST /api/track: items of browsers and apps, from any page and without a key."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,8 @@ from tests.conftest import ShiftedClock
 from tests.events.conftest import Stored, faults
 from tests.tenant import Tenant, visitor
 
-CHROME = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"
+_WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
+CHROME = f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {_WEBKIT} Chrome/120.0.0.0 Safari/537.36"
 Track = Callable[..., httpx.Response]
 
 
@@ -24,32 +25,47 @@ def track(server: TestClient[Litestar], site: str) -> Track:
 
     def send(**fields: Any) -> httpx.Response:
         item = {"websiteId": site, "type": "pageview", "visitorId": "v", **fields}
-        return browser.post("/api/track", json={name: value for name, value in item.items() if value is not ...})
+        return browser.post(
+            "/api/track", json={name: value for name, value in item.items() if value is not ...}
+        )
 
     return send
 
 
-def test_a_pageview_is_stored_with_all_that_is_known_of_it(track: Track, stored: Stored, site: str, clock: ShiftedClock) -> None:
+def test_a_page_view_is_stored_with_all_its_fields(
+    track: Track, stored: Stored, site: str, clock: ShiftedClock
+) -> None:
     at_ms = clock() - 60_000
     answer = track(
-        path="/pricing/", url="https://shop.example/pricing/?utm_source=mail&utm_campaign=may#top", referrer="https://News.example/a?b",
-        title="Prices", utmSource="newsletter", sessionId="s-1", dedupeKey="d-1", timestamp=at_ms, properties={"variant": "b"},
+        path="/pricing/", url="https://shop.example/pricing/?utm_source=mail&utm_campaign=may#top",
+        referrer="https://News.example/a?b",
+        title="Prices", utmSource="newsletter", sessionId="s-1", dedupeKey="d-1", timestamp=at_ms,
+        properties={"variant": "b"},
     )  # fmt: skip
     assert answer.status_code == 202
     assert answer.headers["access-control-allow-origin"] == "*"
     event_id = answer.json()["results"][0]["eventId"]
     assert answer.json() == {
         "accepted": 1, "duplicates": 0, "rejected": 0,
-        "results": [{"index": 0, "status": "accepted", "eventId": event_id, "visitorId": "v", "errors": []}],
+        "results": [
+            {
+                "index": 0, "status": "accepted", "eventId": event_id, "visitorId": "v",
+                "errors": [],
+            }
+        ],
     }  # fmt: skip
     [row] = stored()
     assert {name: row.pop(name) for name in ("visitor_key", "received_at", "scalars", "hashes")}
     assert row == {
-        "website_id": site, "scope_id": site, "kind": "pageview", "name": "/pricing", "source": "browser", "event_id": event_id,
-        "visitor_id": "v", "session_id": "s-1", "path": "/pricing", "title": "Prices", "properties": '{"variant":"b"}',
+        "website_id": site, "scope_id": site, "kind": "pageview", "name": "/pricing",
+        "source": "browser", "event_id": event_id, "client_event_id": "d-1",
+        "visitor_id": "v", "session_id": "s-1", "path": "/pricing", "title": "Prices",
+        "properties": '{"variant":"b"}',
         "url": "https://shop.example/pricing/?utm_source=mail&utm_campaign=may#top",
-        "referrer": "https://News.example/a?b", "referrer_host": "news.example", "utm_source": "newsletter", "utm_campaign": "may",
-        "device": "desktop", "os": "Windows", "browser": "Chrome", "occurred_at": at_ms, "stated_at": at_ms,
+        "referrer": "https://News.example/a?b", "referrer_host": "news.example",
+        "utm_source": "newsletter", "utm_campaign": "may",
+        "device": "desktop", "os": "Windows", "browser": "Chrome", "occurred_at": at_ms,
+        "stated_at": at_ms,
     }  # fmt: skip
 
 
@@ -68,23 +84,31 @@ def test_a_pageview_is_stored_with_all_that_is_known_of_it(track: Track, stored:
         ({"path": "/told", "url": "https://shop.example/other"}, "/told"),
     ],
 )
-def test_a_path_is_stored_without_query_fragment_and_trailing_slash(track: Track, stored: Stored, sent: dict[str, str], path: str) -> None:
+def test_a_path_is_stored_without_query_fragment_and_trailing_slash(
+    track: Track, stored: Stored, sent: dict[str, str], path: str
+) -> None:
     assert track(**sent).status_code == 202
     [row] = stored()
     assert (row["name"], row["path"]) == (path, path)
 
 
 @pytest.mark.parametrize(
-    ("kind", "field"), [("screenview", "screen"), ("event", "name"), ("transaction", "name")], ids=["screenview", "event", "transaction"]
+    ("kind", "field"),
+    [("screenview", "screen"), ("event", "name"), ("transaction", "name")],
+    ids=["screenview", "event", "transaction"],
 )
-def test_the_other_types_are_named_by_their_own_field(track: Track, stored: Stored, kind: str, field: str) -> None:
-    assert track(type=kind, **{field: "Checkout"}, url="https://shop.example/cart/").status_code == 202
+def test_the_other_types_are_named_by_their_own_field(
+    track: Track, stored: Stored, kind: str, field: str
+) -> None:
+    assert (
+        track(type=kind, **{field: "Checkout"}, url="https://shop.example/cart/").status_code == 202
+    )
     [row] = stored()
     assert (row["kind"], row["name"], row["path"]) == (kind, "Checkout", "/cart")
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({}, {"path": "required"}),
         ({"path": "no-slash"}, {"path": "not_a_path"}),
@@ -109,40 +133,62 @@ def test_the_other_types_are_named_by_their_own_field(track: Track, stored: Stor
         ({"path": "/", "sentAt": "now"}, {"sentAt": "not_a_time"}),
     ],
 )
-def test_a_single_item_that_breaks_a_rule_is_refused(track: Track, stored: Stored, fields: dict[str, Any], told: dict[str, str]) -> None:
+def test_a_single_invalid_item_is_rejected(
+    track: Track, stored: Stored, fields: dict[str, Any], expected: dict[str, str]
+) -> None:
     answer = track(**fields)
-    assert (answer.status_code, faults(answer)) == (422, told)
+    assert (answer.status_code, faults(answer)) == (422, expected)
     assert answer.headers["access-control-allow-origin"] == "*", "the page can read why"
     assert stored() == []
 
 
-def test_every_fault_of_an_item_is_told_at_once(track: Track, stored: Stored, clock: ShiftedClock) -> None:
+def test_all_faults_of_an_item_come_at_once(
+    track: Track, stored: Stored, clock: ShiftedClock
+) -> None:
     later = clock() + 600_000
-    told = [
+    answers = [
         faults(track(websiteId="nowhere", visitorId=..., timestamp=later, path="/p")),
         faults(track(url="mailto:a@b", visitorId="", timestamp=later)),
         faults(track(type="transaction", name="purchase", amount=5, sentAt="now", timestamp=later)),
     ]
-    assert told == [
-        {"websiteId": "unknown_website", "visitorId": "required", "timestamp": "timestamp_in_future"},
+    assert answers == [
+        {
+            "websiteId": "unknown_website",
+            "visitorId": "required",
+            "timestamp": "timestamp_in_future",
+        },
         {"url": "not_a_url", "visitorId": "too_short", "timestamp": "timestamp_in_future"},
         {"amount": "unknown_field", "sentAt": "not_a_time"},
     ]
     assert stored() == []
 
 
-def test_a_session_belongs_into_each_item_of_a_batch(server: TestClient[Litestar], site: str) -> None:
+def test_a_session_belongs_into_each_item_of_a_batch(
+    server: TestClient[Litestar], site: str
+) -> None:
     answer = server.post("/api/track", json={"websiteId": site, "sessionId": "s", "events": [{}]})
     assert (answer.status_code, faults(answer)) == (422, {"sessionId": "unknown_field"})
     assert "into each item" in answer.json()["detail"] + answer.json()["errors"][0]["message"]
 
 
-def test_a_batch_shares_website_and_time_of_sending(server: TestClient[Litestar], site: str, stored: Stored, clock: ShiftedClock) -> None:
-    items = [{"type": "pageview", "path": f"/{n}", "visitorId": "v", "timestamp": clock() - 1000 + n} for n in range(3)]
-    body = {"websiteId": site, "sentAt": clock(), "events": [*items, {"type": "pageview"}, 7, {**items[0], "websiteId": "web_unheard"}]}
+def test_a_batch_shares_website_and_time_of_sending(
+    server: TestClient[Litestar], site: str, stored: Stored, clock: ShiftedClock
+) -> None:
+    items = [
+        {"type": "pageview", "path": f"/{n}", "visitorId": "v", "timestamp": clock() - 1000 + n}
+        for n in range(3)
+    ]
+    body = {
+        "websiteId": site,
+        "sentAt": clock(),
+        "events": [*items, {"type": "pageview"}, 7, {**items[0], "websiteId": "web_unheard"}],
+    }
     document = visitor(server).post("/api/track", json=body).json()
     assert (document["accepted"], document["rejected"]) == (3, 3)
-    assert [{error["field"]: error["code"] for error in result["errors"]} for result in document["results"][3:]] == [
+    assert [
+        {error["field"]: error["code"] for error in result["errors"]}
+        for result in document["results"][3:]
+    ] == [
         {"visitorId": "required", "path": "required"},
         {"": "wrong_type"},
         {"websiteId": "unknown_website"},
@@ -151,21 +197,30 @@ def test_a_batch_shares_website_and_time_of_sending(server: TestClient[Litestar]
 
 
 def test_a_batch_of_an_unknown_website_is_refused_as_a_whole(server: TestClient[Litestar]) -> None:
-    body = {"websiteId": "web_unheard", "events": [{"type": "pageview", "path": "/", "visitorId": "v"}]}
+    body = {
+        "websiteId": "web_unheard",
+        "events": [{"type": "pageview", "path": "/", "visitorId": "v"}],
+    }
     assert faults(visitor(server).post("/api/track", json=body)) == {"websiteId": "unknown_website"}
 
 
 def test_send_beacon_sends_text(server: TestClient[Litestar], site: str, stored: Stored) -> None:
     item = json.dumps({"websiteId": site, "type": "pageview", "path": "/", "visitorId": "v"})
-    answer = visitor(server).post("/api/track", content=item, headers={"Content-Type": "text/plain;charset=UTF-8"})
+    answer = visitor(server).post(
+        "/api/track", content=item, headers={"Content-Type": "text/plain;charset=UTF-8"}
+    )
     assert answer.status_code == 202
     assert len(stored()) == 1
 
 
 @pytest.mark.parametrize("path", ["/api/track", "/api/identify"])
-def test_any_page_may_ask_without_credentials(server: TestClient[Litestar], path: str) -> None:
-    asked = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
-    answer = visitor(server).options(path, headers=asked)
+def test_any_page_may_call_without_credentials(server: TestClient[Litestar], path: str) -> None:
+    headers = {
+        "Origin": "https://shop.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type",
+    }
+    answer = visitor(server).options(path, headers=headers)
     assert answer.status_code == 204
     assert answer.headers["access-control-allow-origin"] == "*"
     assert answer.headers["access-control-allow-methods"] == "POST"
@@ -173,12 +228,16 @@ def test_any_page_may_ask_without_credentials(server: TestClient[Litestar], path
     assert "access-control-allow-credentials" not in answer.headers
 
 
-def test_the_dedupe_key_recognises_a_retry_sent_at_another_time(track: Track, stored: Stored, clock: ShiftedClock) -> None:
+def test_the_dedupe_key_recognises_a_retry_sent_at_another_time(
+    track: Track, stored: Stored, clock: ShiftedClock
+) -> None:
     at_ms = clock() - 1000
     first = track(path="/", dedupeKey="d", timestamp=at_ms, sentAt=clock()).json()["results"][0]
     again = track(path="/", dedupeKey="d", timestamp=at_ms, sentAt=clock() + 1).json()
     assert again["duplicates"] == 1
-    assert again["results"][0] == {**first, "status": "duplicate"}, "no warning: sentAt is no part of what was sent"
+    assert again["results"][0] == {**first, "status": "duplicate"}, (
+        "no warning: sentAt is no part of what was sent"
+    )
     assert len(stored()) == 1
 
 
@@ -186,7 +245,9 @@ DAY_MS = 86_400_000
 
 
 @pytest.mark.parametrize("skew_ms", [-DAY_MS, -6_000, 6_000, DAY_MS])
-def test_a_wrong_device_clock_is_corrected_and_both_times_kept(track: Track, stored: Stored, clock: ShiftedClock, skew_ms: int) -> None:
+def test_a_wrong_device_clock_is_corrected_and_both_times_stored(
+    track: Track, stored: Stored, clock: ShiftedClock, skew_ms: int
+) -> None:
     now_ms = clock()
     stated_ms = now_ms - 60_000 + skew_ms
     assert track(path="/", timestamp=stated_ms, sentAt=now_ms + skew_ms).status_code == 202
@@ -196,26 +257,37 @@ def test_a_wrong_device_clock_is_corrected_and_both_times_kept(track: Track, sto
 
 
 @pytest.mark.parametrize("skew_ms", [-4_000, 0, 4_000])
-def test_a_clock_within_the_slack_is_believed(track: Track, stored: Stored, clock: ShiftedClock, skew_ms: int) -> None:
+def test_a_clock_within_the_slack_is_believed(
+    track: Track, stored: Stored, clock: ShiftedClock, skew_ms: int
+) -> None:
     stated_ms = clock() - 60_000
     assert track(path="/", timestamp=stated_ms, sentAt=clock() + skew_ms).status_code == 202
     [row] = stored()
     assert row["stated_at"] == row["occurred_at"] == stated_ms
 
 
-def test_without_the_time_of_sending_a_timestamp_is_believed_or_refused(track: Track, stored: Stored, clock: ShiftedClock) -> None:
-    assert faults(track(path="/", timestamp=clock() + DAY_MS)) == {"timestamp": "timestamp_in_future"}
+def test_without_the_time_of_sending_a_timestamp_is_believed_or_refused(
+    track: Track, stored: Stored, clock: ShiftedClock
+) -> None:
+    assert faults(track(path="/", timestamp=clock() + DAY_MS)) == {
+        "timestamp": "timestamp_in_future"
+    }
     assert track(path="/", timestamp=clock() - DAY_MS).status_code == 202
     assert len(stored()) == 1
 
 
 def test_a_correction_does_not_lead_before_1970(track: Track, clock: ShiftedClock) -> None:
-    assert faults(track(path="/", timestamp=5, sentAt=clock() + DAY_MS)) == {"timestamp": "before_1970"}
+    assert faults(track(path="/", timestamp=5, sentAt=clock() + DAY_MS)) == {
+        "timestamp": "before_1970"
+    }
 
 
-IPAD = "Mozilla/5.0 (iPad; CPU OS 16_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/16.5 Mobile/15E148 Safari/604.1"
-TABLET = "Mozilla/5.0 (Linux; Android 13; SM-X906C) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/112.0.0.0 Safari/537.36"
-PHONE = "Mozilla/5.0 (Linux; Android 13; Pixel 7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/112.0.0.0 Mobile Safari/537.36"
+IPAD = (
+    "Mozilla/5.0 (iPad; CPU OS 16_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+    "Version/16.5 Mobile/15E148 Safari/604.1"
+)
+TABLET = f"Mozilla/5.0 (Linux; Android 13; SM-X906C) {_WEBKIT} Chrome/112.0.0.0 Safari/537.36"
+PHONE = f"Mozilla/5.0 (Linux; Android 13; Pixel 7) {_WEBKIT} Chrome/112.0.0.0 Mobile Safari/537.36"
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
 
@@ -232,7 +304,13 @@ CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.ht
     ids=["desktop", "ipad", "tablet", "phone", "crawler", "none"],
 )
 def test_device_and_browser_come_from_the_user_agent(
-    server: TestClient[Litestar], site: str, stored: Stored, user_agent: str, device: str | None, os: str | None, browser: str | None
+    server: TestClient[Litestar],
+    site: str,
+    stored: Stored,
+    user_agent: str,
+    device: str | None,
+    os: str | None,
+    browser: str | None,
 ) -> None:
     item = {"websiteId": site, "type": "pageview", "path": "/", "visitorId": "v"}
     visitor(server, {"User-Agent": user_agent}).post("/api/track", json=item)
@@ -249,7 +327,10 @@ def test_an_app_is_an_app_whatever_library_it_sends_with(
     assert (row["source"], row["device"], row["kind"]) == ("app", "mobile", "screenview")
 
 
-def test_a_deleted_website_takes_nothing_more(workspace: Tenant, track: Track) -> None:
+def test_a_deleted_website_accepts_nothing(workspace: Tenant, track: Track) -> None:
     assert track(path="/").status_code == 202
-    workspace.browser.delete(f"/api/settings/websites/{workspace.website_id}", headers={"Content-Type": "application/json"})
+    workspace.browser.delete(
+        f"/api/settings/websites/{workspace.website_id}",
+        headers={"Content-Type": "application/json"},
+    )
     assert faults(track(path="/")) == {"websiteId": "unknown_website"}

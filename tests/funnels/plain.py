@@ -1,21 +1,34 @@
-"""Funnels in plain Python: a second evaluation, written from the counting rules alone, that the engine's statement is held against.
+"""Funnels in plain Python: a second evaluation, written from the counting rules alone.
 
-It shares with the engine the definition's types and the typed scalars, nothing else, and prefers the rules' own words to speed. The rules
-of one unit are those of the trace (`penstock.funnels.units.trace`); matching, units and the report are here.
+Tests hold the engine's statement against it. It shares with the engine only the definition's types
+and the typed scalars, and prefers the rules' own words to speed. The rules for one unit are those
+of the trace (`penstock.funnels.units.trace`); matching, units and the report are here.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any
 
 from penstock.base.paging import Page
-from penstock.base.scalar import MISSING, Scalar, plain_text, tagged, untagged
-from penstock.funnels.definitions.model import CountingUnit, Definition, Filter, Match, MatchType, Row
-from penstock.funnels.units.trace import Journey, Reading, chosen_journey, conflicts, in_period, seen_by_diagnostics
+from penstock.base.scalar import MISSING, Scalar, tagged, untagged
+from penstock.funnels.definitions.model import (
+    CountingUnit,
+    Definition,
+    Filter,
+    Match,
+    MatchType,
+    Row,
+)
+from penstock.funnels.units.trace import (
+    FunnelPath,
+    MatchedEvent,
+    chosen_path,
+    in_period,
+    seen_by_diagnostics,
+)
 
 KINDS = {
     MatchType.PAGEVIEW: "pageview",
@@ -28,7 +41,11 @@ MAX_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One stored event. name: path, screen, event name or transaction event. fields: `country` for the built-in `$country`, and so on."""
+    """One stored event.
+
+    name: path, screen, event name or transaction event. fields: `country` for the built-in
+    `$country`, and so on.
+    """
 
     event_id: str
     website_id: str
@@ -41,11 +58,12 @@ class Event:
     verified: bool = False
     properties: Mapping[str, Any] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
+    client_event_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that is stored. merges: (scope, absorbed visitor) -> canonical visitor, chains flattened."""
+    """Everything stored. merges: (scope, merged visitor) -> canonical visitor, chains flattened."""
 
     events: tuple[Event, ...]
     merges: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -55,7 +73,7 @@ class History:
         return event.scope_id, self.merges.get((event.scope_id, event.visitor_id), event.visitor_id)
 
 
-# -- Matching ---------------------------------------------------------------------------------------------------------------------------
+# -- Matching ------------------------------------------------------------------------------------
 
 
 def value_of(event: Event, property_key: str) -> str:
@@ -72,10 +90,14 @@ def matches(match: Match, event: Event) -> bool:
     if event.kind != KINDS[match.type]:
         return False
     if match.type is MatchType.PAGEVIEW:
-        named = re.fullmatch(_path_pattern(match.value), page_path(event.name), re.DOTALL) is not None
+        named = (
+            re.fullmatch(_path_pattern(match.value), page_path(event.name), re.DOTALL) is not None
+        )
     else:
         named = event.name == match.value
-    return named and all(holds(condition, value_of(event, condition.property)) for condition in match.filters)
+    return named and all(
+        holds(condition, value_of(event, condition.property)) for condition in match.filters
+    )
 
 
 def page_path(path: str) -> str:
@@ -86,7 +108,9 @@ def page_path(path: str) -> str:
 
 def _path_pattern(value: str) -> str:
     wild = {"**": ".*", "*": "[^/]*"}
-    return "".join(wild.get(piece) or re.escape(piece) for piece in re.split(r"(\*\*|\*)", page_path(value)))
+    return "".join(
+        wild.get(piece) or re.escape(piece) for piece in re.split(r"(\*\*|\*)", page_path(value))
+    )
 
 
 NEGATIVE = {
@@ -95,35 +119,43 @@ NEGATIVE = {
     "not_contains": "contains",
     "not_matches_regex": "matches_regex",
     "not_between": "between",
+    "is_not_set": "is_set",
 }
 
 
 def holds(condition: Filter, value: str) -> bool:
-    """Whether a tagged value satisfies a filter. A missing one satisfies the negative operators and `is_not_set` alone."""
-    operator, wanted = condition.operator, condition.value
+    """Whether a tagged value satisfies a filter.
+
+    A missing one satisfies only the negative operators and `is_not_set`.
+    """
+    operator = str(condition.comparison.operator)
+    operand: Any = getattr(condition.comparison, "operand", None)
     if operator in NEGATIVE:
-        return not holds(Filter(condition.property, NEGATIVE[operator], wanted), value)
-    if operator == "is_not_set":
-        return value == MISSING
+        return not _holds(NEGATIVE[operator], operand, value)
+    return _holds(operator, operand, value)
+
+
+def _holds(operator: str, operand: Any, value: str) -> bool:
+    """Of a positive operator."""
     if value == MISSING:
         return False
     text = value[1:]
     if operator in ("before", "after"):
-        moment, limit = _moment(value), _moment("s" + wanted)
-        return moment is not None and limit is not None and (moment < limit if operator == "before" else moment > limit)
+        at_ms = _time_ms(value)
+        return at_ms is not None and (at_ms < operand if operator == "before" else at_ms > operand)
     if operator in _COMPARISONS:
-        number, limit_number = _number(text), _number(wanted)
-        return number is not None and limit_number is not None and _COMPARISONS[operator](number, limit_number)
+        number = _number(text)
+        return number is not None and _COMPARISONS[operator](number, operand)
     if operator == "between":
-        number, low, high = _number(text), *(_number(plain_text(end)) for end in json.loads(wanted))
-        return number is not None and low is not None and high is not None and low <= number <= high
+        number = _number(text)
+        return number is not None and operand[0] <= number <= operand[1]
     return {
-        "equals": lambda: text == wanted,
-        "in": lambda: text in [plain_text(item) for item in json.loads(wanted)],
-        "contains": lambda: wanted in text,
-        "starts_with": lambda: text.startswith(wanted),
-        "ends_with": lambda: text.endswith(wanted),
-        "matches_regex": lambda: re.search(wanted, text, re.DOTALL) is not None,
+        "equals": lambda: text == operand,
+        "in": lambda: text in operand,
+        "contains": lambda: operand in text,
+        "starts_with": lambda: text.startswith(operand),
+        "ends_with": lambda: text.endswith(operand),
+        "matches_regex": lambda: re.search(operand, text, re.DOTALL) is not None,
         "is_set": lambda: True,
         "is_true": lambda: text == "true",
         "is_false": lambda: text == "false",
@@ -142,34 +174,55 @@ def _number(text: str) -> float | None:
     return float(text) if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", text) else None
 
 
-def _moment(value: str) -> float | None:
-    """Epoch milliseconds of a JSON number, or of a text that is an ISO 8601 date or date-time; without an offset it is UTC."""
+_DATE = r"\d{4}-\d\d-\d\d"
+_TIME = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):?[0-5]\d)?"
+
+
+def _time_ms(value: str) -> float | None:
+    """Epoch milliseconds of a JSON number, or of an ISO 8601 date or time; UTC without an offset.
+
+    Digits below a millisecond are cut.
+    """
     if value[0] == "n":
         return float(value[1:])
-    if value[0] != "s" or not re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?", value[1:], re.ASCII):
+    if value[0] != "s" or not re.fullmatch(rf"{_DATE}([T ]{_TIME})?", value[1:], re.ASCII):
         return None
     try:
-        moment = datetime.fromisoformat(value[1:])
+        time = datetime.fromisoformat(value[1:])
     except ValueError:
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000
+    since_1970 = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(
+        1970, 1, 1, tzinfo=UTC
+    )
+    return since_1970 // timedelta(milliseconds=1)
 
 
-# -- Units ------------------------------------------------------------------------------------------------------------------------------
+# -- Units ---------------------------------------------------------------------------------------
 
 
-def read(definition: Definition, event: Event) -> Reading:
-    """Read the sequence property: a JSON integer from 0 to 2^63-1 is usable, `1.0` being the same JSON number as `1`; null is absent."""
-    value = event.properties.get(definition.sequence_property) if definition.sequence_property is not None else None
+def read(definition: Definition, event: Event) -> MatchedEvent:
+    """An event as the funnel reads it.
+
+    A sequence number is usable if it is a JSON integer from 0 to 2^63-1; `1.0` is the same JSON
+    number as `1`, and null is absent.
+    """
+    value = (
+        event.properties.get(definition.sequence_property)
+        if definition.sequence_property is not None
+        else None
+    )
     text = tagged(value)
     number = int(text[1:]) if re.fullmatch("n[0-9]+", text) else MAX_NUMBER + 1
     usable = number <= MAX_NUMBER
-    return Reading(
+    return MatchedEvent(
         event_id=event.event_id,
         at_ms=event.at_ms,
         number=number if usable else None,
         invalid=value is not None and not usable,
-        matched=tuple(frozenset(at for at, match in enumerate(row.matches) if matches(match, event)) for row in definition.rows),
+        matched=tuple(
+            frozenset(at for at, match in enumerate(row.matches) if matches(match, event))
+            for row in definition.rows
+        ),
         values=tuple(value_of(event, key) for key in definition.breakdown_properties),
     )
 
@@ -181,9 +234,11 @@ def attempt_id(definition: Definition, event: Event) -> str | None:
     return value[1:] if re.fullmatch("s.+|n-?[0-9]+", value, re.DOTALL) else None
 
 
-def split_into_units(history: History, definition: Definition, events: Iterable[Event]) -> tuple[dict[Any, list[Reading]], list[Event]]:
-    """Each unit's events in reading order, and the provider events that are left out of their attempt (R18)."""
-    units: dict[Any, list[Reading]] = {}
+def split_into_units(
+    history: History, definition: Definition, events: Iterable[Event]
+) -> tuple[dict[Any, list[MatchedEvent]], list[Event]]:
+    """Each unit's events in reading order, and the provider events that are left out (R18)."""
+    units: dict[Any, list[MatchedEvent]] = {}
     left_out: list[Event] = []
     if definition.counting_unit is CountingUnit.VISITOR:
         for event in events:
@@ -195,16 +250,21 @@ def split_into_units(history: History, definition: Definition, events: Iterable[
             if attempt is not None:
                 by_attempt.setdefault(attempt, []).append(event)
         for attempt, own in by_attempt.items():
-            known = {history.visitor(event) for event in own if event.source != "provider"}
+            others = {history.visitor(event) for event in own if event.source != "provider"}
             for event in own:
-                if event.source != "provider" or (event.verified and history.visitor(event) in known):
+                if event.source != "provider" or (
+                    event.verified and (not others or history.visitor(event) in others)
+                ):
                     units.setdefault(attempt, []).append(read(definition, event))
                 else:
                     left_out.append(event)
-    return {unit: sorted(readings, key=lambda reading: reading.order) for unit, readings in units.items()}, left_out
+    return {
+        unit: sorted(matched_events, key=lambda matched_event: matched_event.order)
+        for unit, matched_events in units.items()
+    }, left_out
 
 
-# -- Report -----------------------------------------------------------------------------------------------------------------------------
+# -- Report --------------------------------------------------------------------------------------
 
 
 def evaluate(
@@ -220,17 +280,30 @@ def evaluate(
 ) -> dict[str, Any]:
     """`aggregate`, `cohorts` and `dataQuality` of a report."""
     page = page or Page()
-    events = [event for event in history.events if event.website_id in website_ids and event.at_ms <= evaluated_at_ms]
+    events = [
+        event
+        for event in history.events
+        if event.website_id in website_ids and event.at_ms <= evaluated_at_ms
+    ]
     units, left_out = split_into_units(history, definition, events)
     selected = list(selected_units(definition, units, start_ms, end_ms).values())
     inside = [event for event in events if in_period(event.at_ms, start_ms, end_ms)]
 
     wanted = {key: tagged(value) for key, value in (cohort or {}).items()}
-    counted = [journey for journey in selected if all(_entry_value(definition, journey, key) == value for key, value in wanted.items())]
-    cohorts: dict[tuple[str, ...], list[Journey]] = {} if definition.breakdown_properties else {(): []}
-    for journey in counted:
-        cohorts.setdefault(journey.values, []).append(journey)
-    ranked = sorted(cohorts.items(), key=lambda item: (-len(item[1]), [(value == MISSING, value.encode()) for value in item[0]]))
+    counted = [
+        path
+        for path in selected
+        if all(_entry_value(definition, path, key) == value for key, value in wanted.items())
+    ]
+    cohorts: dict[tuple[str, ...], list[FunnelPath]] = (
+        {} if definition.breakdown_properties else {(): []}
+    )
+    for path in counted:
+        cohorts.setdefault(path.values, []).append(path)
+    ranked = sorted(
+        cohorts.items(),
+        key=lambda item: (-len(item[1]), [(value == MISSING, value.encode()) for value in item[0]]),
+    )
     return {
         "aggregate": aggregate(definition, counted, evaluated_at_ms),
         "cohorts": {
@@ -247,36 +320,45 @@ def evaluate(
 
 
 def selected_units(
-    definition: Definition, units: Mapping[Any, Sequence[Reading]], start_ms: int | None, end_ms: int | None
-) -> dict[Any, Journey]:
-    """The journey that counts of each unit that has one in the period."""
-    chosen = ((unit, chosen_journey(definition, own, start_ms, end_ms)) for unit, own in units.items())
-    return {unit: journey for unit, journey in chosen if journey is not None}
+    definition: Definition,
+    units: Mapping[Any, Sequence[MatchedEvent]],
+    start_ms: int | None,
+    end_ms: int | None,
+) -> dict[Any, FunnelPath]:
+    """The path that counts of each unit that has one in the period."""
+    chosen = ((unit, chosen_path(definition, own, start_ms, end_ms)) for unit, own in units.items())
+    return {unit: path for unit, path in chosen if path is not None}
 
 
-def _entry_value(definition: Definition, journey: Journey, key: str) -> str:
-    return journey.values[definition.breakdown_properties.index(key)]
+def _entry_value(definition: Definition, path: FunnelPath, key: str) -> str:
+    return path.values[definition.breakdown_properties.index(key)]
 
 
 def cohort_name(definition: Definition, values: tuple[str, ...]) -> dict[str, Any]:
     named = dict(zip(definition.breakdown_properties, values, strict=True))
     return {
         "cohort": {key: untagged(value) for key, value in named.items()},
-        "label": {key: untagged(value) if value != MISSING else "Unknown" for key, value in named.items()},
+        "label": {
+            key: untagged(value) if value != MISSING else "Unknown" for key, value in named.items()
+        },
     }
 
 
-def aggregate(definition: Definition, counted: Sequence[Journey], evaluated_at_ms: int) -> dict[str, Any]:
+def aggregate(
+    definition: Definition, counted: Sequence[FunnelPath], evaluated_at_ms: int
+) -> dict[str, Any]:
     steps = definition.steps
     rows = [(index, row) for index, row in enumerate(definition.rows) if not row.diagnostic]
-    done = [journey for journey in counted if journey.reached == len(steps)]
-    open_: list[Journey] = []
-    lost: list[Journey] = []
-    for journey in counted:
-        if journey.reached < len(steps):
-            (open_ if journey.is_open(evaluated_at_ms) else lost).append(journey)
-    counts = [sum(journey.reached >= number for journey in counted) for number in range(1, len(steps) + 1)]
-    took_ms = [journey.completed[-1].at_ms - journey.entry_ms for journey in done]
+    done = [path for path in counted if path.reached == len(steps)]
+    open_: list[FunnelPath] = []
+    lost: list[FunnelPath] = []
+    for path in counted:
+        if path.reached < len(steps):
+            (open_ if path.is_open(evaluated_at_ms) else lost).append(path)
+    counts = [
+        sum(path.reached >= number for path in counted) for number in range(1, len(steps) + 1)
+    ]
+    took_ms = [path.completed[-1].at_ms - path.entry_ms for path in done]
     return {
         "entered": len(counted),
         "completed": len(done),
@@ -291,18 +373,27 @@ def aggregate(definition: Definition, counted: Sequence[Journey], evaluated_at_m
                 "type": row.matches[0].type.value,
                 "value": row.matches[0].value,
                 "count": counts[k - 1],
-                "pending": sum(journey.reached == k for journey in open_),
-                "droppedOff": sum(journey.reached == k for journey in lost),
+                "pending": sum(path.reached == k for path in open_),
+                "droppedOff": sum(path.reached == k for path in lost),
                 "conversionFromStart": rate(counts[k - 1], counts[0]),
                 "conversionFromPrevious": rate(counts[k - 1], counts[k - 2]) if k > 1 else None,
                 "options": [
-                    {"option": option, "count": sum(journey.reached >= k and option in journey.options[k - 1] for journey in counted)}
+                    {
+                        "option": option,
+                        "count": sum(
+                            path.reached >= k and option in path.options[k - 1] for path in counted
+                        ),
+                    }
                     for option in range(len(row.matches))
                 ],
             }
             for k, (row_index, row) in enumerate(rows, start=1)
         ],
-        "diagnostics": [diagnostic(definition, row_index, row, counted) for row_index, row in enumerate(definition.rows) if row.diagnostic],
+        "diagnostics": [
+            diagnostic(definition, row_index, row, counted)
+            for row_index, row in enumerate(definition.rows)
+            if row.diagnostic
+        ],
     }
 
 
@@ -310,44 +401,91 @@ def rate(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
-def diagnostic(definition: Definition, row_index: int, row: Row, counted: Sequence[Journey]) -> dict[str, Any]:
-    found = [len(seen[row_index]) for journey in counted if row_index in (seen := seen_by_diagnostics(definition, journey))]
+def diagnostic(
+    definition: Definition, row_index: int, row: Row, counted: Sequence[FunnelPath]
+) -> dict[str, Any]:
+    counts = [
+        len(seen[row_index])
+        for path in counted
+        if row_index in (seen := seen_by_diagnostics(definition, path))
+    ]
     return {
         "row": row_index,
         "afterStep": sum(not earlier.diagnostic for earlier in definition.rows[:row_index]),
         "type": row.matches[0].type.value,
         "value": row.matches[0].value,
-        "units": sum(count > 0 for count in found),
-        "events": sum(found),
+        "units": sum(count > 0 for count in counts),
+        "events": sum(counts),
     }
 
 
 def data_quality(
-    history: History, definition: Definition, selected: Sequence[Journey], inside: Sequence[Event], left_out: Sequence[Event]
+    history: History,
+    definition: Definition,
+    selected: Sequence[FunnelPath],
+    inside: Sequence[Event],
+    left_out: Sequence[Event],
 ) -> dict[str, Any]:
-    """selected: all entry cohorts of the period. inside: the events of the period. left_out: provider events outside their attempt."""
+    """`dataQuality` of a report.
+
+    selected: paths of all entry cohorts of the period. inside: the events of the period. left_out:
+    provider events outside their attempt.
+    """
     keys = definition.breakdown_properties
+    attempts = definition.counting_unit is CountingUnit.ATTEMPT
     events = {event.event_id: event for event in history.events}
 
     def required(event: Event) -> bool:
         return any(matches(match, event) for step in definition.steps for match in step.matches)
 
-    def invalid(journey: Journey) -> int:
-        return sum(reading.invalid and required(events[reading.event_id]) for reading in journey.events)
+    def conflicts(path: FunnelPath, place: int) -> bool:
+        """Whether a later event disagrees: of an attempt, any in time that a step matches."""
+        candidates: Sequence[MatchedEvent] = path.accepted
+        if attempts:
+            window_ms = (definition.window_s or 0) * 1000
+            candidates = [
+                event
+                for event in path.events
+                if event.order > path.entry.order
+                and event.at_ms <= path.entry_ms + window_ms
+                and required(events[event.event_id])
+            ]
+        values = {event.values[place] for event in candidates} - {MISSING}
+        return path.values[place] != MISSING and bool(values - {path.values[place]})
 
-    def visitors(journey: Journey) -> set[tuple[str, str]]:
-        return {history.visitor(events[reading.event_id]) for reading in journey.events if required(events[reading.event_id])}
+    def invalid(path: FunnelPath) -> int:
+        return sum(
+            matched_event.invalid and required(events[matched_event.event_id])
+            for matched_event in path.events
+        )
 
-    attempts = definition.counting_unit is CountingUnit.ATTEMPT
+    def visitors(path: FunnelPath) -> set[tuple[str, str]]:
+        return {
+            history.visitor(events[matched_event.event_id])
+            for matched_event in path.events
+            if required(events[matched_event.event_id])
+        }
+
     return {
-        "eventsWithoutAttemptId": sum(attempts and required(event) and attempt_id(definition, event) is None for event in inside),
-        "invalidSequenceValues": sum(invalid(journey) for journey in selected),
-        "sequenceSkips": sum(journey.skips for journey in selected),
-        "unorderedTies": sum(journey.ties for journey in selected),
-        "unitsWithOrderingIssues": sum(bool(journey.skips or journey.ties or invalid(journey)) for journey in selected),
-        "tiedEntries": sum(journey.tied for journey in selected),
-        "unknownEntryValues": {key: sum(journey.values[i] == MISSING for journey in selected) for i, key in enumerate(keys)},
-        "conflictingEntryValues": {key: sum(bool(conflicts(journey, i)) for journey in selected) for i, key in enumerate(keys)},
+        "eventsWithoutAttemptId": sum(
+            attempts and required(event) and attempt_id(definition, event) is None
+            for event in inside
+        ),
+        "invalidSequenceValues": sum(invalid(path) for path in selected),
+        "sequenceSkips": sum(path.skips for path in selected),
+        "unorderedTies": sum(path.ties for path in selected),
+        "unitsWithOrderingIssues": sum(
+            bool(path.skips or path.ties or invalid(path)) for path in selected
+        ),
+        "tiedEntries": sum(path.tied for path in selected),
+        "unknownEntryValues": {
+            key: sum(path.values[i] == MISSING for path in selected) for i, key in enumerate(keys)
+        },
+        "conflictingEntryValues": {
+            key: sum(conflicts(path, i) for path in selected) for i, key in enumerate(keys)
+        },
         "unverifiedProviderEvents": sum(required(event) for event in inside if event in left_out),
-        "attemptsWithSeveralVisitors": sum(attempts and len(visitors(journey)) > 1 for journey in selected),
+        "attemptsWithSeveralVisitors": sum(
+            attempts and len(visitors(path)) > 1 for path in selected
+        ),
     }

@@ -1,7 +1,7 @@
 """Stories told to a running Penstock over HTTP, and funnels asked about them.
 
-A story is written as in the worked examples of the counting rules: `0/A(1) 10/B` is an event A after 0 seconds with sequence number 1,
-then an event B after 10 seconds without one.
+A story is written as in the worked examples of the counting rules: `0/A(1) 10/B` is an event A
+after 0 seconds with sequence number 1, then an event B after 10 seconds without one.
 """
 
 import json
@@ -22,12 +22,16 @@ _EVENT = re.compile(r"([\d.]+)/([^\s(]+)(?:\((.*?)\))?")
 
 def step(name: str, *alternatives: str, **more: Any) -> Json:
     """A row that wants an event of that name, or one of `alternatives`."""
-    others: Json = {"or": [{"type": "Event", "value": other} for other in alternatives]} if alternatives else {}
+    others: Json = (
+        {"or": [{"type": "Event", "value": other} for other in alternatives]}
+        if alternatives
+        else {}
+    )
     return {"type": "Event", "value": name, **others, **more}
 
 
 class Scene:
-    """One website of a workspace. Stories begin 100 days before now, so that every window is over, unless told otherwise."""
+    """One website of a workspace. Stories begin 100 days ago by default: every window is over."""
 
     def __init__(self, tenant: Tenant, clock: ShiftedClock, ago_s: float = 100 * DAY_S) -> None:
         self.tenant, self.client = tenant, tenant.client
@@ -36,8 +40,19 @@ class Scene:
     def at(self, seconds: float) -> str:
         return iso(self.start_ms + round(seconds * 1000))
 
-    def story(self, text: str, *, visitor: str = "ann", attempt: Any = "a1", sent: str = "as told", **properties: Any) -> None:
-        """Track a story's events, each with `attempt` (None: without) and `properties`. sent: `as told` or `backwards`."""
+    def story(
+        self,
+        text: str,
+        *,
+        visitor: str = "ann",
+        attempt: Any = "a1",
+        sent: str = "as told",
+        **properties: Any,
+    ) -> None:
+        """Track a story's events, each with `attempt` (None: without) and `properties`.
+
+        sent: `as told` or `backwards`.
+        """
         items = []
         for seconds, name, number in _EVENT.findall(text):
             own = {"attempt": attempt} if attempt is not None else {}
@@ -46,36 +61,56 @@ class Scene:
         self.track(items if sent == "as told" else reversed(items))
 
     def item(self, seconds: float, name: str, visitor: str = "ann", **properties: Any) -> Json:
-        return {"type": "event", "name": name, "visitorId": visitor, "timestamp": self.at(seconds), "properties": properties}
+        return {
+            "type": "event",
+            "name": name,
+            "visitorId": visitor,
+            "timestamp": self.at(seconds),
+            "properties": properties,
+        }
 
     def happened(self, seconds: float, name: str, visitor: str = "ann", **properties: Any) -> None:
         self.track([self.item(seconds, name, visitor, **properties)])
 
     def track(self, items: Iterable[Json]) -> Json:
-        answer = self.client.post("/api/track", json={"websiteId": self.tenant.website_id, "events": list(items)})
+        answer = self.client.post(
+            "/api/track", json={"websiteId": self.tenant.website_id, "events": list(items)}
+        )
         receipts: Json = answer.json()
         assert answer.status_code == 202, answer.text
         assert receipts["rejected"] == 0, receipts
         return receipts
 
     def server_event(self, seconds: float, name: str, **fields: Any) -> Json:
-        body = {"websiteId": self.tenant.website_id, "event": name, "timestamp": self.at(seconds), **fields}
+        body = {
+            "websiteId": self.tenant.website_id,
+            "event": name,
+            "timestamp": self.at(seconds),
+            **fields,
+        }
         answer = self.client.post("/api/v1/events", json=body)
         assert answer.status_code == 202, answer.text
         receipt: Json = answer.json()
         return receipt
 
     def funnel(self, *rows: str | Json, **definition: Any) -> str:
-        """Save a funnel over rows, a plain text standing for an event of that name; returns its ID."""
+        """Save a funnel and return its ID. rows: a plain text is the name of an event."""
         steps = [step(row) if isinstance(row, str) else row for row in rows]
-        answer = self.client.post("/api/funnels", json={"name": "Scenario", "steps": steps, **definition})
+        answer = self.client.post(
+            "/api/funnels", json={"name": "Scenario", "steps": steps, **definition}
+        )
         assert answer.status_code == 201, answer.text
         funnel_id: str = answer.json()["id"]
         return funnel_id
 
     def attempts(self, *rows: str | Json, **definition: Any) -> str:
         """As `funnel`, counting attempts by `attempt`, ordered by `n`, within one hour."""
-        usual = {"countingUnit": "attempt", "attemptProperty": "attempt", "sequenceProperty": "n", "conversionWindowSeconds": HOUR_S}
+        usual = {
+            "countingUnit": "attempt",
+            "attemptProperty": "attempt",
+            "sequenceProperty": "n",
+            "conversionWindowSeconds": HOUR_S,
+        }
         return self.funnel(*rows, **{**usual, **definition})
 
     def results(self, funnel_id: str, **query: Any) -> Json:

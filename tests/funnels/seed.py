@@ -1,6 +1,7 @@
-"""Puts a history straight into the warehouse, past the intake, as the shipper would have left it."""
+"""Stores a history in the warehouse directly, as the shipper would."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -16,6 +17,7 @@ EVENT_COLUMNS = (
     "name",
     "occurred_at",
     "event_id",
+    "client_event_id",
     "received_at",
     "stated_at",
     "scope_id",
@@ -32,15 +34,22 @@ EVENT_COLUMNS = (
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 _CASES_TOGETHER = 50
-"""Cases that lie in the warehouse at a time. Thousands, each with property keys of its own, would keep it busy with merges."""
+"""Cases in the warehouse at a time. Each has property keys of its own, so that thousands of them
+would keep the engine busy with merges."""
 
 _numbers = count(1)
-_cases = count()
+_stored = Counter[str]()
+
+
+def stored_cases() -> int:
+    """The number of cases that this process has stored."""
+    return _stored["cases"]
 
 
 def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[History, str]:
-    """Store a history of a property test where no other is in its way: `apart`."""
-    if next(_cases) % _CASES_TOGETHER == 0:
+    """Store a history of a property test on websites of its own: `apart`."""
+    _stored["cases"] += 1
+    if _stored["cases"] % _CASES_TOGETHER == 1:
         for table in ("events", "visitor_aliases", "catalogue"):
             warehouse.command(f"TRUNCATE TABLE {table}")
     history, mark = apart(history)
@@ -49,20 +58,51 @@ def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[Hi
 
 
 def apart(history: History) -> tuple[History, str]:
-    """The same history on websites and in scopes that nothing else uses, and the text that now stands before their IDs."""
+    """The same history on unused websites and in unused scopes, and the prefix of their IDs."""
     mark = f"{next(_numbers)}_"
-    events = tuple(replace(event, website_id=mark + event.website_id, scope_id=mark + event.scope_id) for event in history.events)
-    return History(events, {(mark + scope, visitor): canonical for (scope, visitor), canonical in history.merges.items()}), mark
+    events = tuple(
+        replace(event, website_id=mark + event.website_id, scope_id=mark + event.scope_id)
+        for event in history.events
+    )
+    return History(
+        events,
+        {
+            (mark + scope, visitor): canonical
+            for (scope, visitor), canonical in history.merges.items()
+        },
+    ), mark
 
 
 def store(warehouse: Warehouse, history: History, inserts: int = 1) -> None:
-    """Insert events in the order given, in `inserts` portions, and the merges, each absorbed visitor first pointing elsewhere."""
+    """Insert the events in their order, in `inserts` portions, and the merges.
+
+    Each absorbed visitor has an older alias that leads elsewhere.
+    """
     for portion in range(inserts):
-        _insert(warehouse, "events", EVENT_COLUMNS, [event_row(event) for event in history.events[portion::inserts]])
+        _insert(
+            warehouse,
+            "events",
+            EVENT_COLUMNS,
+            [event_row(event) for event in history.events[portion::inserts]],
+        )
     rows = []
     for version, ((scope, visitor), canonical) in enumerate(history.merges.items(), start=1):
-        rows.append({"scope_id": scope, "visitor_id": visitor, "canonical_id": f"before-{visitor}", "version": version})
-        rows.append({"scope_id": scope, "visitor_id": visitor, "canonical_id": canonical, "version": 1000 + version})
+        rows.append(
+            {
+                "scope_id": scope,
+                "visitor_id": visitor,
+                "canonical_id": f"before-{visitor}",
+                "version": version,
+            }
+        )
+        rows.append(
+            {
+                "scope_id": scope,
+                "visitor_id": visitor,
+                "canonical_id": canonical,
+                "version": 1000 + version,
+            }
+        )
     _insert(warehouse, "visitor_aliases", ALIAS_COLUMNS, rows)
 
 
@@ -74,6 +114,7 @@ def event_row(event: Event) -> dict[str, object]:
         "name": event.name,
         "occurred_at": occurred_at,
         "event_id": event.event_id,
+        "client_event_id": event.client_event_id,
         "received_at": occurred_at,
         "stated_at": occurred_at,
         "scope_id": event.scope_id,
@@ -86,7 +127,11 @@ def event_row(event: Event) -> dict[str, object]:
     return row | dict(event.fields)
 
 
-def _insert(warehouse: Warehouse, table: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+def _insert(
+    warehouse: Warehouse, table: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]]
+) -> None:
     if rows:
         lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-        warehouse.insert_json_rows(table, lines.encode(), columns, token=f"{table}-{next(_numbers)}")
+        warehouse.insert_json_rows(
+            table, lines.encode(), columns, token=f"{table}-{next(_numbers)}"
+        )

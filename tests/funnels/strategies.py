@@ -1,7 +1,8 @@
-"""Random funnels and histories for the property test: a small alphabet, so that ties, repeats and edges happen all the time.
+"""Random funnels and histories for the property tests.
 
-Events follow the definition's rows loosely, with noise, so that many units get far. Most choices of an event come in one tuple of
-indexes, drawn at once, which keeps an example cheap.
+The alphabet is small, so that ties, repeats and edges happen all the time. Events follow the
+definition's rows loosely, with noise, so that many units get far. Most choices of an event come in
+one tuple of indexes, drawn at once, which keeps an example cheap.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,16 @@ from hypothesis import strategies as st
 
 from penstock.base.paging import Page
 from penstock.base.scalar import Scalar, tagged, untagged
-from penstock.funnels.definitions.model import CountingUnit, Definition, Filter, Match, MatchType, Row
+from penstock.funnels.definitions.filters import parse_comparison
+from penstock.funnels.definitions.model import (
+    CountingUnit,
+    Definition,
+    Filter,
+    Match,
+    MatchType,
+    Row,
+)
+from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.statements.query import Strategy
 from tests.funnels.plain import KINDS, Event, History, holds, value_of
 from tests.funnels.plain import matches as matches_event
@@ -24,25 +34,102 @@ START_MS = 1_704_164_640_000
 
 YEARS_MS = 12 * 366 * 86_400_000
 WINDOWS_S = (3600, 86_400, 604_800, 1_209_600, 2_592_000, 7_776_000)
-KEYS = ("plan", "Plan", "a.b", 'it\'s "q" `b` \\ :{}', "ключ 😀", "a%2Eb", "Unknown", "n", "attempt")
+KEYS = (
+    "plan",
+    "Plan",
+    "a.b",
+    'it\'s "q" `b` \\ :{}',
+    "ключ 😀",
+    "a%2Eb",
+    "Unknown",
+    "n",
+    "attempt",
+)
 BUILTINS = ("$country", "$referrer_host", "$source", "$path")
-TEXTS = ("1", "true", "Unknown", "pro", "", "Pro", "é😀", "it's", "1.0", "-3", "1e3", "a\\b", "5", "false")
-DATES = ("2024-01-02", "2024-01-02T03:04:05Z", "2024-01-02T03:04:05.123+02:00", "2024-01-02T01:04:05", "2024-01-02T03:04Z", "1965-03-04")
-NOT_DATES = ("2024-02-30", "2024", "soon", "2024-1-2", "1704164645000")
+TEXTS = (
+    "1",
+    "true",
+    "Unknown",
+    "pro",
+    "",
+    "Pro",
+    "é😀",
+    "it's",
+    "1.0",
+    "-3",
+    "1e3",
+    "a\\b",
+    "5",
+    "false",
+)
+DATES = (
+    "2024-01-02",
+    "2024-01-02T03:04:05Z",
+    "2024-01-02T03:04:05.123+02:00",
+    "2024-01-02T01:04:05",
+    "2024-01-02T03:04Z",
+    "1965-03-04",
+    "2024-01-02 03:04:05.9999",
+    "9999-12-31T23:59:59-23:59",
+    "0001-01-01",
+)
+NOT_DATES = (
+    *("2024-02-30", "2024", "soon", "2024-1-2", "1704164645000"),
+    *("2024-00-10", "2024-01-00", "0000-01-02", "2024-01-02T03:04+05:75", "2024-01-02T24:00Z"),
+)
 VALUES: tuple[Any, ...] = (
-    *("pro", "1", 1, 1.0, True, "true", "Unknown", "", None, {}, [], "Pro", 2, 1.5, -3, 1e3, False, "é😀", "1.0", "1e3", "false"),
-    *({"a": 1}, ["pro"], "it's", 'say "x"', "a\\b", 2**53 + 1, 1e300, 1704164645123, 1704153600000, *DATES, *NOT_DATES),
+    *(
+        "pro",
+        "1",
+        1,
+        1.0,
+        True,
+        "true",
+        "Unknown",
+        "",
+        None,
+        {},
+        [],
+        "Pro",
+        2,
+        1.5,
+        -3,
+        1e3,
+        False,
+        "é😀",
+        "1.0",
+        "1e3",
+        "false",
+    ),
+    *(
+        {"a": 1},
+        ["pro"],
+        "it's",
+        'say "x"',
+        "a\\b",
+        2**53 + 1,
+        1e300,
+        1704164645123,
+        1704153600000,
+        *DATES,
+        *NOT_DATES,
+    ),
 )
 PATTERNS = ("p.o", "^[pP]ro$", "[0-9]", "^$", "(?i)PRO", "1|true", "\\.", "é")
 LISTS = ('["1", "pro"]', "[1, true]", '["", "Unknown", "Pro"]', "[1.5, -3, false]")
-RANGES = ('["1", "5"]', "[-3, 1.5]", '["1e2", "1e4"]', "[1, 1]")
-WANTED = {
-    **dict.fromkeys(("equals", "not_equals", "contains", "not_contains", "starts_with", "ends_with"), TEXTS),
+RANGES = ("[1, 5]", "[-3, 1.5]", "[1e2, 1e4]", "[1, 1]")
+OPERANDS = {
+    **dict.fromkeys(
+        ("equals", "not_equals", "contains", "not_contains", "starts_with", "ends_with"), TEXTS
+    ),
     **dict.fromkeys(("in", "not_in"), LISTS),
     **dict.fromkeys(("between", "not_between"), RANGES),
     **dict.fromkeys(("matches_regex", "not_matches_regex"), PATTERNS),
     **dict.fromkeys(("is_set", "is_not_set", "is_true", "is_false"), ("",)),
-    **dict.fromkeys(("greater_than", "greater_than_or_equal", "less_than", "less_than_or_equal"), ("1", "1.5", "-3", "1e3", "0")),
+    **dict.fromkeys(
+        ("greater_than", "greater_than_or_equal", "less_than", "less_than_or_equal"),
+        ("1", "1.5", "-3", "1e3", "0"),
+    ),
     **dict.fromkeys(("before", "after"), DATES),
 }
 """Operator -> values to compare with."""
@@ -60,18 +147,38 @@ NUMBERS: tuple[tuple[Any, ...], ...] = (
     (0, 1, 2, 3, 4, 5, 6, None),
     (None,),
     (1, 1, 2, 3, -1, 1.5, "3", 2.0, True, {}, [], 2**63, None),
-    (0, 2**20 - 1, 2**20, 2**32, 2**53 + 1, 2**53 + 2, 2**62 + 1, 2**62 + 2, 2**63 - 1, 2**63, 2**60 - 1, 2**60),
+    (
+        0,
+        2**20 - 1,
+        2**20,
+        2**32,
+        2**53 + 1,
+        2**53 + 2,
+        2**62 + 1,
+        2**62 + 2,
+        2**63 - 1,
+        2**63,
+        2**60 - 1,
+        2**60,
+    ),
 )
 """Sequence numbers: small ones, unusable ones, large ones, none at all."""
 
-ATTEMPTS: tuple[tuple[Any, ...], ...] = ("x",), (5, "5", 5.0), (-5, "-5"), ("ы 😀",), ("007",), (2**61 + 1, str(2**61 + 1))
+ATTEMPTS: tuple[tuple[Any, ...], ...] = (
+    ("x",),
+    (5, "5", 5.0),
+    (-5, "-5"),
+    ("ы 😀",),
+    ("007",),
+    (2**61 + 1, str(2**61 + 1)),
+)
 """Spellings of one attempt ID each."""
 NO_ATTEMPT: tuple[Any, ...] = None, "", True, 1.5, {}, ["x"]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One example: a funnel, what happened, and what is asked."""
+    """One example: a funnel, a history, and the parameters of a query."""
 
     definition: Definition
     history: History
@@ -86,19 +193,30 @@ class Case:
 
 
 def filter_of(key: str, operator: str, choice: int) -> Filter:
-    return Filter(key, operator, WANTED[operator][choice % len(WANTED[operator])])
+    values = OPERANDS[operator]
+    comparison = parse_comparison(
+        Operator(operator), values[choice % len(values)], lambda pattern: None
+    )
+    return Filter(key, comparison)
 
 
 def match_of(kind: MatchType, choice: int, conditions: Sequence[Filter]) -> Match:
     return Match(kind, NAMES[kind][choice % len(NAMES[kind])], tuple(conditions))
 
 
-filters = st.builds(filter_of, st.sampled_from(KEYS[:4] * 3 + BUILTINS), st.sampled_from(list(WANTED)), st.integers(0, 13))
+filters = st.builds(
+    filter_of,
+    st.sampled_from(KEYS[:4] * 3 + BUILTINS),
+    st.sampled_from(list(OPERANDS)),
+    st.integers(0, 13),
+)
 matches = st.builds(
     match_of,
     st.sampled_from([MatchType.EVENT] * 3 + list(MatchType)),
     st.integers(0, 9),
-    st.sampled_from([0, 0, 0, 0, 1, 2]).flatmap(lambda size: st.lists(filters, min_size=size, max_size=size)),
+    st.sampled_from([0, 0, 0, 0, 1, 2]).flatmap(
+        lambda size: st.lists(filters, min_size=size, max_size=size)
+    ),
 )
 
 
@@ -121,7 +239,11 @@ def definitions(draw: Callable[..., Any], unit: CountingUnit) -> Definition:
         rows.insert(0, Row((pool[0],)))
     if sum(not row.diagnostic for row in rows) < 2:
         rows.append(Row((pool[-1],)))
-    rows = [row for index, row in enumerate(rows) if row.diagnostic or sum(not earlier.diagnostic for earlier in rows[:index]) < 20][:30]
+    rows = [
+        row
+        for index, row in enumerate(rows)
+        if row.diagnostic or sum(not earlier.diagnostic for earlier in rows[:index]) < 20
+    ][:30]
     attempts = unit is CountingUnit.ATTEMPT
     return Definition(
         rows=tuple(rows),
@@ -129,7 +251,9 @@ def definitions(draw: Callable[..., Any], unit: CountingUnit) -> Definition:
         window_s=draw(st.sampled_from(WINDOWS_S if attempts else (*WINDOWS_S, None, None))),
         attempt_property="attempt" if attempts else None,
         sequence_property=draw(st.sampled_from(["n", "n", None])),
-        breakdown_properties=tuple(draw(st.lists(st.sampled_from(KEYS + BUILTINS), max_size=3, unique=True))),
+        breakdown_properties=tuple(
+            draw(st.lists(st.sampled_from(KEYS + BUILTINS), max_size=3, unique=True))
+        ),
     )
 
 
@@ -143,23 +267,36 @@ def row_of(shape: str, chosen: Sequence[Match]) -> Row:
 def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
     definition = draw(definitions(unit))
     window_ms = (definition.window_s or 3600) * 1000
-    script = Script(definition, _property_keys(definition), draw(st.sampled_from(NUMBERS)), window_ms)
+    script = Script(
+        definition, _property_keys(definition), draw(st.sampled_from(NUMBERS)), window_ms
+    )
     choice = st.integers(0, 255)
     picks = st.builds(Picks, *[choice] * 8, values=st.tuples(*[choice] * len(script.keys)))
     least = draw(st.sampled_from([1, len(script.targets), len(script.targets)]))
     events: list[Event] = []
     for who in range(draw(st.sampled_from([3, 2, 1, 4, 6]))):
-        start_ms = START_MS + draw(st.sampled_from([0, 0, 0, 1, 3, 60_000, window_ms, -YEARS_MS, YEARS_MS]))
+        start_ms = START_MS + draw(
+            st.sampled_from([0, 0, 0, 1, 3, 60_000, window_ms, -YEARS_MS, YEARS_MS])
+        )
         chosen = draw(st.lists(picks, min_size=min(least, 14), max_size=len(script.targets) + 5))
-        events += script.journey(who, start_ms, chosen)
-    moments = sorted(START_MS + ms for ms in (0, 1, 2, 60_000, *script.edges, 2 * window_ms, 9 * window_ms, 2 * YEARS_MS))
+        events += script.events(who, start_ms, chosen)
+    moments = sorted(
+        START_MS + ms
+        for ms in (0, 1, 2, 60_000, *script.edges, 2 * window_ms, 9 * window_ms, 2 * YEARS_MS)
+    )
     return Case(
         definition=definition,
         history=History(arrived(events, draw(choice)), merges_of(events, draw(choice))),
         website_ids=draw(st.sampled_from([("shop", "app"), ("shop", "app"), ("shop",)])),
         evaluated_at_ms=draw(st.sampled_from(moments[:3:-1] * 2 + moments[1:])),
-        **dict(zip(("start_ms", "end_ms"), draw(st.sampled_from([(None, None)] * 50 + list(combinations(moments, 2)))), strict=True)),
-        cohort=asked_cohort(definition, events, draw(choice)),
+        **dict(
+            zip(
+                ("start_ms", "end_ms"),
+                draw(st.sampled_from([(None, None)] * 50 + list(combinations(moments, 2)))),
+                strict=True,
+            )
+        ),
+        cohort=cohort_filter(definition, events, draw(choice)),
         page=draw(st.sampled_from([Page(), Page(), Page(1, 1), Page(2, 1), Page(2, 3)])),
         inserts=draw(st.sampled_from([1, 1, 1, 2])),
         strategy=draw(st.sampled_from([Strategy.PACKED, Strategy.PACKED, Strategy.GENERAL])),
@@ -168,7 +305,7 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """The choices of one event, each from 0 to 255; 0, which the simplest example has, is the ordinary one."""
+    """The choices of one event, each from 0 to 255. 0, in the simplest example, is the usual."""
 
     aim: int
     option: int
@@ -184,13 +321,15 @@ class Picks:
 class Script:
     """Turns choices into events that follow a definition's steps more or less."""
 
-    def __init__(self, definition: Definition, keys: Sequence[str], numbers: Sequence[Any], window_ms: int) -> None:
+    def __init__(
+        self, definition: Definition, keys: Sequence[str], numbers: Sequence[Any], window_ms: int
+    ) -> None:
         self.definition, self.keys, self.numbers = definition, keys, numbers
         self.edges = (window_ms, window_ms + 1, window_ms - 1)
         self.pool = [match for row in definition.rows for match in row.matches]
         self.targets = _targets(definition)
 
-    def journey(self, who: int, start_ms: int, chosen: Sequence[Picks]) -> list[Event]:
+    def events(self, who: int, start_ms: int, chosen: Sequence[Picks]) -> list[Event]:
         events, at_ms, aimed = [], start_ms, 0
         for place, picks in enumerate(chosen):
             before_ms = at_ms
@@ -211,11 +350,18 @@ class Script:
         attempts = self.definition.counting_unit is CountingUnit.ATTEMPT
         values = zip(self.keys, picks.values, strict=True)
         properties = {key: VALUES[value % len(VALUES)] for key, value in values if value < 230}
-        fields = {"country": ("DE", "", "Unknown", "5", "DE")[picks.spelling % 5], "referrer_host": ("pro", "", "1")[picks.website % 3]}
+        fields = {
+            "country": ("DE", "", "Unknown", "5", "DE")[picks.spelling % 5],
+            "referrer_host": ("pro", "", "1")[picks.website % 3],
+        }
         if picks.spelling % 16 < 15:
             comply(match, properties, fields, picks.option)
         if self.definition.sequence_property:
-            properties["n"] = place if picks.number < 100 and self.numbers is NUMBERS[0] else self.numbers[picks.number % len(self.numbers)]
+            properties["n"] = (
+                place
+                if picks.number < 100 and self.numbers is NUMBERS[0]
+                else self.numbers[picks.number % len(self.numbers)]
+            )
         if attempts:
             spellings = ATTEMPTS[who] if picks.spelling < 240 else NO_ATTEMPT
             properties["attempt"] = spellings[picks.visitor % len(spellings)]
@@ -230,9 +376,13 @@ class Script:
             kind=KINDS[match.type],
             name=name,
             at_ms=at_ms,
-            visitor_id=f"v{picks.visitor % 3 if picks.visitor > 200 else who}" if attempts else f"v{who}{picks.visitor % 2}",
+            visitor_id=f"v{picks.visitor % 3 if picks.visitor > 200 else who}"
+            if attempts
+            else f"v{who}{picks.visitor % 2}",
             scope_id="people" if here or attempts else "app",
-            source="provider" if provider else ("browser", "server", "app", "import")[picks.source % 4],
+            source="provider"
+            if provider
+            else ("browser", "server", "app", "import")[picks.source % 4],
             verified=provider and picks.source < 170,
             properties=properties,
             fields=fields,
@@ -240,7 +390,7 @@ class Script:
 
 
 def _targets(definition: Definition) -> list[tuple[Match, ...]]:
-    """What a unit that gets far matches one after the other: every part of a group, one option of another row."""
+    """The matches on a unit's way: every part of a group, one option of any other row."""
     targets: list[tuple[Match, ...]] = []
     for row in definition.rows:
         targets += [(part,) for part in row.matches] if row.all_of else [row.matches]
@@ -248,15 +398,26 @@ def _targets(definition: Definition) -> list[tuple[Match, ...]]:
 
 
 def _property_keys(definition: Definition) -> list[str]:
-    named = [condition.property for row in definition.rows for match in row.matches for condition in match.filters]
-    return [key for key in dict.fromkeys([*definition.breakdown_properties, *named]) if not key.startswith("$")]
+    named = [
+        condition.property
+        for row in definition.rows
+        for match in row.matches
+        for condition in match.filters
+    ]
+    return [
+        key
+        for key in dict.fromkeys([*definition.breakdown_properties, *named])
+        if not key.startswith("$")
+    ]
 
 
 def comply(match: Match, properties: dict[str, Any], fields: dict[str, str], first: int) -> None:
     """Give the event values that satisfy the match's filters, where one value can."""
     for condition in match.filters:
         if condition.property in ("$country", "$referrer_host"):
-            texts = [text for text in ("", *TEXTS) if holds(condition, tagged(text) if text else "")]
+            texts = [
+                text for text in ("", *TEXTS) if holds(condition, tagged(text) if text else "")
+            ]
             if texts:
                 fields[condition.property[1:]] = texts[first % len(texts)]
         elif not condition.property.startswith("$"):
@@ -283,20 +444,35 @@ def merges_of(events: Sequence[Event], seed: int) -> dict[tuple[str, str], str]:
     random, merges = Random(seed), dict[tuple[str, str], str]()
     for scope in sorted({event.scope_id for event in events}):
         visitors = sorted({event.visitor_id for event in events if event.scope_id == scope})
-        kept = visitors[: 1 + seed % 3]
+        canonical = visitors[: 1 + seed % 3]
         for visitor in visitors[1 + seed % 3 :]:
             if random.random() < 0.6:
-                merges[scope, visitor] = random.choice([*kept, "never-seen"])
+                merges[scope, visitor] = random.choice([*canonical, "never-seen"])
     return merges
 
 
-def asked_cohort(definition: Definition, events: Sequence[Event], seed: int) -> dict[str, Scalar | None]:
-    """A cohort filter for a fourth of the examples: on some of the properties, mostly with values of an event that enters."""
+def cohort_filter(
+    definition: Definition, events: Sequence[Event], seed: int
+) -> dict[str, Scalar | None]:
+    """A cohort filter for a quarter of the examples.
+
+    It is on some of the properties, mostly with values of an event that enters.
+    """
     if seed % 4 != 3 or not definition.breakdown_properties:
         return {}
     random = Random(seed)
-    entering = [event for event in events if any(matches_event(match, event) for match in definition.steps[0].matches)]
+    entering = [
+        event
+        for event in events
+        if any(matches_event(match, event) for match in definition.steps[0].matches)
+    ]
     example = random.choice(entering[:1] or events)
-    keys = random.sample(definition.breakdown_properties, random.randint(1, len(definition.breakdown_properties)))
+    keys = random.sample(
+        definition.breakdown_properties, random.randint(1, len(definition.breakdown_properties))
+    )
     cohort = {key: untagged(value_of(example, key)) for key in keys}
-    return cohort if seed % 16 > 3 else cohort | {keys[0]: random.choice([None, "Unknown", "", 1, "1", True])}
+    return (
+        cohort
+        if seed % 16 > 3
+        else cohort | {keys[0]: random.choice([None, "Unknown", "", 1, "1", True])}
+    )

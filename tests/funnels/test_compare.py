@@ -1,4 +1,7 @@
-"""Cohorts of one breakdown property against a baseline. Numbers are held against textbooks and against formulas written out here."""
+"""Cohorts of one breakdown property against a baseline.
+
+Numbers are compared with textbooks and with formulas written out here.
+"""
 
 import json
 import math
@@ -7,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from penstock.funnels.comparisons.proportions import Method, Share, holm, newcombe_interval, p_value, probability_to_beat, wilson_interval
+from penstock.funnels.comparisons.proportions import (
+    Method,
+    Share,
+    holm,
+    newcombe_interval,
+    p_value,
+    probability_to_beat,
+    wilson_interval,
+)
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, step
 from tests.tenant import Tenant
@@ -23,51 +34,72 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 def wilson(part: int, whole: int) -> tuple[float, float]:
     """Wilson's interval as textbooks write it."""
     rate, z2 = part / whole, Z_975**2
-    centre, spread = rate + z2 / (2 * whole), Z_975 * math.sqrt(rate * (1 - rate) / whole + z2 / (4 * whole**2))
+    centre, spread = (
+        rate + z2 / (2 * whole),
+        Z_975 * math.sqrt(rate * (1 - rate) / whole + z2 / (4 * whole**2)),
+    )
     return (centre - spread) / (1 + z2 / whole), (centre + spread) / (1 + z2 / whole)
 
 
 def z_test(part: int, whole: int, base_part: int, base_whole: int) -> float:
     pooled = (part + base_part) / (whole + base_whole)
-    z = (part / whole - base_part / base_whole) / math.sqrt(pooled * (1 - pooled) * (1 / whole + 1 / base_whole))
+    z = (part / whole - base_part / base_whole) / math.sqrt(
+        pooled * (1 - pooled) * (1 / whole + 1 / base_whole)
+    )
     return math.erfc(abs(z) / math.sqrt(2))
 
 
 def fisher(part: int, whole: int, base_part: int, base_whole: int) -> float:
-    """Sum of the probabilities of all tables with the same margins that are no likelier than this one."""
+    """Sum of the probabilities of all tables with these margins that are no likelier."""
     total = part + base_part
     ways = [math.comb(whole, k) * math.comb(base_whole, total - k) for k in range(total + 1)]
     return sum(one for one in ways if one <= ways[part]) / math.comb(whole + base_whole, total)
 
 
 def beats(part: int, whole: int, base_part: int, base_whole: int) -> float:
-    """The closed form for whole numbers, in exact fractions: a sum over the successes of the first."""
+    """The closed form for integers, in exact fractions: a sum over the first's successes."""
     a, b, c, d = part + 1, whole - part + 1, base_part + 1, base_whole - base_part + 1
 
     def beta(x: int, y: int) -> Fraction:
         return Fraction(math.factorial(x - 1) * math.factorial(y - 1), math.factorial(x + y - 1))
 
-    return float(sum(beta(c + i, d + b) / ((b + i) * beta(1 + i, b) * beta(c, d)) for i in range(a)))
+    return float(
+        sum(beta(c + i, d + b) / ((b + i) * beta(1 + i, b) * beta(c, d)) for i in range(a))
+    )
 
 
 def arm(scene: Scene, value: Any, entered: int, completed: int, later: Any = None) -> None:
-    """Attempts whose entry has `variant` = value (None: none). later: the variant of their completing events, where it is another."""
+    """Attempts whose entry has `variant` = value (None: none).
+
+    later: another variant of their completing events.
+    """
     items = []
     for number in range(entered):
-        own = {"attempt": f"{json.dumps(value)}-{number}", **({} if value is None else {"variant": value})}
+        own = {
+            "attempt": f"{json.dumps(value)}-{number}",
+            **({} if value is None else {"variant": value}),
+        }
         items.append(scene.item(0, "A", **own))
         if number < completed:
-            items.append(scene.item(60, "B", **{**own, **({} if later is None else {"variant": later})}))
+            items.append(
+                scene.item(60, "B", **{**own, **({} if later is None else {"variant": later})})
+            )
     for start in range(0, len(items), 500):
         scene.track(items[start : start + 500])
 
 
 def funnel(scene: Scene, **definition: Any) -> str:
-    return scene.attempts("A", "B", **{"sequenceProperty": None, "breakdownProperties": ["variant", "plan"], **definition})
+    return scene.attempts(
+        "A",
+        "B",
+        **{"sequenceProperty": None, "breakdownProperties": ["variant", "plan"], **definition},
+    )
 
 
 def compare(scene: Scene, funnel_id: str, **query: Any) -> Json:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/compare", params={"property": "variant", **query})
+    answer = scene.client.get(
+        f"/api/funnels/{funnel_id}/compare", params={"property": "variant", **query}
+    )
     assert answer.status_code == 200, answer.text
     record: Json = answer.json()
     return record
@@ -85,7 +117,7 @@ def faults(scene: Scene, funnel_id: str, **query: Any) -> list[tuple[str, str]]:
 
 
 def test_a_whole_comparison(scene: Scene) -> None:
-    """56 of 70 against 48 of 80: Newcombe's own example (1998, method 10), who has 0.0524 to 0.3339 for the difference."""
+    """56 of 70 against 48 of 80: Newcombe 1998, method 10: 0.0524 to 0.3339 for the difference."""
     funnel_id = funnel(scene)
     arm(scene, "old", 80, 48)
     arm(scene, "new", 70, 56)
@@ -116,7 +148,10 @@ def test_a_whole_comparison(scene: Scene) -> None:
                 "completed": 48,
                 "pending": 0,
                 "conversionRate": 0.6,
-                "rateInterval": {"lower": pytest.approx(base_low, abs=1e-6), "upper": pytest.approx(base_high, abs=1e-6)},
+                "rateInterval": {
+                    "lower": pytest.approx(base_low, abs=1e-6),
+                    "upper": pytest.approx(base_high, abs=1e-6),
+                },
                 "finalRate": {"lower": 0.6, "upper": 0.6},
                 "conflictingEntryValues": 0,
                 "tooFew": False,
@@ -129,13 +164,19 @@ def test_a_whole_comparison(scene: Scene) -> None:
                 "completed": 56,
                 "pending": 0,
                 "conversionRate": 0.8,
-                "rateInterval": {"lower": pytest.approx(low, abs=1e-6), "upper": pytest.approx(high, abs=1e-6)},
+                "rateInterval": {
+                    "lower": pytest.approx(low, abs=1e-6),
+                    "upper": pytest.approx(high, abs=1e-6),
+                },
                 "finalRate": {"lower": 0.8, "upper": 0.8},
                 "conflictingEntryValues": 0,
                 "tooFew": False,
                 "againstBaseline": {
                     "difference": 0.2,
-                    "differenceInterval": {"lower": pytest.approx(0.0524, abs=5e-5), "upper": pytest.approx(0.3339, abs=5e-5)},
+                    "differenceInterval": {
+                        "lower": pytest.approx(0.0524, abs=5e-5),
+                        "upper": pytest.approx(0.3339, abs=5e-5),
+                    },
                     "test": "z",
                     "pValue": pytest.approx(z_test(56, 70, 48, 80)),
                     "pValueCorrected": pytest.approx(z_test(56, 70, 48, 80)),
@@ -167,25 +208,43 @@ def test_small_counts_are_tested_exactly(scene: Scene) -> None:
     assert (against["test"], against["pValue"]) == ("fisher", pytest.approx(fisher(4, 30, 1, 40)))
 
 
-def test_several_comparisons_are_corrected_and_cohorts_with_too_few_units_stay_out_of_it(scene: Scene) -> None:
+def test_several_comparisons_are_corrected_and_cohorts_with_too_few_units_stay_out_of_it(
+    scene: Scene,
+) -> None:
     funnel_id = funnel(scene)
-    for value, entered, completed in (("a", 100, 40), ("b", 90, 50), ("c", 80, 45), ("few", 29, 20)):
+    for value, entered, completed in (
+        ("a", 100, 40),
+        ("b", 90, 50),
+        ("c", 80, 45),
+        ("few", 29, 20),
+    ):
         arm(scene, value, entered, completed)
     record = compare(scene, funnel_id)
     rows = by_value(record)
-    assert {value: row["tooFew"] for value, row in rows.items()} == {"a": False, "b": False, "c": False, "few": True}
+    assert {value: row["tooFew"] for value, row in rows.items()} == {
+        "a": False,
+        "b": False,
+        "c": False,
+        "few": True,
+    }
     [warning] = record["warnings"]
     assert warning["code"] == "too_few"
     assert warning["message"].startswith("1 cohort has fewer than 30 attempts")
     p_b, p_c = z_test(50, 90, 40, 100), z_test(45, 80, 40, 100)
     least = min(p_b, p_c)
-    assert rows["b"]["againstBaseline"]["pValueCorrected"] == pytest.approx(2 * p_b if p_b == least else max(p_b, 2 * least))
-    assert rows["c"]["againstBaseline"]["pValueCorrected"] == pytest.approx(2 * p_c if p_c == least else max(p_c, 2 * least))
+    assert rows["b"]["againstBaseline"]["pValueCorrected"] == pytest.approx(
+        2 * p_b if p_b == least else max(p_b, 2 * least)
+    )
+    assert rows["c"]["againstBaseline"]["pValueCorrected"] == pytest.approx(
+        2 * p_c if p_c == least else max(p_c, 2 * least)
+    )
     assert rows["few"]["againstBaseline"]["pValue"] == pytest.approx(z_test(20, 29, 40, 100))
     assert rows["few"]["againstBaseline"]["pValueCorrected"] is None
 
     few = by_value(compare(scene, funnel_id, baseline='"few"'))
-    assert [row["againstBaseline"]["pValueCorrected"] for value, row in few.items() if value != "few"] == [None] * 3
+    assert [
+        row["againstBaseline"]["pValueCorrected"] for value, row in few.items() if value != "few"
+    ] == [None] * 3
     assert few["few"]["againstBaseline"] is None
     assert few["a"]["againstBaseline"]["difference"] == pytest.approx(0.4 - 20 / 29, abs=1e-6)
 
@@ -199,9 +258,15 @@ def test_a_baseline_is_named_by_value_and_type(scene: Scene) -> None:
     for value in values:
         record = compare(scene, funnel_id, baseline=json.dumps(value))
         assert json.dumps(record["baseline"]["cohort"]) == json.dumps({"variant": value})
-        assert [json.dumps(row["cohort"]["variant"]) for row in record["cohorts"] if row["againstBaseline"] is None] == [json.dumps(value)]
+        assert [
+            json.dumps(row["cohort"]["variant"])
+            for row in record["cohorts"]
+            if row["againstBaseline"] is None
+        ] == [json.dumps(value)]
     assert compare(scene, funnel_id, baseline="null")["baseline"]["label"] == {"variant": "Unknown"}
-    assert compare(scene, funnel_id, baseline="1.0")["baseline"]["cohort"] == {"variant": 1}, "JSON has one kind of number"
+    assert compare(scene, funnel_id, baseline="1.0")["baseline"]["cohort"] == {"variant": 1}, (
+        "JSON has one kind of number"
+    )
 
 
 def test_what_cannot_be_compared_is_told_with_its_parameter(scene: Scene) -> None:
@@ -209,13 +274,24 @@ def test_what_cannot_be_compared_is_told_with_its_parameter(scene: Scene) -> Non
     arm(scene, "a", 2, 1)
     assert faults(scene, funnel_id) == [("property", "required")]
     assert faults(scene, funnel_id, property="other") == [("property", "not_a_breakdown")]
-    assert faults(scene, funnel_id, property="other", baseline="a", page=1) == [("baseline", "not_a_scalar"), ("page", "unknown_field")]
+    assert faults(scene, funnel_id, property="other", baseline="a", page=1) == [
+        ("baseline", "not_a_scalar"),
+        ("page", "unknown_field"),
+    ]
     for text in ("a", "", "[]", "{}", "NaN", "Infinity", '"a', '"\\ud800"', "1e999"):
-        assert faults(scene, funnel_id, property="variant", baseline=text) == [("baseline", "not_a_scalar")], text
+        assert faults(scene, funnel_id, property="variant", baseline=text) == [
+            ("baseline", "not_a_scalar")
+        ], text
     for text in ('"b"', "null", "1", '"\\u0000"', str(10**400)):
-        assert faults(scene, funnel_id, property="variant", baseline=text) == [("baseline", "unknown_cohort")], text
-    assert faults(scene, funnel_id, property="variant", startAt=scene.at(0)) == [("endAt", "needs_end")]
-    assert faults(scene, funnel_id, property="variant", revision=2) == [("revision", "unknown_revision")]
+        assert faults(scene, funnel_id, property="variant", baseline=text) == [
+            ("baseline", "unknown_cohort")
+        ], text
+    assert faults(scene, funnel_id, property="variant", startAt=scene.at(0)) == [
+        ("endAt", "needs_end")
+    ]
+    assert faults(scene, funnel_id, property="variant", revision=2) == [
+        ("revision", "unknown_revision")
+    ]
     plain = scene.attempts("A", "B")
     assert faults(scene, plain, property="variant") == [("property", "not_a_breakdown")]
 
@@ -223,13 +299,27 @@ def test_what_cannot_be_compared_is_told_with_its_parameter(scene: Scene) -> Non
 def test_a_comparison_without_units(scene: Scene) -> None:
     funnel_id = funnel(scene)
     record = compare(scene, funnel_id)
-    assert (record["baseline"], record["cohorts"], record["total"], record["leftOut"], record["warnings"]) == (None, [], 0, 0, [])
-    assert faults(scene, funnel_id, property="variant", baseline="null") == [("baseline", "unknown_cohort")]
+    assert (
+        record["baseline"],
+        record["cohorts"],
+        record["total"],
+        record["leftOut"],
+        record["warnings"],
+    ) == (None, [], 0, 0, [])
+    assert faults(scene, funnel_id, property="variant", baseline="null") == [
+        ("baseline", "unknown_cohort")
+    ]
 
 
 def test_the_fifty_most_entered_cohorts_are_compared_and_the_baseline_always(scene: Scene) -> None:
     funnel_id = funnel(scene)
-    scene.track([scene.item(0, "A", attempt=f"{value}-{n}", variant=value) for value in range(60) for n in range(1 + (value < 5))])
+    scene.track(
+        [
+            scene.item(0, "A", attempt=f"{value}-{n}", variant=value)
+            for value in range(60)
+            for n in range(1 + (value < 5))
+        ]
+    )
     record = compare(scene, funnel_id)
     assert (record["total"], record["leftOut"], len(record["cohorts"])) == (60, 10, 50)
     assert [row["cohort"]["variant"] for row in record["cohorts"][:5]] == [0, 1, 2, 3, 4]
@@ -241,7 +331,9 @@ def test_the_fifty_most_entered_cohorts_are_compared_and_the_baseline_always(sce
     assert record["cohorts"][-1]["againstBaseline"] is None
     assert record["baseline"]["cohort"] == {"variant": missing}
     for text in ("60", '"0"', '"\\u0000"', "null", str(10**400)):
-        assert faults(scene, funnel_id, property="variant", baseline=text) == [("baseline", "unknown_cohort")], text
+        assert faults(scene, funnel_id, property="variant", baseline=text) == [
+            ("baseline", "unknown_cohort")
+        ], text
 
 
 def test_built_in_fields_are_compared(scene: Scene) -> None:
@@ -259,11 +351,16 @@ def test_units_assigned_after_entry_are_warned_of(scene: Scene) -> None:
     [warning] = record["warnings"]
     assert warning["code"] == "assigned_after_entry"
     assert warning["message"].startswith("7 attempts have another value of variant")
-    assert {value: row["conflictingEntryValues"] for value, row in by_value(record).items()} == {"a": 0, "b": 7}
+    assert {value: row["conflictingEntryValues"] for value, row in by_value(record).items()} == {
+        "a": 0,
+        "b": 7,
+    }
     assert scene.results(funnel_id)["dataQuality"]["conflictingEntryValues"]["variant"] == 7
 
 
-def test_open_windows_are_warned_of_and_bound_the_final_rate(workspace: Tenant, clock: ShiftedClock) -> None:
+def test_open_windows_are_warned_of_and_bound_the_final_rate(
+    workspace: Tenant, clock: ShiftedClock
+) -> None:
     scene = Scene(workspace, clock, ago_s=600)
     funnel_id = funnel(scene)
     arm(scene, "a", 40, 20)
@@ -287,11 +384,22 @@ def test_a_comparison_takes_period_website_and_revision(scene: Scene) -> None:
     arm(scene, "a", 3, 1)
     scene.story("200000/A 200010/B", attempt="late", variant="z")
     first = {"startAt": scene.at(0), "endAt": scene.at(DAY_S)}
-    assert {value: row["entered"] for value, row in by_value(compare(scene, funnel_id, **first)).items()} == {"a": 3}
-    assert faults(scene, funnel_id, property="variant", baseline='"z"', **first) == [("baseline", "unknown_cohort")]
-    other = scene.client.post("/api/settings/websites", json={"name": "Blog", "kind": "web"}).json()["id"]
+    assert {
+        value: row["entered"] for value, row in by_value(compare(scene, funnel_id, **first)).items()
+    } == {"a": 3}
+    assert faults(scene, funnel_id, property="variant", baseline='"z"', **first) == [
+        ("baseline", "unknown_cohort")
+    ]
+    other = scene.client.post(
+        "/api/settings/websites", json={"name": "Blog", "kind": "web"}
+    ).json()["id"]
     assert compare(scene, funnel_id, websiteId=other)["total"] == 0
-    changed = {"name": "B", "countingUnit": "attempt", "attemptProperty": "attempt", "steps": [step("A"), step("C")]}
+    changed = {
+        "name": "B",
+        "countingUnit": "attempt",
+        "attemptProperty": "attempt",
+        "steps": [step("A"), step("C")],
+    }
     assert scene.client.put(f"/api/funnels/{funnel_id}", json=changed).status_code == 200
     assert faults(scene, funnel_id, property="variant") == [("property", "not_a_breakdown")]
     then = compare(scene, funnel_id, revision=1)
@@ -300,11 +408,24 @@ def test_a_comparison_takes_period_website_and_revision(scene: Scene) -> None:
 
 @pytest.mark.parametrize(
     ("part", "whole", "low", "high"),
-    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0, 0.1611), (1, 29, 0.0061, 0.1718)],
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
 )
-def test_intervals_of_a_rate_are_those_of_the_literature(part: int, whole: int, low: float, high: float) -> None:
-    """Newcombe 1998, Two-sided confidence intervals for the single proportion, table I, method 3."""
-    assert wilson_interval(Share(part, whole)) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+def test_intervals_of_a_rate_are_those_of_the_literature(
+    part: int, whole: int, low: float, high: float
+) -> None:
+    """Table I, method 3.
+
+    Source: Newcombe 1998, Two-sided confidence intervals for the single proportion.
+    """
+    assert wilson_interval(Share(part, whole)) == (
+        pytest.approx(low, abs=5e-5),
+        pytest.approx(high, abs=5e-5),
+    )
 
 
 @pytest.mark.parametrize(
@@ -317,18 +438,34 @@ def test_intervals_of_a_rate_are_those_of_the_literature(part: int, whole: int, 
         (Share(10, 10), Share(0, 10), 0.6075, 1.0),
     ],
 )
-def test_intervals_of_a_difference_are_those_of_the_literature(share: Share, baseline: Share, low: float, high: float) -> None:
-    """Newcombe 1998, Interval estimation for the difference between independent proportions, table II, method 10."""
-    assert newcombe_interval(share, baseline) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+def test_intervals_of_a_difference_are_those_of_the_literature(
+    share: Share, baseline: Share, low: float, high: float
+) -> None:
+    """Table II, method 10.
+
+    Source: Newcombe 1998, Interval estimation for the difference between independent proportions.
+    """
+    assert newcombe_interval(share, baseline) == (
+        pytest.approx(low, abs=5e-5),
+        pytest.approx(high, abs=5e-5),
+    )
 
 
 def test_p_values_are_those_of_the_formulas() -> None:
-    assert p_value(Share(3, 4), Share(1, 4)) == (Method.FISHER, pytest.approx(34 / 70)), "Fisher's lady tasting tea"
+    assert p_value(Share(3, 4), Share(1, 4)) == (Method.FISHER, pytest.approx(34 / 70)), (
+        "Fisher's lady tasting tea"
+    )
     assert p_value(Share(0, 50), Share(0, 60)) == (Method.FISHER, 1.0)
     assert p_value(Share(50, 50), Share(60, 60)) == (Method.FISHER, 1.0)
-    assert p_value(Share(2, 900), Share(9, 1_200)) == (Method.FISHER, pytest.approx(fisher(2, 900, 9, 1_200)))
+    assert p_value(Share(2, 900), Share(9, 1_200)) == (
+        Method.FISHER,
+        pytest.approx(fisher(2, 900, 9, 1_200)),
+    )
     assert p_value(Share(10, 20), Share(10, 20)) == (Method.Z, 1.0)
-    assert p_value(Share(5_100, 10_000), Share(4_900, 10_000)) == (Method.Z, pytest.approx(z_test(5_100, 10_000, 4_900, 10_000)))
+    assert p_value(Share(5_100, 10_000), Share(4_900, 10_000)) == (
+        Method.Z,
+        pytest.approx(z_test(5_100, 10_000, 4_900, 10_000)),
+    )
 
 
 def test_holms_correction_is_the_step_down_one() -> None:

@@ -1,4 +1,5 @@
-"""The edges of counting, through the API: one event and two steps, the window's last millisecond, odd names and values, merges."""
+"""The edges of counting, through the API: one event and two steps, the window's last millisecond,
+unusual names and values, merges."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -51,7 +52,9 @@ def test_the_windows_last_millisecond_counts_and_the_next_does_not(scene: Scene)
 
 def test_the_windows_last_millisecond_counts_for_diagnostic_rows(scene: Scene) -> None:
     scene.story(f"0/A {HOUR_S}/failed {HOUR_S}.001/failed")
-    (row,) = scene.results(scene.attempts("A", step("failed", diagnostic=True), "B"))["aggregate"]["diagnostics"]
+    (row,) = scene.results(scene.attempts("A", step("failed", diagnostic=True), "B"))["aggregate"][
+        "diagnostics"
+    ]
     assert (row["units"], row["events"]) == (1, 1)
 
 
@@ -62,7 +65,10 @@ def test_a_completion_after_the_period_counts(scene: Scene) -> None:
 
 def test_an_attempt_that_entered_before_the_period_is_not_counted_again(scene: Scene) -> None:
     scene.story("0/A 50/A 60/B")
-    assert scene.counts(scene.attempts("A", "B"), startAt=scene.at(20), endAt=scene.at(100)) == [0, 0]
+    assert scene.counts(scene.attempts("A", "B"), startAt=scene.at(20), endAt=scene.at(100)) == [
+        0,
+        0,
+    ]
 
 
 def test_a_visitor_that_entered_before_the_period_may_enter_again(scene: Scene) -> None:
@@ -71,7 +77,9 @@ def test_a_visitor_that_entered_before_the_period_may_enter_again(scene: Scene) 
 
 
 def test_a_visitor_counts_once_with_the_entry_that_leads_furthest(scene: Scene) -> None:
-    funnel = scene.funnel("A", "B", "C", conversionWindowSeconds=HOUR_S, breakdownProperties=["variant"])
+    funnel = scene.funnel(
+        "A", "B", "C", conversionWindowSeconds=HOUR_S, breakdownProperties=["variant"]
+    )
     scene.story("0/A 10/B", variant="first")
     scene.story("5000/A 5010/B 5020/C", variant="second")
     scene.story("10000/A 10010/B 10020/C", variant="third")
@@ -85,14 +93,17 @@ def test_thirty_rows(scene: Scene) -> None:
     rows: list[str | Json] = []
     for place, name in enumerate(names):
         rows += [name] if place % 2 else [name, step(f"seen {place}", diagnostic=True)]
-    scene.track(scene.item(second, name, attempt="a1", n=second) for second, name in enumerate(names))
+    scene.track(
+        scene.item(second, name, attempt="a1", n=second) for second, name in enumerate(names)
+    )
     scene.track(scene.item(place, f"seen {place}", attempt="a1") for place in range(0, 20, 2))
     report = scene.results(scene.attempts(*rows))
     assert len(rows) == 30
     assert [row["count"] for row in report["aggregate"]["steps"]] == [1] * 20
-    assert [(row["afterStep"], row["units"], row["events"]) for row in report["aggregate"]["diagnostics"]] == [
-        (step_number, 1, 1) for step_number in range(1, 21, 2)
-    ]
+    assert [
+        (row["afterStep"], row["units"], row["events"])
+        for row in report["aggregate"]["diagnostics"]
+    ] == [(step_number, 1, 1) for step_number in range(1, 21, 2)]
 
 
 ODD_KEYS = [
@@ -115,18 +126,36 @@ ODD_KEYS = [
 
 @pytest.mark.parametrize("key", ODD_KEYS)
 def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key: str) -> None:
-    scene.track([scene.item(0, "A", **{key: 1}), scene.item(0, "B", **{key: 2}), scene.item(0, "A", other=1)])
+    scene.track(
+        [
+            scene.item(0, "A", **{key: 1}),
+            scene.item(0, "B", **{key: 2}),
+            scene.item(0, "A", other=1),
+        ]
+    )
     wanted = [{"property": key, "operator": "equals", "value": "1"}]
-    visitors = scene.results(scene.funnel(step("A", filters=wanted), "B", sequenceProperty=key, breakdownProperties=[key]))
+    visitors = scene.results(
+        scene.funnel(
+            step("A", filters=wanted), "B", sequenceProperty=key, breakdownProperties=[key]
+        )
+    )
     assert outcome(visitors["aggregate"]) == (1, 1, 0, 0)
     assert visitors["cohorts"]["data"][0]["cohort"] == {key: 1}
-    assert outcome(scene.results(scene.attempts("A", "B", attemptProperty=key))["aggregate"]) == (1, 0, 0, 1)
+    assert outcome(scene.results(scene.attempts("A", "B", attemptProperty=key))["aggregate"]) == (
+        1,
+        0,
+        0,
+        1,
+    )
 
 
 def test_keys_with_dots_are_not_paths(scene: Scene) -> None:
     scene.happened(0, "A", a={"b": "nested"})
     scene.happened(0, "A", visitor="bob", **{"a.b": "flat"})
-    assert by_cohort(scene.results(scene.funnel("A", "B", breakdownProperties=["a.b"])), "a.b") == {"flat": 1, None: 1}
+    assert by_cohort(scene.results(scene.funnel("A", "B", breakdownProperties=["a.b"])), "a.b") == {
+        "flat": 1,
+        None: 1,
+    }
 
 
 VALUES: list[tuple[Any, Any]] = [
@@ -150,23 +179,36 @@ VALUES: list[tuple[Any, Any]] = [
 
 
 def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -> None:
-    scene.track(scene.item(0, "A", visitor=f"v{place}", value=value) for place, (value, _) in enumerate(VALUES))
+    scene.track(
+        scene.item(0, "A", visitor=f"v{place}", value=value)
+        for place, (value, _) in enumerate(VALUES)
+    )
     scene.happened(0, "A", visitor="without")
     funnel = scene.funnel("A", "B", breakdownProperties=["value"])
     report = scene.results(funnel, pageSize=100)
     expected: dict[tuple[str, Any], int] = {(type(None).__name__, None): 1}
     for _, value in VALUES:
         expected[type(value).__name__, value] = expected.get((type(value).__name__, value), 0) + 1
-    found = {(type(row["cohort"]["value"]).__name__, row["cohort"]["value"]): row["entered"] for row in report["cohorts"]["data"]}
+    found = {
+        (type(row["cohort"]["value"]).__name__, row["cohort"]["value"]): row["entered"]
+        for row in report["cohorts"]["data"]
+    }
     assert found == expected
     for (_, value), count in expected.items():
-        assert scene.results(funnel, cohort={"value": value})["aggregate"]["entered"] == count, value
+        assert scene.results(funnel, cohort={"value": value})["aggregate"]["entered"] == count, (
+            value
+        )
     assert scene.results(funnel, cohort={"value": "never"})["aggregate"]["entered"] == 0
 
 
 def test_the_cohort_filter_restricts_counts_but_not_data_quality(scene: Scene) -> None:
     funnel = scene.funnel("A", "B", breakdownProperties=["plan", "variant"])
-    for visitor, plan, variant in [("1", "pro", "a"), ("2", "pro", "b"), ("3", "free", "a"), ("4", None, "a")]:
+    for visitor, plan, variant in [
+        ("1", "pro", "a"),
+        ("2", "pro", "b"),
+        ("3", "free", "a"),
+        ("4", None, "a"),
+    ]:
         scene.happened(0, "A", visitor=visitor, plan=plan, variant=variant)
     report = scene.results(funnel, cohort={"plan": "pro"})
     assert report["aggregate"]["entered"] == 2
@@ -179,14 +221,30 @@ def test_pages_of_cohorts_are_stable_and_a_page_past_the_end_is_empty(scene: Sce
     for visitor, plan in enumerate(["b", "a", "c", "b", None, "B"]):
         scene.happened(0, "A", visitor=f"v{visitor}", plan=plan)
     pages = [scene.results(funnel, page=page, pageSize=2)["cohorts"] for page in (1, 2, 3, 4)]
-    assert [[row["cohort"]["plan"] for row in page["data"]] for page in pages] == [["b", "B"], ["a", "c"], [None], []]
+    assert [[row["cohort"]["plan"] for row in page["data"]] for page in pages] == [
+        ["b", "B"],
+        ["a", "c"],
+        [None],
+        [],
+    ]
     assert {page["total"] for page in pages} == {5}
 
 
 @pytest.mark.parametrize(
-    "name", ["it's", 'say "hi"', "back`tick", "😀 emoji", "per%cent", "back\\slash", "{p0:String}", "-- comment", "line\nbreak\t"]
+    "name",
+    [
+        "it's",
+        'say "hi"',
+        "back`tick",
+        "😀 emoji",
+        "per%cent",
+        "back\\slash",
+        "{p0:String}",
+        "-- comment",
+        "line\nbreak\t",
+    ],
 )
-def test_event_names_with_odd_characters(scene: Scene, name: str) -> None:
+def test_event_names_with_unusual_characters(scene: Scene, name: str) -> None:
     scene.track([scene.item(0, name, attempt="a1"), scene.item(9, "B", attempt="a1")])
     report = scene.results(scene.attempts(name, "B"))
     assert outcome(report["aggregate"]) == (1, 1, 0, 0)
@@ -195,10 +253,24 @@ def test_event_names_with_odd_characters(scene: Scene, name: str) -> None:
 
 def test_page_paths_match_without_query_and_trailing_slash_and_with_stars(scene: Scene) -> None:
     def page(seconds: float, path: str) -> Json:
-        return {"type": "pageview", "path": path, "visitorId": "ann", "timestamp": scene.at(seconds)}
+        return {
+            "type": "pageview",
+            "path": path,
+            "visitorId": "ann",
+            "timestamp": scene.at(seconds),
+        }
 
-    scene.track([page(0, "/shop/?utm=1#top"), page(1, "/shop/shoes/red/"), page(2, "/shop/shoes"), page(3, "/")])
-    rows = [{"type": "Pageview", "value": value} for value in ("/shop/", "/shop/**", "/shop/*", "/")]
+    scene.track(
+        [
+            page(0, "/shop/?utm=1#top"),
+            page(1, "/shop/shoes/red/"),
+            page(2, "/shop/shoes"),
+            page(3, "/"),
+        ]
+    )
+    rows = [
+        {"type": "Pageview", "value": value} for value in ("/shop/", "/shop/**", "/shop/*", "/")
+    ]
     report = scene.results(scene.funnel(*rows))
     assert [row["count"] for row in report["aggregate"]["steps"]] == [1, 1, 1, 1]
     assert scene.counts(scene.funnel({"type": "Pageview", "value": "/shop/*/*"}, "B")) == [1, 0]
@@ -235,9 +307,20 @@ def test_two_entrants_merged_afterwards_count_once(scene: Scene) -> None:
 
 @pytest.mark.parametrize("breakdown", [[], ["variant", "plan"]])
 def test_no_data_gives_stable_zero_rows(scene: Scene, breakdown: list[str]) -> None:
-    funnel = scene.attempts(step("A", "a"), step("X", diagnostic=True), step("B", "C", mode="all_of"), breakdownProperties=breakdown)
+    funnel = scene.attempts(
+        step("A", "a"),
+        step("X", diagnostic=True),
+        step("B", "C", mode="all_of"),
+        breakdownProperties=breakdown,
+    )
     report = scene.results(funnel)
-    empty = {"count": 0, "pending": 0, "droppedOff": 0, "conversionFromStart": None, "conversionFromPrevious": None}
+    empty = {
+        "count": 0,
+        "pending": 0,
+        "droppedOff": 0,
+        "conversionFromStart": None,
+        "conversionFromPrevious": None,
+    }
     unused = [{"option": 0, "count": 0}, {"option": 1, "count": 0}]
     assert report["aggregate"] == {
         "entered": 0,
@@ -250,7 +333,9 @@ def test_no_data_gives_stable_zero_rows(scene: Scene, breakdown: list[str]) -> N
             {"step": 1, "row": 0, "type": "Event", "value": "A", **empty, "options": unused},
             {"step": 2, "row": 2, "type": "Event", "value": "B", **empty, "options": unused},
         ],
-        "diagnostics": [{"row": 1, "afterStep": 1, "type": "Event", "value": "X", "units": 0, "events": 0}],
+        "diagnostics": [
+            {"row": 1, "afterStep": 1, "type": "Event", "value": "X", "units": 0, "events": 0}
+        ],
     }
     alone = [] if breakdown else [{"cohort": {}, "label": {}, **report["aggregate"]}]
     assert report["cohorts"] == {"page": 1, "pageSize": 20, "total": len(alone), "data": alone}
@@ -260,7 +345,9 @@ def test_no_data_gives_stable_zero_rows(scene: Scene, breakdown: list[str]) -> N
 
 def test_a_hundred_identical_posts_at_once_store_one_event(scene: Scene) -> None:
     def post(_: int) -> Json:
-        return scene.server_event(0, "A", visitorId="ann", eventId="order-1", properties={"attempt": "a1"})
+        return scene.server_event(
+            0, "A", visitorId="ann", eventId="order-1", properties={"attempt": "a1"}
+        )
 
     with ThreadPoolExecutor(20) as threads:
         receipts = list(threads.map(post, range(100)))
@@ -270,32 +357,48 @@ def test_a_hundred_identical_posts_at_once_store_one_event(scene: Scene) -> None
     assert report["aggregate"]["diagnostics"][0]["events"] == 1
 
 
-def test_a_repeat_after_a_restart_is_a_duplicate(settings: Settings, clock: ShiftedClock, warehouse: Warehouse) -> None:
+def test_a_repeat_after_a_restart_is_a_duplicate(
+    settings: Settings, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
     services = build_services(settings, clock, warehouse)
     with TestClient(build_app(services), base_url=BASE_URL) as before:
         tenant = sign_up(before, services.accounts.setup_token)
         scene = Scene(tenant, clock)
         first = scene.server_event(0, "A", visitorId="ann", eventId="order-1")
         key = tenant.client.headers["Authorization"]
-    with TestClient(build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL) as after:
-        body = {"websiteId": tenant.website_id, "event": "A", "timestamp": scene.at(0), "visitorId": "ann", "eventId": "order-1"}
+    with TestClient(
+        build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+    ) as after:
+        body = {
+            "websiteId": tenant.website_id,
+            "event": "A",
+            "timestamp": scene.at(0),
+            "visitorId": "ann",
+            "eventId": "order-1",
+        }
         answer = after.post("/api/v1/events", json=body, headers={"Authorization": key})
     assert first["status"] == "accepted"
     assert answer.json() == {**answer.json(), "status": "duplicate", "eventId": first["eventId"]}
 
 
-def test_a_foreign_website_is_unauthorized_and_a_foreign_funnel_not_found(scene: Scene, other_workspace: Tenant) -> None:
+def test_a_foreign_website_is_unauthorized_and_a_foreign_funnel_not_found(
+    scene: Scene, other_workspace: Tenant
+) -> None:
     funnel = scene.attempts("A", "B")
     stranger = other_workspace.client
     event = {"websiteId": scene.tenant.website_id, "visitorId": "ann", "event": "A"}
     assert stranger.post("/api/v1/events", json=event).status_code == 401
     assert stranger.get(f"/api/funnels/{funnel}/results").status_code == 404
     own = Scene.funnel(Scene(other_workspace, ShiftedClock()), "A", "B")
-    foreign = stranger.get(f"/api/funnels/{own}/results", params={"websiteId": scene.tenant.website_id})
+    foreign = stranger.get(
+        f"/api/funnels/{own}/results", params={"websiteId": scene.tenant.website_id}
+    )
     assert foreign.status_code == 401
 
 
-def test_a_workspace_sees_nothing_of_another(scene: Scene, other_workspace: Tenant, clock: ShiftedClock) -> None:
+def test_a_workspace_sees_nothing_of_another(
+    scene: Scene, other_workspace: Tenant, clock: ShiftedClock
+) -> None:
     scene.story("0/A 10/B")
     other = Scene(other_workspace, clock)
     assert other.counts(other.attempts("A", "B")) == [0, 0]
@@ -314,7 +417,9 @@ def test_a_workspace_sees_nothing_of_another(scene: Scene, other_workspace: Tena
         ({"pagesize": "10"}, "pagesize"),
     ],
 )
-def test_a_malformed_question_is_refused_by_name(scene: Scene, query: dict[str, str], named: str) -> None:
+def test_a_malformed_question_is_refused_by_name(
+    scene: Scene, query: dict[str, str], named: str
+) -> None:
     answer = scene.client.get(f"/api/funnels/{scene.attempts('A', 'B')}/results", params=query)
     assert answer.status_code == 400
     assert named in answer.text
@@ -323,6 +428,8 @@ def test_a_malformed_question_is_refused_by_name(scene: Scene, query: dict[str, 
 @pytest.mark.parametrize("cohort", ['{"plan": "pro"}', '{"variant": ["a"]}', '{"variant": {}}'])
 def test_a_cohort_filter_on_anything_else_is_refused(scene: Scene, cohort: str) -> None:
     funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
-    answer: httpx.Response = scene.client.get(f"/api/funnels/{funnel}/results", params={"cohort": cohort})
+    answer: httpx.Response = scene.client.get(
+        f"/api/funnels/{funnel}/results", params={"cohort": cohort}
+    )
     assert answer.status_code == 422
     assert "cohort" in answer.text

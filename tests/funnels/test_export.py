@@ -13,16 +13,16 @@ from tests.funnels.scenario import Scene
 from tests.tenant import Tenant
 from tests.watched import eventually
 
-GOLDEN = """\
+GOLDEN = '''\
 "plan","entered","step_1_count","step_1_pending","step_1_dropped_off","step_2_count","step_2_pending","step_2_dropped_off",\
 "completed","pending","dropped_off","conversion_rate","median_completion_minutes"
 ,5,5,0,4,1,0,0,1,0,4,0.2,1.5
 "-5",1,1,0,1,0,0,0,0,0,1,0,
-"5",1,1,0,1,0,0,0,0,0,1,0,
+"""5""",1,1,0,1,0,0,0,0,0,1,0,
 "'=1+1",1,1,0,1,0,0,0,0,0,1,0,
 "pro",1,1,0,0,1,0,0,1,0,0,1,1.5
 "Unknown",1,1,0,1,0,0,0,0,0,1,0,
-"""
+'''
 
 
 @pytest.fixture
@@ -58,9 +58,44 @@ def test_csv_of_texts_that_need_quotes_reads_back(scene: Scene) -> None:
     odd = ['say "hi"', "a,b", "line\nbreak", "@cmd", "+1", "\ttab", "ünï 🎉", ""]
     for number, text in enumerate(odd):
         scene.story("0/A", attempt=f"odd-{number}", **{'k"e,y': text})
-    [head, _, *rows] = csv.reader(io.StringIO(export(scene, scene.attempts("A", "B", breakdownProperties=['k"e,y'])).decode()))
+    [head, _, *rows] = csv.reader(
+        io.StringIO(export(scene, scene.attempts("A", "B", breakdownProperties=['k"e,y'])).decode())
+    )
     assert head[0] == 'k"e,y'
-    assert {row[0] for row in rows} == {'say "hi"', "a,b", "line\nbreak", "'@cmd", "'+1", "'\ttab", "ünï 🎉", "", "Unknown"}
+    assert {row[0] for row in rows} == {
+        'say "hi"',
+        "a,b",
+        "line\nbreak",
+        "'@cmd",
+        "'+1",
+        "'\ttab",
+        "ünï 🎉",
+        '""',
+        "Unknown",
+    }
+
+
+def test_csv_spells_each_value_in_its_own_way(scene: Scene) -> None:
+    values = [
+        None, "Unknown", '"Unknown"', 1, "1", 1.5, "1.5", True, "true", "TRUE", "", " ", "007",
+        "-5", -5, "=1", "'=1", "1e5", "v1", "pro",
+    ]  # fmt: skip
+    for number, value in enumerate(values):
+        scene.story("0/A", attempt=f"value-{number}", tier=value)
+    funnel = scene.attempts("A", "B", breakdownProperties=["tier"])
+    [_, _, *rows] = csv.reader(io.StringIO(export(scene, funnel).decode()))
+    assert sorted(row[0] for row in rows) == sorted([
+        "Unknown", '"Unknown"', '"\\"Unknown\\""', "1", '"1"', "1.5", '"1.5"', "true", '"true"',
+        '"TRUE"', '""', '" "', '"007"', '"-5"', "-5", "'=1", '"\'=1"', '"1e5"', "v1", "pro",
+    ])  # fmt: skip
+    assert len({row[0] for row in rows}) == len(values)
+
+
+def test_an_export_accepts_the_parameters_of_results_and_ignores_them(
+    scene: Scene, funnel_id: str
+) -> None:
+    results = {"page": 2, "pageSize": 1, "sort": "completed", "order": "asc"}
+    assert export(scene, funnel_id, **results) == export(scene, funnel_id)
 
 
 def test_json_keeps_the_types_of_entry_values(scene: Scene, funnel_id: str) -> None:
@@ -73,22 +108,31 @@ def test_json_keeps_the_types_of_entry_values(scene: Scene, funnel_id: str) -> N
 def test_parquet_keeps_the_types_of_entry_values(scene: Scene, funnel_id: str) -> None:
     rows = parquet.read_table(io.BytesIO(export(scene, funnel_id, format="parquet"))).to_pylist()
     assert [(row["plan"], row["plan_type"]) for row in rows] == [
-        (None, "total"), ("-5", "number"), ("5", "string"), ("=1+1", "string"), ("pro", "string"), (None, "missing"),
+        (None, "total"), ("-5", "number"), ("5", "string"), ("=1+1", "string"),
+        ("pro", "string"), (None, "missing"),
     ]  # fmt: skip
-    assert (rows[0]["entered"], rows[4]["conversion_rate"], rows[5]["median_completion_minutes"]) == (5, 1.0, None)
+    assert (
+        rows[0]["entered"],
+        rows[4]["conversion_rate"],
+        rows[5]["median_completion_minutes"],
+    ) == (5, 1.0, None)
 
 
 def test_every_number_is_that_of_the_report(scene: Scene, funnel_id: str) -> None:
     report = scene.results(funnel_id)
     rows = json.loads(export(scene, funnel_id, format="json"))
-    for row, told in zip(rows, [report["aggregate"], *report["cohorts"]["data"]], strict=True):
+    for row, counts in zip(rows, [report["aggregate"], *report["cohorts"]["data"]], strict=True):
         assert (row["entered"], row["completed"], row["pending"], row["dropped_off"]) == tuple(
-            told[name] for name in ("entered", "completed", "pending", "droppedOff")
+            counts[name] for name in ("entered", "completed", "pending", "droppedOff")
         )
-        assert row["conversion_rate"] == told["conversionRate"]
-        for step in told["steps"]:
+        assert row["conversion_rate"] == counts["conversionRate"]
+        for step in counts["steps"]:
             names = ("count", "pending", "dropped_off")
-            assert [row[f"step_{step['step']}_{name}"] for name in names] == [step["count"], step["pending"], step["droppedOff"]]
+            assert [row[f"step_{step['step']}_{name}"] for name in names] == [
+                step["count"],
+                step["pending"],
+                step["droppedOff"],
+            ]
 
 
 def test_an_export_has_the_cohorts_of_all_pages(scene: Scene, funnel_id: str) -> None:
@@ -100,7 +144,9 @@ def test_an_export_has_the_cohorts_of_all_pages(scene: Scene, funnel_id: str) ->
 def test_an_export_follows_period_and_cohort(scene: Scene, funnel_id: str) -> None:
     [total, cohort] = json.loads(export(scene, funnel_id, format="json", cohort='{"plan": "pro"}'))
     assert (total["entered"], cohort["cohort"]) == (1, {"plan": "pro"})
-    [total] = json.loads(export(scene, funnel_id, format="json", startAt=scene.at(10), endAt=scene.at(20)))
+    [total] = json.loads(
+        export(scene, funnel_id, format="json", startAt=scene.at(10), endAt=scene.at(20))
+    )
     assert total["entered"] == 0
 
 
@@ -130,7 +176,9 @@ def test_an_unknown_format_is_refused(scene: Scene, funnel_id: str) -> None:
 def test_columns_have_names_of_their_own_whatever_properties_are_called(scene: Scene) -> None:
     scene.story("0/A", attempt="x", plan="a", plan_type="b", step_1_count="c")
     funnel_id = scene.attempts("A", "B", breakdownProperties=["plan", "plan_type", "step_1_count"])
-    columns = parquet.read_table(io.BytesIO(export(scene, funnel_id, format="parquet"))).column_names
+    columns = parquet.read_table(
+        io.BytesIO(export(scene, funnel_id, format="parquet"))
+    ).column_names
     assert len(columns) == len(set(columns))
     assert columns[:6] == [
         "plan",
@@ -143,8 +191,14 @@ def test_columns_have_names_of_their_own_whatever_properties_are_called(scene: S
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
-def test_an_export_can_be_a_job_whose_file_is_fetched_several_times(scene: Scene, funnel_id: str, form: str) -> None:
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/export", params={"format": form}, headers={"Prefer": "respond-async"})
+def test_an_export_can_be_a_job_whose_file_is_fetched_several_times(
+    scene: Scene, funnel_id: str, form: str
+) -> None:
+    answer = scene.client.get(
+        f"/api/funnels/{funnel_id}/export",
+        params={"format": form},
+        headers={"Prefer": "respond-async"},
+    )
     assert answer.status_code == 202
     job = answer.headers["location"]
     eventually(lambda: scene.client.get(job).json()["state"] == "done")

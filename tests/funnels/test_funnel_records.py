@@ -11,7 +11,9 @@ from litestar.testing import TestClient
 from tests.conftest import ShiftedClock
 from tests.tenant import Tenant, visitor
 
-FUNNEL_TO_FIND = {"steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}]}
+FUNNEL_TO_FIND = {
+    "steps": [{"type": "Event", "value": "started"}, {"type": "Event", "value": "paid"}]
+}
 GOAL_TO_FIND = {"match": {"type": "Event", "value": "paid"}}
 
 Json = dict[str, Any]
@@ -43,7 +45,12 @@ def test_a_funnel_is_read_as_it_was_answered(client: httpx.Client) -> None:
         breakdownProperties=["variant", "$country"],
         conversionWindowSeconds=86400,
         steps=[
-            {**STEPS[0], "filters": [plan], "mode": "all_of", "or": [{"type": "Screen view", "value": "Cart", "filters": []}]},
+            {
+                **STEPS[0],
+                "filters": [plan],
+                "mode": "all_of",
+                "or": [{"type": "Screen view", "value": "Cart", "filters": []}],
+            },
             {"type": "Event", "value": "failed", "diagnostic": True},
             STEPS[1],
         ],
@@ -63,7 +70,9 @@ def test_names_of_funnels_need_not_be_unique(client: httpx.Client) -> None:
     assert save(client)["id"] != save(client)["id"]
 
 
-def test_the_revision_rises_with_each_change_of_the_definition(client: httpx.Client, clock: ShiftedClock) -> None:
+def test_the_revision_rises_with_each_change_of_the_definition(
+    client: httpx.Client, clock: ShiftedClock
+) -> None:
     record = save(client)
     path = f"/api/funnels/{record['id']}"
 
@@ -76,7 +85,9 @@ def test_the_revision_rises_with_each_change_of_the_definition(client: httpx.Cli
         return body
 
     assert put() == record, "a replacement that changes nothing leaves the record as it is"
-    assert put(countingUnit="visitor", breakdownProperties=[]) == record, "nor does a default that is spelled out"
+    assert put(countingUnit="visitor", breakdownProperties=[]) == record, (
+        "nor does a default that is spelled out"
+    )
 
     renamed = put(name="Web checkout")
     assert renamed == {**record, "name": "Web checkout", "updatedAt": renamed["updatedAt"]}
@@ -86,7 +97,9 @@ def test_the_revision_rises_with_each_change_of_the_definition(client: httpx.Cli
     assert (changed["revision"], changed["createdAt"]) == (2, record["createdAt"])
     assert put(name="Web checkout", conversionWindowSeconds=3600)["revision"] == 2
     back = put()
-    assert back == {**record, "revision": 3, "updatedAt": back["updatedAt"]}, "a replacement takes the whole definition"
+    assert back == {**record, "revision": 3, "updatedAt": back["updatedAt"]}, (
+        "a replacement takes the whole definition"
+    )
 
 
 def test_changes_at_once_each_get_a_revision_of_their_own(client: httpx.Client) -> None:
@@ -114,14 +127,35 @@ def test_the_list_has_pages_newest_first(client: httpx.Client, clock: ShiftedClo
         clock.advance(seconds=1)
         records.append(save(client, name=f"Funnel {number}"))
     newest = records[::-1]
-    assert client.get("/api/funnels").json() == {"data": newest, "page": 1, "pageSize": 20, "total": 5}
-    assert client.get("/api/funnels?page=2&pageSize=2").json() == {"data": newest[2:4], "page": 2, "pageSize": 2, "total": 5}
-    assert client.get("/api/funnels?page=9").json() == {"data": [], "page": 9, "pageSize": 20, "total": 5}
+    assert client.get("/api/funnels").json() == {
+        "data": newest,
+        "page": 1,
+        "pageSize": 20,
+        "total": 5,
+    }
+    assert client.get("/api/funnels?page=2&pageSize=2").json() == {
+        "data": newest[2:4],
+        "page": 2,
+        "pageSize": 2,
+        "total": 5,
+    }
+    assert client.get("/api/funnels?page=9").json() == {
+        "data": [],
+        "page": 9,
+        "pageSize": 20,
+        "total": 5,
+    }
 
 
 def test_a_malformed_query_names_the_parameter(client: httpx.Client) -> None:
     numbers = ("0", "x", "1e3", "1_0", "1.0", "%2B1", "%201", str(10**30))
-    for query in (*(f"page={number}" for number in numbers), "pageSize=0", "pageSize=101", "page=1&page=2", "size=5"):
+    for query in (
+        *(f"page={number}" for number in numbers),
+        "pageSize=0",
+        "pageSize=101",
+        "page=1&page=2",
+        "size=5",
+    ):
         answer = client.get(f"/api/funnels?{query}")
         assert answer.status_code == 400, query
         assert answer.json()["errors"][0]["field"] == query.partition("=")[0]
@@ -152,8 +186,16 @@ def test_a_foreign_funnel_is_unknown(client: httpx.Client, other_workspace: Tena
 def test_nobody_is_let_in_without_a_key(server: TestClient[Litestar]) -> None:
     anonymous = visitor(server)
     for room, change in (("/api/funnels", "PUT"), ("/api/goals", "PATCH")):
-        for method, path in (("GET", room), ("POST", room), ("GET", f"{room}/x"), (change, f"{room}/x"), ("DELETE", f"{room}/x")):
-            answer = anonymous.request(method, path, json=FUNNEL if method in ("POST", change) else None)
+        for method, path in (
+            ("GET", room),
+            ("POST", room),
+            ("GET", f"{room}/x"),
+            (change, f"{room}/x"),
+            ("DELETE", f"{room}/x"),
+        ):
+            answer = anonymous.request(
+                method, path, json=FUNNEL if method in ("POST", change) else None
+            )
             assert answer.status_code == 401, (method, path)
             assert answer.headers["www-authenticate"] == "Bearer"
 
@@ -161,8 +203,18 @@ def test_nobody_is_let_in_without_a_key(server: TestClient[Litestar]) -> None:
 def test_the_session_cookie_serves_the_same_routes(workspace: Tenant) -> None:
     record = workspace.browser.post("/api/funnels", json=FUNNEL).json()
     assert workspace.client.get(f"/api/funnels/{record['id']}").json() == record
-    assert workspace.browser.post("/api/funnels", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
-    assert workspace.browser.post("/api/funnels", json=FUNNEL, headers={"Origin": "https://evil.example"}).status_code == 403
+    assert (
+        workspace.browser.post(
+            "/api/funnels", content=b"{}", headers={"Content-Type": "text/plain"}
+        ).status_code
+        == 415
+    )
+    assert (
+        workspace.browser.post(
+            "/api/funnels", json=FUNNEL, headers={"Origin": "https://evil.example"}
+        ).status_code
+        == 403
+    )
 
 
 BAD_BODIES: dict[str, tuple[bytes, dict[str, str], int]] = {
@@ -182,9 +234,13 @@ BAD_BODIES: dict[str, tuple[bytes, dict[str, str], int]] = {
 
 
 @pytest.mark.parametrize("path", ["/api/funnels", "/api/goals"])
-def test_a_bad_body_is_refused_with_a_problem_and_nothing_is_stored(client: httpx.Client, path: str) -> None:
+def test_a_bad_body_is_refused_with_a_problem_and_nothing_is_stored(
+    client: httpx.Client, path: str
+) -> None:
     for name, (body, headers, status) in BAD_BODIES.items():
-        answer = client.post(path, content=body, headers={"Content-Type": "application/json", **headers})
+        answer = client.post(
+            path, content=body, headers={"Content-Type": "application/json", **headers}
+        )
         assert answer.status_code == status, (name, answer.text[:500])
         assert answer.headers["content-type"] == "application/problem+json", name
         assert len(answer.content) < 20_000, name
@@ -193,24 +249,87 @@ def test_a_bad_body_is_refused_with_a_problem_and_nothing_is_stored(client: http
 
 def test_a_route_without_parameters_refuses_them_by_name(workspace: Tenant) -> None:
     """A preview whose period stood in the address would silently be of all history."""
-    funnel = {"name": "F", "steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
-    answer = workspace.client.post("/api/funnels/preview", params={"startAt": "2026-01-01T00:00:00Z", "x": "1"}, json=funnel)
-    assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (400, ["startAt", "x"])
+    funnel = {
+        "name": "F",
+        "steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}],
+    }
+    answer = workspace.client.post(
+        "/api/funnels/preview", params={"startAt": "2026-01-01T00:00:00Z", "x": "1"}, json=funnel
+    )
+    assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (
+        400,
+        ["startAt", "x"],
+    )
 
 
-@pytest.mark.parametrize(("path", "sent"), [("/api/funnels", FUNNEL_TO_FIND), ("/api/goals", GOAL_TO_FIND)])
+@pytest.mark.every_database
+@pytest.mark.parametrize(
+    ("path", "sent"), [("/api/funnels", FUNNEL_TO_FIND), ("/api/goals", GOAL_TO_FIND)]
+)
 def test_lists_are_searched_by_a_part_of_the_name_whatever_its_case(client, path, sent):
     for name in ("Checkout of 2026", "100%_sure", "checkers"):
         assert client.post(path, json=sent | {"name": name}).status_code == 201
 
-    def found(text):
+    def names(text):
         answer = client.get(path, params={"search": text}).json()
         assert answer["total"] == len(answer["data"])
         return {one["name"] for one in answer["data"]}
 
-    assert found("CHECK") == {"Checkout of 2026", "checkers"}
-    assert found("%_") == {"100%_sure"}
-    assert found("no such") == set()
-    assert len(found("")) == 3
+    assert names("CHECK") == {"Checkout of 2026", "checkers"}
+    assert names("%_") == {"100%_sure"}
+    assert names("no such") == set()
+    assert len(names("")) == 3
     refused = client.get(path, params={"search": "a\0b"})
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "search")
+
+
+def test_a_funnel_may_be_replaced_with_what_was_read(client: httpx.Client) -> None:
+    path = f"/api/funnels/{save(client)['id']}"
+    record = client.get(path).json()
+    answer = client.put(path, json=record)
+    assert (answer.status_code, answer.json()) == (200, record)
+    renamed = client.put(path, json={**record, "name": "Purchase"})
+    assert (renamed.status_code, renamed.json()["name"]) == (200, "Purchase")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("id", "fun_other"),
+        ("revision", 2),
+        ("revision", True),
+        ("createdAt", "2020-01-01T00:00:00.000Z"),
+        ("updatedAt", None),
+    ],
+)
+def test_a_read_only_field_that_is_not_the_stored_one_is_refused(
+    client: httpx.Client, field: str, value: object
+) -> None:
+    record = save(client)
+    path = f"/api/funnels/{record['id']}"
+    answer = client.put(path, json={**record, "name": "Purchase", field: value})
+    [fault] = answer.json()["errors"]
+    assert (answer.status_code, fault["field"], fault["code"]) == (422, field, "read_only")
+    assert client.get(path).json() == record
+
+
+def test_a_funnel_that_changed_since_it_was_read_is_not_overwritten(client: httpx.Client) -> None:
+    stale = save(client)
+    path = f"/api/funnels/{stale['id']}"
+    changed = client.put(path, json={**FUNNEL, "steps": STEPS[::-1]}).json()
+    answer = client.put(path, json=stale)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "revision"
+    assert client.get(path).json() == changed
+
+
+def test_an_unknown_field_is_refused_beside_read_only_ones(client: httpx.Client) -> None:
+    record = save(client)
+    answer = client.put(f"/api/funnels/{record['id']}", json={**record, "owner": "ann"})
+    [fault] = answer.json()["errors"]
+    assert (answer.status_code, fault["field"], fault["code"]) == (422, "owner", "unknown_field")
+
+
+def test_a_new_funnel_has_no_read_only_fields(client: httpx.Client) -> None:
+    answer = client.post("/api/funnels", json={**FUNNEL, "id": "fun_mine"})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "id")

@@ -23,11 +23,13 @@ def starting(scene: Scene, moment: str) -> Scene:
 
 
 def ask(scene: Scene, funnel_id: str, what: str, **query: Any) -> Json:
-    asked = {key: json.dumps(value) if key == "cohort" else value for key, value in query.items()}
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/{what}", params=asked)
+    parameters = {
+        key: json.dumps(value) if key == "cohort" else value for key, value in query.items()
+    }
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/{what}", params=parameters)
     assert answer.status_code == 200, answer.text
-    told: Json = answer.json()
-    return told
+    record: Json = answer.json()
+    return record
 
 
 def refused(scene: Scene, funnel_id: str, what: str, **query: Any) -> tuple[int, list[str]]:
@@ -38,7 +40,10 @@ def refused(scene: Scene, funnel_id: str, what: str, **query: Any) -> tuple[int,
 def attempts_every(scene: Scene, seconds: int, count: int, *, completed: int) -> None:
     for number in range(count):
         at = seconds * number
-        scene.story(f"{at}/A" + (f" {at + 60}/B" if number < completed else ""), attempt=f"every-{seconds}-{number}")
+        scene.story(
+            f"{at}/A" + (f" {at + 60}/B" if number < completed else ""),
+            attempt=f"every-{seconds}-{number}",
+        )
 
 
 # Trend
@@ -50,24 +55,40 @@ def test_trend_by_day_fills_gaps_and_sums_to_the_total(scene: Scene) -> None:
     scene.story("5/A", attempt="b")
     scene.story(f"{3 * DAY_S}/A {3 * DAY_S + 30}/B", attempt="c")
     funnel_id = scene.attempts("A", "B")
-    told = ask(scene, funnel_id, "trend", interval="day")
-    assert [(bucket["from"], bucket["entered"], bucket["completed"], bucket["droppedOff"]) for bucket in told["data"]] == [
+    record = ask(scene, funnel_id, "trend", interval="day")
+    assert [
+        (bucket["from"], bucket["entered"], bucket["completed"], bucket["droppedOff"])
+        for bucket in record["data"]
+    ] == [
         ("2026-03-02T00:00:00.000Z", 2, 1, 1),
         ("2026-03-03T00:00:00.000Z", 0, 0, 0),
         ("2026-03-04T00:00:00.000Z", 0, 0, 0),
         ("2026-03-05T00:00:00.000Z", 1, 1, 0),
     ]
-    assert [bucket["conversionRate"] for bucket in told["data"]] == [0.5, None, None, 1.0]
-    assert [bucket["medianCompletionMinutes"] for bucket in told["data"]] == [1.5, None, None, 0.5]
-    assert sum(bucket["entered"] for bucket in told["data"]) == scene.results(funnel_id)["aggregate"]["entered"]
-    assert not any(bucket["maturing"] or bucket["partial"] for bucket in told["data"])
+    assert [bucket["conversionRate"] for bucket in record["data"]] == [0.5, None, None, 1.0]
+    assert [bucket["medianCompletionMinutes"] for bucket in record["data"]] == [
+        1.5,
+        None,
+        None,
+        0.5,
+    ]
+    assert (
+        sum(bucket["entered"] for bucket in record["data"])
+        == scene.results(funnel_id)["aggregate"]["entered"]
+    )
+    assert not any(bucket["maturing"] or bucket["partial"] for bucket in record["data"])
 
 
 @pytest.mark.parametrize(
     ("interval", "timezone", "begins", "entered"),
     [
         # Clocks in Berlin went forward on 29 March 2026: that day has 23 hours, and is one bucket.
-        ("day", "Europe/Berlin", ["2026-03-27T23:00", "2026-03-28T23:00", "2026-03-29T22:00"], [1, 23, 24]),
+        (
+            "day",
+            "Europe/Berlin",
+            ["2026-03-27T23:00", "2026-03-28T23:00", "2026-03-29T22:00"],
+            [1, 23, 24],
+        ),
         ("hour", "Asia/Kolkata", None, None),
         ("week", "Europe/Berlin", ["2026-03-22T23:00", "2026-03-29T22:00"], [24, 24]),
         ("month", "America/New_York", ["2026-03-01T05:00"], [48]),
@@ -78,23 +99,28 @@ def test_trend_keeps_days_whole_across_clock_changes(
 ) -> None:
     starting(scene, "2026-03-28T22:30:00+00:00")
     attempts_every(scene, HOUR_S, 48, completed=0)
-    told = ask(scene, scene.attempts("A", "B"), "trend", interval=interval, timezone=timezone)
+    record = ask(scene, scene.attempts("A", "B"), "trend", interval=interval, timezone=timezone)
     if begins is None:
-        assert {bucket["from"][14:16] for bucket in told["data"]} == {"30"}, "hours of a zone that is half an hour off"
-        assert len(told["data"]) == 48
+        assert {bucket["from"][14:16] for bucket in record["data"]} == {"30"}, (
+            "hours of a zone that is half an hour off"
+        )
+        assert len(record["data"]) == 48
     else:
-        assert [bucket["from"][:16] for bucket in told["data"]] == begins
-        assert [bucket["entered"] for bucket in told["data"]] == entered
-    ends = [bucket["to"] for bucket in told["data"]]
-    assert ends[:-1] == [bucket["from"] for bucket in told["data"]][1:]
+        assert [bucket["from"][:16] for bucket in record["data"]] == begins
+        assert [bucket["entered"] for bucket in record["data"]] == entered
+    ends = [bucket["to"] for bucket in record["data"]]
+    assert ends[:-1] == [bucket["from"] for bucket in record["data"]][1:]
 
 
 def test_trend_of_a_period_covers_it_and_says_which_buckets_it_cuts(scene: Scene) -> None:
     starting(scene, "2026-03-02T10:00:00+00:00")
     scene.story("0/A", attempt="a")
     funnel_id = scene.attempts("A", "B")
-    told = ask(scene, funnel_id, "trend", startAt="2026-03-01T12:00:00Z", endAt="2026-03-04T00:00:00Z")
-    assert [(bucket["from"][:10], bucket["entered"], bucket["partial"]) for bucket in told["data"]] == [
+    record = ask(
+        scene, funnel_id, "trend", startAt="2026-03-01T12:00:00Z", endAt="2026-03-04T00:00:00Z"
+    )
+    buckets = [(item["from"][:10], item["entered"], item["partial"]) for item in record["data"]]
+    assert buckets == [
         ("2026-03-01", 0, True), ("2026-03-02", 1, False), ("2026-03-03", 0, False),
     ]  # fmt: skip
 
@@ -103,16 +129,23 @@ def test_trend_marks_buckets_whose_windows_are_open(workspace: Tenant, clock: Sh
     scene = Scene(workspace, clock, ago_s=2 * DAY_S)
     scene.story("0/A", attempt="a")
     scene.story(f"{2 * DAY_S - 60}/A", attempt="b")
-    told = ask(scene, scene.attempts("A", "B", conversionWindowSeconds=3600), "trend", interval="hour")
-    assert [told["data"][0]["maturing"], told["data"][-1]["maturing"]] == [False, True]
-    assert [told["data"][0]["droppedOff"], told["data"][-1]["pending"]] == [1, 1]
+    record = ask(
+        scene, scene.attempts("A", "B", conversionWindowSeconds=3600), "trend", interval="hour"
+    )
+    assert [record["data"][0]["maturing"], record["data"][-1]["maturing"]] == [False, True]
+    assert [record["data"][0]["droppedOff"], record["data"][-1]["pending"]] == [1, 1]
 
 
 def test_trend_of_one_cohort(scene: Scene) -> None:
     scene.story("0/A", attempt="a", plan="pro")
     scene.story("0/A", attempt="b", plan="free")
-    told = ask(scene, scene.attempts("A", "B", breakdownProperties=["plan"]), "trend", cohort={"plan": "pro"})
-    assert [bucket["entered"] for bucket in told["data"]] == [1]
+    record = ask(
+        scene,
+        scene.attempts("A", "B", breakdownProperties=["plan"]),
+        "trend",
+        cohort={"plan": "pro"},
+    )
+    assert [bucket["entered"] for bucket in record["data"]] == [1]
 
 
 def test_trend_without_events_is_empty(scene: Scene) -> None:
@@ -131,16 +164,65 @@ def test_trend_refuses_what_it_cannot_draw(scene: Scene) -> None:
     assert refused(scene, funnel_id, "trend", interval="hour", **period) == (400, ["interval"])
 
 
+SECONDS_SENT_AS_MILLISECONDS = "1970-01-20T16:13:20Z"
+
+
+def wrong_time(scene: Scene, name: str) -> None:
+    """One event whose time was sent in seconds instead of milliseconds."""
+    item = scene.item(0, name, "lost", attempt="lost")
+    scene.track([{**item, "timestamp": SECONDS_SENT_AS_MILLISECONDS}])
+
+
+@pytest.mark.parametrize("name", ["A", "unrelated"])
+@pytest.mark.parametrize("interval", ["hour", "day", "week", "month"])
+def test_a_trend_survives_an_event_of_1970(scene: Scene, interval: str, name: str) -> None:
+    wrong_time(scene, name)
+    attempts_every(scene, 40 * DAY_S, 2, completed=1)
+    trend = ask(scene, scene.attempts("A", "B"), "trend", interval=interval)
+    assert [bucket["entered"] for bucket in trend["data"] if bucket["entered"]] == [1, 1]
+    assert trend["data"][0]["entered"] == trend["data"][-1]["entered"] == 1
+    assert trend["servedFrom"] == "query"
+
+
+def test_a_trend_ends_with_the_last_entry_however_long_history_is(scene: Scene) -> None:
+    scene.happened(-300 * DAY_S, "unrelated")
+    attempts_every(scene, HOUR_S, 3, completed=0)
+    scene.happened(99 * DAY_S, "unrelated")
+    trend = ask(scene, scene.attempts("A", "B"), "trend", interval="hour")
+    assert [bucket["entered"] for bucket in trend["data"]] == [1, 1, 1]
+
+
+def test_a_trend_keeps_a_pause_of_a_year(scene: Scene) -> None:
+    starting(scene, "2024-11-29T10:00:00+00:00")
+    attempts_every(scene, 364 * DAY_S, 2, completed=0)
+    trend = ask(scene, scene.attempts("A", "B"), "trend", interval="month")
+    assert [bucket["entered"] for bucket in trend["data"]] == [1, *[0] * 11, 1]
+
+
+def test_a_trend_refuses_entries_that_span_too_many_buckets(scene: Scene) -> None:
+    attempts_every(scene, 90 * DAY_S, 2, completed=0)
+    funnel_id = scene.attempts("A", "B")
+    assert refused(scene, funnel_id, "trend", interval="hour") == (400, ["interval"])
+
+
 # Timing
 
 
 def test_timing_is_exact_for_each_pair_of_steps(scene: Scene) -> None:
     for number, (second, third) in enumerate([(10, 20), (20, 60), (30, None), (60, 4000)]):
         scene.story(f"0/A {second}/B" + (f" {third}/C" if third else ""), attempt=f"a{number}")
-    told = ask(scene, scene.attempts("A", "B", "C", conversionWindowSeconds=86_400), "timing", **{"from": 1, "to": 3})
-    first, second = told["steps"]
+    record = ask(
+        scene,
+        scene.attempts("A", "B", "C", conversionWindowSeconds=86_400),
+        "timing",
+        **{"from": 1, "to": 3},
+    )
+    first, second = record["steps"]
     assert (first["from"], first["to"], first["units"]) == (1, 2, 4)
-    assert [round(first[f"{name}Minutes"] * 60, 6) for name in ("min", "p25", "median", "p75", "max", "mean")] == [
+    assert [
+        round(first[f"{name}Minutes"] * 60, 6)
+        for name in ("min", "p25", "median", "p75", "max", "mean")
+    ] == [
         10,
         17.5,
         25,
@@ -148,25 +230,45 @@ def test_timing_is_exact_for_each_pair_of_steps(scene: Scene) -> None:
         60,
         30,
     ]
-    assert (second["units"], told["overall"]["units"], told["asked"]["units"]) == (3, 3, 3)
-    assert told["asked"] == told["overall"]
-    assert [(one["fromMinutes"] * 60, one["units"]) for one in first["histogram"]] == [(10, 1), (20, 1), (30, 1), (60, 1)]
+    assert (second["units"], record["overall"]["units"], record["asked"]["units"]) == (3, 3, 3)
+    assert record["asked"] == record["overall"]
+    assert [(one["fromMinutes"] * 60, one["units"]) for one in first["histogram"]] == [
+        (10, 1),
+        (20, 1),
+        (30, 1),
+        (60, 1),
+    ]
     assert sum(one["units"] for one in second["histogram"]) == 3
-    assert told["overall"]["medianMinutes"] == scene.results(told["funnelId"])["aggregate"]["medianCompletionMinutes"]
+    assert (
+        record["overall"]["medianMinutes"]
+        == scene.results(record["funnelId"])["aggregate"]["medianCompletionMinutes"]
+    )
 
 
 def test_timing_without_units_has_nulls(scene: Scene) -> None:
     scene.story("0/A")
-    told = ask(scene, scene.attempts("A", "B"), "timing")
-    assert (told["overall"]["units"], told["overall"]["medianMinutes"], told["overall"]["histogram"]) == (0, None, [])
-    assert told["asked"] is None
+    record = ask(scene, scene.attempts("A", "B"), "timing")
+    assert (
+        record["overall"]["units"],
+        record["overall"]["medianMinutes"],
+        record["overall"]["histogram"],
+    ) == (0, None, [])
+    assert record["asked"] is None
 
 
 @pytest.mark.parametrize(
     ("query", "field"),
-    [({"from": 1}, "to"), ({"to": 2}, "from"), ({"from": 2, "to": 2}, "to"), ({"from": 1, "to": 3}, "to"), ({"from": 0}, "from")],
+    [
+        ({"from": 1}, "to"),
+        ({"to": 2}, "from"),
+        ({"from": 2, "to": 2}, "to"),
+        ({"from": 1, "to": 3}, "to"),
+        ({"from": 0}, "from"),
+    ],
 )
-def test_timing_refuses_a_pair_that_is_none(scene: Scene, query: dict[str, int], field: str) -> None:
+def test_timing_refuses_a_pair_that_is_none(
+    scene: Scene, query: dict[str, int], field: str
+) -> None:
     assert refused(scene, scene.attempts("A", "B"), "timing", **query) == (400, [field])
 
 
@@ -180,9 +282,9 @@ def test_next_tells_what_units_did_that_stopped(scene: Scene) -> None:
     scene.story("0/A", attempt="three")
     scene.story("0/A 4000/leave", attempt="after the window")
     funnel_id = scene.attempts("A", "B")
-    told = ask(scene, funnel_id, "next", step=1)
-    assert (told["step"], told["stopped"], told["silent"]) == (1, 4, 2)
-    assert told["data"] == [
+    record = ask(scene, funnel_id, "next", step=1)
+    assert (record["step"], record["stopped"], record["silent"]) == (1, 4, 2)
+    assert record["data"] == [
         {"type": "Event", "name": "leave", "units": 2, "events": 2, "first": 1, "share": 0.5},
         {"type": "Event", "name": "help", "units": 1, "events": 2, "first": 1, "share": 0.25},
     ]
@@ -197,17 +299,22 @@ def test_next_can_follow_the_visitors_of_attempts(scene: Scene) -> None:
     scene.story("30/help", visitor="bob", attempt=None)
     funnel_id = scene.attempts("A", "B")
     assert ask(scene, funnel_id, "next", step=1)["silent"] == 1
-    told = ask(scene, funnel_id, "next", step=1, of="visitor")
-    assert (told["stopped"], told["silent"]) == (1, 0)
-    assert [(one["name"], one["units"], one["first"]) for one in told["data"]] == [("help", 1, 1), ("leave", 1, 0)]
+    record = ask(scene, funnel_id, "next", step=1, of="visitor")
+    assert (record["stopped"], record["silent"]) == (1, 0)
+    assert [(one["name"], one["units"], one["first"]) for one in record["data"]] == [
+        ("help", 1, 1),
+        ("leave", 1, 0),
+    ]
 
 
 def test_next_of_visitors_sees_every_kind_of_event(scene: Scene) -> None:
     items = [scene.item(0, "A"), {**scene.item(5, "x"), "type": "pageview", "path": "/help"}]
     del items[1]["name"]
     scene.track(items)
-    told = ask(scene, scene.funnel(step("A"), "B"), "next", step=1)
-    assert [(one["type"], one["name"], one["units"]) for one in told["data"]] == [("Pageview", "/help", 1)]
+    record = ask(scene, scene.funnel(step("A"), "B"), "next", step=1)
+    assert [(one["type"], one["name"], one["units"]) for one in record["data"]] == [
+        ("Pageview", "/help", 1)
+    ]
 
 
 def test_next_refuses_a_step_after_which_nobody_can_stop(scene: Scene) -> None:
@@ -220,8 +327,8 @@ def test_next_refuses_a_step_after_which_nobody_can_stop(scene: Scene) -> None:
 def test_times_are_utc(scene: Scene) -> None:
     starting(scene, "2026-03-02T10:00:00+00:00")
     scene.story("0/A")
-    told = ask(scene, scene.attempts("A", "B"), "trend", interval="hour")
-    assert datetime.fromisoformat(told["data"][0]["from"]).tzinfo == UTC
+    record = ask(scene, scene.attempts("A", "B"), "trend", interval="hour")
+    assert datetime.fromisoformat(record["data"][0]["from"]).tzinfo == UTC
 
 
 def test_a_day_that_a_zone_skipped_is_no_bucket(scene: Scene) -> None:
@@ -229,5 +336,31 @@ def test_a_day_that_a_zone_skipped_is_no_bucket(scene: Scene) -> None:
     starting(scene, "2011-12-29T12:00:00-10:00")
     scene.story(f"0/A {DAY_S}/C", attempt="a")
     scene.story(f"{DAY_S}/A", attempt="b")
-    told = ask(scene, scene.attempts("A", "B"), "trend", timezone="Pacific/Apia")
-    assert [(bucket["from"][:13], bucket["entered"]) for bucket in told["data"]] == [("2011-12-29T10", 1), ("2011-12-30T10", 1)]
+    record = ask(scene, scene.attempts("A", "B"), "trend", timezone="Pacific/Apia")
+    assert [(bucket["from"][:13], bucket["entered"]) for bucket in record["data"]] == [
+        ("2011-12-29T10", 1),
+        ("2011-12-30T10", 1),
+    ]
+
+
+@pytest.mark.parametrize("name", ["startAt", "endAt"])
+@pytest.mark.parametrize("seconds", [1, 1_763_769_600, 99_999_999_999])
+def test_a_period_in_seconds_is_refused(scene: Scene, name: str, seconds: int) -> None:
+    scene.story("0/A")
+    funnel_id = scene.attempts("A", "B")
+    period = {"startAt": scene.at(0), "endAt": scene.at(DAY_S), name: seconds}
+    for path in (f"/api/funnels/{funnel_id}/results", f"/api/funnels/{funnel_id}/trend"):
+        answer = scene.client.get(path, params=period)
+        [fault] = answer.json()["errors"]
+        assert (answer.status_code, fault["field"], fault["code"]) == (
+            400,
+            name,
+            "looks_like_seconds",
+        )
+        assert str(seconds * 1000) in fault["message"]
+
+
+def test_a_period_may_begin_with_the_first_moment_of_1970(scene: Scene) -> None:
+    scene.story("0/A")
+    period = {"startAt": 0, "endAt": scene.at(DAY_S)}
+    assert scene.results(scene.attempts("A", "B"), **period)["aggregate"]["entered"] == 1

@@ -1,4 +1,4 @@
-"""Definitions over time: checked without saving, every revision kept, what changed told in words, results by an earlier one."""
+"""Definitions over time: validation, revisions with their changes in words, earlier results."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.funnels.definitions.definition import FunnelIn
 from penstock.funnels.definitions.revisions import Revision, changes_between
-from penstock.funnels.definitions.surroundings import Surroundings
+from penstock.funnels.definitions.validation_context import ValidationContext
 from penstock.http.bodies import parse_model
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
@@ -29,7 +29,13 @@ def metadb_url(database_url: str) -> str:
 
 
 def attempts(**fields: Any) -> Json:
-    return {"name": "Checkout", "countingUnit": "attempt", "attemptProperty": "id", "steps": [A, B], **fields}
+    return {
+        "name": "Checkout",
+        "countingUnit": "attempt",
+        "attemptProperty": "id",
+        "steps": [A, B],
+        **fields,
+    }
 
 
 def save(client: httpx.Client, body: Json) -> str:
@@ -47,7 +53,11 @@ def put(client: httpx.Client, path: str, body: Json) -> Json:
 
 
 def definition(record: Json) -> Json:
-    return {name: value for name, value in record.items() if name not in ("id", "name", "revision", "createdAt", "updatedAt")}
+    return {
+        name: value
+        for name, value in record.items()
+        if name not in ("id", "name", "revision", "createdAt", "updatedAt")
+    }
 
 
 def test_validation_answers_what_would_be_saved_and_saves_nothing(client: httpx.Client) -> None:
@@ -59,13 +69,22 @@ def test_validation_answers_what_would_be_saved_and_saves_nothing(client: httpx.
     saved = client.post("/api/funnels", json=body).json()
     assert answer.json() == {"name": "Checkout", **definition(saved)}
     assert answer.json()["conversionWindowSeconds"] == 604_800
-    assert client.post("/api/funnels/validate", json=answer.json()).json() == answer.json(), "what it answers can be sent"
+    assert client.post("/api/funnels/validate", json=answer.json()).json() == answer.json(), (
+        "what it answers can be sent"
+    )
 
 
-def test_validation_tells_every_fault_that_saving_would_tell(client: httpx.Client) -> None:
+def test_validation_names_every_fault_that_saving_would_name(client: httpx.Client) -> None:
     bad = {"property": "x", "operator": "matches_regex", "value": "("}
-    body = {"countingUnit": "attempt", "steps": [{"type": "Goal", "value": "None"}, {**B, "filters": [bad]}], "more": 1}
-    answer, refused = client.post("/api/funnels/validate", json=body), client.post("/api/funnels", json=body)
+    body = {
+        "countingUnit": "attempt",
+        "steps": [{"type": "Goal", "value": "None"}, {**B, "filters": [bad]}],
+        "more": 1,
+    }
+    answer, refused = (
+        client.post("/api/funnels/validate", json=body),
+        client.post("/api/funnels", json=body),
+    )
     assert answer.status_code == refused.status_code == 422
     assert {(fault["field"], fault["code"]) for fault in answer.json()["errors"]} == {
         ("name", "required"),
@@ -75,16 +94,25 @@ def test_validation_tells_every_fault_that_saving_would_tell(client: httpx.Clien
         ("more", "unknown_field"),
     }
     assert answer.json()["errors"] == refused.json()["errors"]
-    assert client.post("/api/funnels/validate", content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
+    assert (
+        client.post(
+            "/api/funnels/validate", content=b"{", headers={"Content-Type": "application/json"}
+        ).status_code
+        == 400
+    )
 
 
-def test_every_revision_is_kept_with_its_definition_and_what_changed(client: httpx.Client, clock: ShiftedClock) -> None:
+def test_every_revision_is_kept_with_its_definition_and_its_changes(
+    client: httpx.Client, clock: ShiftedClock
+) -> None:
     path = save(client, attempts())
     first = client.get(path).json()
     clock.advance(seconds=60)
     put(client, path, attempts(name="Web checkout"))
     clock.advance(seconds=60)
-    second = put(client, path, attempts(name="Web checkout", steps=[A, C], conversionWindowSeconds=2_592_000))
+    second = put(
+        client, path, attempts(name="Web checkout", steps=[A, C], conversionWindowSeconds=2_592_000)
+    )
 
     answer = client.get(f"{path}/revisions")
     assert answer.status_code == 200, answer.text
@@ -101,7 +129,13 @@ def test_every_revision_is_kept_with_its_definition_and_what_changed(client: htt
                     "Conversion window 7 days -> 30 days",
                 ],
             },
-            {"revision": 1, "name": "Checkout", "definition": definition(first), "createdAt": first["createdAt"], "changes": []},
+            {
+                "revision": 1,
+                "name": "Checkout",
+                "definition": definition(first),
+                "createdAt": first["createdAt"],
+                "changes": [],
+            },
         ],
         "page": 1,
         "pageSize": 20,
@@ -109,12 +143,14 @@ def test_every_revision_is_kept_with_its_definition_and_what_changed(client: htt
     }
 
 
-def test_revisions_come_in_pages_and_each_is_held_against_the_one_before_it(client: httpx.Client) -> None:
+def test_revisions_come_in_pages_and_each_is_compared_with_the_one_before_it(
+    client: httpx.Client,
+) -> None:
     path = save(client, attempts(sequenceProperty="s1"))
     for number in range(2, 6):
         assert put(client, path, attempts(sequenceProperty=f"s{number}"))["revision"] == number
     page = client.get(f"{path}/revisions", params={"page": 2, "pageSize": 2}).json()
-    assert [(one["revision"], one["changes"]) for one in page["data"]] == [
+    assert [(revision["revision"], revision["changes"]) for revision in page["data"]] == [
         (3, ["Sequence property s2 -> s3"]),
         (2, ["Sequence property s1 -> s2"]),
     ]
@@ -146,19 +182,32 @@ def test_results_of_an_earlier_revision(workspace: Tenant, clock: ShiftedClock) 
     scene.story("0/A 10/B", plan="pro")
     put(client, f"/api/funnels/{funnel}", attempts(attemptProperty="attempt", steps=[A, C]))
     now, then = scene.results(funnel), scene.results(funnel, revision=1)
-    assert (now["definitionRevision"], outcome(now["aggregate"]), now["cohorts"]["data"][0]["cohort"]) == (2, (1, 0, 0, 1), {})
+    assert (
+        now["definitionRevision"],
+        outcome(now["aggregate"]),
+        now["cohorts"]["data"][0]["cohort"],
+    ) == (2, (1, 0, 0, 1), {})
     assert (then["definitionRevision"], outcome(then["aggregate"])) == (1, (1, 1, 0, 0))
     assert scene.results(funnel, revision=1, cohort={"plan": "pro"})["aggregate"]["entered"] == 1
     moments = {name: now[name] for name in ("evaluatedAt", "computedAt", "servedFrom")}
     assert {**scene.results(funnel, revision=2), **moments} == now
 
-    for revision, fault in ((3, "unknown_revision"), (2**31 - 1, "unknown_revision"), (0, "greater_than_equal"), ("x", "wrong_type")):
+    for revision, fault in (
+        (3, "unknown_revision"),
+        (2**31 - 1, "unknown_revision"),
+        (0, "greater_than_equal"),
+        ("x", "wrong_type"),
+    ):
         answer = client.get(f"/api/funnels/{funnel}/results", params={"revision": revision})
         assert answer.status_code == 400
-        assert [(one["field"], one["code"]) for one in answer.json()["errors"]] == [("revision", fault)]
+        assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [
+            ("revision", fault)
+        ]
 
 
-def test_an_earlier_revision_counts_by_its_goals_as_they_are_now(workspace: Tenant, clock: ShiftedClock) -> None:
+def test_an_earlier_revision_counts_by_the_current_goals(
+    workspace: Tenant, clock: ShiftedClock
+) -> None:
     scene, client = Scene(workspace, clock), workspace.client
     goal = client.post("/api/goals", json={"name": "Paid", "match": B}).json()
     funnel = scene.attempts("A", {"type": "Goal", "value": "Paid"})
@@ -178,21 +227,46 @@ def test_an_earlier_revision_counts_by_its_goals_as_they_are_now(workspace: Tena
 
 
 CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
-    "a step added": ({"steps": [A, B, C]}, {"steps": [A, B, C, D]}, ["Step 4 added after step 3: Event D"]),
+    "a step added": (
+        {"steps": [A, B, C]},
+        {"steps": [A, B, C, D]},
+        ["Step 4 added after step 3: Event D"],
+    ),
     "a step added first": ({}, {"steps": [C, A, B]}, ["Step 1 added at the beginning: Event C"]),
     "a step removed": ({"steps": [A, B, C]}, {"steps": [A, C]}, ["Step 2 (Event B) removed"]),
-    "a step moved": ({"steps": [A, B, C]}, {"steps": [B, C, A]}, ["Step 1 (Event A) moved: now step 3"]),
+    "a step moved": (
+        {"steps": [A, B, C]},
+        {"steps": [B, C, A]},
+        ["Step 1 (Event A) moved: now step 3"],
+    ),
     "a step replaced by two": (
         {"steps": [A, B, {"type": "Pageview", "value": "/done"}]},
-        {"steps": [A, C, {"type": "Screen view", "value": "D"}, {"type": "Pageview", "value": "/done"}]},
-        ["Step 2 now matches Event C instead of Event B", "Step 3 added after step 2: Screen view D"],
+        {
+            "steps": [
+                A,
+                C,
+                {"type": "Screen view", "value": "D"},
+                {"type": "Pageview", "value": "/done"},
+            ]
+        },
+        [
+            "Step 2 now matches Event C instead of Event B",
+            "Step 3 added after step 2: Screen view D",
+        ],
     ),
     "a step with all it has": (
         {},
         {"steps": [A, B, {**C, "filters": [PLAN, AMOUNT], "or": [D, {**A, "filters": [PLAN]}]}]},
-        ["Step 3 added after step 2: Event C where plan equals pro and amount greater than 5 or Event D or Event A where plan equals pro"],
+        [
+            "Step 3 added after step 2: Event C where plan equals pro and amount greater than 5 "
+            "or Event D or Event A where plan equals pro"
+        ],
     ),
-    "a diagnostic row added": ({}, {"steps": [A, {**C, "diagnostic": True}, B]}, ["Diagnostic row after step 1 added: Event C"]),
+    "a diagnostic row added": (
+        {},
+        {"steps": [A, {**C, "diagnostic": True}, B]},
+        ["Diagnostic row after step 1 added: Event C"],
+    ),
     "a step made diagnostic": (
         {"steps": [A, B, C]},
         {"steps": [A, {**B, "diagnostic": True}, C]},
@@ -216,7 +290,11 @@ CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
     "options": (
         {"steps": [A, step("B", "C", "D")]},
         {"steps": [A, step("B", "A")]},
-        ["Step 2: option removed: Event C", "Step 2: option removed: Event D", "Step 2: option added: Event A"],
+        [
+            "Step 2: option removed: Event C",
+            "Step 2: option removed: Event D",
+            "Step 2: option added: Event A",
+        ],
     ),
     "a group": (
         {"steps": [A, step("B", "C")]},
@@ -231,35 +309,57 @@ CHANGES: dict[str, tuple[Json, Json, list[str]]] = {
     "the unit": (
         {},
         {"countingUnit": "visitor", "attemptProperty": None},
-        ["Counts visitors instead of attempts", "Attempt property id -> none", "Conversion window 7 days -> unlimited"],
+        [
+            "Counts visitors instead of attempts",
+            "Attempt property id -> none",
+            "Conversion window 7 days -> unlimited",
+        ],
     ),
     "breakdowns": (
         {"breakdownProperties": ["plan", "$country"]},
         {"breakdownProperties": ["$country", "variant"]},
         ["Breakdown property removed: plan", "Breakdown property added: variant"],
     ),
-    "the window": ({"conversionWindowSeconds": 3600}, {"conversionWindowSeconds": 86_400}, ["Conversion window 1 hour -> 1 day"]),
-    "a long value": ({}, {"steps": [A, step("x" * 150)]}, [f"Step 2 now matches Event {'x' * 99}… instead of Event B"]),
+    "the window": (
+        {"conversionWindowSeconds": 3600},
+        {"conversionWindowSeconds": 86_400},
+        ["Conversion window 1 hour -> 1 day"],
+    ),
+    "a long value": (
+        {},
+        {"steps": [A, step("x" * 150)]},
+        [f"Step 2 now matches Event {'x' * 99}… instead of Event B"],
+    ),
 }
 
 
 def revision(**fields: Any) -> Revision:
     body = httpx.Request("POST", "http://x", json=attempts(**fields)).content
-    sent = parse_model(body, FunnelIn, Surroundings({}, lambda pattern: None, Settings()))
+    sent = parse_model(body, FunnelIn, ValidationContext({}, lambda pattern: None, Settings()))
     return Revision(1, sent.name, sent.saved(), 0)
 
 
 @pytest.mark.parametrize(("before", "after", "told"), CHANGES.values(), ids=CHANGES)
-def test_a_change_is_told_in_words(before: Json, after: Json, told: list[str]) -> None:
+def test_a_change_is_described_in_words(before: Json, after: Json, told: list[str]) -> None:
     assert list(changes_between(revision(**before), revision(**after))) == told
 
 
-matches = st.fixed_dictionaries({"type": st.just("Event"), "value": st.sampled_from("AB"), "filters": st.sampled_from(([], [PLAN]))})
-rows = st.fixed_dictionaries({"type": st.just("Event"), "value": st.sampled_from("ABC"), "or": st.lists(matches, max_size=2)})
+matches = st.fixed_dictionaries(
+    {
+        "type": st.just("Event"),
+        "value": st.sampled_from("AB"),
+        "filters": st.sampled_from(([], [PLAN])),
+    }
+)
+rows = st.fixed_dictionaries(
+    {"type": st.just("Event"), "value": st.sampled_from("ABC"), "or": st.lists(matches, max_size=2)}
+)
 definitions = st.builds(lambda steps: revision(steps=steps), st.lists(rows, min_size=2, max_size=5))
 
 
 @settings(max_examples=40, deadline=None)
 @given(definitions, definitions)
-def test_words_are_found_for_a_change_and_for_no_other_pair(before: Revision, after: Revision) -> None:
+def test_words_are_found_for_a_change_and_for_no_other_pair(
+    before: Revision, after: Revision
+) -> None:
     assert bool(list(changes_between(before, after))) == (before.definition != after.definition)

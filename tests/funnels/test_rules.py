@@ -1,4 +1,7 @@
-"""The attempt counting rules of the interface, one scenario or more for each, through the API; and the worked examples."""
+"""The attempt counting rules of the interface, each with a scenario, and the worked examples.
+
+Through the API.
+"""
 
 import json
 from typing import Any
@@ -35,7 +38,11 @@ DEFINITION_FIELDS = (
     "conversionWindowSeconds",
 )
 NDJSON = {"Content-Type": "application/x-ndjson"}
-examples = pytest.mark.parametrize(("story", "reached"), [case[:2] for case in WORKED_EXAMPLES], ids=[case[2] for case in WORKED_EXAMPLES])
+examples = pytest.mark.parametrize(
+    ("story", "reached"),
+    [case[:2] for case in WORKED_EXAMPLES],
+    ids=[case[2] for case in WORKED_EXAMPLES],
+)
 
 
 @pytest.fixture
@@ -55,10 +62,14 @@ def test_worked_example(scene: Scene, story: str, reached: int) -> None:
     assert scene.counts(scene.attempts("A", "B", "C")) == [1] * reached + [0] * (3 - reached)
 
 
-def test_a_tie_at_the_entry_is_told_for_every_attempt_that_was_sent_alike(scene: Scene) -> None:
+def test_a_tie_at_the_entry_is_reported_for_every_attempt_that_is_sent_alike(scene: Scene) -> None:
     """What nothing orders is read as it was sent, not by chance."""
     story = [(0, "A", 1), (0, "B", 1), (9, "B", 2)]
-    scene.track(scene.item(at, name, attempt=f"a{attempt}", n=number) for attempt in range(20) for at, name, number in story)
+    scene.track(
+        scene.item(at, name, attempt=f"a{attempt}", n=number)
+        for attempt in range(20)
+        for at, name, number in story
+    )
     quality = scene.results(scene.attempts("A", "B", "C"))["dataQuality"]
     assert (quality["unorderedTies"], quality["unitsWithOrderingIssues"]) == (20, 20)
 
@@ -66,14 +77,31 @@ def test_a_tie_at_the_entry_is_told_for_every_attempt_that_was_sent_alike(scene:
 @examples
 def test_worked_example_in_the_plain_evaluation(story: str, reached: int) -> None:
     rows = tuple(Row((Match(MatchType.EVENT, name),)) for name in "ABC")
-    definition = Definition(rows, CountingUnit.ATTEMPT, HOUR_S, attempt_property="attempt", sequence_property="n")
+    definition = Definition(
+        rows, CountingUnit.ATTEMPT, HOUR_S, attempt_property="attempt", sequence_property="n"
+    )
     events = []
     for place, told in enumerate(story.split()):
         time, _, happening = told.partition("/")
         properties = {"attempt": "a1"} | ({"n": int(happening[2:-1])} if len(happening) > 1 else {})
-        events.append(plain.Event(f"e{place}", "w", "event", happening[0], int(time) * 1000, "ann", "s", properties=properties))
-    report = plain.evaluate(plain.History(tuple(events)), definition, website_ids=["w"], evaluated_at_ms=DAY_S * 1000)
-    assert [row["count"] for row in report["aggregate"]["steps"]] == [1] * reached + [0] * (3 - reached)
+        events.append(
+            plain.Event(
+                f"e{place}",
+                "w",
+                "event",
+                happening[0],
+                int(time) * 1000,
+                "ann",
+                "s",
+                properties=properties,
+            )
+        )
+    report = plain.evaluate(
+        plain.History(tuple(events)), definition, website_ids=["w"], evaluated_at_ms=DAY_S * 1000
+    )
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [1] * reached + [0] * (
+        3 - reached
+    )
 
 
 def test_rule01_the_whole_first_group_starts_the_attempt(scene: Scene) -> None:
@@ -87,7 +115,9 @@ def test_rule01_the_whole_first_group_starts_the_attempt(scene: Scene) -> None:
     assert by_cohort(report, "variant") == {"entry": 1}
 
 
-def test_rule01_a_part_of_the_first_group_after_the_window_of_the_other_still_starts_it(scene: Scene) -> None:
+def test_rule01_a_part_of_the_first_group_after_the_window_of_the_other_still_starts_it(
+    scene: Scene,
+) -> None:
     scene.story("0/A 7200/B 7300/C")
     assert scene.counts(scene.attempts(step("A", "B", mode="all_of"), "C")) == [1, 1]
 
@@ -102,10 +132,14 @@ def test_rule02_a_resumed_journey_is_one_attempt_a_restarted_one_is_another(scen
 
 
 def test_rule02_an_attempt_goes_on_at_another_website_of_the_workspace(scene: Scene) -> None:
-    app = scene.client.post("/api/settings/websites", json={"name": "App", "kind": "mobile"}).json()["id"]
+    app = scene.client.post(
+        "/api/settings/websites", json={"name": "App", "kind": "mobile"}
+    ).json()["id"]
     funnel = scene.attempts("A", "B")
     scene.story("0/A")
-    answer = scene.client.post("/api/track", json={"websiteId": app, **scene.item(10, "B", "other", attempt="a1")})
+    answer = scene.client.post(
+        "/api/track", json={"websiteId": app, **scene.item(10, "B", "other", attempt="a1")}
+    )
     assert answer.status_code == 202
     assert scene.counts(funnel) == [1, 1]
     assert scene.counts(funnel, websiteId=scene.tenant.website_id) == [1, 0]
@@ -131,7 +165,10 @@ def test_rule03_an_event_without_attempt_id_cannot_advance(scene: Scene, attempt
 def test_rule04_a_repeated_screen_needs_a_new_event(scene: Scene) -> None:
     screen = {"type": "Screen view", "value": "Paywall"}
     funnel = scene.attempts(screen, screen)
-    views = [{**scene.item(second, "", "ann", attempt="once"), "type": "screenview", "screen": "Paywall"} for second in (0, 0, 9)]
+    views = [
+        {**scene.item(second, "", "ann", attempt="once"), "type": "screenview", "screen": "Paywall"}
+        for second in (0, 0, 9)
+    ]
     for view in views:
         del view["name"]
     views[1]["properties"] = views[2]["properties"] = {"attempt": "twice"}
@@ -152,7 +189,9 @@ def test_rule06_numbers_prove_the_order_of_equal_times(scene: Scene) -> None:
     scene.story("0/A(1) 0/B 0/C", attempt="unproven")
     report = scene.results(scene.attempts("A", "B", "C"))
     assert [row["count"] for row in report["aggregate"]["steps"]] == [3, 1, 1]
-    assert report["dataQuality"]["unorderedTies"] == 1, "B of the last; the other way round nothing follows the entry"
+    assert report["dataQuality"]["unorderedTies"] == 1, (
+        "B of the last; the other way round nothing follows the entry"
+    )
     assert report["dataQuality"]["unitsWithOrderingIssues"] == 1
 
 
@@ -194,7 +233,9 @@ def test_rule07_numbers_of_a_first_group_count_as_accepted(scene: Scene) -> None
     assert report["dataQuality"]["sequenceSkips"] == 1
 
 
-def test_rule07_parts_of_one_group_may_come_in_any_order_but_not_with_stale_numbers(scene: Scene) -> None:
+def test_rule07_parts_of_one_group_may_come_in_any_order_but_not_with_stale_numbers(
+    scene: Scene,
+) -> None:
     funnel = scene.attempts("A", step("B", "C", mode="all_of"), "D")
     scene.story("0/A(1) 10/C(2) 20/B(3) 30/D(4)", attempt="either order")
     scene.story("0/A(1) 10/B(3) 10/C(4) 30/D(5)", attempt="parts tie")
@@ -213,11 +254,22 @@ def test_rule08_a_delivery_retry_is_no_second_event(scene: Scene) -> None:
 
 
 def test_rule09_the_entry_gives_the_cohort_and_combinations_are_compared(scene: Scene) -> None:
-    for attempt, variant, plan, seats in [("1", "a", "pro", 5), ("2", "a", "pro", 5), ("3", "a", "free", 5), ("4", "b", "pro", 1)]:
+    for attempt, variant, plan, seats in [
+        ("1", "a", "pro", 5),
+        ("2", "a", "pro", 5),
+        ("3", "a", "free", 5),
+        ("4", "b", "pro", 1),
+    ]:
         scene.story("0/A", attempt=attempt, variant=variant, plan=plan, seats=seats)
         scene.story("9/B", attempt=attempt, variant="later", plan="later", seats=0)
-    report = scene.results(scene.attempts("A", "B", breakdownProperties=["variant", "plan", "seats"]))
-    assert by_cohort(report, "variant", "plan", "seats") == {("a", "pro", 5): 2, ("a", "free", 5): 1, ("b", "pro", 1): 1}
+    report = scene.results(
+        scene.attempts("A", "B", breakdownProperties=["variant", "plan", "seats"])
+    )
+    assert by_cohort(report, "variant", "plan", "seats") == {
+        ("a", "pro", 5): 2,
+        ("a", "free", 5): 1,
+        ("b", "pro", 1): 1,
+    }
     assert [row["cohort"] for row in report["cohorts"]["data"]] == [
         {"variant": "a", "plan": "pro", "seats": 5},
         {"variant": "a", "plan": "free", "seats": 5},
@@ -242,21 +294,43 @@ def test_rule10_a_missing_entry_value_stays_unknown(scene: Scene) -> None:
 
 def test_rule11_tied_entries_keep_what_they_agree_on(scene: Scene) -> None:
     funnel = scene.attempts("A", "B", breakdownProperties=["variant", "plan"])
-    scene.track([scene.item(0, "A", attempt="tied", variant=variant, plan="pro") for variant in ("a", "b")])
-    scene.track([scene.item(0, "A", attempt="ordered", variant=variant, plan="pro", n=n) for variant, n in (("a", 2), ("b", 1))])
-    scene.track([scene.item(0, "A", attempt="half ordered", variant="a", plan="pro", **numbers) for numbers in ({"n": 1}, {})])
+    scene.track(
+        [scene.item(0, "A", attempt="tied", variant=variant, plan="pro") for variant in ("a", "b")]
+    )
+    scene.track(
+        [
+            scene.item(0, "A", attempt="ordered", variant=variant, plan="pro", n=n)
+            for variant, n in (("a", 2), ("b", 1))
+        ]
+    )
+    scene.track(
+        [
+            scene.item(0, "A", attempt="half ordered", variant="a", plan="pro", **numbers)
+            for numbers in ({"n": 1}, {})
+        ]
+    )
     report = scene.results(funnel)
-    assert by_cohort(report, "variant", "plan") == {(None, "pro"): 1, ("b", "pro"): 1, ("a", "pro"): 1}
+    assert by_cohort(report, "variant", "plan") == {
+        (None, "pro"): 1,
+        ("b", "pro"): 1,
+        ("a", "pro"): 1,
+    }
     assert report["dataQuality"]["tiedEntries"] == 2
     assert report["dataQuality"]["unknownEntryValues"] == {"variant": 1, "plan": 0}
 
 
 def test_rule11_a_value_that_only_one_of_the_tied_events_has_is_unknown(scene: Scene) -> None:
-    scene.track([scene.item(0, "A", attempt="a1", **properties) for properties in ({"variant": "a"}, {})])
-    assert by_cohort(scene.results(scene.attempts("A", "B", breakdownProperties=["variant"])), "variant") == {None: 1}
+    scene.track(
+        [scene.item(0, "A", attempt="a1", **properties) for properties in ({"variant": "a"}, {})]
+    )
+    assert by_cohort(
+        scene.results(scene.attempts("A", "B", breakdownProperties=["variant"])), "variant"
+    ) == {None: 1}
 
 
-def test_rule12_an_attempt_stays_in_its_entry_cohort_and_conflicts_are_told(scene: Scene) -> None:
+def test_rule12_an_attempt_stays_in_its_entry_cohort_and_conflicts_are_reported(
+    scene: Scene,
+) -> None:
     funnel = scene.attempts("A", "B", "C", breakdownProperties=["version"])
     scene.story("0/A", attempt="upgraded", version=1)
     scene.story("10/B 20/C", attempt="upgraded", version=2)
@@ -265,12 +339,52 @@ def test_rule12_an_attempt_stays_in_its_entry_cohort_and_conflicts_are_told(scen
     scene.story("0/A 10/B", attempt="same", version=1)
     scene.story("0/A", attempt="later without", version=1)
     scene.story("10/B", attempt="later without")
-    scene.story("0/A", attempt="not accepted", version=1)
-    scene.story("10/C 20/A", attempt="not accepted", version=2)
     report = scene.results(funnel)
-    assert by_cohort(report, "version") == {1: 5}
-    assert outcome(report["cohorts"]["data"][0]) == (5, 1, 0, 4)
+    assert by_cohort(report, "version") == {1: 4}
+    assert outcome(report["cohorts"]["data"][0]) == (4, 1, 0, 3)
     assert report["dataQuality"]["conflictingEntryValues"] == {"version": 2}
+
+
+LATER_EVENTS = {
+    "step 1 again": ("20/A", 1),
+    "a step that is not next": ("20/C", 1),
+    "a sequence skip": ("20/B(0)", 1),
+    "an unordered tie": ("0/B", 1),
+    "after completion": ("10/B(3) 20/C(4)", 1),
+    "the window's last millisecond": ("3600/B", 1),
+    "after the window": ("3600.001/B", 0),
+    "no required step": ("20/D 30/E", 0),
+}
+
+
+@pytest.mark.parametrize(("story", "conflicting"), LATER_EVENTS.values(), ids=LATER_EVENTS)
+def test_rule12_a_resumed_attempt_conflicts_also_by_what_is_not_accepted(
+    scene: Scene, story: str, conflicting: int
+) -> None:
+    funnel = scene.attempts(
+        "A", "B", "C", step("D", diagnostic=True), breakdownProperties=["version"]
+    )
+    scene.story("0/A(1)", version=1)
+    if story.startswith("10/B"):
+        scene.story("1/B(2) 2/C(3)", version=1)
+    scene.story(story, version=2)
+    quality = scene.results(funnel)["dataQuality"]
+    assert quality["conflictingEntryValues"] == {"version": conflicting}
+    trace = scene.client.get(f"/api/funnels/{funnel}/units/a1").json()
+    assert bool(trace["conflicts"]) == bool(conflicting)
+    units = scene.client.get(f"/api/funnels/{funnel}/units?quality=conflict").json()
+    assert units["total"] == conflicting
+
+
+def test_rule12_a_visitor_conflicts_only_by_accepted_events(scene: Scene) -> None:
+    funnel = scene.funnel("A", "B", "C", breakdownProperties=["version"])
+    scene.story("0/A", version=1)
+    scene.story("10/C", version=2)
+    quality = scene.results(funnel)["dataQuality"]
+    assert quality["conflictingEntryValues"] == {"version": 0}
+    scene.story("20/B", version=2)
+    quality = scene.results(funnel)["dataQuality"]
+    assert quality["conflictingEntryValues"] == {"version": 1}
 
 
 def test_rule13_the_period_selects_by_entry_and_completion_may_come_later(scene: Scene) -> None:
@@ -287,28 +401,45 @@ def test_rule13_the_period_selects_by_entry_and_completion_may_come_later(scene:
 
 def test_rule13_an_attempt_that_entered_before_is_not_selected_again(scene: Scene) -> None:
     scene.story("50/A 150/A 160/B")
-    assert scene.counts(scene.attempts("A", "B"), startAt=scene.at(100), endAt=scene.at(200)) == [0, 0]
+    assert scene.counts(scene.attempts("A", "B"), startAt=scene.at(100), endAt=scene.at(200)) == [
+        0,
+        0,
+    ]
 
 
-def test_rule14_drop_off_is_confirmed_when_the_window_is_over(today: Scene, clock: ShiftedClock) -> None:
+def test_rule14_drop_off_is_confirmed_when_the_window_is_over(
+    today: Scene, clock: ShiftedClock
+) -> None:
     funnel = today.attempts("A", "B", "C")
     today.story("0/A", attempt="one")
     today.story("0/A 10/B", attempt="two")
     today.story("0/A 10/B 20/C", attempt="three")
     report = today.results(funnel)
     assert outcome(report["aggregate"]) == (3, 1, 2, 0)
-    assert [(row["pending"], row["droppedOff"]) for row in report["aggregate"]["steps"]] == [(1, 0), (1, 0), (0, 0)]
+    assert [(row["pending"], row["droppedOff"]) for row in report["aggregate"]["steps"]] == [
+        (1, 0),
+        (1, 0),
+        (0, 0),
+    ]
     assert report["coverage"]["openWindows"] == 2
     clock.advance(seconds=HOUR_S)
     report = today.results(funnel)
     assert outcome(report["aggregate"]) == (3, 1, 0, 2)
-    assert [(row["pending"], row["droppedOff"]) for row in report["aggregate"]["steps"]] == [(0, 1), (0, 1), (0, 0)]
+    assert [(row["pending"], row["droppedOff"]) for row in report["aggregate"]["steps"]] == [
+        (0, 1),
+        (0, 1),
+        (0, 0),
+    ]
     assert report["coverage"]["openWindows"] == 0
 
 
 def test_rule15_a_rate_without_denominator_shows_no_data(scene: Scene) -> None:
     funnel = scene.attempts("A", "B", "C")
-    assert [row["conversionFromStart"] for row in scene.results(funnel)["aggregate"]["steps"]] == [None, None, None]
+    assert [row["conversionFromStart"] for row in scene.results(funnel)["aggregate"]["steps"]] == [
+        None,
+        None,
+        None,
+    ]
     scene.story("0/A")
     total = scene.results(funnel)["aggregate"]
     assert total["conversionRate"] == 0
@@ -316,7 +447,7 @@ def test_rule15_a_rate_without_denominator_shows_no_data(scene: Scene) -> None:
     assert [row["conversionFromPrevious"] for row in total["steps"]] == [None, 0, None]
 
 
-def test_rule16_coverage_tells_what_history_the_answer_stands_on(scene: Scene) -> None:
+def test_rule16_coverage_shows_what_history_the_answer_stands_on(scene: Scene) -> None:
     funnel = scene.attempts("A", "B")
     scene.story("100/A 200/B")
     scene.happened(900, "unrelated")
@@ -327,27 +458,55 @@ def test_rule16_coverage_tells_what_history_the_answer_stands_on(scene: Scene) -
     early = scene.results(funnel, startAt=scene.at(0), endAt=scene.at(500))["coverage"]
     assert early["periodBeginsBeforeHistory"] is True
     assert early["complete"] is False
-    assert scene.results(funnel, startAt=scene.at(150), endAt=scene.at(500))["coverage"]["periodBeginsBeforeHistory"] is False
+    assert (
+        scene.results(funnel, startAt=scene.at(150), endAt=scene.at(500))["coverage"][
+            "periodBeginsBeforeHistory"
+        ]
+        is False
+    )
 
 
-@pytest.mark.parametrize(("start_s", "end_s", "touched"), [(0, 50, True), (500, 600, False)], ids=["inside", "outside"])
-def test_rule16_coverage_tells_of_imports_into_the_span(scene: Scene, start_s: int, end_s: int, touched: bool) -> None:
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "touched"), [(0, 50, True), (500, 600, False)], ids=["inside", "outside"]
+)
+def test_rule16_coverage_lists_imports_into_the_span(
+    scene: Scene, start_s: int, end_s: int, touched: bool
+) -> None:
     funnel = scene.attempts("A", "B", conversionWindowSeconds=HOUR_S)
-    lines = [scene.item(second, "A", attempt="a1") for second in (5000, 5010)] if not touched else [scene.item(10, "A", attempt="a1")]
+    lines = (
+        [scene.item(second, "A", attempt="a1") for second in (5000, 5010)]
+        if not touched
+        else [scene.item(10, "A", attempt="a1")]
+    )
     scene.happened(0, "first")
     body = "\n".join(json.dumps(line) for line in lines)
-    started = scene.client.post("/api/imports", params={"websiteId": scene.tenant.website_id}, content=body, headers=NDJSON)
+    started = scene.client.post(
+        "/api/imports", params={"websiteId": scene.tenant.website_id}, content=body, headers=NDJSON
+    )
     job = finished(scene.client, started.json()["id"])
     coverage = scene.results(funnel, startAt=scene.at(start_s), endAt=scene.at(end_s))["coverage"]
     gaps = [(gap["kind"], gap["from"], gap["to"], gap["state"]) for gap in coverage["gaps"]]
-    assert gaps == ([("import", job["firstEventAt"], job["lastEventAt"], "done")] if touched else [])
+    assert gaps == (
+        [("import", job["firstEventAt"], job["lastEventAt"], "done")] if touched else []
+    )
 
 
 def test_rule17_reports_attribute_no_revenue(scene: Scene) -> None:
     funnel = scene.attempts("A", {"type": "Transaction", "value": "purchase"})
     scene.story("0/A")
-    body = {"websiteId": scene.tenant.website_id, "visitorId": "ann", "event": "purchase", "timestamp": scene.at(9)}
-    sale = {**body, "transactionId": "t1", "amount": 1234.5, "currency": "EUR", "properties": {"attempt": "a1"}}
+    body = {
+        "websiteId": scene.tenant.website_id,
+        "visitorId": "ann",
+        "event": "purchase",
+        "timestamp": scene.at(9),
+    }
+    sale = {
+        **body,
+        "transactionId": "t1",
+        "amount": 1234.5,
+        "currency": "EUR",
+        "properties": {"attempt": "a1"},
+    }
     assert scene.client.post("/api/v1/transactions", json=sale).status_code == 202
     report = scene.results(funnel)
     assert outcome(report["aggregate"]) == (1, 1, 0, 0)
@@ -355,21 +514,41 @@ def test_rule17_reports_attribute_no_revenue(scene: Scene) -> None:
     assert not any(word in text for word in ("1234", "eur", "revenue", "amount", "currency"))
 
 
-def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(scene: Scene, warehouse: Warehouse, workspace: Tenant) -> None:
+def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(
+    scene: Scene, warehouse: Warehouse, workspace: Tenant
+) -> None:
     funnel = scene.attempts("A", "paid")
     cases = {
         "verified": {"verified": True, "visitor_id": "ann", "properties": {"attempt": "verified"}},
-        "unverified": {"verified": False, "visitor_id": "ann", "properties": {"attempt": "unverified"}},
-        "another visitor": {"verified": True, "visitor_id": "bob", "properties": {"attempt": "another visitor"}},
+        "unverified": {
+            "verified": False,
+            "visitor_id": "ann",
+            "properties": {"attempt": "unverified"},
+        },
+        "another visitor": {
+            "verified": True,
+            "visitor_id": "bob",
+            "properties": {"attempt": "another visitor"},
+        },
         "customer alone": {"verified": True, "visitor_id": "ann", "properties": {"customer": "c1"}},
     }
     for attempt in cases:
         scene.story("0/A", attempt=attempt, customer="c1")
     assert scene.counts(funnel) == [4, 0]
-    scope = warehouse.query("SELECT any(scope_id) FROM events WHERE website_id = {w:String}", {"w": workspace.website_id})[1][0][0]
+    scope = warehouse.query(
+        "SELECT any(scope_id) FROM events WHERE website_id = {w:String}",
+        {"w": workspace.website_id},
+    )[1][0][0]
     paid = [
         plain.Event(
-            f"paid-{place}", workspace.website_id, "event", "paid", scene.start_ms + 9000, scope_id=scope, source="provider", **case
+            f"paid-{place}",
+            workspace.website_id,
+            "event",
+            "paid",
+            scene.start_ms + 9000,
+            scope_id=scope,
+            source="provider",
+            **case,
         )
         for place, case in enumerate(cases.values())
     ]
@@ -380,7 +559,56 @@ def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(scene: S
     assert report["dataQuality"]["eventsWithoutAttemptId"] == 1
 
 
-def test_rule19_funnels_count_visitors_unless_told_otherwise(scene: Scene) -> None:
+def test_rule18_an_attempt_of_provider_events_alone_counts_the_verified_ones(
+    scene: Scene, warehouse: Warehouse, workspace: Tenant
+) -> None:
+    funnel = scene.attempts("invoice", "paid")
+    scene.story("0/other", attempt="elsewhere", visitor="bob")
+    assert scene.counts(funnel) == [0, 0]
+    scope = warehouse.query(
+        "SELECT any(scope_id) FROM events WHERE website_id = {w:String}",
+        {"w": workspace.website_id},
+    )[1][0][0]
+    attempts = {
+        "both verified": [("ann", True), ("ann", True)],
+        "two visitors": [("ann", True), ("eve", True)],
+        "one verified": [("ann", True), ("ann", False)],
+        "none verified": [("ann", False), ("ann", False)],
+        "elsewhere": [("ann", True), ("bob", True)],
+    }
+    events = [
+        plain.Event(
+            f"{attempt}-{name}",
+            workspace.website_id,
+            "event",
+            name,
+            scene.start_ms + 1000 * place,
+            visitor,
+            scope,
+            source="provider",
+            verified=verified,
+            properties={"attempt": attempt},
+        )
+        for attempt, own in attempts.items()
+        for place, (name, (visitor, verified)) in enumerate(
+            zip(("invoice", "paid"), own, strict=True)
+        )
+    ]
+    store(warehouse, plain.History(tuple(events)))
+    report = scene.results(funnel)
+    assert [row["count"] for row in report["aggregate"]["steps"]] == [3, 2]
+    assert report["dataQuality"]["unverifiedProviderEvents"] == 4
+    assert report["dataQuality"]["attemptsWithSeveralVisitors"] == 1
+    trace = scene.client.get(f"/api/funnels/{funnel}/units/one verified").json()
+    assert [event["decision"] for event in trace["events"]] == ["entry", "unverifiedProvider"]
+    assert "no verified link" in trace["events"][1]["explanation"]
+    trace = scene.client.get(f"/api/funnels/{funnel}/units/elsewhere").json()
+    left_out = [event for event in trace["events"] if event["decision"] == "unverifiedProvider"]
+    assert [event["eventId"] for event in left_out] == ["elsewhere-invoice"]
+    assert "none of the attempt's other events" in left_out[0]["explanation"]
+
+
+def test_rule19_funnels_count_visitors_by_default(scene: Scene) -> None:
     funnel = scene.funnel("A", "B")
     scene.story("0/A 10/B", visitor="ann", attempt="one")
     scene.story("20/A 30/B", visitor="ann", attempt="two")
@@ -399,9 +627,18 @@ def test_rule20_each_group_has_its_pending_and_its_median(today: Scene) -> None:
         today.story(f"0/A {seconds}/B", attempt=attempt, variant="even")
     today.story("0/A", attempt="6", variant="none")
     report = today.results(funnel)
-    medians = {row["cohort"]["variant"]: row["medianCompletionMinutes"] for row in report["cohorts"]["data"]}
-    assert medians == {"odd": pytest.approx(20 / 60), "even": pytest.approx(37.5 / 60), "none": None}
-    assert {row["cohort"]["variant"]: row["steps"][0]["pending"] for row in report["cohorts"]["data"]} == {"odd": 0, "even": 0, "none": 1}
+    medians = {
+        row["cohort"]["variant"]: row["medianCompletionMinutes"]
+        for row in report["cohorts"]["data"]
+    }
+    assert medians == {
+        "odd": pytest.approx(20 / 60),
+        "even": pytest.approx(37.5 / 60),
+        "none": None,
+    }
+    assert {
+        row["cohort"]["variant"]: row["steps"][0]["pending"] for row in report["cohorts"]["data"]
+    } == {"odd": 0, "even": 0, "none": 1}
     assert report["aggregate"]["medianCompletionMinutes"] == pytest.approx(0.5)
 
 
@@ -414,14 +651,19 @@ def test_rule20_each_group_has_its_pending_and_its_median(today: Scene) -> None:
         ("droppedOff", ["x", "z", "y"], ["y", "z", "x"]),
     ],
 )
-def test_cohorts_are_sorted_by_any_figure_and_paged_in_that_order(scene: Scene, sort: str, falling: list[str], rising: list[str]) -> None:
+def test_cohorts_are_sorted_by_any_figure_and_paged_in_that_order(
+    scene: Scene, sort: str, falling: list[str], rising: list[str]
+) -> None:
     stories = {"x": ["0/A 50/B", "0/A", "0/A", "0/A"], "y": ["0/A 20/B", "0/A 20/B"], "z": ["0/A"]}
     for variant, told in stories.items():
         for number, story in enumerate(told):
             scene.story(story, attempt=f"{variant}{number}", variant=variant)
     funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
     for order, expected in (("desc", falling), ("asc", rising)):
-        pages = [scene.results(funnel, sort=sort, order=order, pageSize=2, page=page)["cohorts"]["data"] for page in (1, 2)]
+        pages = [
+            scene.results(funnel, sort=sort, order=order, pageSize=2, page=page)["cohorts"]["data"]
+            for page in (1, 2)
+        ]
         assert [row["cohort"]["variant"] for rows in pages for row in rows] == expected
 
 
@@ -432,44 +674,89 @@ def test_rule21_a_saved_change_recalculates_retained_history(scene: Scene) -> No
     assert (before["definitionRevision"], outcome(before["aggregate"])) == (1, (1, 0, 0, 1))
     definition = scene.client.get(f"/api/funnels/{funnel}").json()
     changed = {
-        name: definition[name] for name in ("name", "countingUnit", "attemptProperty", "sequenceProperty", "conversionWindowSeconds")
+        name: definition[name]
+        for name in (
+            "name",
+            "countingUnit",
+            "attemptProperty",
+            "sequenceProperty",
+            "conversionWindowSeconds",
+        )
     }
-    assert scene.client.put(f"/api/funnels/{funnel}", json={**changed, "steps": [step("A"), step("C")]}).status_code == 200
+    assert (
+        scene.client.put(
+            f"/api/funnels/{funnel}", json={**changed, "steps": [step("A"), step("C")]}
+        ).status_code
+        == 200
+    )
     after = scene.results(funnel)
     assert (after["definitionRevision"], outcome(after["aggregate"])) == (2, (1, 1, 0, 0))
     assert outcome(scene.results(funnel, revision=1)["aggregate"]) == (1, 0, 0, 1)
 
 
-def test_rule21_a_changed_goal_recalculates_retained_history_and_results_tell_its_revision(scene: Scene) -> None:
+def test_rule21_a_changed_goal_recalculates_retained_history_and_results_name_its_revision(
+    scene: Scene,
+) -> None:
     client = scene.client
     goals = {
-        name: client.post("/api/goals", json={"name": name, "match": {"type": "Event", "value": value}}).json()
+        name: client.post(
+            "/api/goals", json={"name": name, "match": {"type": "Event", "value": value}}
+        ).json()
         for name, value in (("Paid", "B"), ("Ended", "D"), ("Other", "B"))
     }
     used = [{"name": name, "id": goals[name]["id"], "revision": 1} for name in ("Ended", "Paid")]
     steps = [step("A"), {"type": "Goal", "value": "Paid"}]
-    funnel = scene.attempts(*steps, {"type": "Event", "value": "D", "or": [{"type": "Goal", "value": "Ended"}], "diagnostic": True})
+    funnel = scene.attempts(
+        *steps,
+        {
+            "type": "Event",
+            "value": "D",
+            "or": [{"type": "Goal", "value": "Ended"}],
+            "diagnostic": True,
+        },
+    )
     scene.story("0/A 10/C")
     before = scene.results(funnel)
     assert (before["goals"], outcome(before["aggregate"])) == (used, (1, 0, 0, 1))
 
     path = f"/api/goals/{goals['Paid']['id']}"
-    assert client.patch(path, json={"match": {"type": "Event", "value": "C"}}).json()["revision"] == 2
+    assert (
+        client.patch(path, json={"match": {"type": "Event", "value": "C"}}).json()["revision"] == 2
+    )
     after = scene.results(funnel)
-    assert (after["goals"], outcome(after["aggregate"])) == ([used[0], {**used[1], "revision": 2}], (1, 1, 0, 0))
-    assert after["definitionRevision"] == before["definitionRevision"] == 1, "the definition is the same"
+    assert (after["goals"], outcome(after["aggregate"])) == (
+        [used[0], {**used[1], "revision": 2}],
+        (1, 1, 0, 0),
+    )
+    assert after["definitionRevision"] == before["definitionRevision"] == 1, (
+        "the definition is the same"
+    )
 
     draft = {"countingUnit": "attempt", "attemptProperty": "attempt", "steps": steps}
     previewed = client.post("/api/funnels/preview", json=draft).json()
-    assert (previewed["goals"], outcome(previewed["aggregate"])) == ([{**used[1], "revision": 2}], (1, 1, 0, 0))
+    assert (previewed["goals"], outcome(previewed["aggregate"])) == (
+        [{**used[1], "revision": 2}],
+        (1, 1, 0, 0),
+    )
 
 
 def test_rule22_variants_assigned_before_the_journey_compare_end_to_end(scene: Scene) -> None:
     funnel = scene.attempts("opened", "paywall", "paid", breakdownProperties=["paywall"])
     for place in range(4):
-        scene.story("0/opened 10/paywall 20/paid" if place < 3 else "0/opened", attempt=f"a{place}", paywall="short")
-        scene.story("0/opened 10/paywall" if place else "0/opened 10/paywall 20/paid", attempt=f"b{place}", paywall="long")
-    rates = {row["cohort"]["paywall"]: row["conversionRate"] for row in scene.results(funnel)["cohorts"]["data"]}
+        scene.story(
+            "0/opened 10/paywall 20/paid" if place < 3 else "0/opened",
+            attempt=f"a{place}",
+            paywall="short",
+        )
+        scene.story(
+            "0/opened 10/paywall" if place else "0/opened 10/paywall 20/paid",
+            attempt=f"b{place}",
+            paywall="long",
+        )
+    rates = {
+        row["cohort"]["paywall"]: row["conversionRate"]
+        for row in scene.results(funnel)["cohorts"]["data"]
+    }
     assert rates == {"short": 0.75, "long": 0.25}
 
 
@@ -479,19 +766,33 @@ def test_a_preview_counts_as_the_saved_funnel_and_saves_nothing(scene: Scene) ->
     scene.story("500/A", attempt="a2", variant="y")
     saved = scene.client.get(f"/api/funnels/{funnel}").json()
     definition = {name: saved[name] for name in DEFINITION_FIELDS}
-    asked = {"startAt": scene.at(0), "endAt": scene.at(400), "pageSize": 5, "cohort": {"variant": "x"}}
+    asked = {
+        "startAt": scene.at(0),
+        "endAt": scene.at(400),
+        "pageSize": 5,
+        "cohort": {"variant": "x"},
+    }
     answer = scene.client.post("/api/funnels/preview", json={**definition, **asked})
     assert answer.status_code == 200, answer.text
     expected = scene.results(funnel, **asked)
     assert expected["aggregate"]["completed"] == 1
-    own = {"funnelId": None, "definitionRevision": None, **{at: answer.json()[at] for at in ("evaluatedAt", "computedAt", "servedFrom")}}
+    own = {
+        "funnelId": None,
+        "definitionRevision": None,
+        **{at: answer.json()[at] for at in ("evaluatedAt", "computedAt", "servedFrom")},
+    }
     assert answer.json() == {**expected, **own}
     assert scene.client.get("/api/funnels").json()["total"] == 1
 
 
 def test_a_whole_report(scene: Scene) -> None:
     """Every field of a report, as the contract has it."""
-    rows: list[str | Json] = [step("A", "a"), step("failed", diagnostic=True), step("B", "C", mode="all_of"), "D"]
+    rows: list[str | Json] = [
+        step("A", "a"),
+        step("failed", diagnostic=True),
+        step("B", "C", mode="all_of"),
+        "D",
+    ]
     funnel = scene.attempts(*rows, breakdownProperties=["variant"])
     scene.story("0/A(1) 5/failed 6/failed 10/C(2) 20/B(3) 80/D(4)", attempt="done", variant="x")
     scene.story("0/a 7/failed 10/B", attempt="lost", variant="x")
@@ -500,7 +801,10 @@ def test_a_whole_report(scene: Scene) -> None:
     assert report["evaluatedAt"] > scene.at(90 * DAY_S)
     shared = {"conversionFromStart": 1.0, "conversionFromPrevious": None}
     two = {"conversionFromStart": 0.5, "conversionFromPrevious": 0.5}
-    names = [{"step": 1, "row": 0, "type": "Event", "value": "A"}, {"step": 2, "row": 2, "type": "Event", "value": "B"}]
+    names = [
+        {"step": 1, "row": 0, "type": "Event", "value": "A"},
+        {"step": 2, "row": 2, "type": "Event", "value": "B"},
+    ]
     names.append({"step": 3, "row": 3, "type": "Event", "value": "D"})
     assert report == {
         "funnelId": funnel,
@@ -520,11 +824,41 @@ def test_a_whole_report(scene: Scene) -> None:
             "conversionRate": 0.3333,
             "medianCompletionMinutes": pytest.approx(80 / 60),
             "steps": [
-                {**names[0], "count": 3, "pending": 0, "droppedOff": 1, **shared, "options": options(1, 2)},
-                {**names[1], "count": 2, "pending": 0, "droppedOff": 1, **rates(0.6667, 0.6667), "options": options(2, 2)},
-                {**names[2], "count": 1, "pending": 0, "droppedOff": 0, **rates(0.3333, 0.5), "options": options(1)},
+                {
+                    **names[0],
+                    "count": 3,
+                    "pending": 0,
+                    "droppedOff": 1,
+                    **shared,
+                    "options": options(1, 2),
+                },
+                {
+                    **names[1],
+                    "count": 2,
+                    "pending": 0,
+                    "droppedOff": 1,
+                    **rates(0.6667, 0.6667),
+                    "options": options(2, 2),
+                },
+                {
+                    **names[2],
+                    "count": 1,
+                    "pending": 0,
+                    "droppedOff": 0,
+                    **rates(0.3333, 0.5),
+                    "options": options(1),
+                },
             ],
-            "diagnostics": [{"row": 1, "afterStep": 1, "type": "Event", "value": "failed", "units": 2, "events": 3}],
+            "diagnostics": [
+                {
+                    "row": 1,
+                    "afterStep": 1,
+                    "type": "Event",
+                    "value": "failed",
+                    "units": 2,
+                    "events": 3,
+                }
+            ],
         },
         "cohorts": {
             "page": 1,
@@ -541,11 +875,41 @@ def test_a_whole_report(scene: Scene) -> None:
                     "conversionRate": 0.5,
                     "medianCompletionMinutes": pytest.approx(80 / 60),
                     "steps": [
-                        {**names[0], "count": 2, "pending": 0, "droppedOff": 1, **shared, "options": options(1, 1)},
-                        {**names[1], "count": 1, "pending": 0, "droppedOff": 0, **two, "options": options(1, 1)},
-                        {**names[2], "count": 1, "pending": 0, "droppedOff": 0, **rates(0.5, 1.0), "options": options(1)},
+                        {
+                            **names[0],
+                            "count": 2,
+                            "pending": 0,
+                            "droppedOff": 1,
+                            **shared,
+                            "options": options(1, 1),
+                        },
+                        {
+                            **names[1],
+                            "count": 1,
+                            "pending": 0,
+                            "droppedOff": 0,
+                            **two,
+                            "options": options(1, 1),
+                        },
+                        {
+                            **names[2],
+                            "count": 1,
+                            "pending": 0,
+                            "droppedOff": 0,
+                            **rates(0.5, 1.0),
+                            "options": options(1),
+                        },
                     ],
-                    "diagnostics": [{"row": 1, "afterStep": 1, "type": "Event", "value": "failed", "units": 2, "events": 3}],
+                    "diagnostics": [
+                        {
+                            "row": 1,
+                            "afterStep": 1,
+                            "type": "Event",
+                            "value": "failed",
+                            "units": 2,
+                            "events": 3,
+                        }
+                    ],
                 }
             ],
         },

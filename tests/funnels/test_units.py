@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
+from tests.funnels import plain
 from tests.funnels.scenario import DAY_S, Json, Scene, step
+from tests.funnels.seed import store
 from tests.tenant import Tenant
 
 
@@ -18,8 +21,8 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 
 def units(scene: Scene, funnel_id: str, **query: Any) -> Json:
-    asked = {key: json.dumps(value) if key == "cohort" else value for key, value in query.items()}
-    answer = scene.client.get(f"/api/funnels/{funnel_id}/units", params=asked)
+    params = {key: json.dumps(value) if key == "cohort" else value for key, value in query.items()}
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/units", params=params)
     assert answer.status_code == 200, answer.text
     page: Json = answer.json()
     return page
@@ -32,12 +35,12 @@ def names(scene: Scene, funnel_id: str, **query: Any) -> list[str]:
 def trace(scene: Scene, funnel_id: str, unit: str, **query: Any) -> Json:
     answer = scene.client.get(f"/api/funnels/{funnel_id}/units/{unit}", params=query)
     assert answer.status_code == 200, answer.text
-    told: Json = answer.json()
-    return told
+    body: Json = answer.json()
+    return body
 
 
-def decisions(told: Json) -> list[str]:
-    return [f"{event['name']} {event['decision']}" for event in told["events"]]
+def decisions(answer: Json) -> list[str]:
+    return [f"{event['name']} {event['decision']}" for event in answer["events"]]
 
 
 @pytest.fixture
@@ -61,14 +64,35 @@ def funnel_id(shop: Scene) -> str:
 
 def test_units_come_with_the_newest_entry_first(shop: Scene, funnel_id: str) -> None:
     page = units(shop, funnel_id)
-    assert [unit["unit"] for unit in page["data"]] == ["changed", "tied", "skipped", "stuck", "half", "done"]
-    assert (page["total"], page["nextCursor"], page["funnelId"], page["definitionRevision"]) == (6, None, funnel_id, 1)
+    assert [unit["unit"] for unit in page["data"]] == [
+        "changed",
+        "tied",
+        "skipped",
+        "stuck",
+        "half",
+        "done",
+    ]
+    assert (page["total"], page["nextCursor"], page["funnelId"], page["definitionRevision"]) == (
+        6,
+        None,
+        funnel_id,
+        1,
+    )
     assert page["data"][-1] == {
-        "unit": "done", "entryAt": shop.at(0), "windowEndsAt": shop.at(3600), "reached": 3, "outcome": "completed",
+        "unit": "done",
+        "entryAt": shop.at(0),
+        "windowEndsAt": shop.at(3600),
+        "reached": 3,
+        "outcome": "completed",
         "completedAt": shop.at(20),
-        "cohort": {"plan": "pro"}, "sequenceSkips": 0, "unorderedTies": 0, "invalidSequenceValues": 0, "tiedEntry": False,
-        "conflictingEntryValues": [], "severalVisitors": False,
-    }  # fmt: skip
+        "cohort": {"plan": "pro"},
+        "sequenceSkips": 0,
+        "unorderedTies": 0,
+        "invalidSequenceValues": 0,
+        "tiedEntry": False,
+        "conflictingEntryValues": [],
+        "severalVisitors": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -95,24 +119,39 @@ def test_units_come_with_the_newest_entry_first(shop: Scene, funnel_id: str) -> 
         ({"cohort": {"plan": None}}, {"skipped"}),
     ],
 )
-def test_units_behind_each_number(shop: Scene, funnel_id: str, query: dict[str, Any], expected: set[str]) -> None:
+def test_units_behind_each_number(
+    shop: Scene, funnel_id: str, query: dict[str, Any], expected: set[str]
+) -> None:
     assert set(names(shop, funnel_id, **query)) == expected
 
 
-def test_the_numbers_of_the_report_have_as_many_units_behind_them(shop: Scene, funnel_id: str) -> None:
+def test_the_numbers_of_the_report_have_as_many_units_behind_them(
+    shop: Scene, funnel_id: str
+) -> None:
     report = shop.results(funnel_id)
     quality, [diagnostic] = report["dataQuality"], report["aggregate"]["diagnostics"]
     for number in report["aggregate"]["steps"]:
         assert units(shop, funnel_id, step=number["step"])["total"] == number["count"]
-        assert units(shop, funnel_id, step=number["step"], outcome="droppedOff")["total"] == number["droppedOff"]
+        assert (
+            units(shop, funnel_id, step=number["step"], outcome="droppedOff")["total"]
+            == number["droppedOff"]
+        )
     assert units(shop, funnel_id, diagnostic=diagnostic["row"])["total"] == diagnostic["units"] == 1
     skips = units(shop, funnel_id, quality="sequenceSkip")["data"]
     assert sum(unit["sequenceSkips"] for unit in skips) == quality["sequenceSkips"] == 1
-    assert units(shop, funnel_id, quality="orderingIssue")["total"] == quality["unitsWithOrderingIssues"]
-    assert units(shop, funnel_id, quality="conflict")["total"] == quality["conflictingEntryValues"]["plan"]
+    assert (
+        units(shop, funnel_id, quality="orderingIssue")["total"]
+        == quality["unitsWithOrderingIssues"]
+    )
+    assert (
+        units(shop, funnel_id, quality="conflict")["total"]
+        == quality["conflictingEntryValues"]["plan"]
+    )
 
 
-def test_pages_follow_each_other_without_gaps_as_of_the_first_ones_moment(shop: Scene, funnel_id: str, clock: ShiftedClock) -> None:
+def test_pages_follow_each_other_without_gaps_as_of_the_first_ones_moment(
+    shop: Scene, funnel_id: str, clock: ShiftedClock
+) -> None:
     seen: list[str] = []
     cursor, moments = None, set()
     while True:
@@ -157,80 +196,136 @@ def test_a_cursor_goes_with_the_question_it_came_from(shop: Scene, funnel_id: st
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_parameter_that_does_not_fit_is_named(shop: Scene, funnel_id: str, query: dict[str, Any], field: str) -> None:
+def test_a_parameter_that_does_not_fit_is_named(
+    shop: Scene, funnel_id: str, query: dict[str, Any], field: str
+) -> None:
     answer = shop.client.get(f"/api/funnels/{funnel_id}/units", params=query)
-    assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (400, [field])
+    assert (answer.status_code, [fault["field"] for fault in answer.json()["errors"]]) == (
+        400,
+        [field],
+    )
 
 
-def test_a_property_that_is_no_breakdown_has_the_code_it_has_in_a_comparison(shop: Scene, funnel_id: str) -> None:
-    asked = {"units": {"quality": "conflict", "property": "colour"}, "compare": {"property": "colour"}}
-    told = [shop.client.get(f"/api/funnels/{funnel_id}/{what}", params=query).json() for what, query in asked.items()]
-    assert [answer["errors"][0]["code"] for answer in told] == ["not_a_breakdown"] * 2
+def test_a_property_that_is_no_breakdown_has_the_code_it_has_in_a_comparison(
+    shop: Scene, funnel_id: str
+) -> None:
+    queries = {
+        "units": {"quality": "conflict", "property": "colour"},
+        "compare": {"property": "colour"},
+    }
+    answers = [
+        shop.client.get(f"/api/funnels/{funnel_id}/{what}", params=query).json()
+        for what, query in queries.items()
+    ]
+    assert [answer["errors"][0]["code"] for answer in answers] == ["not_a_breakdown"] * 2
 
 
-def test_trace_tells_every_event_in_the_order_read_with_its_decision(shop: Scene, funnel_id: str) -> None:
-    told = trace(shop, funnel_id, "done")
-    assert decisions(told) == ["A entry", "B accepted", "C accepted"]
-    assert (told["selected"], told["reached"], told["outcome"], told["completedAt"]) == (True, 3, "completed", shop.at(20))
-    assert [item["at"] for item in told["steps"]] == [shop.at(0), shop.at(10), shop.at(20)]
-    assert told["visitors"] == ["ann"]
-    assert told["events"][0]["properties"] == {"attempt": "done", "plan": "pro"}
-    assert told["events"][0]["explanation"] == f"Completes step 1: the entry. The window lasts until {shop.at(3600)}, inclusive."
-    assert told["events"][2]["explanation"] == "Accepted: completes step 3."
-    entry = told["events"][0]["eventId"]
-    assert told["entryValues"] == {"plan": {"value": "pro", "how": "entryEvent", "eventIds": [entry]}}
+def test_trace_shows_every_event_in_the_order_read_with_its_decision(
+    shop: Scene, funnel_id: str
+) -> None:
+    answer = trace(shop, funnel_id, "done")
+    assert decisions(answer) == ["A entry", "B accepted", "C accepted"]
+    assert (answer["selected"], answer["reached"], answer["outcome"], answer["completedAt"]) == (
+        True,
+        3,
+        "completed",
+        shop.at(20),
+    )
+    assert [item["at"] for item in answer["steps"]] == [shop.at(0), shop.at(10), shop.at(20)]
+    assert answer["visitors"] == ["ann"]
+    assert answer["events"][0]["properties"] == {"attempt": "done", "plan": "pro"}
+    assert (
+        answer["events"][0]["explanation"]
+        == f"Completes step 1: the entry. The window lasts until {shop.at(3600)}, inclusive."
+    )
+    assert answer["events"][2]["explanation"] == "Accepted: completes step 3."
+    entry = answer["events"][0]["eventId"]
+    assert answer["entryValues"] == {
+        "plan": {"value": "pro", "how": "entryEvent", "eventIds": [entry]}
+    }
 
 
 def test_trace_explains_a_sequence_skip(shop: Scene, funnel_id: str) -> None:
     [_, skipped] = trace(shop, funnel_id, "skipped")["events"]
-    assert (skipped["decision"], skipped["step"], skipped["sequenceNumber"]) == ("sequenceSkip", 2, 4)
-    assert skipped["explanation"] == "Skipped: sequence number 4 is not greater than 5, the last accepted."
+    assert (skipped["decision"], skipped["step"], skipped["sequenceNumber"]) == (
+        "sequenceSkip",
+        2,
+        4,
+    )
+    assert (
+        skipped["explanation"]
+        == "Skipped: sequence number 4 is not greater than 5, the last accepted."
+    )
 
 
 def test_trace_explains_ties_visitors_and_conflicts(shop: Scene, funnel_id: str) -> None:
-    told = trace(shop, funnel_id, "tied")
-    assert decisions(told) == ["A entry", "B unorderedTie", "B accepted"]
-    assert told["events"][1]["explanation"].startswith(
+    answer = trace(shop, funnel_id, "tied")
+    assert decisions(answer) == ["A entry", "B unorderedTie", "B accepted"]
+    assert answer["events"][1]["explanation"].startswith(
         "Not accepted for step 2: it has the same timestamp as the event that completed step 1"
     )
-    assert told["visitors"] == ["bob", "cid"]
-    [conflict] = told["conflicts"]
+    assert answer["visitors"] == ["bob", "cid"]
+    [conflict] = answer["conflicts"]
     assert (conflict["property"], conflict["entryValue"], conflict["value"]) == ("plan", 1, "1")
-    assert conflict["eventId"] == told["events"][2]["eventId"]
+    assert conflict["eventId"] == answer["events"][2]["eventId"]
 
 
 def test_trace_shows_diagnostics_and_what_matched_nothing(shop: Scene, funnel_id: str) -> None:
     shop.story("125/other 140/A", attempt="stuck")
-    told = trace(shop, funnel_id, "stuck")
-    assert decisions(told) == ["A entry", "other noMatch", "oops diagnostic", "oops diagnostic", "A noMatch"]
-    assert told["events"][2]["diagnosticRows"] == [1]
-    assert told["events"][4]["explanation"] == "Matches step 1, but an attempt enters once; step 2 was wanted."
-    assert told["summary"] == f"Entered at {shop.at(120)} and came to step 1 of 3; the window ended at {shop.at(3720)}."
+    answer = trace(shop, funnel_id, "stuck")
+    assert decisions(answer) == [
+        "A entry",
+        "other noMatch",
+        "oops diagnostic",
+        "oops diagnostic",
+        "A noMatch",
+    ]
+    assert answer["events"][2]["diagnosticRows"] == [1]
+    assert (
+        answer["events"][4]["explanation"]
+        == "Matches step 1, but an attempt enters only once; step 2 was next."
+    )
+    assert (
+        answer["summary"] == f"Entered at {shop.at(120)} and reached step 1 of 3; "
+        f"the window ended at {shop.at(3720)}."
+    )
 
 
 def test_trace_of_what_came_too_late_and_too_early(scene: Scene) -> None:
     scene.story("0/B 5/A 3606/B 3700/C", attempt="slow")
-    told = trace(scene, scene.attempts("A", "B", "C"), "slow")
-    assert decisions(told) == ["B noMatch", "A entry", "B outsideWindow", "C noMatch"]
-    assert told["events"][0]["explanation"] == "Matches step 2, but it comes before the entry."
-    assert told["events"][2]["explanation"] == f"Matches step 2, but comes after the window, which ended at {scene.at(3605)}."
+    answer = trace(scene, scene.attempts("A", "B", "C"), "slow")
+    assert decisions(answer) == ["B noMatch", "A entry", "B outsideWindow", "C noMatch"]
+    assert answer["events"][0]["explanation"] == "Matches step 2, but it comes before the entry."
+    assert (
+        answer["events"][2]["explanation"]
+        == f"Matches step 2, but comes after the window, which ended at {scene.at(3605)}."
+    )
 
 
-def test_trace_of_a_group_tells_its_parts(scene: Scene) -> None:
+def test_trace_of_a_group_shows_its_parts(scene: Scene) -> None:
     scene.story("0/A 10/C 20/B 30/D", attempt="grouped")
     funnel_id = scene.attempts("A", step("B", "C", mode="all_of"), "D")
-    told = trace(scene, funnel_id, "grouped")
-    assert [event["explanation"] for event in told["events"][1:3]] == [
+    answer = trace(scene, funnel_id, "grouped")
+    assert [event["explanation"] for event in answer["events"][1:3]] == [
         "Accepted: fills part 2 of 2 of step 2.", "Accepted: completes step 2.",
     ]  # fmt: skip
 
 
-def test_trace_of_a_tied_entry_tells_where_its_values_come_from(scene: Scene) -> None:
+def test_trace_of_a_tied_entry_shows_where_its_values_come_from(scene: Scene) -> None:
     scene.happened(0, "A", attempt="t", plan="x", app=1)
     scene.happened(0, "A", attempt="t", plan="y", app=1)
-    told = trace(scene, scene.attempts("A", "B", breakdownProperties=["plan", "app", "none"]), "t")
-    ways = {name: (entry["value"], entry["how"], len(entry["eventIds"])) for name, entry in told["entryValues"].items()}
-    assert ways == {"plan": (None, "disagreed", 2), "app": (1, "agreed", 2), "none": (None, "missing", 2)}
+    answer = trace(
+        scene, scene.attempts("A", "B", breakdownProperties=["plan", "app", "none"]), "t"
+    )
+    ways = {
+        name: (entry["value"], entry["how"], len(entry["eventIds"]))
+        for name, entry in answer["entryValues"].items()
+    }
+    assert ways == {
+        "plan": (None, "disagreed", 2),
+        "app": (1, "agreed", 2),
+        "none": (None, "missing", 2),
+    }
 
 
 def test_trace_of_a_unit_that_is_not_in_the_report(scene: Scene) -> None:
@@ -242,10 +337,12 @@ def test_trace_of_a_unit_that_is_not_in_the_report(scene: Scene) -> None:
     assert never["summary"] == "The attempt never completed step 1, so it is not in the report."
     early = trace(scene, funnel_id, "early", startAt=scene.at(DAY_S), endAt=scene.at(2 * DAY_S))
     assert (early["selected"], early["entryAt"]) == (False, scene.at(0))
-    assert early["summary"].endswith("The entry lies outside the period.")
+    assert early["summary"].endswith("The entry is outside the period.")
 
 
-def test_trace_of_a_visitor_takes_the_entry_that_leads_furthest_and_follows_merges(scene: Scene) -> None:
+def test_trace_of_a_visitor_takes_the_entry_that_leads_furthest_and_follows_merges(
+    scene: Scene,
+) -> None:
     scene.story("0/A", visitor="phone", attempt=None)
     scene.story("5000/A 5010/B", visitor="laptop", attempt=None)
     for visitor in ("laptop", "phone"):
@@ -253,10 +350,12 @@ def test_trace_of_a_visitor_takes_the_entry_that_leads_furthest_and_follows_merg
         assert scene.client.post("/api/identify", json=body).status_code == 200
     funnel_id = scene.funnel("A", "B", conversionWindowSeconds=3600)
     assert names(scene, funnel_id) == ["laptop"]
-    told = trace(scene, funnel_id, "phone")
-    assert (told["unit"], told["reached"]) == ("laptop", 2)
-    assert decisions(told) == ["A noMatch", "A entry", "B accepted"]
-    assert told["events"][0]["explanation"].startswith("Matches step 1, but another entry of this visitor counts")
+    answer = trace(scene, funnel_id, "phone")
+    assert (answer["unit"], answer["reached"]) == ("laptop", 2)
+    assert decisions(answer) == ["A noMatch", "A entry", "B accepted"]
+    assert answer["events"][0]["explanation"].startswith(
+        "Matches step 1, but another entry of this visitor counts"
+    )
 
 
 @pytest.mark.parametrize("unit", ["a/b", "100%", "a b?c=d&e", "ünï#1", "/lead", "..", "1"])
@@ -284,30 +383,73 @@ def test_an_unknown_unit_is_404(shop: Scene, funnel_id: str) -> None:
 def explain(scene: Scene, funnel_id: str, event_id: str) -> Json:
     answer = scene.client.get(f"/api/funnels/{funnel_id}/explain", params={"eventId": event_id})
     assert answer.status_code == 200, answer.text
-    told: Json = answer.json()
-    return told
+    body: Json = answer.json()
+    return body
 
 
-def test_explain_tells_of_one_event_whether_it_counts(scene: Scene) -> None:
+def test_explain_says_whether_an_event_counts(scene: Scene) -> None:
     first = scene.server_event(0, "A", userId="u", properties={"attempt": "a", "n": 5})
     skipped = scene.server_event(10, "B", userId="u", properties={"attempt": "a", "n": 5})
     other = scene.server_event(20, "nothing", userId="u", properties={"attempt": "z"})
     without = scene.server_event(30, "B", userId="u", properties={"n": 6})
     funnel_id = scene.attempts("A", "B")
-    told = explain(scene, funnel_id, first["eventId"])
-    assert (told["counts"], told["decision"], told["unit"]) == (True, "entry", "a")
-    told = explain(scene, funnel_id, skipped["eventId"])
-    assert (told["counts"], told["decision"]) == (False, "sequenceSkip")
-    assert told["explanation"] == "Skipped: sequence number 5 is not greater than 5, the last accepted."
-    told = explain(scene, funnel_id, other["eventId"])
-    assert (told["counts"], told["decision"], told["unit"]) == (False, "noMatch", "z")
-    told = explain(scene, funnel_id, without["eventId"])
-    assert (told["counts"], told["unit"]) == (False, None)
-    assert told["explanation"] == "The event carries no attempt ID: attempt must be a non-empty text or an integer."
+    answer = explain(scene, funnel_id, first["eventId"])
+    assert (answer["counts"], answer["decision"], answer["unit"]) == (True, "entry", "a")
+    answer = explain(scene, funnel_id, skipped["eventId"])
+    assert (answer["counts"], answer["decision"]) == (False, "sequenceSkip")
+    assert (
+        answer["explanation"]
+        == "Skipped: sequence number 5 is not greater than 5, the last accepted."
+    )
+    answer = explain(scene, funnel_id, other["eventId"])
+    assert (answer["counts"], answer["decision"], answer["unit"]) == (False, "noMatch", "z")
+    answer = explain(scene, funnel_id, without["eventId"])
+    assert (answer["counts"], answer["unit"]) == (False, None)
+    assert (
+        answer["explanation"]
+        == "The event has no attempt ID: attempt must be a non-empty text or an integer."
+    )
+
+
+def test_explain_finds_an_event_by_the_senders_id(
+    scene: Scene, warehouse: Warehouse, workspace: Tenant
+) -> None:
+    funnel_id = scene.attempts("A", "B")
+    ids = {"evt_1": "order-1", "evt_2": "evt_1", "evt_3": "twice", "evt_4": "twice", "evt_5": ""}
+    events = [
+        plain.Event(
+            event_id,
+            workspace.website_id,
+            "event",
+            "A",
+            scene.start_ms + place,
+            "ann",
+            workspace.website_id,
+            properties={"attempt": event_id},
+            client_event_id=client_event_id,
+        )
+        for place, (event_id, client_event_id) in enumerate(ids.items())
+    ]
+    store(warehouse, plain.History(tuple(events)))
+    for event_id, own, client_event_id in (
+        ("order-1", "evt_1", "order-1"),
+        ("evt_1", "evt_1", "order-1"),
+        ("evt_2", "evt_2", "evt_1"),
+        ("evt_5", "evt_5", None),
+    ):
+        answer = explain(scene, funnel_id, event_id)
+        assert (answer["eventId"], answer["clientEventId"]) == (own, client_event_id)
+        assert (answer["counts"], answer["decision"], answer["unit"]) == (True, "entry", own)
+    trace = scene.client.get(f"/api/funnels/{funnel_id}/units/evt_1").json()
+    assert [event["clientEventId"] for event in trace["events"]] == ["order-1"]
+    several = scene.client.get(f"/api/funnels/{funnel_id}/explain", params={"eventId": "twice"})
+    assert (several.status_code, several.json()["errors"][0]["field"]) == (400, "eventId")
 
 
 def test_explain_needs_an_event_that_is_retained(shop: Scene, funnel_id: str) -> None:
-    missing = shop.client.get(f"/api/funnels/{funnel_id}/explain", params={"eventId": "evt_made_up"})
+    missing = shop.client.get(
+        f"/api/funnels/{funnel_id}/explain", params={"eventId": "evt_made_up"}
+    )
     assert (missing.status_code, missing.json()["code"]) == (404, "event_not_found")
     unnamed = shop.client.get(f"/api/funnels/{funnel_id}/explain")
     assert (unnamed.status_code, unnamed.json()["errors"][0]["field"]) == (400, "eventId")
@@ -315,17 +457,22 @@ def test_explain_needs_an_event_that_is_retained(shop: Scene, funnel_id: str) ->
 
 def test_one_visitor_id_on_two_websites_is_two_visitors(scene: Scene, clock: ShiftedClock) -> None:
     """`dup` of the first site was merged into `keep`; `dup` of the second is somebody else."""
-    site = scene.client.post("/api/settings/websites", json={"name": "Second", "kind": "web"}).json()["id"]
+    site = scene.client.post(
+        "/api/settings/websites", json={"name": "Second", "kind": "web"}
+    ).json()["id"]
     other = Scene(replace(scene.tenant, website_id=site), clock)
     scene.story("0/A", visitor="keep", attempt=None)
     scene.story("10/A", visitor="dup", attempt=None)
     for visitor in ("keep", "dup"):
-        scene.client.post("/api/identify", json={"websiteId": scene.tenant.website_id, "visitorId": visitor, "userId": "u"})
+        scene.client.post(
+            "/api/identify",
+            json={"websiteId": scene.tenant.website_id, "visitorId": visitor, "userId": "u"},
+        )
     entry = other.server_event(20, "A", visitorId="dup")
     other.story("30/B", visitor="dup", attempt=None)
     funnel_id = scene.funnel("A", "B")
-    told = explain(scene, funnel_id, entry["eventId"])
-    assert (told["counts"], told["decision"], told["unit"]) == (True, "entry", "dup")
+    answer = explain(scene, funnel_id, entry["eventId"])
+    assert (answer["counts"], answer["decision"], answer["unit"]) == (True, "entry", "dup")
     answer = scene.client.get(f"/api/funnels/{funnel_id}/units/dup")
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "websiteId")
     assert trace(scene, funnel_id, "dup", websiteId=site)["reached"] == 2

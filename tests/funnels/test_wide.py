@@ -1,13 +1,14 @@
-"""Funnels at the published limits: 30 rows, 20 required steps, `or` rows by the dozen, more matches than a machine word has bits."""
+"""Funnels at the published limits: 30 rows, 20 required steps, dozens of `or` rows, more matches
+than a machine word has bits."""
 
 import pytest
 
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
-from penstock.funnels.results.evaluation import evaluate
-from penstock.funnels.statements.query import Question, Strategy
+from penstock.funnels.statements.query import QueryParams, Strategy
 from penstock.warehouse.client import Warehouse
 from tests.funnels import plain
 from tests.funnels.plain import Event, History
+from tests.funnels.reports import evaluate
 from tests.funnels.seed import apart, store
 
 BEGAN_MS = 1_700_000_000_000
@@ -24,11 +25,15 @@ UNITS = {
 
 
 def row(*names: str, all_of: bool = False, diagnostic: bool = False) -> Row:
-    return Row(tuple(Match(MatchType.EVENT, name) for name in names), all_of=all_of, diagnostic=diagnostic)
+    return Row(
+        tuple(Match(MatchType.EVENT, name) for name in names), all_of=all_of, diagnostic=diagnostic
+    )
 
 
 STEPS = [row(*(f"step {k}.{option}" for option in range(8))) for k in range(20)]
-DIAGNOSTICS = [row(*(f"seen {k}.{option}" for option in range(9)), diagnostic=True) for k in range(10)]
+DIAGNOSTICS = [
+    row(*(f"seen {k}.{option}" for option in range(9)), diagnostic=True) for k in range(10)
+]
 GROUP = row(*(f"step {k}.{k % 5}" for k in range(1, 12)), all_of=True)
 FUNNELS = {
     "20 steps of 8 options, 10 diagnostic rows": [*STEPS, *DIAGNOSTICS],
@@ -39,19 +44,23 @@ FUNNELS = {
 @pytest.mark.parametrize("strategy", [Strategy.GENERAL, Strategy.PACKED])
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("rows", FUNNELS)
-def test_a_funnel_as_wide_as_it_may_be_is_counted_like_any_other(warehouse: Warehouse, rows: str, unit: str, strategy: Strategy) -> None:
+def test_a_funnel_as_wide_as_it_may_be_is_counted_like_any_other(
+    warehouse: Warehouse, rows: str, unit: str, strategy: Strategy
+) -> None:
     definition = Definition(tuple(FUNNELS[rows]), window_s=604_800, **UNITS[unit])  # type: ignore[arg-type]
-    history, mark = apart(History((*journey("ann", upto=20), *journey("ben", upto=7), sighting("ann"))))
+    history, mark = apart(History((*path("ann", upto=20), *path("ben", upto=7), sighting("ann"))))
     store(warehouse, history)
     websites = (mark + "shop",)
-    expected = plain.evaluate(history, definition, website_ids=websites, evaluated_at_ms=BEGAN_MS + 10**9)
-    question = Question(websites, websites, None, None, BEGAN_MS + 10**9)  # type: ignore[arg-type]
-    report = evaluate(warehouse, definition, question, strategy=strategy)
+    expected = plain.evaluate(
+        history, definition, website_ids=websites, evaluated_at_ms=BEGAN_MS + 10**9
+    )
+    params = QueryParams(websites, websites, None, None, BEGAN_MS + 10**9)  # type: ignore[arg-type]
+    report = evaluate(warehouse, definition, params, strategy=strategy)
     assert {part: report[part] for part in expected} == expected
     assert (report["aggregate"]["entered"], report["aggregate"]["completed"]) == (2, 1)
 
 
-def journey(who: str, upto: int) -> list[Event]:
+def path(who: str, upto: int) -> list[Event]:
     return [event(who, f"step {k}.{k % 5}", k, {"n": k}) for k in range(upto)]
 
 
@@ -62,4 +71,6 @@ def sighting(who: str) -> Event:
 def event(who: str, name: str, second: int, more: dict[str, int]) -> Event:
     properties = {"attempt": who, "plan": "pro", **more}
     at_ms = BEGAN_MS + second * 1000
-    return Event(f"evt_{who}_{name}", "shop", "event", name, at_ms, who, "shop", properties=properties)
+    return Event(
+        f"evt_{who}_{name}", "shop", "event", name, at_ms, who, "shop", properties=properties
+    )

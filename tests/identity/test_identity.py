@@ -1,4 +1,4 @@
-"""Identity over HTTP, on both databases: what events and identify calls answer, and what the warehouse is told of merges."""
+"""Identity over HTTP, on both databases: answers of events and identify, shipped merges."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +22,7 @@ Who = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def event(workspace: Tenant) -> Who:
-    """Send an event of someone: what was answered, without the event's ID; warnings as their codes."""
+    """Send an event; its answer without the event's ID, warnings as their codes."""
 
     def send(**who: str) -> dict[str, Any]:
         body = {"websiteId": workspace.website_id, "event": "e", **who}
@@ -38,7 +38,12 @@ def identify(server: TestClient[Litestar], workspace: Tenant) -> Who:
     browser = visitor(server)
 
     def send(visitor_id: str, user_id: str, **more: Any) -> dict[str, Any]:
-        body = {"websiteId": workspace.website_id, "visitorId": visitor_id, "userId": user_id, **more}
+        body = {
+            "websiteId": workspace.website_id,
+            "visitorId": visitor_id,
+            "userId": user_id,
+            **more,
+        }
         answer = browser.post("/api/identify", json=body)
         assert answer.status_code == 200, answer.text
         return coded(answer.json())
@@ -54,7 +59,9 @@ def coded(document: dict[str, Any]) -> dict[str, Any]:
 
 def aliases(services: Services, warehouse: Warehouse, scope_id: str) -> dict[str, str]:
     assert services.shipper.wait_until_shipped(10)
-    statement = "SELECT visitor_id, canonical_id FROM visitor_aliases FINAL WHERE scope_id = {scope:String}"
+    statement = (
+        "SELECT visitor_id, canonical_id FROM visitor_aliases FINAL WHERE scope_id = {scope:String}"
+    )
     return dict(warehouse.query(statement, {"scope": scope_id})[1])  # type: ignore[arg-type]
 
 
@@ -65,15 +72,20 @@ def test_every_row_of_the_table(event: Who, identify: Who) -> None:
     assert event(userId="u1") == {"visitorId": new}, "user only, linked"
     assert event(visitorId="v", userId="u2") == {"visitorId": "v"}, "both, neither linked"
     assert event(visitorId="v", userId="u2") == {"visitorId": "v"}, "both, same visitor"
-    assert event(visitorId="fresh", userId="u2") == {"visitorId": "v"}, "both, the visitor has no user: merged"
-    assert event(visitorId="fresh") == {"visitorId": "v"}, "the absorbed visitor counts as the kept one"
+    assert event(visitorId="fresh", userId="u2") == {"visitorId": "v"}, (
+        "both, the visitor has no user: merged"
+    )
+    assert event(visitorId="fresh") == {"visitorId": "v"}, (
+        "the absorbed visitor counts as the canonical one"
+    )
     third = event(visitorId="v", userId="u3")
     assert third["warnings"] == ["identity_conflict"], "both, another's visitor, user not linked"
     assert third["visitorId"] not in ("v", new)
     assert event(userId="u3") == {"visitorId": third["visitorId"]}
-    assert event(visitorId="v", userId="u1") == {"visitorId": new, "warnings": ["identity_conflict"]}, (
-        "both, another's visitor, user linked"
-    )
+    assert event(visitorId="v", userId="u1") == {
+        "visitorId": new,
+        "warnings": ["identity_conflict"],
+    }, "both, another's visitor, user linked"
 
 
 def test_identify_binds_merges_and_says_so(event: Who, identify: Who) -> None:
@@ -85,7 +97,9 @@ def test_identify_binds_merges_and_says_so(event: Who, identify: Who) -> None:
     assert event(visitorId="phone") == {"visitorId": "laptop"}
 
 
-def test_the_first_identify_wins_the_device_and_a_second_user_starts_anew(event: Who, identify: Who) -> None:
+def test_the_first_identify_wins_the_device_and_a_second_user_starts_anew(
+    event: Who, identify: Who
+) -> None:
     event(visitorId="shared")
     identify("shared", "first")
     second = identify("shared", "second")
@@ -95,13 +109,20 @@ def test_the_first_identify_wins_the_device_and_a_second_user_starts_anew(event:
 
 
 def test_placeholders_are_stored_as_sent_and_never_bind(event: Who, identify: Who) -> None:
-    assert event(visitorId="anonymous") == {"visitorId": "anonymous", "warnings": ["placeholder_id"]}
+    assert event(visitorId="anonymous") == {
+        "visitorId": "anonymous",
+        "warnings": ["placeholder_id"],
+    }
     assert event(visitorId="anonymous", userId="u")["visitorId"] == event(userId="u")["visitorId"]
-    assert identify("v", "null") == {"visitorId": "v", "merged": False, "warnings": ["placeholder_id"]}
+    assert identify("v", "null") == {
+        "visitorId": "v",
+        "merged": False,
+        "warnings": ["placeholder_id"],
+    }
     assert event(visitorId="v", userId="another") == {"visitorId": "v"}
 
 
-def test_a_merge_is_told_to_the_warehouse_and_kept_as_a_log(
+def test_a_merge_is_shipped_to_the_warehouse_and_logged(
     event: Who, identify: Who, services: Services, warehouse: Warehouse, workspace: Tenant
 ) -> None:
     event(visitorId="w", userId="u")
@@ -110,18 +131,26 @@ def test_a_merge_is_told_to_the_warehouse_and_kept_as_a_log(
         identify(absorbed, "u")
     assert aliases(services, warehouse, workspace.website_id) == {"a": "w", "b": "w"}
     with services.database.read() as db:
-        log = db.execute(select(merges.c.absorbed_id, merges.c.kept_id, merges.c.user_id).order_by(merges.c.id)).all()
+        log = db.execute(
+            select(merges.c.absorbed_id, merges.c.kept_id, merges.c.user_id).order_by(merges.c.id)
+        ).all()
     assert log == [("a", "w", "u"), ("b", "w", "u")]
 
 
-def test_websites_know_nothing_of_each_others_visitors_unless_they_share_a_scope(workspace: Tenant) -> None:
+def test_websites_know_nothing_of_each_others_visitors_unless_they_share_a_scope(
+    workspace: Tenant,
+) -> None:
     def site(**more: str) -> str:
-        made = workspace.client.post("/api/settings/websites", json={"name": "x", "kind": "web", **more})
+        made = workspace.client.post(
+            "/api/settings/websites", json={"name": "x", "kind": "web", **more}
+        )
         website_id: str = made.json()["id"]
         return website_id
 
     def visitor_of(website_id: str, **who: str) -> str:
-        answer = workspace.client.post("/api/v1/events", json={"websiteId": website_id, "event": "e", **who})
+        answer = workspace.client.post(
+            "/api/v1/events", json={"websiteId": website_id, "event": "e", **who}
+        )
         visitor_id: str = answer.json()["visitorId"]
         return visitor_id
 
@@ -133,7 +162,7 @@ def test_websites_know_nothing_of_each_others_visitors_unless_they_share_a_scope
     assert visitor_of(app, userId="u") == "v"
 
 
-def test_traits_are_kept_as_told_last(identify: Who, services: Services) -> None:
+def test_the_last_traits_replace_earlier_ones(identify: Who, services: Services) -> None:
     identify("v", "u", traits={"plan": "free", "since": 2020})
     identify("v", "u")
     identify("v", "u", traits={"plan": "pro"})
@@ -142,7 +171,7 @@ def test_traits_are_kept_as_told_last(identify: Who, services: Services) -> None
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"visitorId": None}, {"visitorId": "wrong_type"}),
         ({"userId": ""}, {"userId": "too_short"}),
@@ -157,10 +186,18 @@ def test_traits_are_kept_as_told_last(identify: Who, services: Services) -> None
         ({"userId": "\x00"}, {"userId": "nul_character"}),
     ],
 )
-def test_identify_names_every_fault(server: TestClient[Litestar], workspace: Tenant, fields: dict[str, Any], told: dict[str, str]) -> None:
-    answer = visitor(server).post("/api/identify", json={"websiteId": workspace.website_id, "visitorId": "v", "userId": "u", **fields})
+def test_identify_names_every_fault(
+    server: TestClient[Litestar],
+    workspace: Tenant,
+    fields: dict[str, Any],
+    expected: dict[str, str],
+) -> None:
+    answer = visitor(server).post(
+        "/api/identify",
+        json={"websiteId": workspace.website_id, "visitorId": "v", "userId": "u", **fields},
+    )
     assert answer.status_code == 422
-    assert {error["field"]: error["code"] for error in answer.json()["errors"]} == told
+    assert {error["field"]: error["code"] for error in answer.json()["errors"]} == expected
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
@@ -174,13 +211,16 @@ def tell_at_once(senders: list[Who], claims: list[tuple[str, str]]) -> list[dict
 
 
 def holds_together(services: Services) -> None:
-    """Every visitor's canonical one is canonical, every user is linked to one, and no two share it."""
+    """Canonical visitors are their own; every user is linked to one, and no two users share one."""
     with services.database.read() as db:
         known = {row.visitor_id: row for row in db.execute(select(visitors))}
         homes = {row.user_id: row.visitor_id for row in db.execute(select(user_links))}
     for row in known.values():
         assert known[row.canonical_id].canonical_id == row.canonical_id, "no chain"
-    assert all(known[home].canonical_id == home and known[home].user_id == user for user, home in homes.items())
+    assert all(
+        known[home].canonical_id == home and known[home].user_id == user
+        for user, home in homes.items()
+    )
     assert len(set(homes.values())) == len(homes)
 
 
@@ -191,7 +231,9 @@ def test_concurrent_merges_end_in_one_canonical_visitor(event: Who, services: Se
     holds_together(services)
 
 
-def test_concurrent_users_on_one_device_do_not_share_a_visitor(event: Who, services: Services) -> None:
+def test_concurrent_users_on_one_device_do_not_share_a_visitor(
+    event: Who, services: Services
+) -> None:
     answers = tell_at_once([event] * 8, [("device", f"user-{number % 10}") for number in range(60)])
     assert len({answer["visitorId"] for answer in answers}) == 10
     holds_together(services)
@@ -205,24 +247,43 @@ class TestTwoNodes:
         return postgres_url
 
     @pytest.fixture
-    def nodes(self, event: Who, settings: Settings, clock: ShiftedClock, warehouse: Warehouse, workspace: Tenant) -> Any:
-        with TestClient(build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL) as second:
+    def nodes(
+        self,
+        event: Who,
+        settings: Settings,
+        clock: ShiftedClock,
+        warehouse: Warehouse,
+        workspace: Tenant,
+    ) -> Any:
+        with TestClient(
+            build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+        ) as second:
             client = visitor(second, {"Authorization": workspace.client.headers["Authorization"]})
 
             def send(**who: str) -> dict[str, Any]:
-                answer = client.post("/api/v1/events", json={"websiteId": workspace.website_id, "event": "e", **who})
+                answer = client.post(
+                    "/api/v1/events", json={"websiteId": workspace.website_id, "event": "e", **who}
+                )
                 assert answer.status_code == 202, answer.text
                 return coded(answer.json())
 
             yield [event, send]
 
-    def test_merges_on_both_nodes_end_in_one_canonical_visitor(self, nodes: list[Who], services: Services) -> None:
+    def test_merges_on_both_nodes_end_in_one_canonical_visitor(
+        self, nodes: list[Who], services: Services
+    ) -> None:
         answers = tell_at_once(nodes * 6, [(f"device-{number % 20}", "u") for number in range(200)])
         [canonical] = {answer["visitorId"] for answer in answers}
-        assert {node(visitorId=f"device-{number}")["visitorId"] for number in range(20) for node in nodes} == {canonical}
+        assert {
+            node(visitorId=f"device-{number}")["visitorId"]
+            for number in range(20)
+            for node in nodes
+        } == {canonical}
         holds_together(services)
 
-    def test_many_users_and_devices_in_all_combinations_hold_together(self, nodes: list[Who], services: Services) -> None:
+    def test_many_users_and_devices_in_all_combinations_hold_together(
+        self, nodes: list[Who], services: Services
+    ) -> None:
         claims = [(f"device-{number * 7 % 11}", f"user-{number * 5 % 13}") for number in range(300)]
         tell_at_once(nodes * 6, claims)
         holds_together(services)

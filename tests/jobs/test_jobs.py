@@ -65,11 +65,18 @@ def test_a_preview_can_be_a_job_too(client, funnel, workspace):
 def test_a_running_job_tells_how_many_rows_it_has_read(client, results, warehouse):
     with warehouse.taking(BURNING):
         job = results(ASYNC).json()
-        first = eventually(lambda: (found := client.get(f"/api/jobs/{job['id']}").json())["rowsRead"] > 1_000_000 and found)
+        first = eventually(
+            lambda: (
+                (job_record := client.get(f"/api/jobs/{job['id']}").json())["rowsRead"] > 1_000_000
+                and job_record
+            )
+        )
         assert (first["state"], first["resultUrl"], first["finishedAt"]) == ("running", None, None)
         assert 0 < first["elapsedSeconds"] < 60
         assert first["rowsToRead"] >= first["rowsRead"]
-        eventually(lambda: client.get(f"/api/jobs/{job['id']}").json()["rowsRead"] > first["rowsRead"])
+        eventually(
+            lambda: client.get(f"/api/jobs/{job['id']}").json()["rowsRead"] > first["rowsRead"]
+        )
         early = client.get(f"/api/jobs/{job['id']}/result")
         assert (early.status_code, early.json()["code"]) == (409, "job_not_finished")
         assert client.delete(f"/api/jobs/{job['id']}").status_code == 204
@@ -89,7 +96,9 @@ def test_a_cancelled_job_ends_in_the_engine_and_has_no_answer(client, results, w
     assert results().json()["aggregate"]["completed"] == 1
 
 
-def test_jobs_beyond_half_of_the_places_wait_and_a_waiting_one_can_be_cancelled(client, funnel, results, warehouse, scene):
+def test_jobs_beyond_half_of_the_places_wait_and_a_waiting_one_can_be_cancelled(
+    client, funnel, results, warehouse, scene
+):
     periods = [{"startAt": scene.at(-n - 1), "endAt": scene.at(DAY_S)} for n in range(4)]
     with warehouse.taking(FOR_EVER):
         jobs = [results(ASYNC, **period).json() for period in periods]
@@ -130,7 +139,9 @@ def test_a_finished_job_is_kept_for_an_hour(client, results, clock):
     assert client.get(f"/api/jobs/{job['id']}").status_code == 404
 
 
-def test_a_workspace_has_at_most_twenty_unfinished_jobs(client, results, warehouse, other_workspace):
+def test_a_workspace_has_at_most_twenty_unfinished_jobs(
+    client, results, warehouse, other_workspace
+):
     with warehouse.taking(FOR_EVER):
         jobs = [results(ASYNC).json() for _ in range(20)]
         refused = results(ASYNC)
@@ -174,7 +185,14 @@ def test_a_prefer_header_that_asks_for_no_job_is_ignored(results, header):
 
 
 @pytest.mark.parametrize(
-    "header", ["Respond-Async", "wait=10, respond-async", "respond-async; foo=bar", 'x="a\\"b" , respond-async', ",,respond-async"]
+    "header",
+    [
+        "Respond-Async",
+        "wait=10, respond-async",
+        "respond-async; foo=bar",
+        'x="a\\"b" , respond-async',
+        ",,respond-async",
+    ],
 )
 def test_the_preference_is_read_wherever_it_stands(results, header):
     assert results({"Prefer": header}).status_code == 202
@@ -194,23 +212,35 @@ def test_what_is_not_there_is_refused_at_once(client, funnel, results):
 
 
 def test_several_prefer_headers_count_as_one(client, funnel):
-    answer = client.get(f"/api/funnels/{funnel}/results", headers=[("Prefer", "wait=5"), ("Prefer", "respond-async")])
+    answer = client.get(
+        f"/api/funnels/{funnel}/results",
+        headers=[("Prefer", "wait=5"), ("Prefer", "respond-async")],
+    )
     assert answer.status_code == 202
 
 
 def test_long_answers_leave_room_for_the_rest_of_the_service(client, results, warehouse, scene):
     periods = [{"startAt": scene.at(-n - 1), "endAt": scene.at(DAY_S)} for n in range(6)]
-    with ThreadPoolExecutor() as threads, warehouse.taking("SELECT sum(sleepEachRow(0.02)) FROM numbers(25) SETTINGS max_block_size = 1"):
-        asked = [threads.submit(results, **period) for period in periods]
+    with (
+        ThreadPoolExecutor() as threads,
+        warehouse.taking(
+            "SELECT sum(sleepEachRow(0.02)) FROM numbers(25) SETTINGS max_block_size = 1"
+        ),
+    ):
+        requests = [threads.submit(results, **period) for period in periods]
         eventually(lambda: warehouse.running() == 4)
-        assert client.get("/health/ready").json() == {"status": "ready", "database": True, "warehouse": True}
-        assert {answer.result().status_code for answer in asked} == {200}
+        ready = client.get("/health/ready").json()
+        assert (ready["status"], ready["database"], ready["warehouse"]) == ("ready", True, True)
+        assert {answer.result().status_code for answer in requests} == {200}
 
 
 def test_stopping_the_service_stops_its_jobs(services, warehouse):
     with TestClient(build_app(services), base_url=BASE_URL) as running, warehouse.taking(FOR_EVER):
         client = sign_up(running, services.accounts.setup_token).client
         steps = [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]
-        assert client.post("/api/funnels/preview", json={"steps": steps}, headers=ASYNC).status_code == 202
+        assert (
+            client.post("/api/funnels/preview", json={"steps": steps}, headers=ASYNC).status_code
+            == 202
+        )
         eventually(lambda: warehouse.running() == 1)
     assert warehouse.running() == 0

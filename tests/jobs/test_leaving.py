@@ -24,13 +24,25 @@ def funnel(scene):
 
 @pytest.fixture
 def ask_and_leave(server, services, client):
-    """Sends a request and goes away when something has become true; the messages that nobody read."""
+    """Sends a request and disconnects once a condition is true; returns the unread messages."""
     app = build_app(services)
 
     def ask(method: str, path: str, until: Callable[[], Any], body: Any = None) -> list[Any]:
         content = b"" if body is None else json.dumps(body).encode()
-        request = httpx.Request(method, BASE_URL + path, headers={**client.headers, "Content-Type": "application/json"}, content=content)
-        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "method": method, "root_path": ""}
+        request = httpx.Request(
+            method,
+            BASE_URL + path,
+            headers={**client.headers, "Content-Type": "application/json"},
+            content=content,
+        )
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "scheme": "http",
+            "method": method,
+            "root_path": "",
+        }
         scope |= {
             "path": path,
             "raw_path": path.encode(),
@@ -38,7 +50,10 @@ def ask_and_leave(server, services, client):
             "client": ("127.0.0.1", 1),
             "server": ("testserver.local", 80),
         }
-        scope |= {"headers": [(name.lower(), value) for name, value in request.headers.raw], "state": {}}
+        scope |= {
+            "headers": [(name.lower(), value) for name, value in request.headers.raw],
+            "state": {},
+        }
         sent: list[Any] = []
 
         async def run() -> None:
@@ -74,7 +89,9 @@ def test_the_engine_stops_when_the_client_goes_away(ask_and_leave, warehouse, fu
     assert len(warehouse.reports) == 1
 
 
-def test_a_statement_goes_on_while_another_client_wants_it(ask_and_leave, warehouse, funnel, client):
+def test_a_statement_goes_on_while_another_client_wants_it(
+    ask_and_leave, warehouse, funnel, client
+):
     path = f"/api/funnels/{funnel}/results"
     with ThreadPoolExecutor() as threads, warehouse.taking(TWO_SECONDS):
         joined = Event()

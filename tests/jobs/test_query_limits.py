@@ -15,7 +15,12 @@ MB = 1024**2
 @pytest.fixture
 def settings(tmp_path, metadb_url):
     return Settings(
-        data=tmp_path, database_url=metadb_url, public_url=BASE_URL, signup_open=True, query_timeout_s=20, query_memory_bytes=256 * MB
+        data=tmp_path,
+        database_url=metadb_url,
+        public_url=BASE_URL,
+        signup_open=True,
+        query_timeout_s=20,
+        query_memory_bytes=256 * MB,
     )
 
 
@@ -27,16 +32,33 @@ def funnel(scene):
 
 def test_the_operators_limits_hold_until_the_workspace_chooses(client):
     operators = {"queryTimeoutSeconds": 20.0, "queryMemoryBytes": 256 * MB}
-    assert client.get(SETTINGS).json() == {"name": "Acme", "queryTimeoutSeconds": None, "queryMemoryBytes": None, "inForce": operators}
+    assert client.get(SETTINGS).json() == {
+        "name": "Acme",
+        "queryTimeoutSeconds": None,
+        "queryMemoryBytes": None,
+        "inForce": operators,
+    }
     changed = client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
     assert changed.status_code == 200
     in_force = operators | {"queryTimeoutSeconds": 0.5}
-    own = {"name": "Acme", "queryTimeoutSeconds": 0.5, "queryMemoryBytes": None, "inForce": in_force}
+    own = {
+        "name": "Acme",
+        "queryTimeoutSeconds": 0.5,
+        "queryMemoryBytes": None,
+        "inForce": in_force,
+    }
     assert changed.json() == own == client.get(SETTINGS).json()
     assert client.patch(SETTINGS, json={}).json() == own
-    back = client.patch(SETTINGS, json={"queryTimeoutSeconds": None, "queryMemoryBytes": 128 * MB}).json()
+    back = client.patch(
+        SETTINGS, json={"queryTimeoutSeconds": None, "queryMemoryBytes": 128 * MB}
+    ).json()
     in_force = operators | {"queryMemoryBytes": 128 * MB}
-    assert back == {"name": "Acme", "queryTimeoutSeconds": None, "queryMemoryBytes": 128 * MB, "inForce": in_force}
+    assert back == {
+        "name": "Acme",
+        "queryTimeoutSeconds": None,
+        "queryMemoryBytes": 128 * MB,
+        "inForce": in_force,
+    }
 
 
 @pytest.mark.parametrize(
@@ -51,7 +73,9 @@ def test_the_operators_limits_hold_until_the_workspace_chooses(client):
 def test_a_limit_beyond_the_operators_or_none_at_all_is_refused(client, body, code):
     refused = client.patch(SETTINGS, json=body)
     assert refused.status_code == 422
-    assert {fault["field"]: fault["code"] for fault in refused.json()["errors"]} == dict.fromkeys(body, code)
+    assert {fault["field"]: fault["code"] for fault in refused.json()["errors"]} == dict.fromkeys(
+        body, code
+    )
 
 
 def test_a_funnel_that_takes_too_long_is_told_the_limit(client, funnel, warehouse):
@@ -61,14 +85,15 @@ def test_a_funnel_that_takes_too_long_is_told_the_limit(client, funnel, warehous
         answer = client.get(f"/api/funnels/{funnel}/results")
     assert time.monotonic() - began_s < 5
     assert (answer.status_code, answer.json()["code"]) == (503, "query_timeout")
-    assert "0.5 seconds, the queryTimeoutSeconds in force" in answer.json()["detail"]
+    assert "0.5 seconds, the limit queryTimeoutSeconds" in answer.json()["detail"]
     assert client.get(f"/api/funnels/{funnel}/results").status_code == 200
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        "/api/visitors", "/api/events/recent", "/api/schema/events", "/api/schema/properties", "/api/schema/values?property=plan",
+        "/api/visitors", "/api/events/recent", "/api/schema/events", "/api/schema/properties",
+        "/api/schema/values?property=plan",
         "/visitors", "/live",
     ],
 )  # fmt: skip
@@ -85,9 +110,19 @@ def test_a_funnel_that_needs_too_much_memory_is_told_the_limit(client, funnel, w
     with warehouse.taking(MUCH_MEMORY):
         answer = client.get(f"/api/funnels/{funnel}/results")
     assert (answer.status_code, answer.json()["code"]) == (503, "query_too_large")
-    assert "104,857,600 bytes of memory, the queryMemoryBytes in force" in answer.json()["detail"]
+    assert "104,857,600 bytes of memory, the limit queryMemoryBytes" in answer.json()["detail"]
 
 
 def test_limits_are_of_one_workspace(client, other_workspace):
     client.patch(SETTINGS, json={"queryTimeoutSeconds": 1})
     assert other_workspace.client.get(SETTINGS).json()["queryTimeoutSeconds"] is None
+
+
+def test_settings_may_be_changed_with_what_was_read(client):
+    settings = client.get(SETTINGS).json()
+    answer = client.patch(SETTINGS, json=settings | {"name": "Shop"})
+    assert (answer.status_code, answer.json()) == (200, settings | {"name": "Shop"})
+    limits = settings["inForce"] | {"queryTimeoutSeconds": 1}
+    refused = client.patch(SETTINGS, json=settings | {"inForce": limits})
+    [fault] = refused.json()["errors"]
+    assert (refused.status_code, fault["field"], fault["code"]) == (422, "inForce", "read_only")

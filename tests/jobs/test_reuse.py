@@ -1,4 +1,4 @@
-"""Equal questions are one query; an answer is used again as long as a fresh one would have the same counts."""
+"""Equal queries run once; an answer is reused while a fresh one would have the same counts."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,8 +11,10 @@ HALF_A_SECOND = "SELECT sum(sleepEachRow(0.02)) FROM numbers(25) SETTINGS max_bl
 
 
 def of_cache(scene, funnel, **query):
-    """A report out of the cache. The engine may put parts together in between, after which an answer is computed once more."""
-    return eventually(lambda: (found := scene.results(funnel, **query))["servedFrom"] == "cache" and found)
+    """A report from the cache. A merge of parts in the engine may cause one more computation."""
+    return eventually(
+        lambda: (report := scene.results(funnel, **query))["servedFrom"] == "cache" and report
+    )
 
 
 def test_equal_requests_at_once_run_one_query(scene, warehouse):
@@ -29,7 +31,7 @@ def test_equal_requests_at_once_run_one_query(scene, warehouse):
 def test_requests_that_differ_run_a_query_each(scene, warehouse):
     scene.story("0/A 60/B", plan="pro")
     funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
-    asked = [
+    queries = [
         {},
         {"page": 2},
         {"cohort": {"plan": "pro"}},
@@ -38,8 +40,8 @@ def test_requests_that_differ_run_a_query_each(scene, warehouse):
         {"startAt": scene.at(0), "endAt": scene.at(1)},
     ]
     with ThreadPoolExecutor(6) as threads, warehouse.taking(HALF_A_SECOND):
-        reports = list(threads.map(lambda query: scene.results(funnel, **query), asked))
-    assert len(warehouse.reports) == len(asked)
+        reports = list(threads.map(lambda query: scene.results(funnel, **query), queries))
+    assert len(warehouse.reports) == len(queries)
     assert [report["aggregate"]["entered"] for report in reports] == [1, 1, 1, 0, 0, 1]
 
 
@@ -51,10 +53,10 @@ def test_a_reused_answer_says_so_and_keeps_its_moment(scene, warehouse, clock):
     assert first["evaluatedAt"] <= first["computedAt"]
     before = of_cache(scene, funnel)
     clock.advance(days=3)
-    asked = len(warehouse.reports)
+    report_count = len(warehouse.reports)
     later = of_cache(scene, funnel)
     assert later == before
-    assert len(warehouse.reports) == asked
+    assert len(warehouse.reports) == report_count
 
 
 def test_pages_of_cohorts_are_of_one_moment(scene, clock):
@@ -104,15 +106,23 @@ def test_a_changed_definition_is_computed_anew(scene):
     body = {"name": "Scenario", "steps": [{"type": "Event", "value": name} for name in ("A", "X")]}
     assert scene.client.put(f"/api/funnels/{funnel}", json=body).status_code == 200
     report = scene.results(funnel)
-    assert (report["servedFrom"], report["definitionRevision"], report["aggregate"]["completed"]) == ("query", 2, 0)
+    assert (
+        report["servedFrom"],
+        report["definitionRevision"],
+        report["aggregate"]["completed"],
+    ) == ("query", 2, 0)
 
 
 def test_a_changed_goal_is_computed_anew(scene):
     scene.story("0/A 60/B")
-    goal = scene.client.post("/api/goals", json={"name": "Won", "match": {"type": "Event", "value": "B"}}).json()["id"]
+    goal = scene.client.post(
+        "/api/goals", json={"name": "Won", "match": {"type": "Event", "value": "B"}}
+    ).json()["id"]
     funnel = scene.funnel("A", {"type": "Goal", "value": "Won"})
     assert of_cache(scene, funnel)["aggregate"]["completed"] == 1
-    changed = scene.client.patch(f"/api/goals/{goal}", json={"match": {"type": "Event", "value": "X"}})
+    changed = scene.client.patch(
+        f"/api/goals/{goal}", json={"match": {"type": "Event", "value": "X"}}
+    )
     assert changed.status_code == 200
     report = scene.results(funnel)
     assert (report["servedFrom"], report["aggregate"]["completed"]) == ("query", 0)
@@ -122,9 +132,14 @@ def test_a_new_website_is_counted_at_once(scene, workspace):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
     of_cache(scene, funnel)
-    other = scene.client.post("/api/settings/websites", json={"name": "Second", "kind": "web"}).json()["id"]
+    other = scene.client.post(
+        "/api/settings/websites", json={"name": "Second", "kind": "web"}
+    ).json()["id"]
     items = [scene.item(0, "A", "eve"), scene.item(9, "B", "eve")]
-    assert scene.client.post("/api/track", json={"websiteId": other, "events": items}).status_code == 202
+    assert (
+        scene.client.post("/api/track", json={"websiteId": other, "events": items}).status_code
+        == 202
+    )
     assert scene.results(funnel)["aggregate"]["completed"] == 2
 
 
@@ -182,29 +197,46 @@ def test_a_preview_shares_the_answer_of_the_saved_funnel(scene):
     scene.story("0/A 60/B")
     saved = of_cache(scene, scene.funnel("A", "B"))
     body = {"steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
-    preview = eventually(lambda: (found := scene.client.post("/api/funnels/preview", json=body).json())["servedFrom"] == "cache" and found)
+    preview = eventually(
+        lambda: (
+            (report := scene.client.post("/api/funnels/preview", json=body).json())["servedFrom"]
+            == "cache"
+            and report
+        )
+    )
     assert preview["aggregate"] == saved["aggregate"]
 
 
 def test_coverage_of_a_reused_answer_is_of_now(scene, workspace):
-    """An import that touches no event of the answer changes no count of it, but what history it stands on."""
+    """An import that changes no count of an answer changes the coverage of it."""
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
     of_cache(scene, funnel)
-    line = f'{{"type": "event", "name": "A", "timestamp": "{scene.at(-DAY_S)}", "visitorId": "old"}}\n'
+    line = (
+        f'{{"type": "event", "name": "A", "timestamp": "{scene.at(-DAY_S)}", "visitorId": "old"}}\n'
+    )
     headers = {"Content-Type": "application/x-ndjson"}
-    import_id = scene.client.post("/api/imports", params={"websiteId": workspace.website_id}, content=line, headers=headers).json()["id"]
+    import_id = scene.client.post(
+        "/api/imports", params={"websiteId": workspace.website_id}, content=line, headers=headers
+    ).json()["id"]
     eventually(lambda: scene.client.get(f"/api/imports/{import_id}").json()["state"] == "done")
     report = scene.results(funnel)
     assert report["aggregate"]["entered"] == 2
     assert [gap["kind"] for gap in report["coverage"]["gaps"]] == ["import"]
 
 
-OF_ANN = "website_id = {w:String} AND visitor_id = 'ann' SETTINGS mutations_sync = 1, lightweight_deletes_sync = 1"
+OF_ANN = (
+    "website_id = {w:String} AND visitor_id = 'ann' "
+    "SETTINGS mutations_sync = 1, lightweight_deletes_sync = 1"
+)
 
 
-@pytest.mark.parametrize("statement", ["ALTER TABLE events DELETE WHERE ", "DELETE FROM events WHERE "])
-def test_what_is_deleted_from_the_warehouse_is_counted_no_more(scene, workspace, warehouse, statement):
+@pytest.mark.parametrize(
+    "statement", ["ALTER TABLE events DELETE WHERE ", "DELETE FROM events WHERE "]
+)
+def test_what_is_deleted_from_the_warehouse_is_counted_no_more(
+    scene, workspace, warehouse, statement
+):
     scene.story("0/A 60/B", visitor="ann")
     scene.story("0/A 60/B", visitor="eve")
     funnel = scene.funnel("A", "B")
@@ -213,8 +245,10 @@ def test_what_is_deleted_from_the_warehouse_is_counted_no_more(scene, workspace,
     assert scene.results(funnel)["aggregate"]["entered"] == 1
 
 
-def test_what_came_in_during_a_query_is_not_remembered_after_it_was_deleted(scene, warehouse, services, monkeypatch):
-    """The data are as they were before, so an answer that was kept under their old version would be found again."""
+def test_what_came_in_during_a_query_is_not_remembered_after_it_was_deleted(
+    scene, warehouse, services, monkeypatch
+):
+    """The data are as before, so an answer cached under their old version would be reused."""
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
     query = warehouse.query
@@ -228,6 +262,10 @@ def test_what_came_in_during_a_query_is_not_remembered_after_it_was_deleted(scen
 
     monkeypatch.setattr(warehouse, "query", meanwhile)
     assert scene.results(funnel)["aggregate"]["entered"] == 2
-    deletion = scene.client.post("/api/deletions", json={"websiteId": scene.tenant.website_id, "visitorId": "ghost"}).json()
-    eventually(lambda: scene.client.get(f"/api/deletions/{deletion['id']}").json()["state"] == "done")
+    deletion = scene.client.post(
+        "/api/deletions", json={"websiteId": scene.tenant.website_id, "visitorId": "ghost"}
+    ).json()
+    eventually(
+        lambda: scene.client.get(f"/api/deletions/{deletion['id']}").json()["state"] == "done"
+    )
     assert scene.results(funnel)["aggregate"]["entered"] == 1

@@ -1,4 +1,4 @@
-"""An app and links into it, and what is kept of their opening."""
+"""An app, its links, and the clicks on them."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.links import agents
+from tests import user_agents
 from tests.tenant import visitor
 
 Make = Callable[..., dict[str, Any]]
@@ -27,10 +27,12 @@ APP = {
 
 @pytest.fixture
 def make_app(client: httpx.Client) -> Callable[..., str]:
-    """Makes a mobile app and answers its ID."""
+    """Creates a mobile app; returns its ID."""
 
     def make(**fields: Any) -> str:
-        answer = client.post("/api/settings/websites", json={"name": "Acme Shop", "kind": "mobile"} | fields)
+        answer = client.post(
+            "/api/settings/websites", json={"name": "Acme Shop", "kind": "mobile"} | fields
+        )
         assert answer.status_code == 201, answer.text
         website_id: str = answer.json()["id"]
         return website_id
@@ -40,17 +42,22 @@ def make_app(client: httpx.Client) -> Callable[..., str]:
 
 @pytest.fixture
 def app_id(make_app) -> str:
-    """An app of which everything is known."""
+    """An app with every setting."""
     return make_app(**APP)
 
 
 @pytest.fixture
 def make_link(client: httpx.Client, app_id: str) -> Make:
-    """Makes a link and answers its record."""
+    """Creates a link; returns its record."""
     numbers = count(1)
 
     def make(**fields: Any) -> dict[str, Any]:
-        default = {"websiteId": app_id, "name": "Spring", "slug": f"spring-{next(numbers)}", "destinationPath": "/offers/1"}
+        default = {
+            "websiteId": app_id,
+            "name": "Spring",
+            "slug": f"spring-{next(numbers)}",
+            "destinationPath": "/offers/1",
+        }
         answer = client.post(LINKS, json=default | fields)
         assert answer.status_code == 201, answer.text
         record: dict[str, Any] = answer.json()
@@ -61,10 +68,12 @@ def make_link(client: httpx.Client, app_id: str) -> Make:
 
 @pytest.fixture
 def open_link(server):
-    """Opens a link as a browser does, without following where it leads."""
+    """Opens a link like a browser, without following redirects."""
 
-    def open_link(slug, user_agent=agents.IOS["safari"], method="GET", **headers):
-        sent = {"User-Agent": user_agent} | {name.replace("_", "-"): value for name, value in headers.items()}
+    def open_link(slug, user_agent=user_agents.IOS["safari"], method="GET", **headers):
+        sent = {"User-Agent": user_agent} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
         return visitor(server, sent).request(method, f"/l/{slug}", follow_redirects=False)
 
     return open_link
@@ -72,10 +81,12 @@ def open_link(server):
 
 @pytest.fixture
 def clicks(services):
-    """Rows of the warehouse of a link, in their order, once there are as many as expected."""
+    """A link's clicks in the warehouse, in order, once the expected number is there."""
 
     def clicks(link, expected):
-        statement = "SELECT * FROM clicks WHERE link_id = {link:String} ORDER BY clicked_at, click_id"
+        statement = (
+            "SELECT * FROM clicks WHERE link_id = {link:String} ORDER BY clicked_at, click_id"
+        )
         deadline = time.monotonic() + 20
         while True:
             names, rows = services.warehouse.query(statement, {"link": link["id"]})

@@ -29,10 +29,16 @@ def stripe_headers(body: str, at_s: int, secret: str = STRIPE_SECRET) -> dict[st
 
 def standard_headers(body: str, at_s: int, key: str | bytes, delivery_id: str) -> dict[str, str]:
     signature = Webhook(key).sign(delivery_id, datetime.fromtimestamp(at_s, UTC), body)
-    return {"webhook-id": delivery_id, "webhook-timestamp": str(at_s), "webhook-signature": signature}
+    return {
+        "webhook-id": delivery_id,
+        "webhook-timestamp": str(at_s),
+        "webhook-signature": signature,
+    }
 
 
-def stripe_event(kind: str, thing: Json, *, event_id: str | None = None, at_s: int, **more: Any) -> Json:
+def stripe_event(
+    kind: str, thing: Json, *, event_id: str | None = None, at_s: int, **more: Any
+) -> Json:
     data = {"object": thing, **more.pop("data", {})}
     return {
         "id": event_id or f"evt_{uuid4().hex}",
@@ -65,14 +71,31 @@ class Sender:
         return self.tenant.client.put(path, json={"signingSecret": secret, **more})
 
     def post(self, provider: str, body: str | bytes, headers: dict[str, str]) -> httpx.Response:
-        return self.client.post(self.url(provider), content=body, headers={"Content-Type": "application/json", **headers})
+        return self.client.post(
+            self.url(provider),
+            content=body,
+            headers={"Content-Type": "application/json", **headers},
+        )
 
     def stripe(
-        self, kind: str = "payment_intent.succeeded", thing: Json | None = None, *, secret: str = STRIPE_SECRET, age_s: int = 0, **more: Any
+        self,
+        kind: str = "payment_intent.succeeded",
+        thing: Json | None = None,
+        *,
+        secret: str = STRIPE_SECRET,
+        age_s: int = 0,
+        **more: Any,
     ) -> httpx.Response:
         """age_s: how long ago the delivery was signed."""
         at_s = more.pop("at_s", self.now_s - 60)
-        body = json.dumps(stripe_event(kind, {"id": "pi_1", "object": "thing"} if thing is None else thing, at_s=at_s, **more))
+        body = json.dumps(
+            stripe_event(
+                kind,
+                {"id": "pi_1", "object": "thing"} if thing is None else thing,
+                at_s=at_s,
+                **more,
+            )
+        )
         return self.post("stripe", body, stripe_headers(body, self.now_s - age_s, secret))
 
     def standard(
@@ -86,9 +109,23 @@ class Sender:
         delivery_id: str | None = None,
         timestamp: Any = ...,
     ) -> httpx.Response:
-        told = datetime.fromtimestamp(self.now_s - 60, UTC).isoformat() if timestamp is ... else timestamp
-        body = json.dumps({"type": kind, "timestamp": told, "data": {"id": "ord_1"} if data is None else data})
-        return self.post(provider, body, standard_headers(body, self.now_s - age_s, key, delivery_id or f"msg_{uuid4().hex}"))
+        stated_at = (
+            datetime.fromtimestamp(self.now_s - 60, UTC).isoformat()
+            if timestamp is ...
+            else timestamp
+        )
+        body = json.dumps(
+            {
+                "type": kind,
+                "timestamp": stated_at,
+                "data": {"id": "ord_1"} if data is None else data,
+            }
+        )
+        return self.post(
+            provider,
+            body,
+            standard_headers(body, self.now_s - age_s, key, delivery_id or f"msg_{uuid4().hex}"),
+        )
 
 
 @pytest.fixture
@@ -102,17 +139,18 @@ def sender(workspace: Tenant, server: Any, clock: ShiftedClock) -> Sender:
 
 @pytest.fixture
 def stored(services: Any, warehouse: Any, workspace: Tenant) -> Callable[[], list[Json]]:
-    """The provider events of the website as the warehouse has them, in the order of their times."""
+    """The website's provider events in the warehouse, in the order of their times."""
 
     def read() -> list[Json]:
         assert services.shipper.wait_until_shipped(10)
         names, rows = warehouse.query(
             "SELECT event_id, kind, name, source, verified, visitor_id, user_id, properties,"
             " toUnixTimestamp64Milli(occurred_at) AS occurred_at FROM events"
-            " WHERE website_id = {w:String} AND source = 'provider' ORDER BY events.occurred_at, event_id",
+            " WHERE website_id = {w:String} AND source = 'provider'"
+            " ORDER BY events.occurred_at, event_id",
             {"w": workspace.website_id},
         )
-        found = [dict(zip(names, row, strict=True)) for row in rows]
-        return [row | {"properties": json.loads(row["properties"] or "{}")} for row in found]
+        events = [dict(zip(names, row, strict=True)) for row in rows]
+        return [event | {"properties": json.loads(event["properties"] or "{}")} for event in events]
 
     return read

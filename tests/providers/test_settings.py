@@ -25,7 +25,7 @@ def path(workspace: Tenant) -> str:
 
 
 @pytest.fixture
-def kept(services: Services) -> Callable[[], list[str]]:
+def stored_secrets(services: Services) -> Callable[[], list[str]]:
     """The secrets that stand in the metadata DB."""
 
     def read() -> list[str]:
@@ -50,19 +50,28 @@ def test_a_secret_is_set_and_never_shown(workspace: Tenant, path: str) -> None:
     }
     listed = workspace.client.get(path)
     assert listed.json() == {"data": [answer.json()], "page": 1, "pageSize": 20, "total": 1}
-    for text in (answer.text, listed.text, workspace.client.get(f"/api/settings/websites/{workspace.website_id}").text):
+    for text in (
+        answer.text,
+        listed.text,
+        workspace.client.get(f"/api/settings/websites/{workspace.website_id}").text,
+    ):
         assert STRIPE_SECRET not in text
     assert workspace.client.get(f"{path}/stripe").status_code == 405
 
 
 def test_providers_are_listed_by_name_and_by_page(sender: Sender, path: str) -> None:
     listed = sender.tenant.client.get(path, params={"pageSize": 2}).json()
-    assert ([row["provider"] for row in listed["data"]], listed["total"]) == (["polar", "standardwebhooks"], 3)
+    assert ([row["provider"] for row in listed["data"]], listed["total"]) == (
+        ["polar", "standardwebhooks"],
+        3,
+    )
     listed = sender.tenant.client.get(path, params={"pageSize": 2, "page": 2}).json()
     assert [row["provider"] for row in listed["data"]] == ["stripe"]
 
 
-def test_the_previous_secret_is_taken_for_a_day(sender: Sender, clock: ShiftedClock, kept: Callable[[], list[str]]) -> None:
+def test_the_previous_secret_is_valid_for_a_day(
+    sender: Sender, clock: ShiftedClock, stored_secrets: Callable[[], list[str]]
+) -> None:
     secrets = sender.set_secret("stripe", NEW).json()["secrets"]
     assert [secret["validUntil"] is None for secret in secrets] == [True, False]
     assert sender.stripe(secret=NEW).status_code == 200
@@ -72,29 +81,33 @@ def test_the_previous_secret_is_taken_for_a_day(sender: Sender, clock: ShiftedCl
     clock.advance(seconds=61)
     assert sender.stripe(secret=STRIPE_SECRET).status_code == 401
     assert sender.stripe(secret=NEW).status_code == 200
-    assert kept() == sorted([NEW, POLAR_SECRET, STANDARD_SECRET])  # what has run out is deleted
+    assert stored_secrets() == sorted(
+        [NEW, POLAR_SECRET, STANDARD_SECRET]
+    )  # expired ones are deleted
 
 
-def test_the_previous_secret_can_be_kept_longer_or_ended_at_once(
-    sender: Sender, clock: ShiftedClock, kept: Callable[[], list[str]]
+def test_the_previous_secret_can_last_longer_or_end_at_once(
+    sender: Sender, clock: ShiftedClock, stored_secrets: Callable[[], list[str]]
 ) -> None:
     sender.set_secret("stripe", NEW, previousValidSeconds=7 * DAY_S)
     clock.advance(days=6)
     assert sender.stripe(secret=STRIPE_SECRET).status_code == 200
     answer = sender.set_secret("stripe", NEW, previousValidSeconds=0)
     assert len(answer.json()["secrets"]) == 1
-    assert STRIPE_SECRET not in kept()
+    assert STRIPE_SECRET not in stored_secrets()
     assert sender.stripe(secret=STRIPE_SECRET).status_code == 401
     assert sender.stripe(secret=NEW).status_code == 200
 
 
-def test_setting_the_current_secret_again_changes_nothing(sender: Sender, clock: ShiftedClock) -> None:
+def test_setting_the_current_secret_again_changes_nothing(
+    sender: Sender, clock: ShiftedClock
+) -> None:
     before = sender.set_secret("stripe", NEW).json()
     clock.advance(seconds=3600)
     assert sender.set_secret("stripe", NEW).json() == before
 
 
-def test_a_rotation_can_be_taken_back(sender: Sender, clock: ShiftedClock) -> None:
+def test_a_rotation_can_be_reverted(sender: Sender, clock: ShiftedClock) -> None:
     sender.set_secret("stripe", NEW)
     secrets = sender.set_secret("stripe", STRIPE_SECRET).json()["secrets"]
     assert [secret["validUntil"] is None for secret in secrets] == [True, False]
@@ -103,21 +116,25 @@ def test_a_rotation_can_be_taken_back(sender: Sender, clock: ShiftedClock) -> No
     assert sender.stripe(secret=NEW).status_code == 401
 
 
-def test_five_secrets_may_be_in_force(sender: Sender, kept: Callable[[], list[str]]) -> None:
+def test_five_secrets_may_be_valid_at_once(
+    sender: Sender, stored_secrets: Callable[[], list[str]]
+) -> None:
     for number in range(4):
         assert sender.set_secret("stripe", f"whsec_number_{number}").status_code == 200
-    before = kept()
+    before = stored_secrets()
     answer = sender.set_secret("stripe", NEW)
     assert (answer.status_code, answer.json()["code"]) == (409, "too_many_secrets")
-    assert kept() == before
+    assert stored_secrets() == before
     assert sender.set_secret("stripe", NEW, previousValidSeconds=0).status_code == 200
 
 
-def test_a_removed_provider_is_refused(sender: Sender, path: str, kept: Callable[[], list[str]]) -> None:
+def test_a_removed_provider_is_refused(
+    sender: Sender, path: str, stored_secrets: Callable[[], list[str]]
+) -> None:
     assert sender.tenant.client.delete(f"{path}/stripe").status_code == 204
     assert sender.stripe().status_code == 401
     assert sender.standard().status_code == 200
-    assert kept() == sorted([POLAR_SECRET, STANDARD_SECRET])
+    assert stored_secrets() == sorted([POLAR_SECRET, STANDARD_SECRET])
     assert sender.tenant.client.delete(f"{path}/stripe").status_code == 404
 
 
@@ -129,7 +146,7 @@ def test_the_secret_is_not_in_the_log(sender: Sender, capfd: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("provider", "body", "told"),
+    ("provider", "body", "expected"),
     [
         ("stripe", {}, {"signingSecret": "required"}),
         ("stripe", {"signingSecret": None}, {"signingSecret": "wrong_type"}),
@@ -144,25 +161,43 @@ def test_the_secret_is_not_in_the_log(sender: Sender, capfd: pytest.CaptureFixtu
         ("standardwebhooks", {"signingSecret": "not-base64"}, {"signingSecret": "not_a_secret"}),
         ("standardwebhooks", {"signingSecret": "whsec_abcde"}, {"signingSecret": "not_a_secret"}),
         ("standardwebhooks", {"signingSecret": "="}, {"signingSecret": "not_a_secret"}),
-        ("stripe", {"signingSecret": "s", "previousValidSeconds": -1}, {"previousValidSeconds": "greater_than_equal"}),
-        ("stripe", {"signingSecret": "s", "previousValidSeconds": 604_801}, {"previousValidSeconds": "less_than_equal"}),
-        ("stripe", {"signingSecret": "s", "secret": "s", "more": 1}, {"secret": "unknown_field", "more": "unknown_field"}),
+        (
+            "stripe",
+            {"signingSecret": "s", "previousValidSeconds": -1},
+            {"previousValidSeconds": "greater_than_equal"},
+        ),
+        (
+            "stripe",
+            {"signingSecret": "s", "previousValidSeconds": 604_801},
+            {"previousValidSeconds": "less_than_equal"},
+        ),
+        (
+            "stripe",
+            {"signingSecret": "s", "secret": "s", "more": 1},
+            {"secret": "unknown_field", "more": "unknown_field"},
+        ),
     ],
 )
-def test_faults(workspace: Tenant, path: str, provider: str, body: Json, told: dict[str, Any]) -> None:
+def test_faults(
+    workspace: Tenant, path: str, provider: str, body: Json, expected: dict[str, Any]
+) -> None:
     answer = workspace.client.put(f"{path}/{provider}", json=body)
     assert answer.status_code == 422, answer.text
-    assert {fault["field"]: fault["code"] for fault in answer.json()["errors"]} == told
+    assert {fault["field"]: fault["code"] for fault in answer.json()["errors"]} == expected
     assert workspace.client.get(path).json()["total"] == 0
 
 
 @pytest.mark.parametrize("provider", ["paypal", "Stripe", "stripe ", "%00", "\u00e9"])
 def test_an_unknown_provider_is_404(workspace: Tenant, path: str, provider: str) -> None:
-    assert workspace.client.put(f"{path}/{provider}", json={"signingSecret": "s"}).status_code == 404
+    assert (
+        workspace.client.put(f"{path}/{provider}", json={"signingSecret": "s"}).status_code == 404
+    )
     assert workspace.client.delete(f"{path}/{provider}").status_code == 404
 
 
-def test_a_website_of_another_workspace_is_404(workspace: Tenant, other_workspace: Tenant, path: str) -> None:
+def test_a_website_of_another_workspace_is_404(
+    workspace: Tenant, other_workspace: Tenant, path: str
+) -> None:
     client = other_workspace.client
     assert client.put(f"{path}/stripe", json={"signingSecret": "s"}).status_code == 404
     assert client.get(path).status_code == 404

@@ -1,7 +1,8 @@
-"""The page of error codes is complete: every code that the source can raise is on it, and none that it cannot."""
+"""The page of error codes lists every code that the source can raise, and no other."""
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import penstock
@@ -14,12 +15,32 @@ FROM_HTTP = {"malformed_request", "method_not_allowed", "request_refused", "inte
 
 
 def _texts(node: ast.AST | None) -> Iterator[str]:
-    """Text constants that an expression can have as its value: both arms of a conditional, not its test."""
+    """Texts that an expression can evaluate to: both arms of a conditional, constants by name."""
     if isinstance(node, ast.IfExp):
         yield from _texts(node.body)
         yield from _texts(node.orelse)
+    elif isinstance(node, ast.Name) and node.id in _constants():
+        yield _constants()[node.id]
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
+
+
+@cache
+def _constants() -> dict[str, str]:
+    """Texts that modules give a name in capitals."""
+    assignments = (
+        node
+        for path in SOURCE.rglob("*.py")
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    )
+    return {
+        node.targets[0].id: node.value.value
+        for node in assignments
+        if isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id.isupper()
+        and isinstance(node.value.value, str)
+    }
 
 
 def _calls() -> Iterator[ast.Call]:
@@ -37,7 +58,9 @@ def _raised() -> tuple[set[str], set[str], set[str]]:
         by_name = {keyword.arg: keyword.value for keyword in call.keywords}
         position = {"RuleBroken": 0, "Fault": 1, "fault": 1}.get(name)
         if position is not None:
-            faults |= set(_texts(call.args[position] if len(call.args) > position else by_name.get("code")))
+            faults |= set(
+                _texts(call.args[position] if len(call.args) > position else by_name.get("code"))
+            )
         elif name == "Notice":
             warnings |= set(_texts(call.args[0]))
         elif "code" in by_name:
@@ -48,7 +71,11 @@ def _raised() -> tuple[set[str], set[str], set[str]]:
 def _base_codes() -> set[str]:
     from penstock.base import errors
 
-    return {kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PenstockError)}
+    return {
+        kind.code
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.PenstockError)
+    }
 
 
 def test_every_problem_code_is_documented():

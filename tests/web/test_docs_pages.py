@@ -7,10 +7,14 @@ import pytest
 
 def test_every_operation_of_the_openapi_document_is_on_the_page(server):
     document, page = server.get("/api/openapi.json").json(), server.get("/api/docs").text
-    told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    told = {
+        (method.upper(), path) for path, methods in document["paths"].items() for method in methods
+    }
     shown = {
         (method, path.replace("<wbr>", ""))
-        for method, path in re.findall(r'<span class="method \w+">(\w+)</span> <span class="path">(.*?)</span>', page)
+        for method, path in re.findall(
+            r'<span class="method \w+">(\w+)</span> <span class="path">(.*?)</span>', page
+        )
     }
     assert shown == told
     assert ("POST", "/api/auth/signup") in shown
@@ -35,8 +39,12 @@ def test_every_link_within_a_page_leads_somewhere(server, path):
 
 
 def test_an_apps_page_leads_to_the_call_that_resolves_its_links(workspace, server):
-    app = workspace.browser.post("/api/settings/websites", json={"name": "App", "kind": "mobile"}).json()
-    [anchor] = re.findall(r'href="/api/docs#([^"]+)"', workspace.browser.get(f"/settings/websites/{app['id']}").text)
+    app = workspace.browser.post(
+        "/api/settings/websites", json={"name": "App", "kind": "mobile"}
+    ).json()
+    [anchor] = re.findall(
+        r'href="/api/docs#([^"]+)"', workspace.browser.get(f"/settings/websites/{app['id']}").text
+    )
     assert f'id="{anchor}"' in server.get("/api/docs").text
 
 

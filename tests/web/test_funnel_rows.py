@@ -7,7 +7,10 @@ import pytest
 from tests.tenant import visitor
 from tests.watched import FOR_EVER, Watched
 
-FUNNEL = {"name": "Sign-up", "steps": [{"type": "Event", "value": "signed_up"}, {"type": "Event", "value": "paid"}]}
+FUNNEL = {
+    "name": "Sign-up",
+    "steps": [{"type": "Event", "value": "signed_up"}, {"type": "Event", "value": "paid"}],
+}
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ def test_a_row_whose_query_takes_too_long_says_so_and_can_be_asked_again(workspa
     assert answer.status_code == 200
     assert "Took too long, try again" in re.sub(r"\s+", " ", answer.text)
     workspace.client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": None})
-    assert "Nobody entered" in workspace.browser.get(row).text
+    assert "No entries" in workspace.browser.get(row).text
 
 
 def test_a_row_without_a_session_is_401(server, row):

@@ -1,4 +1,4 @@
-"""Pages for people over HTTP: who sees them, and with which headers. What they do in a browser is in tests/browser."""
+"""Pages over HTTP: who may see them, and their headers. tests/browser has the rest."""
 
 import re
 
@@ -7,15 +7,22 @@ import pytest
 from penstock.app import build_routes
 from penstock.web.nav import NAV
 from tests.tenant import visitor
-from tests.test_tenancy import link_into_app, made
+from tests.test_tenancy import creator, link_into_app
 
-FUNNEL = {"name": "Sign-up", "steps": [{"type": "Event", "value": "signed_up"}, {"type": "Event", "value": "paid"}]}
+FUNNEL = {
+    "name": "Sign-up",
+    "steps": [{"type": "Event", "value": "signed_up"}, {"type": "Event", "value": "paid"}],
+}
 GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
 OPEN = {"/", "/login", "/signup", "/settings"}
 
 
 def pages(services):
-    routes = [route for route in build_routes(services).routes if any(one.opt.get("page") for one in getattr(route, "route_handlers", ()))]
+    routes = [
+        route
+        for route in build_routes(services).routes
+        if any(one.opt.get("page") for one in getattr(route, "route_handlers", ()))
+    ]
     return sorted(route.path_format for route in routes)
 
 
@@ -26,7 +33,10 @@ def test_every_page_leads_to_the_log_in_and_back(services, server):
         address = re.sub(r"\{\w+\}", "x", path)
         for cookies in ({}, {"Cookie": "service_session=made_up"}):
             answer = visitor(server, cookies).get(f"{address}?page=2")
-            assert (answer.status_code, answer.headers["location"]) == (302, f"/login?next={address}%3Fpage%3D2"), path
+            assert (answer.status_code, answer.headers["location"]) == (
+                302,
+                f"/login?next={address}%3Fpage%3D2",
+            ), path
 
 
 def test_a_part_of_a_page_is_401_when_the_session_has_ended(server):
@@ -34,13 +44,25 @@ def test_a_part_of_a_page_is_401_when_the_session_has_ended(server):
     assert (answer.status_code, answer.text) == (401, "")
 
 
+@pytest.mark.parametrize("path", ["/login", "/signup", "/funnels", "/", "/settings/websites"])
+def test_a_page_answers_head_like_get_but_without_a_body(workspace, path):
+    got, head = workspace.browser.get(path), workspace.browser.head(path)
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    for name in ("content-type", "location", "cache-control"):
+        assert head.headers.get(name) == got.headers.get(name)
+
+
+def test_head_of_a_page_needs_a_session_like_get(server):
+    assert visitor(server).head("/funnels").headers["location"] == "/login?next=/funnels"
+
+
 def test_every_record_of_another_workspace_is_a_404_page(services, workspace, other_workspace):
     event = {"websiteId": workspace.website_id, "event": "seen", "visitorId": "ann"}
     workspace.client.post("/api/v1/events", json=event).raise_for_status()
     ids = {
         "website_id": workspace.website_id,
-        "funnel_id": made("/api/funnels", FUNNEL)(workspace),
-        "goal_id": made("/api/goals", GOAL)(workspace),
+        "funnel_id": creator("/api/funnels", FUNNEL)(workspace),
+        "goal_id": creator("/api/goals", GOAL)(workspace),
         "link_id": link_into_app(workspace),
         "unit": "any",
         "visitor_id": "ann",
@@ -49,27 +71,40 @@ def test_every_record_of_another_workspace_is_a_404_page(services, workspace, ot
     for path in (path for path in pages(services) if "{" in path):
         assert workspace.browser.get(path.format_map(ids)).status_code == 200, path
         foreign = other_workspace.browser.get(path.format_map(ids))
-        assert (foreign.status_code, foreign.headers["content-type"]) == (404, "text/html; charset=utf-8"), path
+        assert (foreign.status_code, foreign.headers["content-type"]) == (
+            404,
+            "text/html; charset=utf-8",
+        ), path
 
 
 def _import(workspace):
     headers, content = {"Content-Type": "application/x-ndjson"}, b"{}\n"
-    answer = workspace.client.post("/api/imports", params={"websiteId": workspace.website_id}, content=content, headers=headers)
+    answer = workspace.client.post(
+        "/api/imports", params={"websiteId": workspace.website_id}, content=content, headers=headers
+    )
     return answer.json()["id"]
 
 
 def test_a_part_is_the_same_as_in_the_whole_page(workspace):
     whole = workspace.browser.get("/settings/api-keys").text
-    part = workspace.browser.get("/settings/api-keys", headers={"HX-Request": "true", "HX-Target": "keys"}).text
+    part = workspace.browser.get(
+        "/settings/api-keys", headers={"HX-Request": "true", "HX-Target": "keys"}
+    ).text
     assert part.strip().startswith('<div id="keys"')
     assert part.strip() in whole
 
 
 def test_scripts_and_styles_are_files_of_ours_and_nothing_runs_that_stands_in_the_page(workspace):
     answer = workspace.browser.get("/settings/websites")
-    policy = dict(rule.split(" ", 1) for rule in answer.headers["content-security-policy"].split("; "))
+    policy = dict(
+        rule.split(" ", 1) for rule in answer.headers["content-security-policy"].split("; ")
+    )
     [nonce] = re.findall(r"^'nonce-(.+)'$", policy["script-src"])
-    assert (policy["default-src"], policy["style-src"], policy["frame-ancestors"]) == ("'none'", "'self'", "'none'")
+    assert (policy["default-src"], policy["style-src"], policy["frame-ancestors"]) == (
+        "'none'",
+        "'self'",
+        "'none'",
+    )
     scripts = re.findall(r"<script ([^>]*)>(.*?)</script>", answer.text, re.DOTALL)
     assert scripts
     for attributes, text in scripts:
@@ -91,16 +126,24 @@ def test_files_are_kept_for_a_year_under_their_hash_and_for_no_time_under_anothe
     assert (older.text, older.headers["cache-control"]) == (answer.text, "no-cache")
 
 
-@pytest.mark.parametrize("path", ["nothing.css", "../templates/app.html", "%2e%2e/rendering.py", "vendor/README.md", ""])
+@pytest.mark.parametrize(
+    "path", ["nothing.css", "../templates/app.html", "%2e%2e/rendering.py", "vendor/README.md", ""]
+)
 def test_no_other_file_can_be_read(server, path):
     assert server.get(f"/static/x/{path}").status_code == 404
 
 
-@pytest.mark.parametrize(("accept", "kind"), [("text/html,*/*", "text/html; charset=utf-8"), ("*/*", "application/problem+json")])
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [("text/html,*/*", "text/html; charset=utf-8"), ("*/*", "application/problem+json")],
+)
 def test_an_unknown_address_is_a_page_for_people_and_a_problem_for_programs(server, accept, kind):
     answer = server.get("/nowhere", headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (404, kind)
-    assert server.get("/api/nowhere", headers={"Accept": "text/html"}).headers["content-type"] == "application/problem+json"
+    assert (
+        server.get("/api/nowhere", headers={"Accept": "text/html"}).headers["content-type"]
+        == "application/problem+json"
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,6 +179,8 @@ def test_before_the_first_account_it_leads_to_the_sign_up(server):
 
 
 def test_parameters_that_a_page_cannot_read_are_left_out(workspace):
-    answer = workspace.browser.get("/settings/api-keys", params={"page": "many", "pageSize": "1", "colour": "red"})
+    answer = workspace.browser.get(
+        "/settings/api-keys", params={"page": "many", "pageSize": "1", "colour": "red"}
+    )
     assert answer.status_code == 200
     assert answer.text.count('class="main"') == 1

@@ -1,1 +1,4 @@
-"""Accounts: users, sessions, workspaces, API keys, websites. Neighbours use `service` and `model`, routes also `callers`."""
+"""Accounts: users, sessions, workspaces, API keys and websites.
+
+Other rooms use the `service` and `model` modules; their routes also use `callers`.
+"""

@@ -8,7 +8,7 @@ from penstock.base.ids import KeyId, ScopeId, UserAccountId, WebsiteId, Workspac
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf a request is made. key_id: of a bearer key; user_id: of a session; exactly one of them is set."""
+    """Who makes a request: an API key (`key_id`) or a user with a session (`user_id`)."""
 
     workspace_id: WorkspaceId
     user_id: UserAccountId | None = None
@@ -30,15 +30,15 @@ class Workspace:
 
 
 class Role(StrEnum):
-    """What a member may do in a workspace. An owner also says who is in it."""
+    """What a member may do in a workspace. Owners also manage people."""
 
     OWNER = "owner"
     MEMBER = "member"
 
 
 @dataclass(frozen=True, slots=True)
-class SignedIn:
-    """Who a session stands for. role: of the user in the workspace."""
+class CurrentUser:
+    """The user of a session, in the workspace of that session. role: in that workspace."""
 
     user: User
     workspace: Workspace
@@ -51,7 +51,7 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """An API key as it is kept: never the key itself. prefix: its first characters, to recognise it by."""
+    """An API key without its secret. prefix: the first characters, to recognize it by."""
 
     id: KeyId
     name: str
@@ -68,7 +68,7 @@ class WebsiteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MobileApp:
-    """What the operator told about an app: where it is found and how it is opened. All of it optional.
+    """How a mobile app is found in stores and opened by links. Every field is optional.
 
     *_probabilistic_matching: whether a first open may be matched to a click by its network.
     """
@@ -86,7 +86,10 @@ class MobileApp:
 
 @dataclass(frozen=True, slots=True)
 class Website:
-    """A site or a tracked app. scope_id: the identity scope that its visitors and user links belong to. app: empty for kind web."""
+    """A website or mobile app that sends events.
+
+    scope_id: the identity scope of its visitors and identity links. app: empty for kind `web`.
+    """
 
     id: WebsiteId
     workspace_id: WorkspaceId
@@ -98,19 +101,3 @@ class Website:
     created_at_ms: int
     updated_at_ms: int
     app: MobileApp = field(default_factory=MobileApp)
-
-
-@dataclass(frozen=True, slots=True)
-class QueryLimits:
-    """What one query of a workspace may take. None: as much as the operator allows."""
-
-    timeout_s: float | None
-    memory_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceSettings:
-    """What a workspace says of itself."""
-
-    name: str
-    limits: QueryLimits

@@ -1,4 +1,4 @@
-"""What goes over the wire: inputs with their rules, answers."""
+"""Wire types of accounts: inputs with their rules, and records."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -6,19 +6,38 @@ from dataclasses import asdict
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from penstock.accounts.model import ApiKey, MobileApp, Role, SignedIn, User, Website, WebsiteKind, Workspace
+from penstock.accounts.model import (
+    ApiKey,
+    CurrentUser,
+    MobileApp,
+    Role,
+    User,
+    Website,
+    WebsiteKind,
+    Workspace,
+)
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
 from penstock.http.schema import Input, Name, Record, RuleBroken
 
-# The pattern by which browsers check <input type=email> (HTML standard, "valid e-mail address").
-_EMAIL = re.compile(r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*")
+# How browsers validate <input type=email>. Source: HTML standard, "valid e-mail address".
+_EMAIL = re.compile(
+    r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
+    r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
+)
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _FINGERPRINT = re.compile(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
 _SPACE_OR_CONTROL = re.compile(r"[\s\x00-\x1f\x7f\\]")
-_SCHEMES_OF_OTHERS = frozenset(
+_RESERVED_SCHEMES = frozenset(
     (
         "about",
         "blob",
@@ -43,26 +62,34 @@ _SCHEMES_OF_OTHERS = frozenset(
 def _email(value: str) -> str:
     lowered = value.strip().lower()
     if not _EMAIL.fullmatch(lowered):
-        raise RuleBroken("not_an_email", "Must be an e-mail address, as name@example.com.")
+        raise RuleBroken("not_an_email", "Must be an e-mail address such as name@example.com.")
     return lowered
 
 
 def _new_password(value: SecretStr) -> SecretStr:
     if not 8 <= len(value) <= 1024:
-        raise RuleBroken("too_short" if len(value) < 8 else "too_long", "Must have 8 to 1024 characters.")
+        raise RuleBroken(
+            "too_short" if len(value) < 8 else "too_long", "Must have 8 to 1024 characters."
+        )
     return value
 
 
 def _domain(value: str) -> str:
-    """A host name, with a port for a site under development; an international name in the spelling of the DNS."""
+    """A lower-case host name with an optional port; international names in DNS spelling (IDNA)."""
     name, colon, port = value.lower().partition(":")
     try:
         name = name.encode("idna").decode("ascii")
     except UnicodeError:
         name = ""
-    port_is_good = not colon or (port.isascii() and port.isdigit() and 0 < int(port) < 65536)
-    if not port_is_good or len(name) > 253 or not all(_HOST_LABEL.fullmatch(label) for label in name.split(".")):
-        raise RuleBroken("not_a_domain", "Must be a host name alone, as shop.example.com.")
+    port_is_valid = not colon or (port.isascii() and port.isdigit() and 0 < int(port) < 65536)
+    if (
+        not port_is_valid
+        or len(name) > 253
+        or not all(_HOST_LABEL.fullmatch(label) for label in name.split("."))
+    ):
+        raise RuleBroken(
+            "not_a_domain", "Must be a host name such as shop.example.com, without scheme or path."
+        )
     return name + colon + port
 
 
@@ -72,40 +99,56 @@ def _store_url(value: str) -> str:
         parts.port  # noqa: B018 - raises for a port out of range
     except ValueError:
         parts = urlsplit("")
-    if parts.scheme != "https" or not parts.hostname or "@" in parts.netloc or _SPACE_OR_CONTROL.search(value):
-        raise RuleBroken("not_a_url", "Must be the address of the store's page, beginning with https:// and without credentials.")
+    if (
+        parts.scheme != "https"
+        or not parts.hostname
+        or "@" in parts.netloc
+        or _SPACE_OR_CONTROL.search(value)
+    ):
+        raise RuleBroken(
+            "not_a_url",
+            "Must be the https:// URL of the app's store page, without credentials.",
+        )
     return value
 
 
 def _app_signature(value: str) -> str:
     upper = value.upper()
     if not _FINGERPRINT.fullmatch(upper):
-        raise RuleBroken("not_a_fingerprint", "Must be the SHA-256 of the signing certificate: 32 pairs of hex digits with colons between.")
+        raise RuleBroken(
+            "not_a_fingerprint",
+            "Must be the SHA-256 fingerprint of the signing certificate: 32 pairs of hex digits, "
+            "separated by colons.",
+        )
     return upper
 
 
 def _scheme(value: str) -> str:
     lowered = value.lower()
-    if lowered in _SCHEMES_OF_OTHERS or not re.fullmatch(r"[a-z][a-z0-9+.-]*", lowered):
-        raise RuleBroken("not_a_scheme", "Must be the app's own URL scheme without ://, as myshop; http and the like are not an app's own.")
+    if lowered in _RESERVED_SCHEMES or not re.fullmatch(r"[a-z][a-z0-9+.-]*", lowered):
+        raise RuleBroken(
+            "not_a_scheme",
+            "Must be the app's own URL scheme without ://, such as myshop. Common schemes such as "
+            "http are not allowed.",
+        )
     return lowered
 
 
-def _matching(pattern: str, broken: Callable[[], RuleBroken]) -> AfterValidator:
+def _pattern(pattern: str, error: Callable[[], RuleBroken]) -> AfterValidator:
     rule = re.compile(pattern)
 
     def check(value: str) -> str:
         if not rule.fullmatch(value):
-            raise broken()
+            raise error()
         return value
 
     return AfterValidator(check)
 
 
 def not_null(value: str | None) -> str | None:
-    """For a field of a change that can be left out, but not cleared."""
+    """Validator of a change's field that can be omitted, but not cleared."""
     if value is None:
-        raise RuleBroken("not_null", "Must not be null; leave it out to keep it.")
+        raise RuleBroken("not_null", "Must not be null. Omit the field to keep its value.")
     return value
 
 
@@ -118,52 +161,65 @@ CustomScheme = Annotated[str, Field(max_length=64), AfterValidator(_scheme)]
 IosBundleId = Annotated[
     str,
     Field(max_length=155),
-    _matching(
+    _pattern(
         r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*",
-        lambda: RuleBroken("not_a_bundle_id", "Must be a bundle ID, as com.example.shop."),
+        lambda: RuleBroken("not_a_bundle_id", "Must be a bundle ID such as com.example.shop."),
     ),
 ]
 IosTeamId = Annotated[
     str,
-    _matching(
+    _pattern(
         r"[A-Z0-9]{10}",
-        lambda: RuleBroken("not_a_team_id", "Must be the ten letters and digits of an Apple team, as A1B2C3D4E5."),
+        lambda: RuleBroken(
+            "not_a_team_id", "Must be an Apple team ID: ten letters and digits, such as A1B2C3D4E5."
+        ),
     ),
 ]
 AndroidPackage = Annotated[
     str,
     Field(max_length=255),
-    _matching(
+    _pattern(
         r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+",
-        lambda: RuleBroken("not_a_package", "Must be a package name of at least two parts, as com.example.shop."),
+        lambda: RuleBroken(
+            "not_a_package",
+            "Must be a package name with at least two parts, such as com.example.shop.",
+        ),
     ),
 ]
 
 
 class SignUp(Input):
-    """With an invitation: a new account in the workspace that invites. Without one: an account with a workspace of its own."""
+    """A new account, in the inviting workspace or in a workspace of its own."""
 
     email: Email
     password: NewPassword
-    invitation: Annotated[SecretStr | None, Field(description="The token of an invitation's URL; then there is no workspaceName.")] = None
-    workspace_name: Annotated[Name | None, Field(description="Required without an invitation.")] = None
+    invitation: Annotated[
+        SecretStr | None,
+        Field(description="Token from an invitation URL. Omit workspaceName then."),
+    ] = None
+    workspace_name: Annotated[Name | None, Field(description="Required without an invitation.")] = (
+        None
+    )
 
     @model_validator(mode="before")
     @classmethod
-    def _left_out_is_null(cls, sent: Any) -> Any:
-        """So that what is left out is checked as well, under its name on the wire."""
-        return {"workspaceName": None, **sent} if isinstance(sent, dict) else sent
+    def _omitted_is_null(cls, body: Any) -> Any:
+        """Make an omitted field reach its validator, so that the error names it."""
+        return {"workspaceName": None, **body} if isinstance(body, dict) else body
 
     @field_validator("workspace_name")
     @classmethod
-    def _where(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _required_without_invitation(cls, value: str | None, info: ValidationInfo) -> str | None:
         if "invitation" not in info.data:
-            return value  # it is wrong in itself, which is said there
-        invited = info.data["invitation"] is not None
-        if value is None and not invited:
+            return value  # the invitation is invalid and reported itself
+        has_invitation = info.data["invitation"] is not None
+        if value is None and not has_invitation:
             raise RuleBroken("required", "This field is required.")
-        if value is not None and invited:
-            raise RuleBroken("not_allowed", "An invitation leads into a workspace that has a name; leave this out.")
+        if value is not None and has_invitation:
+            raise RuleBroken(
+                "not_allowed",
+                "Omit this with an invitation: its workspace has a name.",
+            )
         return value
 
 
@@ -177,7 +233,7 @@ class NewKey(Input):
 
 
 class AppFields(Input):
-    """What a mobile app may tell of itself."""
+    """Optional fields of a mobile app."""
 
     ios_bundle_id: IosBundleId | None = None
     ios_team_id: IosTeamId | None = None
@@ -187,23 +243,34 @@ class AppFields(Input):
     play_store_url: StoreUrl | None = None
     custom_scheme: CustomScheme | None = None
     ios_probabilistic_matching: Annotated[
-        bool | None, Field(description="Whether a first open on iOS may be matched to a click by its network; false unless set.")
+        bool | None,
+        Field(
+            description="Whether a first open on iOS may be matched to a click by network; "
+            "default false."
+        ),
     ] = None
     android_probabilistic_matching: Annotated[
-        bool | None, Field(description="Whether a first open on Android may be matched to a click by its network; true unless set.")
+        bool | None,
+        Field(
+            description="Whether a first open on Android may be matched to a click by network; "
+            "default true."
+        ),
     ] = None
 
-    def given(self, names: Iterable[str]) -> dict[str, Any]:
-        """Those of the named fields that were sent, as the model keeps them; null means what the field is when it was never sent."""
+    def sent_values(self, names: Iterable[str]) -> dict[str, Any]:
+        """Named fields that were sent, as the model stores them; null: the default."""
         values = {name: getattr(self, name) for name in names if name in self.model_fields_set}
         if values.get("android_sha256_fingerprints"):
             values["android_sha256_fingerprints"] = tuple(values["android_sha256_fingerprints"])
-        return {name: _UNSAID.get(name) if value is None else value for name, value in values.items()}
+        return {
+            name: _APP_DEFAULTS.get(name) if value is None else value
+            for name, value in values.items()
+        }
 
 
-_UNSAID = asdict(MobileApp())
+_APP_DEFAULTS = asdict(MobileApp())
 APP_FIELDS = tuple(AppFields.model_fields)
-_ONLY_MOBILE = "Only a website of kind mobile has this field."
+_ONLY_MOBILE = "Only websites of kind mobile have this field."
 
 
 class _NewWebsite(Input):
@@ -212,27 +279,30 @@ class _NewWebsite(Input):
     domain: Domain | None = None
     identity_scope: Annotated[
         Name | None,
-        Field(description="A name shared by websites whose visitors are the same people. Set once, at creation; unset: the website alone."),
+        Field(
+            description="Websites with the same scope share their visitors. Fixed at creation; "
+            "default: the website alone."
+        ),
     ] = None
 
 
 class NewWebsite(AppFields, _NewWebsite):
-    # The order of the bases is that of the checks, last base first: the kind is known when the app's fields are checked.
+    # Pydantic validates the last base first, so that `kind` is known when app fields are checked.
 
     @field_validator(*APP_FIELDS)
     @classmethod
-    def _of_an_app(cls, value: Any, info: ValidationInfo) -> Any:
+    def _only_for_apps(cls, value: Any, info: ValidationInfo) -> Any:
         if value and info.data.get("kind") is WebsiteKind.WEB:
             raise RuleBroken("only_mobile", _ONLY_MOBILE)
         return value
 
     @property
     def app(self) -> MobileApp:
-        return MobileApp(**self.given(APP_FIELDS))
+        return MobileApp(**self.sent_values(APP_FIELDS))
 
 
 class WebsiteChanges(AppFields):
-    """A field that is left out stays; null clears it. The kind and the identity scope are settled when the website is made."""
+    """Omitted fields keep their value; null clears a field. Kind and identity scope are fixed."""
 
     name: Annotated[Name | None, AfterValidator(not_null)] = None
     domain: Domain | None = None
@@ -266,17 +336,21 @@ class WorkspaceRecord(Record):
 class SessionRecord(Record):
     user: UserRecord
     workspace: WorkspaceRecord
-    role: Annotated[Role, Field(description="Of the user in the workspace.")]
+    role: Annotated[Role, Field(description="Role of the user in the workspace.")]
 
     @classmethod
-    def of(cls, account: SignedIn) -> Self:
-        return cls(user=UserRecord.of(account.user), workspace=WorkspaceRecord.of(account.workspace), role=account.role)
+    def of(cls, account: CurrentUser) -> Self:
+        return cls(
+            user=UserRecord.of(account.user),
+            workspace=WorkspaceRecord.of(account.workspace),
+            role=account.role,
+        )
 
 
 class KeyRecord(Record):
     id: str
     name: str
-    prefix: Annotated[str, Field(description="The key's first characters, to recognise it by.")]
+    prefix: Annotated[str, Field(description="First characters of the key, to recognize it by.")]
     created_at: str
     last_used_at: str | None
     revoked_at: str | None
@@ -296,13 +370,19 @@ class KeyRecord(Record):
 class NewKeyRecord(Record):
     id: str
     name: str
-    key: Annotated[str, Field(description="The key itself, shown this once.", repr=False)]
+    key: Annotated[str, Field(description="The key, shown only once.", repr=False)]
     prefix: str
     created_at: str
 
     @classmethod
     def of(cls, key: ApiKey, secret: str) -> Self:
-        return cls(id=key.id, name=key.name, key=secret, prefix=key.prefix, created_at=iso(key.created_at_ms))
+        return cls(
+            id=key.id,
+            name=key.name,
+            key=secret,
+            prefix=key.prefix,
+            created_at=iso(key.created_at_ms),
+        )
 
 
 class WebsiteRecord(Record):

@@ -1,170 +1,227 @@
-"""Use cases of accounts. Methods block for as long as the metadata DB takes, unless they say otherwise: call them from a worker thread."""
+"""Use cases of users, sessions, API keys and websites.
+
+Methods block on the metadata DB unless they say otherwise: call them from a worker thread.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import NoReturn
 
-import anyio
-import structlog
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
 from penstock.accounts import store
-from penstock.accounts.attempts import Attempts
 from penstock.accounts.credentials import (
     KEY_PREFIX_CHARS,
-    fingerprint,
+    hash_secret,
     new_api_key,
     new_token,
     password_hash,
     password_matches,
-    same_secret,
 )
-from penstock.accounts.model import ApiKey, Caller, MobileApp, Role, SignedIn, User, Website, WebsiteKind, Workspace
-from penstock.accounts.people import invited
-from penstock.accounts.people.store import hold_user
-from penstock.accounts.recent import Recent
+from penstock.accounts.invitations import tokens as invitation_tokens
+from penstock.accounts.model import (
+    ApiKey,
+    Caller,
+    CurrentUser,
+    MobileApp,
+    Role,
+    User,
+    Website,
+    WebsiteKind,
+    Workspace,
+)
 from penstock.accounts.schema import APP_FIELDS, NewWebsite, SignUp, WebsiteChanges, only_mobile
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Forbidden, Invalid, NotFound, RatePolicy, Unauthorized
-from penstock.base.ids import KeyId, ScopeId, SessionId, UserAccountId, WebsiteId, WorkspaceId, new_id
+from penstock.base.ids import (
+    KeyId,
+    ScopeId,
+    SessionId,
+    UserAccountId,
+    WebsiteId,
+    WorkspaceId,
+    new_id,
+)
 from penstock.base.paging import Listing, Page
+from penstock.base.ttl_cache import TtlCache
+from penstock.base.worker import Worker
+from penstock.http.attempt_limiter import AttemptLimiter
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
-log = structlog.get_logger()
-
 LOG_IN_POLICY = RatePolicy("login", quota=10, window_s=300)
-_BELIEVED_S = 2.0
+_CACHE_TTL_S = 2.0
 _LAST_USE_EVERY_S = 60
 
 
 class AccountService:
     """Users and sessions, API keys, websites.
 
-    password_work: bounds how many password hashes, each of 64 MB, are computed at once.
+    password_work: limits concurrent password hashes, of 64 MB each.
     """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
         self._database, self._settings, self._clock = database, settings, clock
-        self._attempts = Attempts(LOG_IN_POLICY)
-        self._callers: Recent[bytes, Caller] = Recent(_BELIEVED_S)
-        self._websites: Recent[str, Website] = Recent(_BELIEVED_S)
-        self._apps: Recent[None, tuple[MobileApp, ...]] = Recent(_BELIEVED_S)
+        self._attempts = AttemptLimiter(LOG_IN_POLICY)
+        self._callers: TtlCache[bytes, Caller] = TtlCache(_CACHE_TTL_S)
+        self._websites: TtlCache[str, Website] = TtlCache(_CACHE_TTL_S)
+        self._apps: TtlCache[None, tuple[MobileApp, ...]] = TtlCache(_CACHE_TTL_S)
         self._used_at_ms: dict[KeyId, int] = {}
-        self._noting = Lock()
+        self._last_use_lock = Lock()
+        self.worker = Worker(
+            "key_last_use",
+            self.write_last_uses,
+            clock,
+            period_s=_LAST_USE_EVERY_S,
+            last_step=self.write_last_uses,
+        )
         self.password_work = CapacityLimiter(2)
-        with database.read() as db:
-            self._setup_token = None if store.any_account(db) else new_token()
+        self._has_accounts = False
+        self._setup_token = new_token()
+        if not self.has_accounts():
+            self._store_setup_token()
+
+    def has_accounts(self) -> bool:
+        """Whether any account exists. Asks the database until one does: another node may add it."""
+        if not self._has_accounts:
+            with self._database.read() as db:
+                self._has_accounts = store.any_account(db)
+        return self._has_accounts
 
     @property
     def setup_token(self) -> str | None:
-        """The one-time token that opens sign-up from elsewhere, for `serve` to print; None once an account exists."""
-        return self._setup_token
+        """Token that allows the first sign-up from another machine. None once an account exists.
+
+        Each node has its own; every node accepts the tokens of all nodes.
+        """
+        return None if self.has_accounts() else self._setup_token
+
+    def _store_setup_token(self) -> None:
+        with self._database.write() as db:
+            store.lock_sign_ups(db)
+            if not store.any_account(db):
+                store.add_setup_token(db, hash_secret(self._setup_token), self._clock())
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs: write down now and then when keys were last used, and once more at the end."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._note_last_uses)
+        """Write the last uses of keys periodically while the service runs, and once at the end."""
+        async with self.worker.running():
             yield
-            tasks.cancel_scope.cancel()
-        await to_thread.run_sync(self.note_last_uses)
 
     # Users and sessions
 
-    def sign_up(self, form: SignUp, *, from_this_machine: bool, setup_token: str | None) -> tuple[str, SignedIn]:
-        """A new user, in a workspace of their own or the one that invites, signed in: the session token and who it stands for.
+    def sign_up(
+        self, form: SignUp, *, is_local_client: bool, setup_token: str | None
+    ) -> tuple[str, CurrentUser]:
+        """Create a user, in a new or the inviting workspace: the session token and the user.
 
-        `Forbidden` when sign-up is not open to this request, `NotFound` when the invitation is not open, `Conflict` when the e-mail address
-        has an account.
+        `Forbidden` when sign-up is closed to this request, `NotFound` for an invalid invitation,
+        `Conflict` when the e-mail address has an account.
         """
-        may_be_first = from_this_machine or self._knows_setup_token(setup_token)
         with self._database.read() as db:
-            self._check_sign_up(db, form, may_be_first)
-        hashed = password_hash(form.password.get_secret_value())
+            self._check_sign_up(db, form, is_local_client, setup_token)
+        hashed_password = password_hash(form.password.get_secret_value())
         now_ms = self._clock()
         user = User(UserAccountId(new_id("usr", now_ms)), form.email, now_ms)
         with self._database.write() as db:
-            store.hold_sign_ups(db)
-            self._check_sign_up(db, form, may_be_first)  # again: somebody may have been first while we hashed
-            store.add_user(db, user, hashed)
+            store.lock_sign_ups(db)
+            # Again: another sign-up may have been first meanwhile, on any node.
+            self._check_sign_up(db, form, is_local_client, setup_token)
+            store.delete_setup_tokens(db)
+            store.add_user(db, user, hashed_password)
             account = self._first_workspace(db, user, form)
             store.add_member(db, account, now_ms)
             token = self._open_session(db, account, now_ms)
-        self._setup_token = None
+        self._has_accounts = True
         return token, account
 
-    def _first_workspace(self, db: Connection, user: User, form: SignUp) -> SignedIn:
-        """What a new user joins: the workspace that invites, or a new one."""
+    def _first_workspace(self, db: Connection, user: User, form: SignUp) -> CurrentUser:
+        """The new user in the inviting workspace, or in a new one."""
         if form.invitation is not None:
-            invitation = invited.take(db, form.invitation.get_secret_value(), user.email, user.created_at_ms)
-            return SignedIn(user, invitation.workspace, invitation.role)
-        workspace = Workspace(WorkspaceId(new_id("wsp", user.created_at_ms)), form.workspace_name or "", user.created_at_ms)
+            invitation = invitation_tokens.redeem(
+                db, form.invitation.get_secret_value(), user.email, user.created_at_ms
+            )
+            return CurrentUser(user, invitation.workspace, invitation.role)
+        workspace = Workspace(
+            WorkspaceId(new_id("wsp", user.created_at_ms)),
+            form.workspace_name or "",
+            user.created_at_ms,
+        )
         store.add_workspace(db, workspace)
-        return SignedIn(user, workspace, Role.OWNER)
+        return CurrentUser(user, workspace, Role.OWNER)
 
-    def _knows_setup_token(self, given: str | None) -> bool:
-        return given is not None and self._setup_token is not None and same_secret(given, self._setup_token)
-
-    def _check_sign_up(self, db: Connection, form: SignUp, may_be_first: bool) -> None:
+    def _check_sign_up(
+        self, db: Connection, form: SignUp, is_local_client: bool, setup_token: str | None
+    ) -> None:
         if form.invitation is not None:
-            invited.find(db, form.invitation.get_secret_value(), form.email, self._clock())
+            invitation_tokens.find(
+                db, form.invitation.get_secret_value(), form.email, self._clock()
+            )
         elif not store.any_account(db):
-            if not may_be_first:
+            if not is_local_client and not _is_setup_token(db, setup_token):
                 raise Forbidden(
-                    "The first account is made from the machine that Penstock runs on, or with the setup token that "
-                    "`penstock serve` printed, in the header X-Setup-Token.",
+                    "Create the first account from the machine that Penstock runs on, or send the "
+                    "setup token that `penstock serve` printed in the header X-Setup-Token.",
                     code="setup_token_required",
                 )
         elif not self._settings.signup_open:
-            raise Forbidden("Sign-up is closed here. Its operator can open it with PENSTOCK_SIGNUP_OPEN.", code="signup_closed")
+            raise Forbidden(
+                "Sign-up is closed. The operator can open it with PENSTOCK_SIGNUP_OPEN.",
+                code="signup_closed",
+            )
         if store.email_taken(db, form.email):
-            raise Conflict("This e-mail address has an account; log in instead.", code="email_taken")
+            raise Conflict(
+                "This e-mail address already has an account. Log in instead.", code="email_taken"
+            )
 
-    def log_in(self, email: str, password: str, address: str) -> tuple[str, SignedIn]:
-        """The session token and who it stands for. address: where the request came from.
+    def log_in(self, email: str, password: str, address: str) -> tuple[str, CurrentUser]:
+        """Open a session: its token and the user. address: IP address of the client.
 
-        `Unauthorized` in the same words and the same time whether or not the e-mail address has an account; `RateLimited` after
-        too many attempts with this e-mail address from this address.
+        `Unauthorized`, with the same text and timing whether or not the e-mail address has an
+        account. `RateLimited` after too many attempts for this e-mail address from this address.
         """
         now_ms, email = self._clock(), email.strip().lower()
         self._attempts.count((email, address), now_ms)
         with self._database.read() as db:
-            found = store.account_by_email(db, email)
-        matches = password_matches(password, found[1] if found else None)
-        if found is None or not matches:
+            account = store.account_by_email(db, email)
+        matches = password_matches(password, account[1] if account else None)
+        if account is None or not matches:
             raise _wrong_login()
         self._attempts.forget((email, address))
         with self._database.write() as db:
-            hold_user(db, found[0].user.id)
-            if store.account_by_email(db, email) != found:  # the password was changed, or the user removed, while we hashed
+            store.lock_user(db, account[0].user.id)
+            # The password may have changed, or the user been removed, while we hashed.
+            if store.account_by_email(db, email) != account:
                 raise _wrong_login()
-            store.drop_ended_sessions(db, now_ms)
-            return self._open_session(db, found[0], now_ms), found[0]
+            store.delete_expired_sessions(db, now_ms)
+            return self._open_session(db, account[0], now_ms), account[0]
 
-    def _open_session(self, db: Connection, account: SignedIn, now_ms: int) -> str:
+    def _open_session(self, db: Connection, account: CurrentUser, now_ms: int) -> str:
         token = new_token()
         session_id = SessionId(new_id("ses", now_ms))
-        store.add_session(db, session_id, fingerprint(token), account, now_ms, now_ms + self._session_ms)
+        store.add_session(
+            db, session_id, hash_secret(token), account, now_ms, now_ms + self._session_ms
+        )
         return token
 
     @property
     def _session_ms(self) -> int:
         return self._settings.session_days * DAY_S * 1000
 
-    def session(self, token: str) -> SignedIn:
-        """Who the session stands for; `Unauthorized` when it has ended. Its use puts its end off, written at most once an hour."""
-        now_ms, token_hash = self._clock(), fingerprint(token)
+    def session(self, token: str) -> CurrentUser:
+        """The user of the session; `Unauthorized` when it has ended.
+
+        Use extends the session; the new end is written at most once an hour.
+        """
+        now_ms, token_hash = self._clock(), hash_secret(token)
         with self._database.read() as db:
-            found = store.session(db, token_hash, now_ms)
-        if found is None:
-            raise Unauthorized("The session has ended; log in again.", code="session_ended")
-        account, expires_at_ms = found
+            row = store.session(db, token_hash, now_ms)
+        if row is None:
+            raise Unauthorized("The session has ended. Log in again.", code="session_ended")
+        account, expires_at_ms = row
         if now_ms + self._session_ms - expires_at_ms > 3_600_000:
             with self._database.write() as db:
                 store.extend_session(db, token_hash, now_ms, now_ms + self._session_ms)
@@ -172,85 +229,91 @@ class AccountService:
 
     def log_out(self, token: str) -> None:
         with self._database.write() as db:
-            store.end_session(db, fingerprint(token))
+            store.end_session(db, hash_secret(token))
 
     # API keys
 
     def authenticate_cached(self, authorization: str | None) -> Caller | None:
-        """Who an `Authorization` header speaks for, if this node knew it a moment ago; else ask `authenticate`. Never blocks."""
+        """The caller of an `Authorization` header, if cached. Never blocks."""
         key = _bearer_key(authorization)
-        caller = None if key is None else self._callers.get(fingerprint(key))
-        return None if caller is None else self._noted(caller)
+        caller = None if key is None else self._callers.get(hash_secret(key))
+        return None if caller is None else self._record_use(caller)
 
     async def authenticate(self, authorization: str | None) -> Caller:
-        """Who an `Authorization` header speaks for; `Unauthorized` when no key in force is in it. Does not block the event loop."""
-        known = self.authenticate_cached(authorization)
-        if known is not None:
-            return known
+        """The caller of an `Authorization` header; `Unauthorized` without a valid key.
+
+        Does not block the event loop.
+        """
+        caller = self.authenticate_cached(authorization)
+        if caller is not None:
+            return caller
         key = _bearer_key(authorization)
         if key is None:
-            raise Unauthorized("Send a workspace API key, as Authorization: Bearer <key>.", code="key_required")
-        key_hash = fingerprint(key)
+            raise Unauthorized(
+                "Send a workspace API key in the header Authorization: Bearer <key>.",
+                code="key_required",
+            )
+        key_hash = hash_secret(key)
 
-        def holder() -> Caller | None:
+        def read_caller() -> Caller | None:
             with self._database.read() as db:
                 return store.key_holder(db, key_hash)
 
-        caller = await self._callers.fetch(key_hash, holder)
+        caller = await self._callers.fetch(key_hash, read_caller)
         if caller is None:
             raise Unauthorized("The API key is not valid.", code="key_not_valid")
-        return self._noted(caller)
+        return self._record_use(caller)
 
-    def _noted(self, caller: Caller) -> Caller:
+    def _record_use(self, caller: Caller) -> Caller:
         if caller.key_id is not None:
             self._used_at_ms[caller.key_id] = self._clock()
         return caller
 
-    async def _note_last_uses(self) -> NoReturn:
-        while True:
-            await anyio.sleep(_LAST_USE_EVERY_S)
-            await to_thread.run_sync(self.note_last_uses)
-
-    def note_last_uses(self) -> None:
-        """Write down when keys were last used. What cannot be written now is tried again the next time."""
-        with self._noting:
-            noted = dict(self._used_at_ms)
-            if not noted:
+    def write_last_uses(self) -> None:
+        """Store when keys were last used. After an error they are written the next time."""
+        with self._last_use_lock:
+            pending = dict(self._used_at_ms)
+            if not pending:
                 return
-            try:
-                with self._database.write() as db:
-                    store.note_last_uses(db, noted)
-            except DBAPIError as error:
-                log.warning("last_uses_not_written", error=type(error.orig).__name__)
-                return
-            for key_id, at_ms in noted.items():
+            with self._database.write() as db:
+                store.update_last_uses(db, pending)
+            for key_id, at_ms in pending.items():
                 if self._used_at_ms.get(key_id) == at_ms:
                     del self._used_at_ms[key_id]
 
     def create_key(self, workspace_id: WorkspaceId, name: str) -> tuple[ApiKey, str]:
-        """A new key, and the secret itself, which cannot be had again."""
+        """A new key and its secret, which cannot be read again."""
         now_ms, secret = self._clock(), new_api_key()
-        key = ApiKey(id=KeyId(new_id("key", now_ms)), name=name, prefix=secret[:KEY_PREFIX_CHARS], created_at_ms=now_ms)
+        key = ApiKey(
+            id=KeyId(new_id("key", now_ms)),
+            name=name,
+            prefix=secret[:KEY_PREFIX_CHARS],
+            created_at_ms=now_ms,
+        )
         with self._database.write() as db:
-            store.add_key(db, workspace_id, key, fingerprint(secret))
+            store.add_key(db, workspace_id, key, hash_secret(secret))
         return key, secret
 
     def keys(self, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKey]:
         with self._database.read() as db:
-            found = store.keys(db, workspace_id, page)
-        return replace(found, data=[self._with_last_use(key) for key in found.data])
+            keys = store.keys(db, workspace_id, page)
+        return replace(keys, data=[self._with_last_use(key) for key in keys.data])
 
     def _with_last_use(self, key: ApiKey) -> ApiKey:
-        """The key with the last use that this node has not written down yet."""
-        here_ms = self._used_at_ms.get(key.id)
-        return key if here_ms is None else replace(key, last_used_at_ms=max(here_ms, key.last_used_at_ms or here_ms))
+        """The key with the last use that this node has not stored yet."""
+        used_at_ms = self._used_at_ms.get(key.id)
+        return (
+            key
+            if used_at_ms is None
+            else replace(key, last_used_at_ms=max(used_at_ms, key.last_used_at_ms or used_at_ms))
+        )
 
     def revoke_key(self, workspace_id: WorkspaceId, key_id: str) -> None:
-        """From now on the key is nobody's; on other nodes within two seconds. To revoke it again changes nothing."""
+        """Revoke the key, on other nodes within two seconds. Revoking again changes nothing."""
         with self._database.write() as db:
             key_hash = store.revoke_key(db, workspace_id, key_id, self._clock())
         if key_hash is None:
-            raise NotFound("There is no such API key in this workspace.")
+            raise NotFound("This workspace has no such API key.")
         self._callers.forget(key_hash)
 
     # Websites
@@ -265,7 +328,11 @@ class AccountService:
             kind=form.kind,
             domain=form.domain,
             identity_scope=form.identity_scope,
-            scope_id=ScopeId(website_id if form.identity_scope is None else f"{workspace_id}/{form.identity_scope}"),
+            scope_id=ScopeId(
+                website_id
+                if form.identity_scope is None
+                else f"{workspace_id}/{form.identity_scope}"
+            ),
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
             app=form.app,
@@ -276,41 +343,62 @@ class AccountService:
         return website
 
     def website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """A website as a record of its own; `NotFound` when the workspace has no such one. For a `websiteId` see `owned_website`."""
-        found = self.find_website(website_id)
-        if found is None or found.workspace_id != workspace_id:
+        """A website by its own address; `NotFound` when the workspace has none with this ID.
+
+        For an ID in a body or query, use `owned_website`.
+        """
+        website = self.find_website(website_id)
+        if website is None or website.workspace_id != workspace_id:
             raise _no_such_website()
-        return found
+        return website
 
     def owned_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """The website that a request names in `websiteId`; `Unauthorized` (401) when the caller's workspace does not own it.
+        """The website of a request's `websiteId`; `Unauthorized` when another workspace owns it.
 
         Source: interface, section 5, rule 4.
         """
-        found = self.find_website(website_id)
-        if found is None or found.workspace_id != workspace_id:
-            raise Unauthorized("websiteId: the workspace of this key has no such website.", code="website_not_owned")
-        return found
+        website = self.find_website(website_id)
+        if website is None or website.workspace_id != workspace_id:
+            raise Unauthorized(
+                "websiteId: this key's workspace has no such website.",
+                code="website_not_owned",
+            )
+        return website
 
-    def websites_asked(self, workspace_id: WorkspaceId, website_id: str | None) -> list[Website]:
-        """The one that a request names in `websiteId`, as `owned_website`; all of the workspace when it names none."""
-        return self.websites(workspace_id) if website_id is None else [self.owned_website(workspace_id, website_id)]
+    def select_websites(self, workspace_id: WorkspaceId, website_id: str | None) -> list[Website]:
+        """The owned website with this ID, or all websites of the workspace for None."""
+        return (
+            self.websites(workspace_id)
+            if website_id is None
+            else [self.owned_website(workspace_id, website_id)]
+        )
 
     def app(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        """A mobile app; `NotFound` when the workspace has no such one. Source: interface, section 7."""
-        found = self.find_website(website_id)
-        if found is None or found.workspace_id != workspace_id or found.kind is not WebsiteKind.MOBILE:
+        """A mobile app; `NotFound` when the workspace has none with this ID.
+
+        Source: interface, section 7.
+        """
+        website = self.find_website(website_id)
+        if (
+            website is None
+            or website.workspace_id != workspace_id
+            or website.kind is not WebsiteKind.MOBILE
+        ):
             raise NotFound("App not found", code="app_not_found")
-        return found
+        return website
 
     def find_website(self, website_id: str) -> Website | None:
-        """A website of whatever workspace, for the public routes. Blocks only when it was not read in the last two seconds."""
-        return None if "\x00" in website_id else self._websites.load(website_id, partial(self._read_website, website_id))
+        """A website in any workspace, for public routes. Blocks only on a cache miss."""
+        return (
+            None
+            if "\x00" in website_id
+            else self._websites.load(website_id, partial(self._read_website, website_id))
+        )
 
-    async def locate_website(self, website_id: str) -> Website | None:
-        """As `find_website`, without blocking the event loop."""
-        if (known := self._websites.get(website_id)) is not None or "\x00" in website_id:
-            return known
+    async def find_website_async(self, website_id: str) -> Website | None:
+        """Like `find_website`, without blocking the event loop."""
+        if (website := self._websites.get(website_id)) is not None or "\x00" in website_id:
+            return website
         return await self._websites.fetch(website_id, partial(self._read_website, website_id))
 
     def _read_website(self, website_id: str) -> Website | None:
@@ -318,14 +406,14 @@ class AccountService:
             return store.website(db, website_id)
 
     def websites(self, workspace_id: WorkspaceId) -> list[Website]:
-        """All of a workspace, oldest first."""
+        """All websites of the workspace, oldest first."""
         with self._database.read() as db:
             return store.all_websites(db, workspace_id)
 
     async def mobile_apps(self) -> tuple[MobileApp, ...]:
-        """What each app of the installation tells of itself, of whatever workspace, oldest first. Does not block the event loop."""
-        if (known := self._apps.get(None)) is not None:
-            return known
+        """The apps of all workspaces, oldest first. Does not block the event loop."""
+        if (apps := self._apps.get(None)) is not None:
+            return apps
         return await self._apps.fetch(None, self._read_apps) or ()
 
     def _read_apps(self) -> tuple[MobileApp, ...]:
@@ -333,7 +421,7 @@ class AccountService:
             return store.mobile_apps(db)
 
     def websites_sharing_visitors(self, website: Website) -> list[WebsiteId]:
-        """All websites of its identity scope, itself included; those that were deleted, too, for their events are kept."""
+        """All websites of its identity scope, including deleted ones: their events are kept."""
         with self._database.read() as db:
             return store.scope_websites(db, website.workspace_id, website.scope_id)
 
@@ -341,20 +429,22 @@ class AccountService:
         with self._database.read() as db:
             return store.websites_page(db, workspace_id, page)
 
-    def change_website(self, workspace_id: WorkspaceId, website_id: str, changes: WebsiteChanges) -> Website:
-        """The website with the given fields changed; those that were not sent stay."""
+    def change_website(
+        self, workspace_id: WorkspaceId, website_id: str, changes: WebsiteChanges
+    ) -> Website:
+        """Change the fields that were sent; the others keep their value."""
         with self._database.write() as db:
-            before = store.website(db, website_id, hold=True)
+            before = store.website(db, website_id, lock=True)
             if before is None or before.workspace_id != workspace_id:
                 raise _no_such_website()
-            after = replace(_changed(before, changes), updated_at_ms=self._clock())
-            store.change_website(db, after)
+            after = replace(_apply_changes(before, changes), updated_at_ms=self._clock())
+            store.update_website(db, after)
         self._websites.forget(website_id)
         self._apps.forget(None)
         return after
 
     def delete_website(self, workspace_id: WorkspaceId, website_id: str) -> None:
-        """It takes no more events and is not listed; the events it has are kept."""
+        """The website accepts no more events and is not listed. Its stored events are kept."""
         with self._database.write() as db:
             if not store.delete_website(db, workspace_id, website_id, self._clock()):
                 raise _no_such_website()
@@ -362,11 +452,20 @@ class AccountService:
         self._apps.forget(None)
 
 
-def _changed(website: Website, changes: WebsiteChanges) -> Website:
-    of_app = changes.given(APP_FIELDS)
-    if website.kind is WebsiteKind.WEB and (refused := [only_mobile(name) for name, value in of_app.items() if value]):
-        raise Invalid(refused)
-    return replace(website, **changes.given(("name", "domain")), app=replace(website.app, **of_app))
+def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
+    app_values = changes.sent_values(APP_FIELDS)
+    changed = [name for name, value in app_values.items() if value != getattr(website.app, name)]
+    if website.kind is WebsiteKind.WEB and (
+        faults := [only_mobile(name) for name in changed if app_values[name]]
+    ):
+        raise Invalid(faults)
+    return replace(
+        website, **changes.sent_values(("name", "domain")), app=replace(website.app, **app_values)
+    )
+
+
+def _is_setup_token(db: Connection, token: str | None) -> bool:
+    return token is not None and store.has_setup_token(db, hash_secret(token))
 
 
 def _wrong_login() -> Unauthorized:
@@ -374,10 +473,10 @@ def _wrong_login() -> Unauthorized:
 
 
 def _no_such_website() -> NotFound:
-    return NotFound("There is no such website in this workspace.")
+    return NotFound("This workspace has no such website.")
 
 
 def _bearer_key(authorization: str | None) -> str | None:
-    """The key in an `Authorization` header; None when it has no Bearer scheme."""
+    """The key in an `Authorization` header; None without the Bearer scheme."""
     scheme, _, key = (authorization or "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None

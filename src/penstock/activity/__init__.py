@@ -1,1 +1,1 @@
-"""What happens: visitors with their timelines, and events as they come in."""
+"""Activity: visitors and their timelines, and events as they arrive."""

@@ -1,1 +1,1 @@
-"""Words every room shares: errors, ids, time, paging and scalar values. Imports nothing of ours."""
+"""What every room shares: errors, IDs, time, paging, scalar values. Imports no other room."""

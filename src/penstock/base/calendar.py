@@ -1,4 +1,4 @@
-"""Buckets of time that people think in: hours, days, weeks and months of a time zone, whole across changes of its clocks."""
+"""Calendar buckets of a time zone: hours, days, weeks and months, correct across DST changes."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,25 +14,27 @@ class Interval(StrEnum):
 
 
 def bucket_edges(first_ms: int, last_ms: int, interval: Interval, zone: ZoneInfo) -> Iterator[int]:
-    """Beginnings of the buckets, in milliseconds, from the one that holds `first_ms` to the first after `last_ms`.
+    """Starts of buckets, in milliseconds: first the bucket of `first_ms`, last one after `last_ms`.
 
-    Weeks begin on Monday. A day of 23 or 25 hours is one bucket; the hour that a clock repeats is two.
+    Weeks start on Monday. A day of 23 or 25 hours is one bucket; a repeated hour is two.
     """
     edge = _floor(datetime.fromtimestamp(first_ms / 1000, zone), interval)
-    before_ms = None
+    previous_ms = None
     while True:
         edge_ms = round(edge.timestamp() * 1000)
-        if before_ms is None or edge_ms > before_ms:  # a day that a zone skipped, at the date line, has no length
+        # A day that a zone skipped when it crossed the date line has no length.
+        if previous_ms is None or edge_ms > previous_ms:
             yield edge_ms
         if edge_ms > last_ms:
             return
-        edge, before_ms = _next(edge, interval), edge_ms
+        edge, previous_ms = _next(edge, interval), edge_ms
 
 
 def _floor(at: datetime, interval: Interval) -> datetime:
-    if interval is Interval.HOUR:  # back by the minutes that passed, which local time may not show after a change of its clocks
-        passed = timedelta(minutes=at.minute, seconds=at.second, microseconds=at.microsecond)
-        return (at.astimezone(UTC) - passed).astimezone(at.tzinfo)
+    if interval is Interval.HOUR:
+        # Subtract in UTC: just after a DST change, local time hides part of the elapsed hour.
+        elapsed = timedelta(minutes=at.minute, seconds=at.second, microseconds=at.microsecond)
+        return (at.astimezone(UTC) - elapsed).astimezone(at.tzinfo)
     day = at.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     if interval is Interval.WEEK:
         return day - timedelta(days=day.weekday())

@@ -2,17 +2,20 @@
 
     PenstockError
     ├── Malformed             400  the body is not JSON, or a query parameter is malformed
-    ├── Unauthorized          401  no valid key or session for what is asked
-    ├── Forbidden             403  a valid session, but from a foreign origin or without the right
+    ├── Unauthorized          401  no valid API key or session
+    ├── Forbidden             403  a valid session from a foreign origin or without the right
     ├── NotFound              404  no such record in this workspace
-    ├── Conflict              409  taken, or in use
-    ├── TooLarge              413  over a published limit of size
-    ├── UnsupportedMedia      415  not JSON, or an encoding that is not gzip
+    ├── Conflict              409  already taken, or in use
+    ├── TooLarge              413  larger than a documented limit
+    ├── UnsupportedMedia      415  not JSON, or an encoding other than gzip
     ├── Invalid               422  well-formed, but breaks rules of the resource
-    ├── RateLimited           429  too many requests; says when to come back
-    └── Unavailable           503  a store does not answer; nothing was kept
+    ├── RateLimited           429  too many requests; says when to retry
+    └── Unavailable           503  cannot be done now; try again later
+        └── StoreUnavailable       a store cannot be reached, went away or took too long
+            └── ConcurrentUpdate   another transaction was in the way
 
-Rooms raise these; `penstock.http.problems` is the one place that turns them into responses.
+Rooms raise these errors; only `penstock.http.problems` turns them into responses. `StoreConflict`,
+which a store raises too, is no PenstockError: only the room that writes knows what it means.
 """
 
 from collections.abc import Sequence
@@ -23,8 +26,8 @@ from dataclasses import dataclass
 class Fault:
     """One broken rule of an input.
 
-    field: the path in the input, as `steps[2].filters[0].operator`; empty for the input as a whole.
-    code: stable, snake_case, for programs. message: one sentence for people, with the way out.
+    field: path in the input, such as `steps[2].filters[0].operator`; empty for the whole input.
+    code: stable and snake_case, for programs. message: for people, with the way out.
     """
 
     field: str
@@ -33,13 +36,15 @@ class Fault:
 
 
 class PenstockError(Exception):
-    """Base of all errors that a caller is meant to see. `code` is stable and documented."""
+    """Base of all errors that callers see. `code` is stable and documented."""
 
     status = 500
     title = "Internal error"
     code = "internal_error"
 
-    def __init__(self, detail: str, *, code: str | None = None, faults: Sequence[Fault] = ()) -> None:
+    def __init__(
+        self, detail: str, *, code: str | None = None, faults: Sequence[Fault] = ()
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.code = code or type(self).code
@@ -75,19 +80,21 @@ class UnsupportedMedia(PenstockError):
 
 
 class Invalid(PenstockError):
-    """All faults of one input at once."""
+    """All faults of an input at once."""
 
     status, title, code = 422, "Invalid input", "invalid"
 
     def __init__(self, faults: Sequence[Fault], detail: str | None = None) -> None:
         count = len(faults)
-        default = _told(faults[0]) if count == 1 else f"The input breaks {count} rules; see errors."
+        default = (
+            _fault_text(faults[0]) if count == 1 else f"The input breaks {count} rules; see errors."
+        )
         super().__init__(detail or default, faults=faults)
 
 
 @dataclass(frozen=True, slots=True)
 class RatePolicy:
-    """At most `quota` requests in each window. name: stable, for the `RateLimit-Policy` header."""
+    """At most `quota` requests per window. name: stable, for the `RateLimit-Policy` header."""
 
     name: str
     quota: int
@@ -106,10 +113,42 @@ class RateLimited(PenstockError):
 class Unavailable(PenstockError):
     status, title, code = 503, "Service unavailable", "unavailable"
 
-    def __init__(self, detail: str, *, code: str | None = None, retry_after_s: int | None = None) -> None:
+    def __init__(
+        self, detail: str, *, code: str | None = None, retry_after_s: int | None = None
+    ) -> None:
         super().__init__(detail, code=code)
         self.retry_after_s = retry_after_s
 
 
-def _told(fault: Fault) -> str:
+class StoreUnavailable(Unavailable):
+    """A store cannot be reached, went away or took too long.
+
+    A commit that was under way may have happened.
+
+    reason: what the store's driver says, for logs; it may name hosts, so callers do not see it.
+    """
+
+    code = "store_unavailable"
+
+    def __init__(
+        self,
+        detail: str = "The metadata database does not answer right now; try again.",
+        *,
+        code: str | None = None,
+        retry_after_s: int | None = 1,
+        reason: str = "",
+    ) -> None:
+        super().__init__(detail, code=code, retry_after_s=retry_after_s)
+        self.reason = reason or detail
+
+
+class ConcurrentUpdate(StoreUnavailable):
+    """Another transaction was in the way (deadlock, serialization, a lock). Try again."""
+
+
+class StoreConflict(Exception):
+    """A constraint refused a write: a name that is taken, a row that another one needs."""
+
+
+def _fault_text(fault: Fault) -> str:
     return f"{fault.field}: {fault.message}" if fault.field else fault.message

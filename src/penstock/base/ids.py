@@ -1,4 +1,4 @@
-"""Opaque record IDs with a type prefix. No code judges an ID by its looks."""
+"""Opaque record IDs with a type prefix. No code may parse an ID."""
 
 import secrets
 from functools import lru_cache
@@ -25,7 +25,7 @@ _TEN_BITS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
 
 
 def _base32(value: int, length: int) -> str:
-    """Base 32, most significant digit first. length: digits, an even number."""
+    """Base 32, most significant digit first. length: number of digits, even."""
     return "".join([_TEN_BITS[value >> shift & 1023] for shift in range(length * 5 - 10, -1, -10)])
 
 
@@ -35,15 +35,21 @@ def _time_digits(now_ms: int) -> str:
 
 
 def new_id(prefix: str, now_ms: int) -> str:
-    """A new ID: `prefix_` and 26 characters, 50 bits of time before 80 random bits.
+    """A new ID: `prefix_` and 26 characters, 50 bits of time followed by 80 random bits.
 
-    Later IDs sort after earlier ones to the millisecond, which keeps index pages warm; nothing may rely on more.
+    IDs sort by millisecond of creation, which keeps index pages warm; rely on nothing more.
     """
     return new_ids(prefix, now_ms, 1)[0]
 
 
 def new_ids(prefix: str, now_ms: int, count: int) -> list[str]:
-    """Several new IDs, as `new_id`, in rising order. The system is asked for randomness once, which costs a thread its turn each time."""
+    """Several new IDs in ascending order.
+
+    Reads random bytes once: each system call makes the thread release the interpreter lock.
+    """
     start, random = f"{prefix}_{_time_digits(now_ms)}", secrets.token_bytes(10 * count)
-    numbers = sorted(int.from_bytes(random[place : place + 10], "big") for place in range(0, 10 * count, 10))
+    numbers = sorted(
+        int.from_bytes(random[start_at : start_at + 10], "big")
+        for start_at in range(0, 10 * count, 10)
+    )
     return [start + _base32(number, 16) for number in numbers]

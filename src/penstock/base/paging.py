@@ -11,7 +11,7 @@ MAX_PAGE_SIZE = 100
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Which part of a list is asked for. number: from 1. size: 1 to 100."""
+    """The requested part of a list. number: from 1. size: 1 to 100."""
 
     number: int = 1
     size: int = 20
@@ -23,7 +23,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """One page of records and how many there are in all."""
+    """One page of records. total: number of records on all pages."""
 
     data: Sequence[T]
     page: Page

@@ -1,4 +1,4 @@
-"""Page paths, spelled one way on both sides: as events carry them and as funnels name them."""
+"""The canonical form of page paths, shared by events and funnel definitions."""
 
 import re
 
@@ -6,5 +6,8 @@ _AFTER_PATH = re.compile(r"[?#]")
 
 
 def page_path(path: str) -> str:
-    """A page path without query, fragment or trailing slash; `/` stays. Source: funnel semantics, matching."""
+    """The path without query, fragment and trailing slash; `/` stays.
+
+    Source: funnel semantics, matching.
+    """
     return _AFTER_PATH.split(path, maxsplit=1)[0].rstrip("/") or "/"

@@ -1,6 +1,6 @@
-"""Shares of wholes."""
+"""Rates."""
 
 
 def rate(part: int, whole: int) -> float | None:
-    """A share, rounded to four decimals; None without a denominator. Source: interface, rule 15."""
+    """part / whole, rounded to four decimals; None when whole is 0. Source: interface, rule 15."""
     return round(part / whole, 4) if whole else None

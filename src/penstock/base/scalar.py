@@ -1,18 +1,20 @@
-"""Scalar JSON values as the funnel compares them.
+"""Scalar JSON values in the form that funnels compare.
 
-The warehouse keeps each scalar property as one tagged text: `s` and the string, `n` and the number's canonical text, `b` and `true` or
-`false`. The tag keeps `"1"`, `1` and `true` apart (values keep their JSON type), the rest is the text that filters compare. JSON has one
-number type, so `1` and `1.0` are one value, written `1`. A missing value is the empty text, which no scalar has. An object or an array is
-stored as `o`: it is missing to filters and cohorts, but present to whoever asks whether a sequence number was sent.
+The warehouse stores each scalar property as a tagged text: `s` and the string, `n` and the number's
+canonical text, or `b` and `true` or `false`. The tag keeps `"1"`, `1` and `true` apart; filters
+compare the text after it. JSON has one number type, so `1` and `1.0` are both `n1`. A missing value
+is the empty text. Objects and arrays are stored as `o`: filters and cohorts treat them as missing,
+but a sequence number that is an object counts as sent.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote
+
+from msgspec import json
 
 Scalar = str | int | float | bool
 MISSING = ""
@@ -22,14 +24,14 @@ _EXACT_INTEGERS = 2**53
 
 
 def number_text(value: int | float) -> str:
-    """Canonical text of a JSON number: `5` for 5 and 5.0, the shortest round-trip spelling for other floats."""
+    """Canonical text of a JSON number: `5` for 5 and 5.0, else the shortest round-trip form."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT_INTEGERS:
         value = int(value)
     return repr(value)
 
 
 def tagged(value: Any) -> str:
-    """The tagged text of a JSON value; `MISSING` for null, objects and arrays, which have no scalar."""
+    """The tagged text of a JSON value; `MISSING` for null, objects and arrays."""
     if isinstance(value, str):
         return "s" + value
     if isinstance(value, bool):
@@ -40,12 +42,12 @@ def tagged(value: Any) -> str:
 
 
 def untagged(text: str) -> Scalar | None:
-    """The JSON value of a tagged text; None for a missing one."""
+    """The JSON value of a tagged text; None for `MISSING`."""
     if not text:
         return None
     if text[0] == "s":
         return text[1:]
-    value: int | float | bool = json.loads(text[1:])
+    value: int | float | bool = json.decode(text[1:])
     return value
 
 
@@ -56,16 +58,16 @@ def plain_text(value: Scalar) -> str:
 
 @lru_cache(maxsize=20_000)
 def column_key(key: str) -> str:
-    """A property key as the warehouse names its column: percent-encoded UTF-8.
+    """A property key as a column name in the warehouse: percent-encoded UTF-8.
 
-    The engine's JSON paths give dots, quotes and backticks a meaning of their own; encoded, any key is one plain path. Letters are encoded
-    as they are, `%` and everything outside `A-Za-z0-9_-` as `%XX`. An empty key becomes `%`, which encodes nothing else.
+    Dots, quotes and backticks have a meaning in JSON paths of the engine, so everything outside
+    `A-Za-z0-9_-` becomes `%XX`. An empty key becomes `%`, which no other key does.
     """
     return quote(key, safe="").replace(".", "%2E").replace("~", "%7E") or "%"
 
 
 STRING, INTEGER, BIG_INTEGER, FRACTION, BOOLEAN = range(1, 6)
-"""The lower three bits of a value hash: its type. INTEGER: -2**60 to 2**60-1. BIG_INTEGER: beyond."""
+"""Type codes in the lower three bits of a value hash. INTEGER: -2**60 to 2**60-1."""
 
 _SMALL = 2**60
 _CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -73,25 +75,30 @@ _CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 @lru_cache(maxsize=10_000)
 def value_hash(text: str) -> int:
-    """A tagged text as 64 bits, signed: 61 bits for the plain text, then 3 bits for the type. Never 0, which stands for missing.
+    """A tagged text as a signed 64-bit integer: 61 bits of value, 3 bits of type. 0 means missing.
 
-    A text that spells an integer below 2**60 is that integer, so that sequence numbers need no other column; any other is hashed (BLAKE2b).
-    The type stands apart so that an attempt ID can be compared as text: `"5"` and `5` share the upper bits. Grouping by numbers instead of
-    texts halves the time of a funnel. Two of ten million random IDs fall together with a probability of 1 in 46,000.
+    An integer below 2**60 is its own value, so that sequence numbers need no other column; any
+    other text is hashed (BLAKE2b). `"5"` and `5` share the upper bits, so that attempt IDs compare
+    as text. Grouping by integers instead of texts halves the time of a funnel. The probability that
+    any two of ten million random IDs collide is 1 in 46,000.
     """
     plain = text[1:]
     if _CANONICAL_INTEGER.fullmatch(plain) and -_SMALL <= (number := int(plain)) < _SMALL:
         upper, numeric_type = number << 3, INTEGER
     else:
-        upper = int.from_bytes(blake2b(plain.encode(), digest_size=8).digest(), "little", signed=True) & ~7
+        upper = (
+            int.from_bytes(blake2b(plain.encode(), digest_size=8).digest(), "little", signed=True)
+            & ~7
+        )
         numeric_type = BIG_INTEGER if plain.lstrip("-").isdigit() else FRACTION
     return upper | {"s": STRING, "b": BOOLEAN}.get(text[0], numeric_type)
 
 
 def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] | dict[str, int]]:
-    """How the warehouse stores properties for funnels, by encoded key.
+    """Properties as the warehouse stores them for funnels, by encoded key.
 
-    `scalars`: the tagged text, `COMPOSITE` for an object or array. `hashes`: `value_hash` of each scalar. Nulls are in neither.
+    `scalars`: tagged texts, `COMPOSITE` for objects and arrays. `hashes`: `value_hash` of each
+    scalar. Nulls are in neither.
     """
     scalars: dict[str, str] = {}
     hashes: dict[str, int] = {}

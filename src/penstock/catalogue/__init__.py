@@ -1,1 +1,1 @@
-"""The catalogue: which events, properties and values were seen, for whoever builds a funnel."""
+"""The catalogue: names, properties and values of stored events, for building funnels."""

@@ -1,4 +1,4 @@
-"""What goes over the wire for the catalogue: what is asked, what is answered."""
+"""Wire types of the catalogue."""
 
 from typing import Annotated, Literal
 
@@ -8,80 +8,99 @@ from penstock.base.scalar import Scalar
 from penstock.funnels.definitions.filters import EventField
 from penstock.http.schema import Record, RecordsQuery, without_nul
 
-_LONGEST_NAME = 2000
-"""The longest path, the longest of all names."""
+_MAX_NAME_CHARS = 2000
+"""Paths are the longest names."""
 
 
 Kind = Literal["pageview", "screenview", "event", "transaction"]
-"""What a name is the name of: a page's path, a screen, an event, a transaction event."""
+"""The kind of event that a name belongs to."""
 
 PropertyType = Literal["string", "number", "boolean", "object"]
-"""The JSON type of a property; `object` stands for arrays as well."""
+"""The JSON type of a value; `object` includes arrays."""
 
 
-SeenName = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME), AfterValidator(without_nul)]
-Search = Annotated[str, Field(max_length=_LONGEST_NAME), AfterValidator(without_nul)]
+EventName = Annotated[
+    str, Field(min_length=1, max_length=_MAX_NAME_CHARS), AfterValidator(without_nul)
+]
+Search = Annotated[str, Field(max_length=_MAX_NAME_CHARS), AfterValidator(without_nul)]
 
 
 class NamesQuery(RecordsQuery):
-    """The query parameters of the list of names, which those of the other lists add to."""
+    """Query parameters of the list of names, which the other lists extend."""
 
-    kind: Annotated[Kind | None, Field(description="Only what events of this kind have.")] = None
-    search: Annotated[Search, Field(description="Only what contains this text; case does not count.")] = ""
+    kind: Annotated[Kind | None, Field(description="Only events of this kind.")] = None
+    search: Annotated[
+        Search, Field(description="Only entries that contain this text, in any case.")
+    ] = ""
 
 
 class PropertiesQuery(NamesQuery):
-    """The query parameters of the list of properties."""
+    """Query parameters of the list of properties."""
 
-    event: Annotated[SeenName | None, Field(description="Only what events of this name have. A path stands for all page views.")] = None
+    event: Annotated[
+        EventName | None,
+        Field(description="Only events with this name. A path selects all page views."),
+    ] = None
 
 
 class ValuesQuery(PropertiesQuery):
-    """The query parameters of the list of values."""
+    """Query parameters of the list of values."""
 
-    property: Annotated[EventField, Field(description="A property, or the `$` name of a built-in field.")]
+    property: Annotated[
+        EventField, Field(description="A property, or the `$` name of a built-in field.")
+    ]
 
 
 class NameRecord(Record):
-    """A name of events that were taken in."""
+    """A name of accepted events."""
 
-    name: Annotated[str, Field(description="A page's path, a screen, an event name or a transaction event.")]
+    name: Annotated[str, Field(description="A page path, screen, event name or transaction event.")]
     kind: Kind
-    count: Annotated[int, Field(description="Events of this kind and name.")]
-    last_seen_at: Annotated[str, Field(description="When the latest of them occurred.")]
+    count: Annotated[int, Field(description="Number of events of this kind and name.")]
+    last_seen_at: Annotated[str, Field(description="When the latest of these events occurred.")]
 
 
 class TypeRecord(Record):
     type: PropertyType
-    count: Annotated[int, Field(description="Events whose value is of this type.")]
+    count: Annotated[int, Field(description="Number of events with a value of this type.")]
     last_seen_at: str
 
 
 class PropertyRecord(Record):
-    """A property of events that were taken in."""
+    """A property of accepted events."""
 
     property: str
-    builtin: Annotated[bool, Field(description="Whether it is one of Penstock's own event fields.")]
-    count: Annotated[int, Field(description="Events that carry it; null does not count.")]
-    last_seen_at: Annotated[str, Field(description="When the latest of them occurred.")]
-    types: Annotated[list[TypeRecord], Field(description="The commonest first.")]
+    builtin: Annotated[bool, Field(description="Whether it is a built-in event field.")]
+    count: Annotated[
+        int, Field(description="Number of events with this property; null does not count.")
+    ]
+    last_seen_at: Annotated[str, Field(description="When the latest of these events occurred.")]
+    types: Annotated[list[TypeRecord], Field(description="Most frequent first.")]
 
 
 class ValueRecord(Record):
     """A value of a property, with its JSON type."""
 
     value: Scalar
-    count: Annotated[int, Field(description="Events with this value; at least so many where the list is not complete.")]
+    count: Annotated[
+        int,
+        Field(
+            description="Number of events with this value; a lower bound if the list is incomplete."
+        ),
+    ]
 
 
 class ValuesRecord(Record):
-    """A page of the commonest values of a property."""
+    """A page of the most frequent values of a property."""
 
     data: list[ValueRecord]
     page: int
     page_size: int
-    total: Annotated[int, Field(description="Values that contain what is searched for.")]
+    total: Annotated[int, Field(description="Number of values that match the search.")]
     complete: Annotated[
         bool,
-        Field(description="Whether every scalar value ever seen is listed, before the search. If not, these are the commonest."),
+        Field(
+            description="Whether the list, before the search, contains every scalar value; "
+            "if not, the most frequent ones."
+        ),
     ]

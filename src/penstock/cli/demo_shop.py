@@ -1,8 +1,8 @@
-"""The demo's shop: about 20,000 believable events of its website and its app over the last 30 days, the same at every run.
+"""The demo's shop: about 20,000 realistic events of its website and app over the last 30 days.
 
-Journeys are told as the shop's trackers and backend would tell them, with what real ones bring along: equal timestamps with and without
-sequence numbers, deliveries sent twice, attempts that pause and resume, are given up and started anew, visitors who are anonymous first and
-log in later, payments that fail.
+The events look like those of real trackers and backends: equal timestamps with and without sequence
+numbers, repeated deliveries, attempts that pause and resume or start again, anonymous visitors who
+log in later, failed payments. Every run makes the same events.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,14 @@ VISITORS = 3_700
 DAYS = 30
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
-DESKTOP = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36"
-PHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148"
+DESKTOP = (
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) "
+    "Chrome/141.0.0.0 Safari/537.36"
+)
+PHONE = (
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 "
+    "(KHTML, like Gecko) Version/18.5 Mobile/15E148"
+)
 APP = "AcmeApp/4.2 (iPhone; iOS 18.5)"
 
 _COUNTRIES = (("NL", 40), ("DE", 25), ("FR", 15), ("US", 12), ("JP", 8))
@@ -26,7 +32,7 @@ _PRODUCTS = ("teapot", "kettle", "cup", "tray", "tea-caddy", "strainer")
 
 
 class Route(StrEnum):
-    """How an event is told."""
+    """The API route that receives a request."""
 
     TRACK = "track"
     EVENT = "event"
@@ -35,8 +41,8 @@ class Route(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One body as its sender sends it. agent: User-Agent of the browser or app; the shop's own backend has none."""
+class DemoRequest:
+    """A request body with its time. agent: User-Agent of the browser or app; empty for backends."""
 
     at_ms: int
     route: Route
@@ -46,18 +52,22 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """Where the events go."""
+    """IDs of the shop's website and app."""
 
     web_id: str
     app_id: str
 
 
-def shop_events(shop: Shop, now_ms: int) -> list[Told]:
-    """Everything that happened, in the order of sending."""
+def shop_events(shop: Shop, now_ms: int) -> list[DemoRequest]:
+    """All requests, in the order of sending."""
     random = Random(20_26)
-    told = [one for number in range(VISITORS) for one in _Visitor(number, shop, now_ms, random).events()]
-    past = [one for one in told if one.at_ms <= now_ms]
-    return sorted(past, key=lambda one: one.at_ms)
+    requests = [
+        request
+        for number in range(VISITORS)
+        for request in _Visitor(number, shop, now_ms, random).requests()
+        if request.at_ms <= now_ms
+    ]
+    return sorted(requests, key=lambda request: request.at_ms)
 
 
 def _pick(random: Random, choices: tuple[tuple[Any, int], ...]) -> Any:
@@ -65,7 +75,7 @@ def _pick(random: Random, choices: tuple[tuple[Any, int], ...]) -> Any:
 
 
 class _Visitor:
-    """One person's month. Everything about them is drawn from `random`."""
+    """One person's month, drawn from `random`."""
 
     def __init__(self, number: int, shop: Shop, now_ms: int, random: Random) -> None:
         self.random, self.number = random, number
@@ -76,98 +86,129 @@ class _Visitor:
         self.campaign: str | None = _pick(random, _CAMPAIGNS)
         self.variant: str | None = _pick(random, (("a", 49), ("b", 48), (None, 3)))
         self.plan: str = _pick(random, _PLANS)
-        self.comes_at_ms = now_ms - int(random.uniform(0, DAYS) * _DAY)
+        self.first_visit_ms = now_ms - int(random.uniform(0, DAYS) * _DAY)
         self.attempts = 0
 
-    def events(self) -> Iterator[Told]:
-        at_ms = self.comes_at_ms
-        for place in self._browsing():
-            yield self._seen(at_ms, place)
+    def requests(self) -> Iterator[DemoRequest]:
+        at_ms = self.first_visit_ms
+        for page in self._browsed_pages():
+            yield self._page_view(at_ms, page)
             at_ms += self._pause(5, 90)
         if self.random.random() < 0.62:
-            yield self._seen(at_ms, "/cart")
+            yield self._page_view(at_ms, "/cart")
             at_ms += self._pause(5, 60)
             if self.random.random() < 0.75:
                 yield from self._checkout(at_ms)
                 if self.random.random() < 0.08:
                     yield from self._other_device(at_ms + self._pause(3_600, 90_000))
 
-    def _other_device(self, at_ms: int) -> Iterator[Told]:
-        """The same customer on another device: anonymous until the login, one person from then on."""
+    def _other_device(self, at_ms: int) -> Iterator[DemoRequest]:
+        """The same customer on another device: anonymous until the login, merged from then on."""
         other = f"{self.visitor_id}-tablet"
-        yield self._seen(at_ms, "/", other)
-        yield self._seen(at_ms + self._pause(5, 90), "/products/cup", other)
-        login = {"websiteId": self.website_id, "visitorId": other, "userId": self.user_id, "traits": {"plan": self.plan}}
-        yield Told(at_ms + 2 * _MINUTE, Route.IDENTIFY, login)
+        yield self._page_view(at_ms, "/", other)
+        yield self._page_view(at_ms + self._pause(5, 90), "/products/cup", other)
+        login = {
+            "websiteId": self.website_id,
+            "visitorId": other,
+            "userId": self.user_id,
+            "traits": {"plan": self.plan},
+        }
+        yield DemoRequest(at_ms + 2 * _MINUTE, Route.IDENTIFY, login)
 
-    def _browsing(self) -> list[str]:
-        products = [f"/products/{self.random.choice(_PRODUCTS)}" for _ in range(self.random.randint(0, 4))]
+    def _browsed_pages(self) -> list[str]:
+        products = [
+            f"/products/{self.random.choice(_PRODUCTS)}" for _ in range(self.random.randint(0, 4))
+        ]
         return ["/", *products]
 
     def _pause(self, least_s: float, most_s: float) -> int:
         return int(self.random.uniform(least_s, most_s) * _SECOND)
 
-    def _seen(self, at_ms: int, place: str, visitor_id: str | None = None) -> Told:
-        """A page of the website, or the screen of the app that shows the same."""
+    def _page_view(self, at_ms: int, page: str, visitor_id: str | None = None) -> DemoRequest:
+        """A page of the website, or the corresponding screen of the app."""
         visitor_id = visitor_id or self.visitor_id
-        what = {"type": "pageview", "path": place}
+        fields = {"type": "pageview", "path": page}
         if self.agent == APP:
-            what = {"type": "screenview", "screen": place.strip("/").partition("/")[0] or "home"}
+            fields = {"type": "screenview", "screen": page.strip("/").partition("/")[0] or "home"}
         elif self.campaign:
-            what["utmSource"] = self.campaign
-        key = {"websiteId": self.website_id, "visitorId": visitor_id, "timestamp": at_ms, "dedupeKey": f"{visitor_id}-{at_ms}"}
-        return Told(at_ms, Route.TRACK, key | what, self.agent)
+            fields["utmSource"] = self.campaign
+        base = {
+            "websiteId": self.website_id,
+            "visitorId": visitor_id,
+            "timestamp": at_ms,
+            "dedupeKey": f"{visitor_id}-{at_ms}",
+        }
+        return DemoRequest(at_ms, Route.TRACK, base | fields, self.agent)
 
-    # A checkout is one attempt: the backend tells its steps, each with the attempt's ID and a number that counts up.
+    # A checkout is an attempt: the backend sends its steps with attempt ID and sequence number.
 
-    def _checkout(self, at_ms: int) -> Iterator[Told]:
+    def _checkout(self, at_ms: int) -> Iterator[DemoRequest]:
         attempt = self._attempt(at_ms)
-        yield from self._sent(attempt)
-        if attempt[-1].route is not Route.TRANSACTION and self.random.random() < 0.15:  # given up, and started anew: another attempt
-            yield from self._sent(self._attempt(attempt[-1].at_ms + self._pause(600, 90_000)))
+        yield from self._with_repeats(attempt)
+        is_abandoned = attempt[-1].route is not Route.TRANSACTION
+        if is_abandoned and self.random.random() < 0.15:  # starts again, as another attempt
+            yield from self._with_repeats(
+                self._attempt(attempt[-1].at_ms + self._pause(600, 90_000))
+            )
 
-    def _sent(self, told: list[Told]) -> Iterator[Told]:
-        """With what a nervous network delivers twice."""
-        for one in told:
-            yield one
+    def _with_repeats(self, requests: list[DemoRequest]) -> Iterator[DemoRequest]:
+        """The requests; some are delivered twice."""
+        for request in requests:
+            yield request
             if self.random.random() < 0.03:
-                yield one
+                yield request
 
-    def _attempt(self, at_ms: int) -> list[Told]:
+    def _attempt(self, at_ms: int) -> list[DemoRequest]:
         self.attempts += 1
         random, attempt = self.random, f"co-{self.number:04d}-{self.attempts}"
-        told = [self._step(at_ms, "checkout_started", attempt, 1)]
-        # Variant b fills in the address by itself: often in the same millisecond, ordered by its number alone.
+        requests = [self._step(at_ms, "checkout_started", attempt, 1)]
+        # Variant b fills in the address itself, often in the same millisecond.
         tie = random.random() < (0.25 if self.variant == "b" else 0.03)
         if random.random() < (0.12 if self.variant == "b" else 0.24):
-            return told
+            return requests
         at_ms += 0 if tie else self._pause(20, 240)
         number = None if tie and random.random() < 0.1 else 2
-        told.append(self._step(at_ms, "saved_address_used" if tie else "address_entered", attempt, number))
-        if random.random() < 0.08:  # comes back another day, after an upgrade of the plan
+        requests.append(
+            self._step(at_ms, "saved_address_used" if tie else "address_entered", attempt, number)
+        )
+        if random.random() < 0.08:  # returns another day, after a plan upgrade
             at_ms += self._pause(20_000, 250_000)
             self.plan = "business"
         if random.random() < 0.18:
-            return told
+            return requests
         at_ms += self._pause(15, 200)
-        if random.random() < 0.02:  # a client that lost count for a moment
-            told.append(self._step(at_ms - _SECOND, "payment_submitted", attempt, 1))
-        told.append(self._step(at_ms, "payment_submitted", attempt, 3))
+        if random.random() < 0.02:  # a client that sends a wrong number once
+            requests.append(self._step(at_ms - _SECOND, "payment_submitted", attempt, 1))
+        requests.append(self._step(at_ms, "payment_submitted", attempt, 3))
         if random.random() < 0.14:
             reason = random.choice(("card_declined", "3ds_timeout", "insufficient_funds"))
-            told.append(self._step(at_ms + 3 * _SECOND, "payment_failed", attempt, None, reason=reason))
+            requests.append(
+                self._step(at_ms + 3 * _SECOND, "payment_failed", attempt, None, reason=reason)
+            )
             if random.random() < 0.45:
-                return told
+                return requests
             at_ms += self._pause(30, 400)
-        return [*told, self._purchase(at_ms + self._pause(2, 20), attempt)]
+        return [*requests, self._purchase(at_ms + self._pause(2, 20), attempt)]
 
-    def _purchase(self, at_ms: int, attempt: str) -> Told:
+    def _purchase(self, at_ms: int, attempt: str) -> DemoRequest:
         body = self._step(at_ms, "purchase", attempt, 4).body
-        paid = {"transactionId": body.pop("eventId"), "amount": round(self.random.lognormvariate(3.6, 0.5), 2), "currency": "EUR"}
-        return Told(at_ms, Route.TRANSACTION, body | paid)
+        payment = {
+            "transactionId": body.pop("eventId"),
+            "amount": round(self.random.lognormvariate(3.6, 0.5), 2),
+            "currency": "EUR",
+        }
+        return DemoRequest(at_ms, Route.TRANSACTION, body | payment)
 
-    def _step(self, at_ms: int, event: str, attempt: str, number: int | None, **more: Any) -> Told:
-        known = {"checkout_id": attempt, "n": number, "variant": self.variant, "plan": self.plan, **more}
+    def _step(
+        self, at_ms: int, event: str, attempt: str, number: int | None, **more: Any
+    ) -> DemoRequest:
+        properties = {
+            "checkout_id": attempt,
+            "n": number,
+            "variant": self.variant,
+            "plan": self.plan,
+            **more,
+        }
         body = {
             "websiteId": self.website_id,
             "visitorId": self.visitor_id,
@@ -177,9 +218,9 @@ class _Visitor:
             "eventId": f"{attempt}-{event}-{at_ms}",
             "timestamp": at_ms,
             "country": self.country,
-            "properties": {name: value for name, value in known.items() if value is not None},
+            "properties": {name: value for name, value in properties.items() if value is not None},
         }
-        return Told(at_ms, Route.EVENT, body)
+        return DemoRequest(at_ms, Route.EVENT, body)
 
 
 CHECKOUT_FUNNEL: dict[str, Any] = {
@@ -191,7 +232,11 @@ CHECKOUT_FUNNEL: dict[str, Any] = {
     "conversionWindowSeconds": 604_800,
     "steps": [
         {"type": "Event", "value": "checkout_started"},
-        {"type": "Event", "value": "address_entered", "or": [{"type": "Event", "value": "saved_address_used"}]},
+        {
+            "type": "Event",
+            "value": "address_entered",
+            "or": [{"type": "Event", "value": "saved_address_used"}],
+        },
         {"type": "Event", "value": "payment_submitted"},
         {"type": "Event", "value": "payment_failed", "diagnostic": True},
         {"type": "Transaction", "value": "purchase"},

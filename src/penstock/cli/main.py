@@ -1,4 +1,4 @@
-"""`penstock`: the commands. Each lives in a module of its own; heavy imports happen when a command runs, so that `--help` is quick."""
+"""The commands of `penstock`, a module each. Heavy imports wait until a command runs."""
 
 from typing import Annotated
 
@@ -6,23 +6,28 @@ import typer
 
 from penstock import __version__
 from penstock.cli.demo import demo
-from penstock.cli.importing import import_file
+from penstock.cli.import_file import import_file
 from penstock.cli.migrate import migrate
 from penstock.cli.serve import serve
-from penstock.cli.simulating import links
+from penstock.cli.simulate import links
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(enabled: bool) -> None:
+    if enabled:
         typer.echo(f"penstock {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
 ) -> None:
     """Conversion funnels, managed mobile links and server events, self-hosted."""
 

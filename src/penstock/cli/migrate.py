@@ -1,12 +1,17 @@
-"""`penstock migrate`: bring both stores to this version, without serving."""
+"""`penstock migrate`: upgrade both stores to this version without serving."""
 
+from penstock.cli.logs import configure_logs
 from penstock.cli.options import Data, read_settings
-from penstock.cli.stores import opened
+from penstock.cli.stores import migrated_stores
 
 
 def migrate(data: Data = None) -> None:
-    """Create or upgrade the tables of both stores, then exit. `serve` does the same when it starts."""
-    with opened(read_settings(data=data)) as services:
-        services.warehouse.close()
-        services.database.close()
-    print("Both stores are at this version.")
+    """Create or upgrade the tables of both stores, then exit. `serve` does so when it starts."""
+    settings = read_settings(data=data)
+    configure_logs(settings.log_level)
+    with migrated_stores(settings) as (stores, versions):
+        stores.close()
+    print(
+        f"Both stores are up to date: metadata database {versions.database}, "
+        f"event store {versions.warehouse:04}."
+    )

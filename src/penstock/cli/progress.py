@@ -1,4 +1,4 @@
-"""How far a long command is: bars at a terminal, a line now and then otherwise."""
+"""Progress of a long command: bars on a terminal, otherwise a line every few seconds."""
 
 import sys
 import time
@@ -14,32 +14,32 @@ _LINE_EVERY_S = 5.0
 
 
 class Progress(Protocol):
-    def at(self, what: str, done: int, total: int) -> None:
-        """Show that so many bytes of what is going on are done."""
+    def update(self, phase: str, done: int, total: int) -> None:
+        """Show that `done` of `total` bytes of a phase are processed."""
 
 
 class _Bars:
     def __init__(self, bars: Bars) -> None:
         self._bars, self._tasks = bars, dict[str, TaskID]()
 
-    def at(self, what: str, done: int, total: int) -> None:
-        task = self._tasks.get(what)
+    def update(self, phase: str, done: int, total: int) -> None:
+        task = self._tasks.get(phase)
         if task is None:
-            task = self._tasks[what] = self._bars.add_task(what)
+            task = self._tasks[phase] = self._bars.add_task(phase)
         self._bars.update(task, completed=done, total=total)
 
 
 class _Lines:
-    """One line for each thing's beginning and end, and every few seconds in between."""
+    """A line at the start and end of each phase, and every few seconds in between."""
 
     def __init__(self) -> None:
-        self._what, self._next_s = "", 0.0
+        self._phase, self._next_s = "", 0.0
 
-    def at(self, what: str, done: int, total: int) -> None:
+    def update(self, phase: str, done: int, total: int) -> None:
         now_s = time.monotonic()
-        if what != self._what or now_s >= self._next_s or done == total:
-            print(f"{what}: {done:,} of {total:,} bytes", file=sys.stderr, flush=True)
-            self._what, self._next_s = what, now_s + _LINE_EVERY_S
+        if phase != self._phase or now_s >= self._next_s or done == total:
+            print(f"{phase}: {done:,} of {total:,} bytes", file=sys.stderr, flush=True)
+            self._phase, self._next_s = phase, now_s + _LINE_EVERY_S
 
 
 @contextmanager
@@ -48,5 +48,11 @@ def progress() -> Iterator[Progress]:
     if not console.is_terminal:
         yield _Lines()
         return
-    with Bars(TextColumn("{task.description:<10}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console) as bars:
+    with Bars(
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console,
+    ) as bars:
         yield _Bars(bars)

@@ -11,36 +11,43 @@ from typing import TYPE_CHECKING
 from penstock import __version__
 from penstock.cli.logs import configure_logs
 from penstock.cli.options import Data, Host, Port, fail, read_settings
-from penstock.cli.stores import opened
+from penstock.cli.stores import open_services
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from penstock.app import Services
 
 _BACKLOG = 2048
-_LAST_REQUESTS_S = 10
-"""How long requests that run at the stop may take to finish."""
+_SHUTDOWN_TIMEOUT_S = 10
+"""How long running requests may take to finish at shutdown."""
 
 
 def serve(host: Host = None, port: Port = None, data: Data = None) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
-    run(read_settings(host=host, port=port, data=data), lambda services: print(banner(services), flush=True))
+    run(
+        read_settings(host=host, port=port, data=data),
+        lambda services: print(banner(services), flush=True),
+    )
 
 
 def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
-    """Serve until a signal, then stop in order. on_started: called in a thread of its own once requests are answered."""
+    """Serve until a signal, then shut down in order.
+
+    on_started: called in a thread once the service answers requests.
+    """
     configure_logs(settings.log_level)
-    # Both signals end the process in order and with 0: here while it starts, later through the server, which hands them on when it is done.
+    # Both signals exit with 0: here during startup, later through the server, which passes them on
+    # after its shutdown.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    with listening(settings) as listener:
+    with bind_socket(settings) as listener:
         bound = settings.model_copy(update={"port": listener.getsockname()[1]})
-        with opened(bound) as services:
+        with open_services(bound) as services:
             _serve(services, listener, on_started)
 
 
-def listening(settings: Settings) -> socket.socket:
-    """The socket to serve on, bound before any store is opened: a port in use costs nothing but a message."""
+def bind_socket(settings: Settings) -> socket.socket:
+    """The socket to serve on, bound before any store is opened: a used port fails at once."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)
@@ -50,7 +57,9 @@ def listening(settings: Settings) -> socket.socket:
         fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
 
 
-def _serve(services: "Services", listener: socket.socket, on_started: Callable[["Services"], None]) -> None:
+def _serve(
+    services: "Services", listener: socket.socket, on_started: Callable[["Services"], None]
+) -> None:
     import uvicorn
     from anyio import to_thread
 
@@ -64,7 +73,7 @@ def _serve(services: "Services", listener: socket.socket, on_started: Callable[[
             if self.started:
                 try:
                     await to_thread.run_sync(on_started, services)
-                except Exception as error:  # told once the service has stopped in order
+                except Exception as error:  # raised after an orderly shutdown
                     self.failure, self.should_exit = error, True
 
     config = uvicorn.Config(
@@ -76,24 +85,24 @@ def _serve(services: "Services", listener: socket.socket, on_started: Callable[[
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # the application looks at them itself, where it needs to
-        timeout_graceful_shutdown=_LAST_REQUESTS_S,
+        proxy_headers=False,  # the application reads them where it needs them
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )
-    # What is loaded by now stays until the end. For the garbage collector to look at it now and then would stop all requests for 0.1 s.
-    # Requests leave next to no cycles behind, so it need not look after every 700 objects either.
+    # Everything loaded so far lives until the end; a full garbage collection of it would stop all
+    # requests for 0.1 s. Requests leave few cycles, so collect less often than by default.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     server = Server(config)
     server.run(sockets=[listener])
     if not server.started:
-        fail("the service could not start; the log above says why")
+        fail("the service could not start; see the log above")
     if server.failure:
         raise server.failure
 
 
 def banner(services: "Services") -> str:
-    """What someone who just started the service needs to know."""
+    """What the operator needs to know after the start."""
     address = services.settings.base_url
     lines = [
         f"Penstock {__version__} serves {address}",
@@ -101,16 +110,29 @@ def banner(services: "Services") -> str:
         f"  Data  {services.settings.data.resolve()}",
     ]
     if token := services.accounts.setup_token:
-        lines += ["", f"There is no account yet. Make the first one at {address}/signup, or with:", "", *_sign_up(services.settings, token)]
+        lines += [
+            "",
+            f"No account exists yet. Create the first one at {address}/signup, or with:",
+            "",
+            *_sign_up(services.settings, token),
+        ]
     return "\n".join(lines)
 
 
 def _sign_up(settings: Settings, setup_token: str) -> list[str]:
-    """The command that makes the first account. From elsewhere than this machine it needs the one-time token."""
-    from_elsewhere = settings.public_url is not None or settings.host not in ("127.0.0.1", "::1", "localhost")
-    account = """'{"email": "you@example.com", "password": "at least 8 characters", "workspaceName": "Shop"}'"""
+    """The command that creates the first account. Other machines need the setup token."""
+    is_remote = settings.public_url is not None or settings.host not in (
+        "127.0.0.1",
+        "::1",
+        "localhost",
+    )
+    account = (
+        """'{"email": "you@example.com", "password": "at least 8 characters", """
+        """"workspaceName": "Shop"}'"""
+    )
     return [
-        f"  curl {settings.base_url}/api/auth/signup -c penstock.cookies -H 'Content-Type: application/json' \\",
-        *([f"    -H 'X-Setup-Token: {setup_token}' \\"] if from_elsewhere else []),
+        f"  curl {settings.base_url}/api/auth/signup -c penstock.cookies "
+        "-H 'Content-Type: application/json' \\",
+        *([f"    -H 'X-Setup-Token: {setup_token}' \\"] if is_remote else []),
         f"    -d {account}",
     ]

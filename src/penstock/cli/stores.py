@@ -1,11 +1,11 @@
-"""Opening both stores for a command: one process at a time on a data folder, and one clear line when a store cannot be had."""
+"""Both stores for a command: one process per data folder, one clear line when a store fails."""
 
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 from penstock.cli.options import WRONG_USE, fail
@@ -13,37 +13,69 @@ from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from penstock.app import Services
+    from penstock.stores import SchemaVersions, Stores
 
 _LOCK_FILE = "penstock.lock"
 
 
 @contextmanager
-def opened(settings: Settings) -> "Iterator[Services]":
-    """Every service over open, migrated stores; the caller closes them. Ends the command when the folder or a store cannot be had."""
-    from clickhouse_connect.driver.exceptions import ClickHouseError
-    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+def open_services(settings: Settings) -> "Iterator[Services]":
+    """Every service over open, migrated stores; the caller closes them.
 
+    Ends the command with one line when the data folder or a store cannot be used.
+    """
     from penstock.app import build_services
-    from penstock.links.geoip import GeoipUnreadable
-    from penstock.warehouse.client import QueryFailed
+    from penstock.links.redirect.geoip import GeoipFileError
+
+    with migrated_stores(settings) as (stores, _):
+        try:
+            services = build_services(settings, stores=stores)
+        except GeoipFileError as error:
+            fail(f"PENSTOCK_GEOIP: {error}", WRONG_USE)
+        yield services
+
+
+@contextmanager
+def migrated_stores(settings: Settings) -> "Iterator[tuple[Stores, SchemaVersions]]":
+    """Both stores, upgraded to this program's schemas, and those versions; the caller closes them.
+
+    Ends the command as `open_services` does.
+    """
+    from penstock.base.errors import StoreUnavailable
+    from penstock.base.schema_version import NewerSchema
+    from penstock.metadb.database import InvalidUrl
+    from penstock.stores import migrate, open_stores
+    from penstock.warehouse.client import WAREHOUSE_UNAVAILABLE, QueryFailed
 
     with ExitStack() as folder:
         try:
             folder.enter_context(_held(settings.data))
-            services = build_services(settings)
-        except GeoipUnreadable as error:
-            fail(f"PENSTOCK_GEOIP: {error}", WRONG_USE)
+            stores = open_stores(settings)
+            versions = migrate(stores)
+        except NewerSchema as error:
+            fail(str(error))
         except OSError as error:
             fail(f"cannot use the data folder {settings.data}: {error.strerror or error}")
-        except ArgumentError:
-            fail("PENSTOCK_DATABASE_URL is no database URL; write it as postgresql://user:password@host/name", WRONG_USE)
-        except SQLAlchemyError as error:
-            fail(f"cannot use the metadata database: {str(error).splitlines()[0]}")
-        except (ClickHouseError, QueryFailed) as error:
-            if settings.warehouse_url:
-                fail(f"no ClickHouse answers at {urlsplit(settings.warehouse_url).hostname}; check PENSTOCK_WAREHOUSE_URL")
-            fail(f"cannot use the warehouse: {str(error).splitlines()[0]}")
-        yield services
+        except InvalidUrl:
+            fail(
+                "PENSTOCK_DATABASE_URL is not a database URL; "
+                "write it as postgresql://user:password@host/name",
+                WRONG_USE,
+            )
+        except StoreUnavailable as error:
+            if error.code != WAREHOUSE_UNAVAILABLE:
+                fail(f"cannot use the metadata database: {error.reason}")
+            _fail_without_warehouse(settings, error.reason)
+        except QueryFailed as error:
+            _fail_without_warehouse(settings, str(error))
+        yield stores, versions
+
+
+def _fail_without_warehouse(settings: Settings, reason: str) -> NoReturn:
+    if settings.warehouse_url:
+        host = urlsplit(settings.warehouse_url).hostname
+        fail(f"no ClickHouse answers at {host}; check PENSTOCK_WAREHOUSE_URL")
+    fail(f"cannot use the warehouse: {reason.splitlines()[0]}")
 
 
 @contextmanager
@@ -58,7 +90,10 @@ def _held(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            fail(f"{folder} is in use by another Penstock (process {lock.read().strip() or 'unknown'}); stop it first")
+            fail(
+                f"{folder} is in use by another Penstock "
+                f"(process {lock.read().strip() or 'unknown'}); stop it first"
+            )
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()

@@ -1,1 +1,4 @@
-"""Events in: validation, intake, shipping to the warehouse. Neighbours use `intake`, `shipper`, `service` and `model`."""
+"""Events in: validation, deduplication, identity, durable storage, shipping to the warehouse.
+
+Other rooms use `service`, `intake`, `shipper`, `fields` and `model`.
+"""

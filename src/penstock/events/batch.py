@@ -1,31 +1,33 @@
-"""Many items in one body: each is taken or refused by itself."""
+"""Many items in one body, each accepted or rejected by itself."""
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.base.errors import Fault, Invalid, PenstockError
-from penstock.events.checking import Rule, Sent
-from penstock.events.fields import Bounds, KnownWebsite, Moment
+from penstock.events.fields import EventValidationContext, KnownWebsite, Timestamp
 from penstock.events.model import NewEvent, Receipt
+from penstock.events.validation import RawItem, Rule
 from penstock.http.schema import Input, RuleBroken
 
-BATCH_RULE = "1 to 1,000 items, unless the server is set up otherwise"
+BATCH_SIZE = "1 to 1,000 items, unless the server's settings say otherwise."
 
 
 class _Envelope(Input):
-    events: list[Any] = Field(description=BATCH_RULE)
+    events: list[Any] = Field(description=BATCH_SIZE)
 
     @field_validator("events")
     @classmethod
-    def _counted(cls, value: list[Any], info: ValidationInfo) -> list[Any]:
-        bounds: Bounds = info.context  # type: ignore[assignment]
-        if not value:
-            raise RuleBroken("too_few", "A batch has at least one event.")
-        if len(value) > bounds.limits.max_batch_events:
-            raise RuleBroken("too_many", f"A batch has at most {bounds.limits.max_batch_events:,} events.")
-        return value
+    def _has_valid_size(
+        cls, events: list[Any], info: ValidationInfo[EventValidationContext]
+    ) -> list[Any]:
+        limit = info.context.limits.max_batch_events
+        if not events:
+            raise RuleBroken("too_few", "A batch must have at least one event.")
+        if len(events) > limit:
+            raise RuleBroken("too_many", f"A batch may have at most {limit:,} events.")
+        return events
 
 
 class EventBatch(_Envelope):
@@ -33,39 +35,58 @@ class EventBatch(_Envelope):
 
 
 class TrackBatch(_Envelope):
-    """Items of one browser or app. What is said here holds for items that do not say it themselves."""
+    """Items of one browser or app. Fields beside `events` are defaults for the items."""
 
     website_id: KnownWebsite | None = None
-    sent_at: Moment | None = Field(default=None, description="the sender's clock at the time of sending")
+    sent_at: Timestamp | None = Field(
+        default=None, description="The sender's clock at the time of sending."
+    )
 
 
-def _keeps_sessions_in_items(sent: Sent) -> Iterator[Fault]:
-    if "sessionId" in sent:
-        yield Fault("sessionId", "unknown_field", "A batch has no sessionId; put it into each item.")
+def _has_no_session_id(raw: RawItem) -> Iterator[Fault]:
+    if "sessionId" in raw:
+        message = "A batch has no sessionId; put it into each item."
+        yield Fault("sessionId", "unknown_field", message)
 
 
-TRACK_BATCH_RULES: tuple[Rule, ...] = (_keeps_sessions_in_items,)
+TRACK_BATCH_RULES: tuple[Rule, ...] = (_has_no_session_id,)
 
 
-class Outcome(NamedTuple):
-    """What became of one item: a receipt, or the faults for which it was refused."""
+class ItemResult(NamedTuple):
+    """The result for one item: a receipt, or the faults of a rejected item."""
 
     receipt: Receipt | None
     faults: tuple[Fault, ...] = ()
 
 
-class Sorted(NamedTuple):
-    """A batch after validation. refused: place -> faults; events: place -> event, of all other places."""
+class ValidatedBatch(NamedTuple):
+    """A batch after validation: every index is in one of the two."""
 
     events: dict[int, NewEvent]
-    refused: dict[int, tuple[Fault, ...]]
+    rejected: dict[int, tuple[Fault, ...]]
 
-    def outcomes(self, receipts: list[Receipt]) -> list[Outcome]:
-        """In the order of the items. receipts: in the order of `events`."""
+    @classmethod
+    def of(cls, items: Sequence[Any], read: Callable[[Any], NewEvent]) -> Self:
+        """read: validates one item; raises for an invalid one."""
+        batch = cls({}, {})
+        for index, item in enumerate(items):
+            try:
+                batch.events[index] = read(item)
+            except PenstockError as error:
+                batch.rejected[index] = _item_faults(error)
+        return batch
+
+    def results(self, receipts: Sequence[Receipt]) -> list[ItemResult]:
+        """Results in the order of the items. receipts: in the order of `events`."""
         stored = dict(zip(self.events, receipts, strict=True))
-        return [Outcome(stored.get(place), self.refused.get(place, ())) for place in range(len(self.events) + len(self.refused))]
+        return [
+            ItemResult(stored.get(index), self.rejected.get(index, ()))
+            for index in range(len(self.events) + len(self.rejected))
+        ]
 
 
-def faults_of_item(error: PenstockError) -> tuple[Fault, ...]:
-    """Why an item of a batch was refused. What is no fault of a field is about its website: whose it is."""
-    return error.faults if isinstance(error, Invalid) else (Fault("websiteId", error.code, error.detail.removeprefix("websiteId: ")),)
+def _item_faults(error: PenstockError) -> tuple[Fault, ...]:
+    """The faults of a rejected item. An error other than `Invalid` is about its website."""
+    if isinstance(error, Invalid):
+        return error.faults
+    return (Fault("websiteId", error.code, error.detail.removeprefix("websiteId: ")),)

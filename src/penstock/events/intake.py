@@ -1,90 +1,128 @@
-"""The intake: what comes in at about the same time is committed together, and each gets its answer after the commit."""
+"""The intake: requests that arrive together share a commit and are answered after it."""
 
 import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from queue import SimpleQueue
-from threading import Thread
+from queue import Empty, SimpleQueue
 from typing import cast
 
-import structlog
-from anyio import to_thread
-from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
-
 from penstock.base.clock import Clock
-from penstock.base.errors import PenstockError, Unavailable
+from penstock.base.errors import (
+    ConcurrentUpdate,
+    PenstockError,
+    StoreConflict,
+    StoreUnavailable,
+    Unavailable,
+)
+from penstock.base.worker import Backoff, Worker
 from penstock.events import store
 from penstock.events.model import NewEvent, Receipt
 from penstock.events.transaction import Item, Outcome, store_items
 from penstock.identity.model import Claim, Resolution
-from penstock.identity.service import Contended
 from penstock.metadb.database import Database
-from penstock.settings import DAY_S
+from penstock.settings import DAY_S, MOST_WAITING_EVENTS
 
-log = structlog.get_logger()
+MOST_WAITING = MOST_WAITING_EVENTS
+"""Events that may wait for a commit, a few seconds' worth; the intake refuses more."""
 
-MOST_WAITING = 20_000
-"""Events that may wait for a commit, a few seconds' worth; more are sent away."""
-
-_MOST_TOGETHER = 2_000
+_BATCH_EVENTS = 2_000
 _QUIET_TURNS = 3
 _GATHER_S = 0.02
 _TRIES = 6
+_TRY_FOR_S = 5.0  # no further try after that long
 _FORGET_EVERY_S = 3600
-_CONTENTION_STATES = ("40001", "40P01")  # PostgreSQL: serialization failure, deadlock
+_PROBE = Backoff(first_s=0.5, longest_s=5.0)
 
 
 @dataclass(slots=True)
 class _Submission:
-    """What one caller submitted and where it waits for the outcome."""
+    """The items of one caller, and the future on which the caller waits."""
 
     items: Sequence[Item]
     done: asyncio.Future[list[Outcome]]
 
 
 class Intake:
-    """The one way in for events of every source. Group commit: one transaction at a time, for everything that arrived since the last one.
+    """The only way in for events of every source.
 
-    What callers submit gathers on the event loop. Once the last commit is done and the loop has had a few turns without anything new, what
-    gathered goes to the writer, a thread of its own. To hand over earlier costs more than it gains: loop and writer then fight over the
-    interpreter lock, each over a half of what could be one commit. A loop that never has such a turn hands over after `_GATHER_S`.
+    Group commit: one transaction at a time, for all that arrived since the last one.
+
+    Submissions gather on the event loop. When the last commit is done and the loop has had a few
+    turns without a new submission, they go to the writer, a thread of its own. To hand over earlier
+    costs more than it gains: loop and writer then compete for the interpreter lock, each with half
+    of what could be one commit. A loop that never has such a turn hands over after `_GATHER_S`.
     """
 
-    def __init__(self, database: Database, clock: Clock, on_stored: Callable[[], None], dedupe_days: int | None = None) -> None:
-        """on_stored: called after each commit, from the writer's thread; wakes the shipper. dedupe_days: None keeps keys for ever."""
-        self._database, self._clock, self._on_stored, self._dedupe_days = database, clock, on_stored, dedupe_days
-        self._gathered: list[_Submission] = []  # this and the next two: only the event loop touches them
-        self._waiting = 0  # events
-        self._busy = False  # a commit is under way, or about to be
-        self._line: SimpleQueue[list[_Submission] | None] = SimpleQueue()  # to the writer; None ends it
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        on_stored: Callable[[], None],
+        dedupe_days: int | None = None,
+    ) -> None:
+        """on_stored: called after each commit, in the writer's thread; wakes the shipper.
+
+        dedupe_days: None keeps keys for ever.
+        """
+        self._database, self._clock, self._on_stored = database, clock, on_stored
+        self._dedupe_days = dedupe_days
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # Only the event loop touches these four.
         self._open = False
+        self._gathered: list[_Submission] = []
+        self._waiting = 0  # events
+        self._busy = False  # a commit is under way or about to begin
+        self._hand_overs: SimpleQueue[list[_Submission]] = SimpleQueue()
+        self._store_failed = False  # only the writer touches it
+        # Each hand-over is tried at once, so that callers are answered while the store is away.
+        # Between them the writer probes the store: a node that is not ready gets no posts that
+        # could show its recovery.
+        self._writer = Worker(
+            "intake",
+            self._write,
+            clock,
+            last_step=self._write,
+            backoff=_PROBE,
+            retry_on_wake=True,
+        )
+        self.workers = [self._writer]
+        if dedupe_days is not None:
+            self.workers.append(
+                Worker("dedupe_key_cleanup", self._forget_chunk, clock, period_s=_FORGET_EVERY_S)
+            )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. At the end: take nothing more, commit what was taken."""
-        writer = Thread(target=self._write_until_stopped, args=(asyncio.get_running_loop(),), name="intake")
-        writer.start()
-        forgetting = asyncio.create_task(self._forget_now_and_then(), name="dedupe keys")
-        self._open = True
-        try:
-            yield
-        finally:
-            forgetting.cancel()
-            self._open = False
-            self._hand_over()
-            self._line.put(None)
-            await to_thread.run_sync(writer.join)
+        """While the service runs. At the end: refuse new events, commit what was submitted."""
+        self._loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            for worker in self.workers:
+                await stack.enter_async_context(worker.running())
+            self._open = True
+            try:
+                yield
+            finally:
+                self._open = False
+                self._hand_over()
 
     async def submit(self, events: Sequence[NewEvent]) -> list[Receipt]:
-        """Store events durably, all of one call in one transaction. Receipts in the order of the events.
+        """Store events durably, all of one call in one transaction.
 
-        Call it on the event loop; from a worker thread through `anyio.from_thread.run(intake.submit, events)`.
-        `Unavailable` when too many events wait, when the store does not answer or when the service is stopping: nothing was kept then.
+        Receipts in the order of the events.
+
+        Call it on the event loop. `Unavailable` when too many events wait or the service is
+        stopping; `StoreUnavailable` when the store does not answer: then a commit that was under
+        way may have happened.
         """
         return cast("list[Receipt]", await self._stored(events))
+
+    def submit_from_thread(self, events: Sequence[NewEvent]) -> list[Receipt]:
+        """As `submit`, from a thread without an event loop. Blocks."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(self.submit(events), self._loop).result()
 
     async def identify(self, claim: Claim) -> Resolution:
         """Bind or merge durably what a claim ties together. Errors as `submit`."""
@@ -92,28 +130,31 @@ class Intake:
         return cast("Resolution", resolution)
 
     def forget_old_keys(self) -> None:
-        """Delete the dedupe keys that are older than they need be. Blocks."""
-        if self._dedupe_days is None:
-            return
-        before_ms = self._clock() - self._dedupe_days * DAY_S * 1000
-        more = True
-        while more:
-            with self._database.write() as connection:
-                more = store.forget_keys(connection, before_ms)
+        """Delete the dedupe keys that are older than `dedupe_days`. Blocks."""
+        while self._forget_chunk() is not None:
+            pass
 
-    async def _forget_now_and_then(self) -> None:
-        while True:
-            await asyncio.sleep(_FORGET_EVERY_S)
-            try:
-                await asyncio.to_thread(self.forget_old_keys)
-            except DBAPIError as error:
-                log.warning("dedupe_keys_not_forgotten", error=str(error.orig))
+    def _forget_chunk(self) -> float | None:
+        """Seconds until the next chunk; None when no old key is left."""
+        if self._dedupe_days is None:
+            return None
+        before_ms = self._clock() - self._dedupe_days * DAY_S * 1000
+        with self._database.write() as connection:
+            return 0.0 if store.forget_keys(connection, before_ms) else None
+
+    # On the event loop
 
     def _stored(self, items: Sequence[Item]) -> asyncio.Future[list[Outcome]]:
         if not self._open:
-            raise Unavailable("The service is stopping; send again in a moment.", code="stopping", retry_after_s=1)
+            raise Unavailable(
+                "The service is stopping; send again in a moment.", code="stopping", retry_after_s=1
+            )
         if self._waiting + len(items) > MOST_WAITING:
-            raise Unavailable("More events are waiting than the store can take; send again later.", code="overloaded", retry_after_s=1)
+            raise Unavailable(
+                f"More than {MOST_WAITING:,} events wait to be stored; send again later.",
+                code="overloaded",
+                retry_after_s=1,
+            )
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[Outcome]] = loop.create_future()
         self._waiting += len(items)
@@ -123,7 +164,7 @@ class Intake:
         return done
 
     def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand over what gathered, once nothing more comes in."""
+        """Hand over once no more submissions arrive."""
         self._busy = True
         until_s = loop.time() + _GATHER_S
 
@@ -138,22 +179,19 @@ class Intake:
         loop.call_soon(wait_for_more, 0, 0)
 
     def _hand_over(self) -> None:
-        self._line.put(self._gathered)
+        self._hand_overs.put(self._gathered)
         self._gathered = []
+        self._writer.wake()
 
-    def _write_until_stopped(self, loop: asyncio.AbstractEventLoop) -> None:
-        while (submissions := self._line.get()) is not None:
-            for batch in _batches(submissions):
-                outcomes = self._commit([submission.items for submission in batch])
-                loop.call_soon_threadsafe(self._answer, batch, outcomes)
-            loop.call_soon_threadsafe(self._go_on, loop)
-
-    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _continue(self) -> None:
         self._busy = False
         if self._gathered:
-            self._gather(loop)
+            assert self._loop is not None
+            self._gather(self._loop)
 
-    def _answer(self, batch: Sequence[_Submission], outcomes: Sequence[list[Outcome] | Exception]) -> None:
+    def _answer(
+        self, batch: Sequence[_Submission], outcomes: Sequence[list[Outcome] | Exception]
+    ) -> None:
         for submission, outcome in zip(batch, outcomes, strict=True):
             self._waiting -= len(submission.items)
             if submission.done.done():  # the client went away; its events are stored all the same
@@ -163,37 +201,81 @@ class Intake:
             else:
                 submission.done.set_result(outcome)
 
+    # In the writer's thread
+
+    def _write(self) -> None:
+        """Commit everything that was handed over.
+
+        Raises the store's error after its callers are answered.
+        """
+        failure: StoreUnavailable | None = None
+        probe = self._store_failed
+        while True:
+            try:
+                submissions = self._hand_overs.get_nowait()
+            except Empty:
+                break
+            failure, probe = self._commit_all(submissions), False
+        if probe:
+            with self._database.write():
+                pass
+        self._store_failed = failure is not None
+        if failure is not None:
+            raise failure
+
+    def _commit_all(self, submissions: Sequence[_Submission]) -> StoreUnavailable | None:
+        """Commit one hand-over and answer its callers. Returns the error when the store is away."""
+        assert self._loop is not None
+        away: StoreUnavailable | None = None
+        try:
+            for batch in _batches(submissions):
+                if away is None:
+                    outcomes = self._commit([submission.items for submission in batch])
+                    away = next((o for o in outcomes if isinstance(o, StoreUnavailable)), None)
+                else:  # each try may take as long as a timeout: do not repeat it for each batch
+                    outcomes = [away] * len(batch)
+                self._loop.call_soon_threadsafe(self._answer, batch, outcomes)
+                if any(isinstance(outcome, list) for outcome in outcomes):
+                    self._on_stored()
+        finally:
+            self._loop.call_soon_threadsafe(self._continue)
+        return away
+
     def _commit(self, submissions: list[Sequence[Item]]) -> list[list[Outcome] | Exception]:
-        """Runs in the writer's thread. Raises nothing: an error is an outcome."""
+        """The outcome of each submission. Raises nothing: an error is an outcome."""
+        until_s = time.monotonic() + _TRY_FOR_S
         try:
             outcomes = self._commit_together([item for items in submissions for item in items])
-        except Exception as error:
-            if len(submissions) > 1 and not _is_away(error):
-                # One submission that the store cannot take must not fail its neighbours.
+        except BaseException as error:
+            away = isinstance(error, StoreUnavailable) and (
+                not isinstance(error, ConcurrentUpdate) or time.monotonic() > until_s
+            )
+            if len(submissions) > 1 and not away:
+                # A submission that the store cannot take must not fail the others.
                 return [self._commit([items])[0] for items in submissions]
-            return [_told(error)] * len(submissions)
-        self._on_stored()
+            return [_for_caller(error)] * len(submissions)
         shares = iter(outcomes)
         return [[next(shares) for _ in items] for items in submissions]
 
     def _commit_together(self, items: Sequence[Item]) -> list[Outcome]:
+        until_s = time.monotonic() + _TRY_FOR_S
         for tries_left in reversed(range(_TRIES)):
             try:
                 with self._database.write() as connection:
                     return store_items(connection, items, self._clock())
-            except (Contended, DBAPIError) as error:
-                if not _is_contention(error) or not tries_left:
+            except (ConcurrentUpdate, StoreConflict):  # another node was in the way
+                if not tries_left or time.monotonic() > until_s:
                     raise
                 time.sleep(random.uniform(0, 0.02))
         raise AssertionError
 
 
 def _batches(submissions: Sequence[_Submission]) -> Iterator[list[_Submission]]:
-    """What is committed together: whole submissions, at most `_MOST_TOGETHER` events unless one submission has more."""
+    """Whole submissions, at most `_BATCH_EVENTS` events together unless one submission has more."""
     batch: list[_Submission] = []
     events = 0
     for submission in submissions:
-        if batch and events + len(submission.items) > _MOST_TOGETHER:
+        if batch and events + len(submission.items) > _BATCH_EVENTS:
             yield batch
             batch, events = [], 0
         batch.append(submission)
@@ -202,22 +284,9 @@ def _batches(submissions: Sequence[_Submission]) -> Iterator[list[_Submission]]:
         yield batch
 
 
-def _is_contention(error: Exception) -> bool:
-    """Whether another node was in the way, so that trying again helps."""
-    if isinstance(error, OperationalError):
-        return getattr(error.orig, "sqlstate", None) in _CONTENTION_STATES
-    return isinstance(error, Contended | IntegrityError)
-
-
-def _is_away(error: Exception) -> bool:
-    return isinstance(error, OperationalError | InterfaceError) and not _is_contention(error)
-
-
-def _told(error: Exception) -> Exception:
-    """The error as the caller gets it."""
+def _for_caller(error: BaseException) -> Exception:
     if isinstance(error, PenstockError):
         return error
-    if _is_away(error) or _is_contention(error):
-        log.warning("intake_failed", exc_info=error)
-        return Unavailable("The store does not answer right now; nothing was kept, send again.", code="store_unavailable", retry_after_s=1)
-    return error
+    if isinstance(error, StoreConflict):
+        return ConcurrentUpdate(reason=str(error))
+    return error if isinstance(error, Exception) else RuntimeError(f"intake: {error!r}")

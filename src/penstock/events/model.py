@@ -13,18 +13,18 @@ EMPTY: Mapping[str, Any] = {}
 
 
 class Kind(StrEnum):
-    """What happened; the value is the warehouse's spelling."""
+    """The type of an event; the value is the warehouse's spelling."""
 
     PAGEVIEW = "pageview"
     SCREENVIEW = "screenview"
     EVENT = "event"
     TRANSACTION = "transaction"
     PROVIDER = "provider"
-    """Something a payment provider told that Penstock has no meaning for. No row of a funnel asks for this kind."""
+    """A payment provider's event without a mapping. No funnel step matches this kind."""
 
 
 class Source(StrEnum):
-    """Who told of it; the value is the warehouse's spelling."""
+    """The sender of an event; the value is the warehouse's spelling."""
 
     SERVER = "server"
     BROWSER = "browser"
@@ -34,7 +34,7 @@ class Source(StrEnum):
 
 
 class Family(StrEnum):
-    """Routes whose clients share one space of dedupe IDs. Stored in hashes: a value may never change."""
+    """Routes that share one space of dedupe IDs. Part of stored hashes: values never change."""
 
     EVENTS = "events"
     TRANSACTIONS = "transactions"
@@ -45,7 +45,7 @@ class Family(StrEnum):
 
 
 class Target(StrEnum):
-    """Tables of the warehouse that the outbox ships to."""
+    """Warehouse tables that the outbox ships to."""
 
     EVENTS = "events"
     ALIASES = "visitor_aliases"
@@ -55,13 +55,15 @@ class Target(StrEnum):
 class NewEvent(NamedTuple):
     """A validated event, ready for the intake.
 
-    name: a pageview's normalised path, a screen, an event name or a transaction event.
-    stated_at_ms: the time the sender gave; differs from occurred_at_ms where the sender's clock was corrected.
-    visitor_id, user_id: as the client sent them; at least one is set. The intake resolves them to the canonical visitor.
-    dedupe_key: from `dedupe_key()`; None for an event that carries no ID to be recognised by.
-    body_hash: from `body_hash()`; tells a repeat of the same event from another event under the same ID.
-    columns: the other text columns of the warehouse's `events` that this event has (`path`, `country`, `utm_source`, ...).
-    verified: of a provider's event: whether what the provider signed names its visitor or user.
+    name: a page view's normalised path, a screen, an event name or a transaction event.
+    stated_at_ms: the sender's timestamp; occurred_at_ms differs when the clock was corrected.
+    visitor_id, user_id: as sent; at least one is set. The intake resolves the canonical visitor.
+    dedupe_key: from `dedupe_key()`; None for an event without an ID of its own.
+    client_event_id: the sender's own ID of the event, as sent.
+    body_hash: from `body_hash()`; distinguishes a repeat from another event with the same ID.
+    columns: further text columns of the warehouse (`path`, `country`, `utm_source`, ...).
+    verified: of a provider's event: whether the signed metadata names its visitor or user.
+    warnings: about fields that were accepted, but look wrong.
     """
 
     website_id: WebsiteId
@@ -76,9 +78,11 @@ class NewEvent(NamedTuple):
     user_id: str | None
     body_hash: bytes
     dedupe_key: bytes | None = None
+    client_event_id: str | None = None
     columns: Mapping[str, str] = EMPTY
     properties: Mapping[str, Any] = EMPTY
     verified: bool = False
+    warnings: tuple[Notice, ...] = ()
 
 
 class Status(StrEnum):
@@ -87,9 +91,9 @@ class Status(StrEnum):
 
 
 class Receipt(NamedTuple):
-    """What became of an event, told once it is on disk. Of a duplicate: the IDs of the first event.
+    """The result for an event that is on disk. Of a duplicate: the IDs of the first event.
 
-    visitor_id: None of a duplicate whose visitor was deleted since.
+    visitor_id: None for a duplicate whose visitor was deleted.
     """
 
     status: Status
@@ -99,16 +103,19 @@ class Receipt(NamedTuple):
 
 
 def dedupe_key(website_id: WebsiteId, family: Family, client_id: str) -> bytes:
-    """The internal deduplication key of the client's own ID for an event. Source: interface, section 4, events rule 3."""
+    """The internal deduplication key for a client's own event ID. Source: interface, section 4."""
     return blake2b(f"{website_id}\0{family}\0{client_id}".encode(), digest_size=16).digest()
 
 
 @lru_cache(maxsize=1000)
 def scope_tag(scope_id: ScopeId) -> int:
-    """A number of 64 bits that stands for an identity scope beside a dedupe key. Stored: it may never change."""
+    """64 bits that stand for an identity scope beside a dedupe key. Stored: it never changes."""
     return int.from_bytes(blake2b(scope_id.encode(), digest_size=8).digest(), signed=True)
 
 
 def body_hash(canonical: bytes) -> bytes:
-    """The hash of an event as the client sent it. canonical: its JSON with sorted keys, without what a retry may change."""
+    """Hash of an event as sent.
+
+    canonical: its JSON with sorted keys, without the fields that a retry may change.
+    """
     return blake2b(canonical, digest_size=16).digest()

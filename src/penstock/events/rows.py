@@ -1,4 +1,4 @@
-"""An event as the warehouse takes it: one JSON object."""
+"""Warehouse rows of events, each one JSON object."""
 
 from typing import Any
 
@@ -10,26 +10,33 @@ from penstock.base.scalar import property_columns
 from penstock.events.model import NewEvent
 
 EVENT_COLUMNS = (
-    "website_id", "kind", "name", "source", "scope_id", "visitor_id", "user_id", "event_id", "occurred_at", "stated_at", "received_at",
-    "session_id", "external_session_id", "path", "url", "title", "referrer", "referrer_host", "country", "region", "device", "os",
-    "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "link",
-    "link_method", "properties", "scalars", "hashes", "verified",
+    "website_id", "kind", "name", "source", "scope_id", "visitor_id", "user_id", "event_id",
+    "client_event_id", "occurred_at", "stated_at", "received_at", "session_id",
+    "external_session_id", "path", "url", "title", "referrer", "referrer_host", "country", "region",
+    "device", "os", "browser", "utm_source", "utm_medium", "utm_campaign", "utm_content",
+    "utm_term", "link", "link_method", "properties", "scalars", "hashes", "verified",
 )  # fmt: skip
-"""Columns of `events` that the intake writes; a row leaves out those that are empty."""
+"""Columns of `events` that the intake writes; a row leaves out the empty ones."""
 
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 CLICK_COLUMNS = (
-    "website_id", "link_id", "clicked_at", "click_id", "answer", "bot", "bot_reason", "first_of_day", "platform", "os_major", "in_app",
-    "referrer_host", "language", "country", "qr", "utm_source", "utm_medium", "utm_campaign", "token_hash",
+    "website_id", "link_id", "clicked_at", "click_id", "answer", "bot", "bot_reason",
+    "first_of_day", "platform", "os_major", "in_app", "referrer_host", "language", "country", "qr",
+    "utm_source", "utm_medium", "utm_campaign", "token_hash",
 )  # fmt: skip
-"""Columns of `clicks`, whose rows `penstock.links` makes."""
+"""Columns of `clicks`; `penstock.links` makes the rows."""
 
 
 def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
-    """The row of an event. Times are ISO 8601: the engine reads bare numbers as seconds or milliseconds, as it sees fit."""
+    """The row of an event.
+
+    Times are ISO 8601: the engine guesses whether bare numbers are seconds or milliseconds.
+    """
     received_at = iso(event.received_at_ms)
-    occurred_at = iso(event.occurred_at_ms) if event.occurred_at_ms != event.received_at_ms else received_at
+    occurred_at = (
+        iso(event.occurred_at_ms) if event.occurred_at_ms != event.received_at_ms else received_at
+    )
     row: dict[str, Any] = {
         "website_id": event.website_id,
         "kind": event.kind,
@@ -39,12 +46,16 @@ def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
         "visitor_id": visitor_id,
         "event_id": event_id,
         "occurred_at": occurred_at,
-        "stated_at": iso(event.stated_at_ms) if event.stated_at_ms != event.occurred_at_ms else occurred_at,
+        "stated_at": iso(event.stated_at_ms)
+        if event.stated_at_ms != event.occurred_at_ms
+        else occurred_at,
         "received_at": received_at,
         **event.columns,
     }
     if event.user_id is not None:
         row["user_id"] = event.user_id
+    if event.client_event_id is not None:
+        row["client_event_id"] = event.client_event_id
     if event.verified:
         row["verified"] = True
     if event.properties:

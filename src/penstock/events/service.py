@@ -1,112 +1,165 @@
-"""Use cases of events in: from a body to what became of it."""
+"""Use cases of events in, from a body to the results.
 
-from collections.abc import Callable, Sequence
+Every route takes the same steps: parse the body, find its website, validate its items, submit the
+valid ones to the intake, and answer with the results once they are on disk.
+"""
+
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Protocol
 
 from anyio import to_thread
+from sqlalchemy import Connection
 
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
-from penstock.base.errors import PenstockError, Unauthorized
-from penstock.events.batch import TRACK_BATCH_RULES, EventBatch, Outcome, Sorted, TrackBatch, faults_of_item
-from penstock.events.checking import checked
-from penstock.events.fields import Bounds, FindWebsite
+from penstock.events import store
+from penstock.events.batch import (
+    TRACK_BATCH_RULES,
+    EventBatch,
+    ItemResult,
+    TrackBatch,
+    ValidatedBatch,
+)
+from penstock.events.fields import (
+    EventValidationContext,
+    FindWebsite,
+    require_own_website,
+    website_not_owned,
+)
 from penstock.events.intake import Intake
-from penstock.events.model import NewEvent, Receipt
-from penstock.events.records import Identify
-from penstock.events.refusals import Refusals
-from penstock.events.server import OwnedWebsite, server_event
-from penstock.events.track import tracked_event
-from penstock.http.bodies import parse_json
+from penstock.events.model import NewEvent, Receipt, Target
+from penstock.events.rejections.service import RejectionLog
+from penstock.events.schema import Identify
+from penstock.events.server_events import OwnedWebsite, server_event
+from penstock.events.tracked_events import tracked_event
+from penstock.events.validation import RawItem, validate
+from penstock.http.bodies import parse_object
 from penstock.identity.model import Claim, Resolution
 from penstock.settings import Settings
 
 
-class ReadEvent(Protocol):
+class EventReader(Protocol):
     """`server_event` or `transaction`."""
 
-    def __call__(self, raw: Any, owned: OwnedWebsite, bounds: Bounds, *, legacy: bool) -> NewEvent: ...
+    def __call__(
+        self,
+        raw: Any,
+        owned_website: OwnedWebsite,
+        context: EventValidationContext,
+        *,
+        legacy: bool,
+    ) -> NewEvent: ...
 
 
 class EventService:
-    """Validates what was sent and hands it to the intake. Bodies are JSON texts; `Malformed` or `Invalid` when they are wrong."""
+    """Validates bodies and submits them to the intake.
 
-    def __init__(self, accounts: AccountService, intake: Intake, settings: Settings, clock: Clock) -> None:
+    Bodies are JSON text; `Malformed` or `Invalid` when they are wrong.
+    """
+
+    def __init__(
+        self, accounts: AccountService, intake: Intake, settings: Settings, clock: Clock
+    ) -> None:
         self.accounts, self.settings = accounts, settings
         self._intake, self._clock = intake, clock
-        self.refusals = Refusals(clock, accounts.find_website)
+        self.rejections = RejectionLog(clock, accounts.find_website)
 
-    async def accept(self, caller: Caller, body: bytes, read: ReadEvent, *, legacy: bool) -> Receipt:
-        """One event of a trusted backend. `Unauthorized` when the website is not of the caller's workspace."""
-        raw = parse_json(body)
-        find = await self._finder(raw)
-        [receipt] = await self._intake.submit([read(raw, partial(_owned, caller, find), self._bounds(), legacy=legacy)])
+    async def read_event(
+        self, caller: Caller, body: bytes, reader: EventReader, *, legacy: bool
+    ) -> NewEvent:
+        """Validate one event of a trusted backend.
+
+        `Unauthorized` when the website belongs to another workspace.
+        """
+        raw = parse_object(body)
+        owned_website = partial(_owned_website, caller, await self._website_finder(raw))
+        return reader(raw, owned_website, self._context(), legacy=legacy)
+
+    async def submit(self, event: NewEvent) -> Receipt:
+        """Store one event durably. `Unavailable` when the intake cannot."""
+        [receipt] = await self._intake.submit([event])
         return receipt
 
-    async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[Outcome]:
-        """Events of a trusted backend, each taken or refused by itself."""
-        return await self._store(await to_thread.run_sync(self._sort_events, caller, body, legacy))
+    async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
+        """Store the valid events of a trusted backend's batch."""
+        batch = await to_thread.run_sync(self._validate_events, caller, body, legacy)
+        return await self._submit_batch(batch)
 
-    async def track(self, body: bytes, user_agent: str) -> list[Outcome]:
-        """One item or a batch of a browser or an app. A single item that breaks rules is `Invalid`."""
-        raw = parse_json(body)
-        if isinstance(raw, dict) and "events" in raw:
-            return await self._store(await to_thread.run_sync(self._sort_tracked, raw, user_agent))
-        bounds = self._bounds()._replace(find_website=await self._finder(raw))
-        [receipt] = await self._intake.submit([tracked_event(raw, bounds, user_agent)])
-        return [Outcome(receipt)]
+    async def track(
+        self, body: bytes, user_agent: str, caller: Caller | None = None
+    ) -> list[ItemResult]:
+        """Store an item or a batch of a browser or an app.
 
-    async def identify(self, body: bytes) -> Resolution:
-        """Bind a visitor to a user, or merge it into the user's own."""
-        raw = parse_json(body)
-        bounds = self._bounds()._replace(find_website=await self._finder(raw))
-        sent = checked(raw, Identify, (), bounds)
-        website = bounds.find_website(sent.website_id)
-        assert website is not None  # it was just found
-        return await self._intake.identify(Claim(website.scope_id, sent.visitor_id, sent.user_id, sent.traits))
+        `Invalid` for a single invalid item. caller: of the key, if one was sent; `Unauthorized`
+        when the website belongs to another workspace.
+        """
+        raw = parse_object(body)
+        if "events" in raw:
+            batch = await to_thread.run_sync(self._validate_tracked, raw, user_agent, caller)
+            return await self._submit_batch(batch)
+        context = self._context(await self._website_finder(raw), caller)
+        return [ItemResult(await self.submit(tracked_event(raw, context, user_agent)))]
 
-    def _bounds(self) -> Bounds:
-        return Bounds(self.settings, self._clock())
+    async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
+        """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`."""
+        raw = parse_object(body)
+        context = self._context(await self._website_finder(raw), caller)
+        request = validate(raw, Identify, (), context)
+        website = context.find_website(request.website_id)
+        assert website is not None  # `KnownWebsite` has found it
+        require_own_website(website, context)
+        return await self._intake.identify(
+            Claim(website.scope_id, request.visitor_id, request.user_id, request.traits)
+        )
 
-    async def _finder(self, raw: Any) -> FindWebsite:
-        """Finds the website that an item names, without blocking the event loop."""
-        website_id = raw.get("websiteId") if isinstance(raw, dict) else None
+    def _context(
+        self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
+    ) -> EventValidationContext:
+        workspace_id = caller.workspace_id if caller else None
+        return EventValidationContext(self.settings, self._clock(), find_website, workspace_id)
+
+    async def _website_finder(self, raw: RawItem) -> FindWebsite:
+        """Finds the website that an item names, looked up without blocking the event loop."""
+        website_id = raw.get("websiteId")
         if not isinstance(website_id, str):
             return lambda _: None
-        website = await self.accounts.locate_website(website_id)
+        website = await self.accounts.find_website_async(website_id)
         return lambda _: website
 
-    def _sort_events(self, caller: Caller, body: bytes, legacy: bool) -> Sorted:
-        bounds = self._bounds()
-        batch = checked(parse_json(body), EventBatch, (), bounds)
-        owned = partial(_owned, caller, cache(self.accounts.find_website))
-        return _sorted(batch.events, lambda raw: server_event(raw, owned, bounds, legacy=legacy))
+    def _validate_events(self, caller: Caller, body: bytes, legacy: bool) -> ValidatedBatch:
+        context = self._context()
+        batch = validate(parse_object(body), EventBatch, (), context)
+        owned_website = partial(_owned_website, caller, cache(self.accounts.find_website))
+        return ValidatedBatch.of(
+            batch.events, lambda raw: server_event(raw, owned_website, context, legacy=legacy)
+        )
 
-    def _sort_tracked(self, raw: Any, user_agent: str) -> Sorted:
-        bounds = self._bounds()._replace(find_website=cache(self.accounts.find_website))
-        batch = checked(raw, TrackBatch, TRACK_BATCH_RULES, bounds)
-        shared = {name: raw[name] for name in ("websiteId", "sentAt") if name in raw}
-        items = [{**shared, **item} if isinstance(item, dict) else item for item in batch.events]
-        return _sorted(items, lambda item: tracked_event(item, bounds, user_agent))
+    def _validate_tracked(
+        self, raw: RawItem, user_agent: str, caller: Caller | None
+    ) -> ValidatedBatch:
+        context = self._context(cache(self.accounts.find_website), caller)
+        batch = validate(raw, TrackBatch, TRACK_BATCH_RULES, context)
+        if batch.website_id and (website := context.find_website(batch.website_id)):
+            require_own_website(website, context)
+        defaults = {name: raw[name] for name in ("websiteId", "sentAt") if name in raw}
+        items = [{**defaults, **item} if isinstance(item, dict) else item for item in batch.events]
+        return ValidatedBatch.of(items, lambda item: tracked_event(item, context, user_agent))
 
-    async def _store(self, batch: Sorted) -> list[Outcome]:
-        return batch.outcomes(await self._intake.submit(list(batch.events.values())) if batch.events else [])
+    async def _submit_batch(self, batch: ValidatedBatch) -> list[ItemResult]:
+        events = list(batch.events.values())
+        receipts: Sequence[Receipt] = await self._intake.submit(events) if events else []
+        return batch.results(receipts)
 
 
-def _owned(caller: Caller, find: FindWebsite, website_id: str) -> Website:
-    website = find(website_id)
+def ship_rows(db: Connection, target: Target, rows: Sequence[str]) -> None:
+    """Put rows of a warehouse table into the outbox, in the caller's transaction. rows: JSON."""
+    store.put_rows_in_outbox(db, target, rows)
+
+
+def _owned_website(caller: Caller, find_website: FindWebsite, website_id: str) -> Website:
+    website = find_website(website_id)
     if website is None or website.workspace_id != caller.workspace_id:
-        raise Unauthorized("websiteId: the workspace of this key has no such website.", code="website_not_owned")
+        raise website_not_owned()
     return website
-
-
-def _sorted(items: Sequence[Any], read: Callable[[Any], NewEvent]) -> Sorted:
-    batch = Sorted({}, {})
-    for place, item in enumerate(items):
-        try:
-            batch.events[place] = read(item)
-        except PenstockError as error:
-            batch.refused[place] = faults_of_item(error)
-    return batch

@@ -4,24 +4,30 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import json
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
+from penstock.base.chunks import chunks
 from penstock.base.ids import EventId, VisitorId
 from penstock.events.model import Target
 from penstock.identity.model import Alias
 from penstock.metadb.rows import insert_rows, select_rows
-from penstock.metadb.tables import dedupe_keys, outbox, spool_files
+from penstock.metadb.tables import dedupe_keys, outbox
 
-_CHUNK = 1000
+_KEYS_PER_DELETE = 1000
 _BUNDLE_CHARS = 256 * 1024
 
-_OLDEST = select(dedupe_keys.c.id, dedupe_keys.c.created_at).order_by(dedupe_keys.c.id).limit(_CHUNK)
+_OLDEST_KEYS = (
+    select(dedupe_keys.c.id, dedupe_keys.c.created_at)
+    .order_by(dedupe_keys.c.id)
+    .limit(_KEYS_PER_DELETE)
+)
 
 
-class Kept(NamedTuple):
-    """What a dedupe key remembers of the event that used it first.
+class DedupeRecord(NamedTuple):
+    """The first event with a dedupe key.
 
-    visitor_id: None once the visitor was deleted; body_hash is empty then. scope_tag: of the visitor's identity scope.
+    visitor_id: None once the visitor was deleted; body_hash is empty then. scope_tag: of the
+    visitor's identity scope.
     """
 
     body_hash: bytes
@@ -30,41 +36,45 @@ class Kept(NamedTuple):
     scope_tag: int
 
 
-def kept(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, Kept]:
-    """Which of the keys are used up, and by what."""
-    found = select_rows(connection, dedupe_keys, ("key", *Kept._fields), {}, "key", keys)
-    return {key: Kept(*first) for key, *first in found}
+def dedupe_records(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, DedupeRecord]:
+    """The records of those keys that are in use."""
+    columns = ("key", *DedupeRecord._fields)
+    rows = select_rows(connection, dedupe_keys, columns, {}, "key", keys)
+    return {key: DedupeRecord(*record) for key, *record in rows}
 
 
-def keep(connection: Connection, used: Mapping[bytes, Kept], now_ms: int) -> None:
-    """Use up keys. In the order of the keys, so that two nodes with the same keys wait for each other instead of locking each other out."""
+def add_dedupe_records(
+    connection: Connection, records: Mapping[bytes, DedupeRecord], now_ms: int
+) -> None:
+    """In the order of the keys, so that nodes with the same keys wait instead of deadlocking."""
     insert_rows(
-        connection, dedupe_keys, ("key", *Kept._fields, "created_at"),
-        [(key, *first, now_ms) for key, first in sorted(used.items())],
-    )  # fmt: skip
+        connection,
+        dedupe_keys,
+        ("key", *DedupeRecord._fields, "created_at"),
+        [(key, *record, now_ms) for key, record in sorted(records.items())],
+    )
 
 
-def put_in_outbox(connection: Connection, event_rows: Sequence[str], aliases: Collection[Alias]) -> None:
-    """What one commit ships, few large bundles of rows instead of many rows: a third of the intake's time went into those."""
-    bundles = [(Target.ALIASES, lines) for lines in _bundles([json.encode(alias._asdict()).decode() for alias in aliases])]
+def put_in_outbox(
+    connection: Connection, event_rows: Sequence[str], aliases: Collection[Alias]
+) -> None:
+    """The rows of one commit, in a few large bundles.
+
+    A row for each event took a third of the intake's time.
+    """
+    bundles = [
+        (Target.ALIASES, lines)
+        for lines in _bundles([json.encode(alias._asdict()).decode() for alias in aliases])
+    ]
     bundles += [(Target.EVENTS, lines) for lines in _bundles(event_rows)]
     insert_rows(connection, outbox, ("target", "lines"), bundles)
 
 
 def put_rows_in_outbox(connection: Connection, target: Target, rows: Sequence[str]) -> None:
     """Rows of one table, as JSON objects."""
-    insert_rows(connection, outbox, ("target", "lines"), [(target, lines) for lines in _bundles(rows)])
-
-
-def is_carried(connection: Connection, name: str) -> bool:
-    """Whether the rows of a spool's file are in the outbox already, or left it."""
-    return connection.execute(select(spool_files.c.name).where(spool_files.c.name == name)).first() is not None
-
-
-def note_carried(connection: Connection, name: str, gone: Collection[str]) -> None:
-    """Remember a spool's file, and forget those that are gone."""
-    connection.execute(delete(spool_files).where(spool_files.c.name.in_({name, *gone})))
-    connection.execute(insert(spool_files).values(name=name))
+    insert_rows(
+        connection, outbox, ("target", "lines"), [(target, lines) for lines in _bundles(rows)]
+    )
 
 
 def _bundles(rows: Sequence[str]) -> Iterator[str]:
@@ -79,47 +89,65 @@ def _bundles(rows: Sequence[str]) -> Iterator[str]:
 
 
 def forget_keys(connection: Connection, before_ms: int) -> bool:
-    """Delete some of the oldest keys that were used before a time. Whether there may be more: call again then."""
-    oldest = connection.execute(_OLDEST).all()
-    old = [key_id for key_id, created_at_ms in oldest if created_at_ms < before_ms]
-    connection.execute(delete(dedupe_keys).where(dedupe_keys.c.id.in_(old)))
-    return len(old) == _CHUNK
+    """Delete some of the oldest keys used before a time. True when there may be more of them."""
+    oldest = connection.execute(_OLDEST_KEYS).all()
+    expired = [key_id for key_id, created_at_ms in oldest if created_at_ms < before_ms]
+    connection.execute(delete(dedupe_keys).where(dedupe_keys.c.id.in_(expired)))
+    return len(expired) == _KEYS_PER_DELETE
 
 
-class Newest(NamedTuple):
-    """The highest numbers that are given at a moment: of a bundle in the outbox, of a dedupe key. 0: there is none."""
+class HighestIds(NamedTuple):
+    """The highest current IDs of outbox bundles and dedupe keys; 0 when there are none."""
 
     bundle: int
     key: int
 
 
-def newest(connection: Connection) -> Newest:
-    return Newest(*(connection.execute(select(func.max(table.c.id))).scalar() or 0 for table in (outbox, dedupe_keys)))
+def highest_ids(connection: Connection) -> HighestIds:
+    return HighestIds(
+        *(
+            connection.execute(select(func.max(table.c.id))).scalar() or 0
+            for table in (outbox, dedupe_keys)
+        )
+    )
 
 
-class Keys(NamedTuple):
-    """Some dedupe keys in their order. ids: of those that were asked for; up_to: how far was read."""
+class VisitorKeys(NamedTuple):
+    """ids: dedupe keys of the visitors, in order. up_to: the last ID that was read."""
 
     ids: Sequence[int]
     up_to: int
 
 
-def keys_of_visitors(connection: Connection, tag: int, visitor_ids: Collection[VisitorId], after: int, up_to: int, most: int) -> Keys:
-    """Which of the next dedupe keys belong to some visitors of a scope. after, up_to: numbers of keys. most: how many are read.
+def keys_of_visitors(
+    connection: Connection,
+    tag: int,
+    visitor_ids: Collection[VisitorId],
+    after: int,
+    up_to: int,
+    limit: int,
+) -> VisitorKeys:
+    """The visitors' keys among the next `limit` dedupe keys with IDs in (after, up_to].
 
-    In the order of the primary key: an index by visitor would cost the intake more than a pass over all keys costs a deletion.
+    tag: of the visitors' identity scope. Reads in the order of the primary key: an index by
+    visitor would cost the intake more than reading all keys costs a deletion.
     """
     c = dedupe_keys.c
     first: int | None = connection.execute(select(func.min(c.id)).where(c.id > after)).scalar()
     if first is None or first > up_to:
-        return Keys((), up_to)
-    last = min(first + most - 1, up_to)
-    wanted = select(c.id).where(c.id.between(first, last), c.scope_tag == tag, c.visitor_id.in_(visitor_ids))
-    return Keys(connection.execute(wanted.order_by(c.id)).scalars().all(), last)
+        return VisitorKeys((), up_to)
+    last = min(first + limit - 1, up_to)
+    ids = select(c.id).where(
+        c.id.between(first, last), c.scope_tag == tag, c.visitor_id.in_(visitor_ids)
+    )
+    return VisitorKeys(connection.execute(ids.order_by(c.id)).scalars().all(), last)
 
 
 def clear_keys(connection: Connection, key_ids: Sequence[int]) -> None:
-    """Let dedupe keys forget whose event they stand for and what it said; a repeat is still recognised."""
-    for start in range(0, len(key_ids), _CHUNK):
-        some = dedupe_keys.c.id.in_(key_ids[start : start + _CHUNK])
-        connection.execute(update(dedupe_keys).where(some).values(visitor_id=None, body_hash=b""))
+    """Remove visitor and body hash from dedupe keys, which go on recognising repeats."""
+    for chunk in chunks(key_ids):
+        connection.execute(
+            update(dedupe_keys)
+            .where(dedupe_keys.c.id.in_(chunk))
+            .values(visitor_id=None, body_hash=b"")
+        )

@@ -1,1 +1,1 @@
-"""What every route shares: reading bodies and query parameters, problem documents, the OpenAPI document. Imports base and settings only."""
+"""What every route shares: bodies, query parameters, problem documents, the OpenAPI document."""

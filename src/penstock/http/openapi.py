@@ -1,6 +1,7 @@
-"""The OpenAPI document, from what each route says of itself with `described`.
+"""The OpenAPI document, from the `opt=described(...)` of each route.
 
-Routes read their bodies and parameters with `penstock.http.bodies`, so the framework cannot see their shapes; each names them here once.
+Routes read bodies and parameters with `penstock.http.bodies`, so the framework cannot see their
+types: each route declares them.
 """
 
 from collections.abc import Iterable
@@ -29,50 +30,80 @@ def described(
     later: type[BaseModel] | None = None,
     tag: str,
 ) -> dict[str, Any]:
-    """The `opt` of a route handler. listed: the answer is a page of `answers`. open_to_all: needs neither key nor session.
-    media: of the body. later: the record of the job that is answered to `Prefer: respond-async`.
+    """The `opt` of a route handler.
+
+    listed: the response is a page of `answers`. open_to_all: needs neither key nor session. media:
+    type of the body. later: the job record that `Prefer: respond-async` returns.
     """
     return {
         "described": {
-            "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed, "open": open_to_all, "media": media,
-            "tag": tag, "later": later,
+            "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed,
+            "open": open_to_all, "media": media, "tag": tag, "later": later,
         }
     }  # fmt: skip
 
 
 def openapi_document_of(app: Litestar) -> dict[str, Any]:
-    """The document of every described route of an application."""
-    routes = ((route.path_format, handler) for route in app.routes for handler in getattr(route, "route_handlers", ()))
+    """The document of all described routes of an application."""
+    routes = (
+        (route.path_format, handler)
+        for route in app.routes
+        for handler in getattr(route, "route_handlers", ())
+    )
     return openapi_document(routes, __version__)
 
 
-def openapi_document(handlers: Iterable[tuple[str, HTTPRouteHandler]], version: str) -> dict[str, Any]:
-    """The whole document. handlers: (path as `/api/funnels/{id}`, handler) of every route that is described."""
-    entries = [(path, handler, handler.opt["described"]) for path, handler in handlers if "described" in handler.opt]
+def openapi_document(
+    handlers: Iterable[tuple[str, HTTPRouteHandler]], version: str
+) -> dict[str, Any]:
+    """The whole document. handlers: (path such as `/api/funnels/{id}`, handler)."""
+    entries = [
+        (path, handler, handler.opt["described"])
+        for path, handler in handlers
+        if "described" in handler.opt
+    ]
     inputs = {entry["body"] for _, _, entry in entries if entry["body"]}
-    outputs = {entry[kind] for _, _, entry in entries for kind in ("answers", "later") if entry[kind]}
-    wanted: list[Any] = [*((model, "validation") for model in inputs), *((model, "serialization") for model in outputs)]
-    wanted.sort(key=lambda pair: (pair[0].__name__, pair[1]))
-    names, definitions = models_json_schema(wanted, ref_template=_REF)
+    outputs = {
+        entry[kind] for _, _, entry in entries for kind in ("answers", "later") if entry[kind]
+    }
+    models: list[Any] = [
+        *((model, "validation") for model in inputs),
+        *((model, "serialization") for model in outputs),
+    ]
+    models.sort(key=lambda pair: (pair[0].__name__, pair[1]))
+    names, definitions = models_json_schema(models, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for path, handler, entry in entries:
-        for method in handler.http_methods - {HttpMethod.HEAD}:  # it says nothing that GET does not
-            paths.setdefault(path, {})[str(method).lower()] = _operation(path, handler, entry, names)
+        for method in handler.http_methods - {HttpMethod.HEAD}:  # the same as GET
+            paths.setdefault(path, {})[str(method).lower()] = _operation(
+                path, handler, entry, names
+            )
     problem = {
         "type": "object",
         "description": "RFC 9457 problem document",
         "properties": {
-            **{name: {"type": "string"} for name in ("type", "title", "code", "detail", "instance")},
+            **{
+                name: {"type": "string"} for name in ("type", "title", "code", "detail", "instance")
+            },
             "status": {"type": "integer"},
             "errors": {
                 "type": "array",
-                "items": {"type": "object", "properties": {name: {"type": "string"} for name in ("field", "code", "message")}},
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        name: {"type": "string"} for name in ("field", "code", "message")
+                    },
+                },
             },
         },
     }
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Penstock", "version": version, "description": "Conversion funnels, managed mobile links and server events."},
+        "info": {
+            "title": "Penstock",
+            "version": version,
+            "description": "Conversion funnels, managed mobile links and server events.",
+        },
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": {**definitions.get("$defs", {}), "Problem": problem},
@@ -86,18 +117,23 @@ def openapi_document(handlers: Iterable[tuple[str, HTTPRouteHandler]], version: 
 
 
 def _inlined(rule: Any, definitions: dict[str, Any]) -> Any:
-    """A schema with what it refers to put in its place; the names of enums stay inside the code."""
+    """The schema with its references replaced by their targets, without the names of enums."""
     if isinstance(rule, list):
         return [_inlined(part, definitions) for part in rule]
     if not isinstance(rule, dict):
         return rule
     if "$ref" in rule:
-        found = definitions[rule["$ref"].rpartition("/")[2]]
-        return {**{key: found[key] for key in ("enum", "type") if key in found}, **{key: rule[key] for key in rule if key != "$ref"}}
+        target = definitions[rule["$ref"].rpartition("/")[2]]
+        return {
+            **{key: target[key] for key in ("enum", "type") if key in target},
+            **{key: rule[key] for key in rule if key != "$ref"},
+        }
     return {key: _inlined(part, definitions) for key, part in rule.items()}
 
 
-def _operation(path: str, handler: HTTPRouteHandler, entry: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
+def _operation(
+    path: str, handler: HTTPRouteHandler, entry: dict[str, Any], names: dict[Any, Any]
+) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [
         {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
         for part in path.split("/")
@@ -105,13 +141,29 @@ def _operation(path: str, handler: HTTPRouteHandler, entry: dict[str, Any], name
     ]
     if entry["query"]:
         schema = entry["query"].model_json_schema()
-        for name, named in schema["properties"].items():
-            rule = _inlined(named, schema.get("$defs", {}))
+        for name, field_schema in schema["properties"].items():
+            rule = _inlined(field_schema, schema.get("$defs", {}))
             text = {"description": rule.pop("description")} if "description" in rule else {}
-            parameters.append({"name": name, "in": "query", "required": name in schema.get("required", []), **text, "schema": rule})
+            parameters.append(
+                {
+                    "name": name,
+                    "in": "query",
+                    "required": name in schema.get("required", []),
+                    **text,
+                    "schema": rule,
+                }
+            )
     if entry["later"]:
-        meaning = "`respond-async` asks for a job instead of the answer (RFC 7240)."
-        parameters.append({"name": "Prefer", "in": "header", "required": False, "description": meaning, "schema": {"type": "string"}})
+        meaning = "`respond-async` returns a job instead of the result (RFC 7240)."
+        parameters.append(
+            {
+                "name": "Prefer",
+                "in": "header",
+                "required": False,
+                "description": meaning,
+                "schema": {"type": "string"},
+            }
+        )
     success: dict[str, Any] = {"description": "Success"}
     if entry["answers"]:
         shape = names[(entry["answers"], "serialization")]
@@ -132,15 +184,17 @@ def _operation(path: str, handler: HTTPRouteHandler, entry: dict[str, Any], name
         "responses": {
             str(handler.status_code): success,
             "4XX": {
-                "description": "Refused; a problem document says why",
-                "content": {"application/problem+json": {"schema": {"$ref": _REF.format(model="Problem")}}},
+                "description": "Error, as a problem document",
+                "content": {
+                    "application/problem+json": {"schema": {"$ref": _REF.format(model="Problem")}}
+                },
             },
         },
     }
     if entry["later"]:
         shape = names[(entry["later"], "serialization")]
         operation["responses"]["202"] = {
-            "description": "A job, where the client preferred one; `Location` says where it is",
+            "description": "A job, if the client preferred one; its URL is in `Location`",
             "content": {"application/json": {"schema": shape}},
         }
     if handler.fn.__doc__:

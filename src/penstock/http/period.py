@@ -1,4 +1,4 @@
-"""Query parameters about time: a period, and the buckets that it is told in."""
+"""Query parameters about time: a period, and its buckets."""
 
 from functools import cache
 from itertools import islice
@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from penstock.base.calendar import Interval, bucket_edges
-from penstock.base.clock import LATEST_MS, parse_time
+from penstock.base.clock import LATEST_MS, looks_like_seconds, parse_time
 from penstock.base.errors import Fault
 from penstock.http.bodies import bad_parameter
 from penstock.http.schema import Query, RuleBroken
@@ -16,11 +16,14 @@ from penstock.http.schema import Query, RuleBroken
 MAX_BUCKETS = 2_000
 
 TIME = "ISO 8601 with an offset, or epoch milliseconds"
-AS_TIME = WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]})
+
+AS_TIME = WithJsonSchema(
+    {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]}
+)
 
 
 def moment(value: Any) -> int | None:
-    """Milliseconds of a time as it was sent. RuleBroken when it is none."""
+    """Milliseconds of a time as sent. RuleBroken when it is not a time."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -28,37 +31,52 @@ def moment(value: Any) -> int | None:
     try:
         at_ms = parse_time(value)
     except ValueError as error:
-        lost_plus = "; in an address + is written %2B" if isinstance(value, str) and " " in value.strip() else ""
+        lost_plus = (
+            "; write + as %2B in a URL" if isinstance(value, str) and " " in value.strip() else ""
+        )
         raise RuleBroken("not_a_time", f"This time {error}{lost_plus}.") from None
+    if at_ms > 0 and looks_like_seconds(value):  # 0 is 1970 in both units
+        raise RuleBroken(
+            "looks_like_seconds",
+            f"{at_ms} looks like seconds; send epoch milliseconds ({at_ms * 1000}) "
+            "or an ISO 8601 time with an offset.",
+        )
     if not 0 <= at_ms <= LATEST_MS:
-        raise RuleBroken("out_of_range", "Must lie between 1970 and 2299.")
+        raise RuleBroken("out_of_range", "Must be between 1970 and 2299.")
     return at_ms
 
 
 def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
-    """The end of a period whose beginning, `start_at`, was read before it. RuleBroken when the two are no period."""
+    """The end of a period, checked against its start. RuleBroken when they are not a period."""
     if "start_at" not in info.data:
-        return end_ms  # startAt is at fault itself
+        return end_ms  # startAt has an error of its own
     start_ms = info.data["start_at"]
     if start_ms is None and end_ms is not None:
-        raise RuleBroken("needs_start", "Give startAt as well; endAt alone is no period.")
+        raise RuleBroken("needs_start", "Send startAt as well: a period has both ends.")
     if end_ms is None and start_ms is not None:
-        raise RuleBroken("needs_end", "Give endAt as well; startAt alone is no period.")
+        raise RuleBroken("needs_end", "Send endAt as well: a period has both ends.")
     if start_ms is not None and end_ms is not None and end_ms <= start_ms:
-        raise RuleBroken("ends_before_start", "Must be later than startAt; the period includes startAt and excludes endAt.")
+        raise RuleBroken(
+            "ends_before_start",
+            "Must be after startAt; the period includes startAt and excludes endAt.",
+        )
     return end_ms
 
 
 def both_ends(sent: Any) -> Any:
-    """An input that names both ends of its period, so that each is checked, and told of, also where it was left out."""
+    """The input with both ends of its period, so that an absent end is checked as well."""
     return {"startAt": None, "endAt": None, **sent} if isinstance(sent, dict) else sent
 
 
 class InPeriod(Query):
-    """A period with both ends, or none."""
+    """A period with both ends, or no period."""
 
-    start_at: Annotated[int | None, AS_TIME, Field(description=f"From this time on: {TIME}. Needs endAt.")] = None
-    end_at: Annotated[int | None, AS_TIME, Field(description="Until before this time. Needs startAt.")] = None
+    start_at: Annotated[
+        int | None, AS_TIME, Field(description=f"From this time on: {TIME}. Needs endAt.")
+    ] = None
+    end_at: Annotated[
+        int | None, AS_TIME, Field(description="Before this time. Needs startAt.")
+    ] = None
 
     _complete = model_validator(mode="before")(both_ends)
     _read_time = field_validator("start_at", "end_at", mode="before")(moment)
@@ -71,25 +89,45 @@ def _timezones() -> set[str]:
 
 
 class InBuckets(Query):
-    """Numbers by hour, day, week or month of a time zone."""
+    """Buckets by hour, day, week or month of a time zone."""
 
-    interval: Annotated[Interval, Field(description="Length of a bucket; weeks begin on Monday.")] = Interval.DAY
-    timezone: Annotated[str, Field(max_length=64, description="IANA name, as Europe/Berlin; days are those of this zone.")] = "UTC"
+    interval: Annotated[
+        Interval, Field(description="Length of a bucket; weeks start on Monday.")
+    ] = Interval.DAY
+    timezone: Annotated[
+        str,
+        Field(
+            max_length=64,
+            description="IANA name such as Europe/Berlin; days are those of this zone.",
+        ),
+    ] = "UTC"
 
     @field_validator("timezone")
     @classmethod
     def _is_known(cls, name: str) -> str:
         if name not in _timezones():
-            raise RuleBroken("unknown_timezone", "There is no time zone of this name; give an IANA name, as Europe/Berlin.")
+            raise RuleBroken(
+                "unknown_timezone",
+                "Unknown time zone; use an IANA name such as Europe/Berlin.",
+            )
         return name
 
     def edges(self, first_ms: int, last_ms: int, span: str) -> list[int]:
-        """Beginnings of the buckets that hold a span of time, and the end of the last one. Malformed when they are too many.
+        """Starts of the buckets that hold a span of time, and the end of the last bucket.
 
-        span: what the span is called, at the beginning of a sentence.
+        span: what to call it, at the start of a sentence. Malformed for more than MAX_BUCKETS.
         """
-        edges = list(islice(bucket_edges(first_ms, last_ms, self.interval, ZoneInfo(self.timezone)), MAX_BUCKETS + 2))
-        if len(edges) > MAX_BUCKETS + 1:
-            wrong = f"{span} has more than {MAX_BUCKETS:,} of these; take a longer interval or a shorter period."
-            raise bad_parameter(Fault("interval", "does_not_fit", wrong))
+        edges = self.edges_or_none(first_ms, last_ms)
+        if edges is None:
+            message = (
+                f"{span} has more than {MAX_BUCKETS:,} buckets of this length; "
+                "use a longer interval or a shorter period."
+            )
+            raise bad_parameter(Fault("interval", "does_not_fit", message))
         return edges
+
+    def edges_or_none(self, first_ms: int, last_ms: int) -> list[int] | None:
+        """As `edges`; None for more than MAX_BUCKETS."""
+        edges = bucket_edges(first_ms, last_ms, self.interval, ZoneInfo(self.timezone))
+        first_edges = list(islice(edges, MAX_BUCKETS + 2))
+        return None if len(first_edges) > MAX_BUCKETS + 1 else first_edges

@@ -1,6 +1,7 @@
-"""Base classes of what goes over the wire, and how their faults are told.
+"""Base classes of wire types, and their validation errors.
 
-Inputs are strict: no coercion, no unknown field. Pydantic reports every fault of an input at once, which the contract asks for.
+Inputs are strict: no coercion, no unknown fields. Pydantic reports all faults of an input at once,
+as the contract requires.
 """
 
 import re
@@ -8,7 +9,15 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from penstock.base.errors import Fault
@@ -36,7 +45,7 @@ _CODES: Mapping[str, str] = {
 }
 _MESSAGES: Mapping[str, str] = {
     "missing": "This field is required.",
-    "extra_forbidden": "There is no such field.",
+    "extra_forbidden": "Unknown field.",
     "model_type": "Must be an object.",
     "model_attributes_type": "Must be an object.",
     "dict_type": "Must be an object.",
@@ -60,36 +69,48 @@ _INTEGER = re.compile(r"-?[0-9]+")
 
 
 class Input(BaseModel):
-    """A request body or a part of one: camelCase, strict, unknown fields refused."""
+    """A request body or a part of it: camelCase, strict, no unknown fields."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, extra="forbid", strict=True, frozen=True, allow_inf_nan=False, hide_input_in_errors=True
+        alias_generator=to_camel,
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
     )
 
 
 class Query(BaseModel):
-    """The query parameters of a route: camelCase, converted from text, unknown ones refused."""
+    """The query parameters of a route: camelCase, converted from text, no unknown parameters."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, extra="forbid", frozen=True, hide_input_in_errors=True
+    )
 
     @field_validator("*", mode="before")
     @classmethod
-    def _is_written_in_digits(cls, sent: Any, info: ValidationInfo) -> Any:
-        """Pydantic would take `1_0`, `+1` and `1.0` for integers as well."""
+    def _require_digits(cls, value: Any, info: ValidationInfo) -> Any:
+        """Pydantic would also accept `1_0`, `+1` and `1.0` as integers."""
         is_integer = cls.model_fields[info.field_name or ""].annotation in (int, int | None)
-        if is_integer and isinstance(sent, str) and not _INTEGER.fullmatch(sent):
+        if is_integer and isinstance(value, str) and not _INTEGER.fullmatch(value):
             raise RuleBroken("wrong_type", _MESSAGES["int_type"])
-        return sent
+        return value
 
 
 class Record(BaseModel):
-    """An answer or a part of one: camelCase on the wire, snake_case in the code."""
+    """A response or a part of it: camelCase on the wire, snake_case in code."""
 
-    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True, frozen=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True, frozen=True
+    )
 
 
 class RuleBroken(ValueError):
-    """Raised inside a pydantic validator: a broken rule with a stable code. `at` is the path below the validated value."""
+    """Raised in a pydantic validator: a broken rule with a stable code.
+
+    at: path below the validated value.
+    """
 
     def __init__(self, code: str, message: str, at: str = "") -> None:
         super().__init__(message)
@@ -97,9 +118,11 @@ class RuleBroken(ValueError):
 
 
 def without_controls(value: str) -> str:
-    """The text as it is; a validator."""
+    """Validator: reject control characters."""
     if any(unicodedata.category(character) == "Cc" for character in value):
-        raise RuleBroken("control_character", "Must not contain control characters such as NUL or line breaks.")
+        raise RuleBroken(
+            "control_character", "Must not contain control characters such as NUL or line breaks."
+        )
     return value
 
 
@@ -110,17 +133,19 @@ def _not_blank(value: str) -> str:
 
 
 Line = Annotated[str, Field(max_length=200), AfterValidator(without_controls)]
-"""Up to 200 characters on one line, kept as sent."""
+"""Up to 200 characters on one line, stored as sent."""
 
 Name = Annotated[Line, AfterValidator(_not_blank)]
-"""What people call a record: 1 to 200 characters on one line, kept as sent."""
+"""A name that people choose: 1 to 200 characters on one line, stored as sent."""
 
 
 class PageQuery(Query):
-    """The query parameters of a list."""
+    """Query parameters of a list."""
 
     page: Annotated[int, Field(ge=1, le=2**31 - 1, description="Page number, from 1.")] = 1
-    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Records on a page, 1 to 100.")] = 20
+    page_size: Annotated[
+        int, Field(ge=1, le=MAX_PAGE_SIZE, description="Records per page, 1 to 100.")
+    ] = 20
 
     @property
     def asked(self) -> Page:
@@ -128,28 +153,38 @@ class PageQuery(Query):
 
 
 class RecordsQuery(PageQuery):
-    """The query parameters of a list of what belongs to websites."""
+    """Query parameters of a list of records that belong to websites."""
 
-    website_id: Annotated[str | None, Field(description="Only what belongs to this website or app.")] = None
+    website_id: Annotated[str | None, Field(description="Only records of this website or app.")] = (
+        None
+    )
 
 
 def without_nul(text: str) -> str:
-    """A text that both stores can be asked about."""
+    """Validator: reject NUL, which PostgreSQL cannot store."""
     if "\0" in text:
         raise RuleBroken("nul_character", "Must not contain the NUL character.")
     return text
 
 
 class SearchQuery(PageQuery):
-    """The query parameters of a list of records with names."""
+    """Query parameters of a list of records with names."""
 
     search: Annotated[
-        str, Field(max_length=200, description="Only those whose name contains this text, whatever its case."), AfterValidator(without_nul)
+        str,
+        Field(
+            max_length=200,
+            description="Only records whose name contains this text, in any case.",
+        ),
+        AfterValidator(without_nul),
     ] = ""
 
 
 class RulesBroken(ValueError):
-    """Raised inside a pydantic validator: several broken rules at once. The faults' fields are paths below the validated value."""
+    """Raised in a pydantic validator: several broken rules at once.
+
+    faults: their fields are paths below the validated value.
+    """
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(f"{len(faults)} rules are broken")
@@ -165,15 +200,21 @@ def field_path(location: Iterable[str | int]) -> str:
 
 
 def faults_of(error: ValidationError, prefix: str = "") -> list[Fault]:
-    """Every fault that pydantic found, in the contract's words. prefix: the path of the validated value in the whole input."""
+    """All faults of a validation error. prefix: path of the validated value in the whole input."""
     faults = []
     for item in error.errors(include_url=False, include_input=False):
         kind, path = item["type"], field_path(item["loc"])
         cause: Any = item.get("ctx", {}).get("error")
         if isinstance(cause, RulesBroken):
-            faults += [Fault(join_path(join_path(prefix, path), fault.field), fault.code, fault.message) for fault in cause.faults]
+            faults += [
+                Fault(join_path(join_path(prefix, path), fault.field), fault.code, fault.message)
+                for fault in cause.faults
+            ]
             continue
-        code, message = _CODES.get(kind, kind), _message(kind, item.get("ctx", {})) or item["msg"].rstrip(".") + "."
+        code, message = (
+            _CODES.get(kind, kind),
+            _message(kind, item.get("ctx", {})) or item["msg"].rstrip(".") + ".",
+        )
         if isinstance(cause, RuleBroken):
             code, message = cause.code, cause.message
             path = join_path(path, cause.at)
@@ -182,13 +223,13 @@ def faults_of(error: ValidationError, prefix: str = "") -> list[Fault]:
 
 
 def _message(kind: str, context: Mapping[str, Any]) -> str | None:
-    """A sentence for a kind of fault; templates are filled from pydantic's context. None: pydantic's own words have to do."""
+    """Our message for a kind of pydantic error; None: use pydantic's own."""
     template = _MESSAGES.get(kind)
     return template.format_map(context) if template else None
 
 
 def join_path(first: str, second: str) -> str:
-    """One path out of two, either of which may be empty."""
+    """Join two field paths, either of which may be empty."""
     if not first or not second or second.startswith("["):
         return first + second
     return f"{first}.{second}"

@@ -1,1 +1,1 @@
-"""Visitors, user links, merges. Neighbours use `service` and `model`."""
+"""Visitors, user links and merges. Other rooms use `service`, `profiles` and `model`."""

@@ -7,16 +7,16 @@ from penstock.base.ids import ScopeId, VisitorId
 
 
 class Notice(NamedTuple):
-    """Something that was not refused but that the caller should know. code: stable, for programs."""
+    """A warning beside a successful answer. code: stable, for programs."""
 
     code: str
     message: str
 
 
 class Claim(NamedTuple):
-    """Who an event or an identify call says it is about, as the client sent it. At least one of the two IDs is set.
+    """The IDs that an event or an identify call carries, as sent. At least one of the two is set.
 
-    traits: what an identify call says of the user; kept as last told. None: nothing was said.
+    traits: what an identify call says about the user; they replace earlier ones. None: not sent.
     """
 
     scope_id: ScopeId
@@ -26,7 +26,7 @@ class Claim(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """Whom a claim turned out to be about. visitor_id: canonical. merged: whether this claim merged two visitors."""
+    """The canonical visitor of a claim. merged: whether this claim merged two visitors."""
 
     visitor_id: VisitorId
     merged: bool = False
@@ -34,7 +34,7 @@ class Resolution(NamedTuple):
 
 
 class Alias(NamedTuple):
-    """An absorbed visitor and whom it counts as, as the warehouse keeps it. version: number of the merge."""
+    """The warehouse row of an absorbed visitor. version: number of the merge."""
 
     scope_id: ScopeId
     visitor_id: VisitorId
@@ -42,30 +42,35 @@ class Alias(NamedTuple):
     version: int
 
 
-class Forgotten(NamedTuple):
-    """What was removed of a visitor. ids: the canonical one and all it absorbed; empty for a user without a visitor.
+class VisitorRemoval(NamedTuple):
+    """The rows that were removed with a visitor.
 
-    visitors, user_links: rows that were removed. last_merge: number of the newest merge among them, 0 without one.
+    ids: the canonical ID and all absorbed ones; empty for a user without a visitor.
+    visitors, user_links: number of removed rows. last_merge: number of the newest removed merge;
+    0 without one. user_id: the user of the visitor.
     """
 
     ids: tuple[VisitorId, ...] = ()
     visitors: int = 0
     user_links: int = 0
     last_merge: int = 0
+    user_id: str | None = None
 
 
 _PLACEHOLDERS = frozenset(
     (
-        "", "-", "-1", "0", "[object object]", "anonymous", "distinct_id", "distinctid", "email", "false",
-        "guest", "id", "n/a", "na", "nan", "nil", "none", "not_authenticated", "null", "true", "undefined",
-        "unknown", "user_id", "userid", "visitor_id", "visitorid", "00000000-0000-0000-0000-000000000000",
+        "", "-", "-1", "0", "[object object]", "anonymous", "distinct_id", "distinctid", "email",
+        "false", "guest", "id", "n/a", "na", "nan", "nil", "none", "not_authenticated", "null",
+        "true", "undefined", "unknown", "user_id", "userid", "visitor_id", "visitorid",
+        "00000000-0000-0000-0000-000000000000",
     )
 )  # fmt: skip
 
 
 def is_placeholder(sent_id: str) -> bool:
-    """Whether an ID stands for nobody: what a client sends whose variable was empty or whose visitor is not logged in.
+    """Whether an ID identifies nobody: clients send these when a variable is empty.
 
-    Bound or merged, it would tie strangers together. Letter case, surrounding blanks and quotes do not matter.
+    Linked or merged, a placeholder would join strangers. Letter case, surrounding blanks and quotes
+    are ignored.
     """
     return sent_id.strip(" \t\r\n\"'").casefold() in _PLACEHOLDERS

@@ -1,1 +1,1 @@
-"""Answers that may take long: given up when the client goes away, or made as jobs. Neighbours use `answered` and `records`."""
+"""Slow answers: cancelled when the client disconnects, or computed as jobs in the background."""

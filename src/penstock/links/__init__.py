@@ -1,1 +1,1 @@
-"""Managed mobile links: short public addresses that lead into an app, to its store or to the web."""
+"""Managed mobile links: short public URLs that lead to an app, its store or a web page."""

@@ -1,1 +1,1 @@
-"""The metadata DB: accounts, definitions, identity, deduplication, outbox, jobs. SQLite by default, PostgreSQL past one machine."""
+"""The metadata database: SQLite by default, PostgreSQL for more than one machine."""

@@ -1,4 +1,10 @@
-"""Connections to the metadata DB: one way to read, one way to write, the same for SQLite and PostgreSQL."""
+"""Connections to the metadata DB: one way to read, one way to write, the same for SQLite and
+PostgreSQL.
+
+This is the one place that knows the driver's errors. Whoever reads or writes gets
+`StoreUnavailable`, `ConcurrentUpdate` or `StoreConflict` (see `penstock.base.errors`); any other
+error of SQLAlchemy is a bug.
+"""
 
 import sqlite3
 from collections.abc import Iterator
@@ -7,54 +13,101 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import structlog
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    SQLAlchemyError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-_BUSY_TIMEOUT_MS = 30_000
+from penstock.base.errors import ConcurrentUpdate, StoreConflict, StoreUnavailable
+from penstock.base.schema_version import NewerSchema
+from penstock.metadb import postgres
+
+log = structlog.get_logger()
+
+TIMEOUT_S = 15.0
+
+_CONCURRENCY_STATES = ("40001", "40P01", "55P03")  # serialization failure, deadlock, lock timeout
+_CONFLICT_STATES = (
+    "23505", "23503",  # PostgreSQL: unique, foreign key
+    "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_FOREIGNKEY",
+)  # fmt: skip
+_MIGRATION_LOCK = 7305808869229538671
+_READ_ONLY_STATE = "25006"  # a standby, as in the middle of a failover
+
+
+class InvalidUrl(ValueError):
+    """Not the URL of a database."""
 
 
 class Database:
     """An engine and its transactions.
 
-    `read()` gives a connection in a read transaction, `write()` in one that commits at the end of the block or rolls back at an error.
-    On SQLite a write takes the lock at its beginning (`BEGIN IMMEDIATE`), so that it never fails half-way for another writer.
+    `read()` gives a connection in a read transaction, `write()` in one that commits at the end of
+    the block or rolls back at an error. On SQLite a write takes the lock at its beginning (`BEGIN
+    IMMEDIATE`), so that it never fails half-way because of another writer.
     """
 
-    def __init__(self, url: str) -> None:
-        self.url = make_url(url)
+    def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
+        """timeout_s: the longest time for one statement; half of it for a lock or a free
+        connection.
+        """
+        try:
+            self.url = make_url(url)
+        except ArgumentError as error:
+            raise InvalidUrl(str(error)) from None
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        if self.is_sqlite and self.url.database:
-            Path(self.url.database).parent.mkdir(parents=True, exist_ok=True)
-        if self.url.drivername == "postgresql":
-            self.url = self.url.set(drivername="postgresql+psycopg")
-        self.engine: Engine = create_engine(
-            self.url, hide_parameters=True, **({} if self.is_sqlite else {"pool_pre_ping": True, "pool_size": 10})
-        )
-        # SQLite has one writer at a time and lets the others poll, up to 100 ms apart; those of this process take turns here instead, and
-        # share one connection: a write by another connection would empty its cache of pages.
-        self._turn: AbstractContextManager[object] = Lock() if self.is_sqlite else nullcontext()
-        self._writer: Connection | None = None
+        self._timeout_s = timeout_s
         if self.is_sqlite:
-            event.listen(self.engine, "connect", _prepare_sqlite)
-            event.listen(self.engine, "begin", _begin_sqlite)
+            self.engine = _sqlite_engine(self.url, timeout_s)
+        else:
+            self.engine = postgres.engine(self.url, timeout_s)
+            self.url = self.engine.url
+        # SQLite has one writer at a time and lets the others poll, up to 100 ms apart. The writers
+        # of this process take turns here instead and share a connection: a write by another one
+        # would empty its page cache.
+        self._turn = Lock() if self.is_sqlite else None
+        self._writer: Connection | None = None
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        with self.engine.connect() as connection, connection.begin():
+        """A connection in a read transaction. `StoreUnavailable`, `ConcurrentUpdate`."""
+        with _translated_errors(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        with self._turn, self._writing() as connection:
+        """A connection in a write transaction. Errors as `read`, and `StoreConflict`."""
+        with _translated_errors(), self._writer_turn(), self._writing() as connection:
             try:
                 with connection.begin():
                     yield connection
             except BaseException:
-                self._drop_writer()  # in whatever state it is; the next write opens another
+                self._drop_writer()  # whatever state it is in; the next write opens another
                 raise
+
+    @contextmanager
+    def _writer_turn(self) -> Iterator[None]:
+        if self._turn is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=self._timeout_s):
+            raise StoreUnavailable(reason="another write of this process takes too long")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def _drop_writer(self) -> None:
         if self._writer is not None:
@@ -70,49 +123,98 @@ class Database:
 
     @contextmanager
     def alone(self, work: int) -> Iterator[bool]:
-        """Whether this node may do some work now that one node does at a time. work: a number that stands for it; the same on all nodes.
+        """Whether this node may do some work that one node does at a time.
 
-        PostgreSQL: an advisory lock, which a node that dies lets go of. SQLite has one node.
+        work: its number, equal on all nodes.
+
+        PostgreSQL: an advisory lock, which a node that dies releases. SQLite has one node.
         """
         if self.is_sqlite:
             yield True
         else:
             with self.read() as connection:
-                yield bool(connection.execute(text("SELECT pg_try_advisory_xact_lock(:work)"), {"work": work}).scalar())
+                yield bool(
+                    connection.execute(
+                        text("SELECT pg_try_advisory_xact_lock(:work)"), {"work": work}
+                    ).scalar()
+                )
 
     def answers(self) -> bool:
-        """Whether the database can be asked right now."""
+        """Whether the database answers right now. Takes as long as a statement may."""
         try:
             with self.read() as connection:
                 connection.execute(text("SELECT 1"))
-        except DBAPIError:
+        except StoreUnavailable:
             return False
         return True
 
-    def migrate(self) -> None:
-        """Bring the schema to this version. Safe to run again, and by several nodes at once (PostgreSQL: an advisory lock)."""
+    @contextmanager
+    def migration_lock(self) -> Iterator[None]:
+        """Keep other nodes from migrating either store.
+
+        SQLite: the data folder's lock does that already.
+        """
+        if self.is_sqlite:
+            yield
+            return
+        with self.read() as connection:
+            postgres.lift_timeouts(connection)  # another node's migration may take long
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+            yield
+
+    def migrate(self) -> str:
+        """Bring the schema to this program's version and return that version.
+
+        One transaction a migration, so a kill in the middle leaves the last whole version. The
+        caller holds `migration_lock`. `NewerSchema` when a newer program has migrated the database.
+        """
         config = Config()
         config.set_main_option("script_location", "penstock.metadb:migrations")
-        with self.write() as connection:
-            if not self.is_sqlite:
-                connection.execute(text("SELECT pg_advisory_xact_lock(7305808869229538671)"))
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+        revisions = [
+            script.revision for script in ScriptDirectory.from_config(config).walk_revisions()
+        ]
+        with self.read() as connection:
+            current = MigrationContext.configure(connection).get_current_revision()
+        if current is not None and current not in revisions:
+            raise NewerSchema("metadata database", current, revisions[0])
+        pending = revisions[: revisions.index(current)] if current else revisions
+        for revision in reversed(pending):
+            log.info("metadata_database_migration", version=revision)
+            with self.write() as connection:
+                if not self.is_sqlite:
+                    postgres.lift_timeouts(connection)  # an index on a large table
+                config.attributes["connection"] = connection
+                command.upgrade(config, revision)
+        return revisions[0]
 
     def close(self) -> None:
-        with self._turn:
+        with self._turn or nullcontext():
             self._drop_writer()
         self.engine.dispose()
 
 
-def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    # The driver's own transaction handling is switched off: it would begin too late and never IMMEDIATE.
+def _sqlite_engine(url: URL, timeout_s: float) -> Engine:
+    if url.database:
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(url, hide_parameters=True, pool_timeout=timeout_s / 2)
+
+    def prepare(connection: sqlite3.Connection, _record: Any) -> None:
+        _prepare_sqlite(connection, round(timeout_s * 1000))
+
+    event.listen(engine, "connect", prepare)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> None:
+    # The driver's own transaction handling is switched off: it would begin too late and never
+    # IMMEDIATE.
     connection.isolation_level = None
     for pragma in (
-        f"busy_timeout={_BUSY_TIMEOUT_MS}",
+        f"busy_timeout={busy_timeout_ms}",
         "journal_mode=WAL",
-        "synchronous=FULL",  # answered means on disk: the WAL is synced at every commit
-        "wal_autocheckpoint=10000",  # 40 MB: a page that many commits change is copied back once for all of them
+        "synchronous=FULL",  # an answered event is on disk: every commit syncs the WAL
+        "wal_autocheckpoint=10000",  # 40 MB: a page that many commits change is copied back once
         "foreign_keys=ON",
         "cache_size=-65536",
         "temp_store=MEMORY",
@@ -123,3 +225,32 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     write = connection.get_execution_options().get("penstock_write", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+@contextmanager
+def _translated_errors() -> Iterator[None]:
+    try:
+        yield
+    except SQLAlchemyError as error:
+        translated = _translated(error)
+        if translated is None:
+            raise
+        raise translated from error
+
+
+def _translated(error: SQLAlchemyError) -> Exception | None:
+    """The error as other rooms know it; None for a bug of ours."""
+    reason = (str(error.orig if isinstance(error, DBAPIError) else error) or "?").splitlines()[0]
+    if isinstance(error, PoolTimeout):
+        return StoreUnavailable(reason=reason)
+    if not isinstance(error, DBAPIError):
+        return None
+    state = getattr(error.orig, "sqlstate", getattr(error.orig, "sqlite_errorname", None))
+    if isinstance(error, IntegrityError):
+        return StoreConflict(reason) if state in _CONFLICT_STATES else None
+    if state in _CONCURRENCY_STATES:
+        return ConcurrentUpdate(reason=reason)
+    is_away = isinstance(error, OperationalError | InterfaceError)
+    if is_away or error.connection_invalidated or state == _READ_ONLY_STATE:
+        return StoreUnavailable(reason=reason)
+    return None

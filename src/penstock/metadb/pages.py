@@ -8,12 +8,17 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, tru
 from penstock.base.paging import Page
 
 
-def page_of(db: Connection, statement: Select[*tuple[Any, ...]], page: Page) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
-    """The rows of the page, and how many there are in all. statement: ordered."""
+def page_of(
+    db: Connection, statement: Select[*tuple[Any, ...]], page: Page
+) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
+    """The rows of the page, and the total number of rows. statement: ordered."""
     total = db.scalar(select(func.count()).select_from(statement.order_by(None).subquery()))
     return db.execute(statement.limit(page.size).offset(page.offset)).all(), total or 0
 
 
 def named_like(name: ColumnElement[str], search: str) -> ColumnElement[bool]:
-    """Whether a name contains a text, whatever the case; the empty text is in all. SQLite knows the case of ASCII letters alone."""
+    """Whether a name contains a text in any letter case; every name contains the empty text.
+
+    SQLite folds ASCII letters only.
+    """
     return name.icontains(search, autoescape=True) if search else true()

@@ -1,6 +1,6 @@
 """All tables of the metadata DB. Times are milliseconds since 1970-01-01 UTC, IDs opaque text.
 
-The columns of every query have their index here; migrations create exactly these tables, and a test holds the two together.
+Every query has its index here. Migrations create exactly these tables; a test compares the two.
 """
 
 from sqlalchemy import (
@@ -36,13 +36,26 @@ def _workspace() -> Column[str]:
     return Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False)
 
 
-# Accounts -------------------------------------------------------------------------------------------------------------
+# Accounts ----------------------------------------------------------------------------------------
 
 installation = Table(
     "installation",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False, comment="always 1: there is one row"),
+    Column(
+        "number",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="always 1: there is one row",
+    ),
     Column("id", Text, nullable=False, comment="names this installation in shipment tokens"),
+)
+
+setup_tokens = Table(
+    "setup_tokens",
+    metadata,
+    Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token"),
+    Column("created_at", BigInteger, nullable=False),
 )
 
 workspaces = Table(
@@ -79,7 +92,13 @@ sessions = Table(
     Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie"),
     Column("id", Text, nullable=False, unique=True, comment="names the session to its user"),
     Column("user_id", Text, ForeignKey("users.id"), nullable=False, index=True),
-    Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False, comment="the one that its user works in at the moment"),
+    Column(
+        "workspace_id",
+        Text,
+        ForeignKey("workspaces.id"),
+        nullable=False,
+        comment="the one that its user works in at the moment",
+    ),
     Column("created_at", BigInteger, nullable=False),
     Column("last_seen_at", BigInteger, nullable=False, comment="to the hour"),
     Column("expires_at", BigInteger, nullable=False, index=True),
@@ -92,8 +111,16 @@ invitations = Table(
     _workspace(),
     Column("email", Text, nullable=False, comment="lower case"),
     Column("role", Text, nullable=False, comment="owner or member"),
-    Column("token_hash", LargeBinary, nullable=False, unique=True, comment="SHA-256 of the token in the URL"),
-    Column("invited_by", Text, nullable=False, comment="the e-mail address of the member who invited"),
+    Column(
+        "token_hash",
+        LargeBinary,
+        nullable=False,
+        unique=True,
+        comment="SHA-256 of the token in the URL",
+    ),
+    Column(
+        "invited_by", Text, nullable=False, comment="the e-mail address of the member who invited"
+    ),
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     UniqueConstraint("workspace_id", "email"),
@@ -107,7 +134,9 @@ api_keys = Table(
     _workspace(),
     Column("name", Text, nullable=False),
     Column("key_hash", LargeBinary, nullable=False, unique=True, comment="SHA-256 of the key"),
-    Column("prefix", Text, nullable=False, comment="first characters of the key, to recognise it by"),
+    Column(
+        "prefix", Text, nullable=False, comment="first characters of the key, to recognise it by"
+    ),
     Column("created_at", BigInteger, nullable=False),
     Column("last_used_at", BigInteger),
     Column("revoked_at", BigInteger),
@@ -122,9 +151,23 @@ websites = Table(
     Column("name", Text, nullable=False),
     Column("kind", Text, nullable=False, comment="web or mobile"),
     Column("domain", Text),
-    Column("identity_scope", Text, comment="a name shared by the websites of one scope; unset: the website is its own"),
-    Column("scope_id", Text, nullable=False, comment="the identity scope that visitors and user links belong to"),
-    Column("app", JSON, nullable=False, comment="what a mobile app carries: bundle, package, store URLs"),
+    Column(
+        "identity_scope",
+        Text,
+        comment="a name shared by the websites of one scope; unset: the website is its own",
+    ),
+    Column(
+        "scope_id",
+        Text,
+        nullable=False,
+        comment="the identity scope that visitors and user links belong to",
+    ),
+    Column(
+        "app",
+        JSON,
+        nullable=False,
+        comment="what a mobile app carries: bundle, package, store URLs",
+    ),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
@@ -132,7 +175,7 @@ websites = Table(
     Index(None, "kind", "created_at"),
 )
 
-# Definitions ----------------------------------------------------------------------------------------------------------
+# Definitions -------------------------------------------------------------------------------------
 
 goals = Table(
     "goals",
@@ -165,7 +208,13 @@ funnel_revisions = Table(
     "funnel_revisions",
     metadata,
     Column("funnel_id", Text, ForeignKey("funnels.id", ondelete="CASCADE"), primary_key=True),
-    Column("revision", Integer, primary_key=True, autoincrement=False, comment="1, 2, 3, ... without a gap; the last one is the funnel's"),
+    Column(
+        "revision",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="1, 2, 3, ... without a gap; the last one is the funnel's",
+    ),
     _workspace(),
     Column("name", Text, nullable=False, comment="what the funnel was called then"),
     Column("definition", JSON, nullable=False),
@@ -176,17 +225,29 @@ funnel_goals = Table(
     "funnel_goals",
     metadata,
     Column("funnel_id", Text, ForeignKey("funnels.id", ondelete="CASCADE"), primary_key=True),
-    Column("goal_id", Text, ForeignKey("goals.id"), primary_key=True, index=True, comment="a goal in use cannot be deleted"),
+    Column(
+        "goal_id",
+        Text,
+        ForeignKey("goals.id"),
+        primary_key=True,
+        index=True,
+        comment="a goal in use cannot be deleted",
+    ),
 )
 
-# Identity -------------------------------------------------------------------------------------------------------------
+# Identity ----------------------------------------------------------------------------------------
 
 visitors = Table(
     "visitors",
     metadata,
     Column("scope_id", Text, primary_key=True),
     Column("visitor_id", Text, primary_key=True),
-    Column("canonical_id", Text, nullable=False, comment="itself, or the visitor that it was merged into; never a chain"),
+    Column(
+        "canonical_id",
+        Text,
+        nullable=False,
+        comment="itself, or the visitor that it was merged into; never a chain",
+    ),
     Column("user_id", Text, comment="the user that the canonical visitor is linked to"),
     Column("created_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
@@ -216,13 +277,25 @@ merges = Table(
     sqlite_autoincrement=True,
 )
 
-# Intake ---------------------------------------------------------------------------------------------------------------
+# Intake ------------------------------------------------------------------------------------------
 
 dedupe_keys = Table(
     "dedupe_keys",
     metadata,
-    Column("id", AutoId, primary_key=True, autoincrement=True, comment="in the order of use; the oldest are forgotten first"),
-    Column("key", LargeBinary, nullable=False, unique=True, comment="hash of (website, route family, the client's ID)"),
+    Column(
+        "id",
+        AutoId,
+        primary_key=True,
+        autoincrement=True,
+        comment="in the order of use; the oldest are forgotten first",
+    ),
+    Column(
+        "key",
+        LargeBinary,
+        nullable=False,
+        unique=True,
+        comment="hash of (website, route family, the client's ID)",
+    ),
     Column("body_hash", LargeBinary, nullable=False),
     Column("event_id", Text, nullable=False),
     Column("visitor_id", Text, comment="null once the visitor was deleted"),
@@ -234,8 +307,18 @@ outbox = Table(
     "outbox",
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
-    Column("target", Text, nullable=False, comment="the warehouse table: events, visitor_aliases or clicks"),
-    Column("lines", Text, nullable=False, comment="rows of one commit as the warehouse takes them, a JSON object each"),
+    Column(
+        "target",
+        Text,
+        nullable=False,
+        comment="the warehouse table: events, visitor_aliases or clicks",
+    ),
+    Column(
+        "lines",
+        Text,
+        nullable=False,
+        comment="rows of one commit as the warehouse takes them, a JSON object each",
+    ),
     Column("shipment_id", BigInteger, index=True, comment="set once it is cut into a shipment"),
     sqlite_autoincrement=True,
 )
@@ -249,13 +332,18 @@ shipments = Table(
     sqlite_autoincrement=True,
 )
 
-spool_files = Table(
-    "spool_files",
+click_buffer_files = Table(
+    "click_buffer_files",
     metadata,
-    Column("name", Text, primary_key=True, comment="a file of a spool whose rows are in the outbox, until the file is gone"),
+    Column(
+        "name",
+        Text,
+        primary_key=True,
+        comment="a file of a spool whose rows are in the outbox, until the file is gone",
+    ),
 )
 
-# Providers ------------------------------------------------------------------------------------------------------------
+# Providers ---------------------------------------------------------------------------------------
 
 provider_secrets = Table(
     "provider_secrets",
@@ -264,7 +352,9 @@ provider_secrets = Table(
     _workspace(),
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
     Column("provider", Text, nullable=False, comment="stripe, polar or standardwebhooks"),
-    Column("secret", Text, nullable=False, comment="in plain text: signatures are computed with it"),
+    Column(
+        "secret", Text, nullable=False, comment="in plain text: signatures are computed with it"
+    ),
     Column("created_at", BigInteger, nullable=False),
     Column("valid_until", BigInteger, comment="set once another took its place"),
     Index(None, "workspace_id", "website_id", "provider"),
@@ -274,14 +364,24 @@ provider_customers = Table(
     "provider_customers",
     metadata,
     Column("scope_id", Text, primary_key=True),
-    Column("key", LargeBinary, primary_key=True, comment="hash of the provider's customer ID or of an e-mail address"),
-    Column("visitor_id", Text, nullable=False, comment="whom the newest event that named a visitor said this customer is"),
+    Column(
+        "key",
+        LargeBinary,
+        primary_key=True,
+        comment="hash of the provider's customer ID or of an e-mail address",
+    ),
+    Column(
+        "visitor_id",
+        Text,
+        nullable=False,
+        comment="whom the newest event that named a visitor said this customer is",
+    ),
     Column("occurred_at", BigInteger, nullable=False, comment="of that event"),
     Index(None, "scope_id", "visitor_id"),
     sqlite_with_rowid=False,
 )
 
-# Managed links --------------------------------------------------------------------------------------------------------
+# Managed links -----------------------------------------------------------------------------------
 
 links = Table(
     "links",
@@ -289,14 +389,25 @@ links = Table(
     Column("id", Text, primary_key=True),
     _workspace(),
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
-    Column("slug", Text, nullable=False, unique=True, comment="one space for all workspaces: it is the public address"),
+    Column(
+        "slug",
+        Text,
+        nullable=False,
+        unique=True,
+        comment="one space for all workspaces: it is the public address",
+    ),
     Column("name", Text, nullable=False, comment="internal, never shown"),
     Column("destination_path", Text, nullable=False),
     Column("fallback_url", Text),
     Column("utm_source", Text),
     Column("utm_medium", Text),
     Column("utm_campaign", Text),
-    Column("search_text", Text, nullable=False, comment="name and slug in folded letter case, a line each"),
+    Column(
+        "search_text",
+        Text,
+        nullable=False,
+        comment="name and slug in folded letter case, a line each",
+    ),
     Column("is_active", Boolean, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
@@ -310,7 +421,9 @@ link_clicks = Table(
     Column("click_id", Text, primary_key=True, comment="as in the warehouse"),
     Column("website_id", Text, nullable=False),
     Column("link_id", Text, nullable=False),
-    Column("token_hash", LargeBinary, unique=True, comment="SHA-256; unset: the page carried no token"),
+    Column(
+        "token_hash", LargeBinary, unique=True, comment="SHA-256; unset: the page carried no token"
+    ),
     Column("clicked_at", BigInteger, nullable=False),
     Column("platform", Text, nullable=False, comment="ios or android"),
     Column("os_major", Integer, nullable=False, comment="0: unknown"),
@@ -329,9 +442,20 @@ link_clicks = Table(
 match_keys = Table(
     "match_keys",
     metadata,
-    Column("period", BigInteger, primary_key=True, autoincrement=False, comment="number of the ten minutes whose clicks it is for"),
+    Column(
+        "period",
+        BigInteger,
+        primary_key=True,
+        autoincrement=False,
+        comment="number of the ten minutes whose clicks it is for",
+    ),
     Column("key", LargeBinary, nullable=False, comment="of the HMAC of networks"),
-    Column("expires_at", BigInteger, nullable=False, comment="when the row is removed: none of its clicks can be matched any more"),
+    Column(
+        "expires_at",
+        BigInteger,
+        nullable=False,
+        comment="when the row is removed: none of its clicks can be matched any more",
+    ),
 )
 
 link_matches = Table(
@@ -342,7 +466,9 @@ link_matches = Table(
     Column("website_id", Text, nullable=False),
     Column("link_id", Text, comment="unset: the open concerned no link"),
     Column("click_id", Text),
-    Column("at", BigInteger, nullable=False, index=True, comment="the oldest are removed after 90 days"),
+    Column(
+        "at", BigInteger, nullable=False, index=True, comment="the oldest are removed after 90 days"
+    ),
     Column("matched", Boolean, nullable=False),
     Column("method", Text, comment="which found the link, also where it was refused"),
     Column("confidence", Double),
@@ -366,7 +492,12 @@ visitor_touches = Table(
     "visitor_touches",
     metadata,
     Column("scope_id", Text, primary_key=True),
-    Column("visitor_id", Text, primary_key=True, comment="canonical when it was written; a merge moves nothing"),
+    Column(
+        "visitor_id",
+        Text,
+        primary_key=True,
+        comment="canonical when it was written; a merge moves nothing",
+    ),
     Column("touch", Text, primary_key=True, comment="first or last"),
     Column("at", BigInteger, nullable=False),
     Column("link_id", Text, nullable=False),
@@ -376,7 +507,7 @@ visitor_touches = Table(
     sqlite_with_rowid=False,
 )
 
-# Imports --------------------------------------------------------------------------------------------------------------
+# Imports -----------------------------------------------------------------------------------------
 
 imports = Table(
     "imports",
@@ -393,14 +524,24 @@ imports = Table(
     Column("accepted", BigInteger, nullable=False),
     Column("duplicates", BigInteger, nullable=False),
     Column("rejected", BigInteger, nullable=False),
-    Column("first_event_at", BigInteger, comment="earliest occurrence among accepted and repeated events"),
+    Column(
+        "first_event_at",
+        BigInteger,
+        comment="earliest occurrence among accepted and repeated events",
+    ),
     Column("last_event_at", BigInteger),
-    Column("reach_from", BigInteger, comment="earliest occurrence among all lines, rejected ones as far as they tell it"),
-    Column("reach_to", BigInteger),
+    Column(
+        "affected_from",
+        BigInteger,
+        comment="earliest occurrence among all lines, rejected ones as far as they tell it",
+    ),
+    Column("affected_to", BigInteger),
     Column("error", Text, comment="why a failed import stopped"),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("finished_at", BigInteger),
+    Column("gap_dismissed_at", BigInteger, comment="an owner judged the gap harmless"),
+    Column("gap_dismissed_by", Text, comment="ID of the user who did"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),
@@ -412,6 +553,7 @@ import_rejects = Table(
     Column("import_id", Text, ForeignKey("imports.id", ondelete="CASCADE"), primary_key=True),
     Column("line", BigInteger, primary_key=True, comment="from 1"),
     Column("errors", JSON, nullable=False),
+    Column("line_text", Text, comment="beginning of the line as sent, redacted"),
 )
 
 deletions = Table(
@@ -426,12 +568,31 @@ deletions = Table(
     Column("user_id", Text, comment="as asked for; null once done"),
     Column("from_at", BigInteger, comment="of a span: the first millisecond"),
     Column("to_at", BigInteger, comment="of a span: the first millisecond after it"),
-    Column("visitor_ids", JSON, nullable=False, comment="the canonical visitor and all it absorbed; empty once done"),
-    Column("open_imports", JSON, nullable=False, comment="IDs of the imports that were not done when it was asked for"),
-    Column("outbox_id", BigInteger, nullable=False, comment="the newest bundle when it was asked for"),
+    Column(
+        "visitor_ids",
+        JSON,
+        nullable=False,
+        comment="the canonical visitor and all it absorbed; empty once done",
+    ),
+    Column(
+        "open_imports",
+        JSON,
+        nullable=False,
+        comment="IDs of the imports that were not done when it was asked for",
+    ),
+    Column(
+        "outbox_id", BigInteger, nullable=False, comment="the newest bundle when it was asked for"
+    ),
     Column("merge_id", BigInteger, nullable=False, comment="the newest merge that was removed"),
-    Column("key_id", BigInteger, nullable=False, comment="the newest dedupe key when it was asked for"),
-    Column("keys_read", BigInteger, nullable=False, comment="dedupe keys are gone through up to this one"),
+    Column(
+        "key_id", BigInteger, nullable=False, comment="the newest dedupe key when it was asked for"
+    ),
+    Column(
+        "keys_read",
+        BigInteger,
+        nullable=False,
+        comment="dedupe keys are gone through up to this one",
+    ),
     Column("state", Text, nullable=False, comment="queued, running or done"),
     Column("step", Text, comment="what is done now or next; null once done"),
     Column("visitors", BigInteger, nullable=False, comment="removed"),
@@ -440,7 +601,12 @@ deletions = Table(
     Column("events_removed", BigInteger, nullable=False),
     Column("keys_cleared", BigInteger, nullable=False),
     Column("error", Text, comment="why it waits at the moment"),
-    Column("created_at", BigInteger, nullable=False, comment="when it was asked for: what was received later stays"),
+    Column(
+        "created_at",
+        BigInteger,
+        nullable=False,
+        comment="when it was asked for: what was received later stays",
+    ),
     Column("updated_at", BigInteger, nullable=False),
     Column("finished_at", BigInteger),
     Index(None, "workspace_id", "created_at"),

@@ -1,1 +1,1 @@
-"""Webhooks of payment providers, from a signed body to an event. Neighbours use `service`."""
+"""Payment providers: signing secrets, and signed webhooks that become events."""

@@ -1,4 +1,4 @@
-"""A provider's event as the intake takes it: whom it is about, and which properties it has."""
+"""A provider's event as the intake accepts it: its visitor and its properties."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from msgspec import json
 
 from penstock.accounts.model import Website
-from penstock.events.fields import Bounds, future_fault
+from penstock.events.fields import EventValidationContext, future_error
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.properties import property_faults
 from penstock.identity.model import is_placeholder
@@ -14,15 +14,18 @@ from penstock.providers.model import NotAnEvent, Provider, ProviderEvent
 
 IDENTITY_KEYS = ("visitorId", "userId", "websiteId")
 LEFT_OUT = "leftOut"
-"""The property that tells which metadata broke a limit, as `key: code`."""
+"""The property that lists metadata over a limit, as `key: code`."""
 
-_MAX_TOLD_LEFT_OUT = 20
+_MAX_LEFT_OUT = 20
 _RESERVED_BYTES = 8 * 1024
-"""Of an event's size, kept for what is not metadata."""
+"""Part of an event's size that is reserved for everything except metadata."""
 
 
-class Whom(NamedTuple):
-    """Whom metadata names. is_elsewhere: it names another website than the one that was addressed, so it names nobody here."""
+class CustomerIdentity(NamedTuple):
+    """The IDs in the metadata, as sent.
+
+    is_elsewhere: the metadata names another website than the URL, so its IDs do not count here.
+    """
 
     visitor_id: str | None = None
     user_id: str | None = None
@@ -30,75 +33,113 @@ class Whom(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        return any(sent_id is not None and not is_placeholder(sent_id) for sent_id in (self.visitor_id, self.user_id))
+        """Whether one of the IDs stands for somebody."""
+        return any(
+            sent_id is not None and not is_placeholder(sent_id)
+            for sent_id in (self.visitor_id, self.user_id)
+        )
 
 
-def whom(metadata: Any, website: Website, bounds: Bounds) -> Whom:
+def read_customer_identity(
+    metadata: Any, website: Website, context: EventValidationContext
+) -> CustomerIdentity:
     if not isinstance(metadata, dict):
-        return Whom()
-    named_website = metadata.get("websiteId")
-    if named_website not in (None, "", website.id):
-        return Whom(is_elsewhere=True)
-    return Whom(_sent_id(metadata.get("visitorId"), bounds), _sent_id(metadata.get("userId"), bounds))
+        return CustomerIdentity()
+    website_id = metadata.get("websiteId")
+    if website_id not in (None, "", website.id):
+        return CustomerIdentity(is_elsewhere=True)
+    return CustomerIdentity(
+        _sent_id(metadata.get("visitorId"), context), _sent_id(metadata.get("userId"), context)
+    )
 
 
-def _sent_id(value: Any, bounds: Bounds) -> str | None:
-    """An ID from metadata; a whole number is read as the text of it. None for what can be none."""
-    text = str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**64 else value
-    fits = isinstance(text, str) and text and "\x00" not in text and len(text.encode()) <= bounds.limits.max_id_bytes
-    return text if fits else None
+def _sent_id(value: Any, context: EventValidationContext) -> str | None:
+    """A valid ID from metadata, else None. An integer is read as its text."""
+    text = (
+        str(value)
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**64
+        else value
+    )
+    is_valid = (
+        isinstance(text, str)
+        and text
+        and "\x00" not in text
+        and len(text.encode()) <= context.limits.max_id_bytes
+    )
+    return text if is_valid else None
 
 
-def new_event(event: ProviderEvent, provider: Provider, website: Website, named: Whom, otherwise: str, bounds: Bounds) -> NewEvent:
-    """named: from `whom`. otherwise: the visitor that the event goes to when it names none. `NotAnEvent` when its time cannot be."""
-    if event.occurred_at_ms < 0 or future_fault(event.occurred_at_ms, bounds):
-        raise NotAnEvent("The event's time lies before 1970 or in the future.")
-    has_meaning = event.name is not None and not named.is_elsewhere
-    name = event.name if event.name is not None and has_meaning else f"provider.{event.type}"
-    visitor_id = named.visitor_id if named.is_named else otherwise
-    properties = _properties(event, named, bounds)
+def new_event(
+    event: ProviderEvent,
+    provider: Provider,
+    website: Website,
+    customer: CustomerIdentity,
+    fallback_visitor_id: str,
+    context: EventValidationContext,
+) -> NewEvent:
+    """The event for the intake. `NotAnEvent` when its time is before 1970 or in the future.
+
+    customer: from `read_customer_identity`. fallback_visitor_id: the event's visitor when the
+    metadata names nobody.
+    """
+    if event.occurred_at_ms < 0 or future_error(event.occurred_at_ms, context):
+        raise NotAnEvent("The event's time is before 1970 or in the future.")
+    has_mapping = event.name is not None and not customer.is_elsewhere
+    name = event.name if event.name is not None and has_mapping else f"provider.{event.type}"
+    visitor_id = customer.visitor_id if customer.is_named else fallback_visitor_id
+    properties = _properties(event, customer, context)
     return NewEvent(
         website_id=website.id,
         scope_id=website.scope_id,
-        kind=Kind.TRANSACTION if has_meaning else Kind.PROVIDER,
+        kind=Kind.TRANSACTION if has_mapping else Kind.PROVIDER,
         name=name,
         source=Source.PROVIDER,
         occurred_at_ms=event.occurred_at_ms,
         stated_at_ms=event.occurred_at_ms,
-        received_at_ms=bounds.now_ms,
+        received_at_ms=context.now_ms,
         visitor_id=visitor_id,
-        user_id=named.user_id if named.is_named else None,
-        # Of what was read, not of the body: providers count deliveries in it.
-        body_hash=body_hash(json.encode([name, event.occurred_at_ms, named, properties], order="sorted")),
+        user_id=customer.user_id if customer.is_named else None,
+        # Of the fields that were read, not of the body: providers count deliveries in it.
+        body_hash=body_hash(
+            json.encode([name, event.occurred_at_ms, customer, properties], order="sorted")
+        ),
         dedupe_key=dedupe_key(website.id, Family.PROVIDERS, f"{provider}\0{event.id}"),
+        client_event_id=event.id,
         properties=properties,
-        verified=named.is_named,
+        verified=customer.is_named,
     )
 
 
-def _properties(event: ProviderEvent, named: Whom, bounds: Bounds) -> dict[str, Any]:
-    """What the provider told, and the metadata that keeps the limits. A key that both have is the provider's; metadata's is renamed."""
-    kept: dict[str, Any] = dict(event.told)
+def _properties(
+    event: ProviderEvent, customer: CustomerIdentity, context: EventValidationContext
+) -> dict[str, Any]:
+    """The provider's properties, and the metadata within the limits.
+
+    Where both have a key, metadata's is renamed to `metadata.KEY`.
+    """
+    properties: dict[str, Any] = dict(event.properties)
     left_out: list[str] = []
-    room = bounds.limits.max_event_bytes - _RESERVED_BYTES
-    keys = len(kept) + 1
+    bytes_left = context.limits.max_event_bytes - _RESERVED_BYTES
+    keys = len(properties) + 1
     for key, value in _entries(event.metadata, left_out):
-        if key in IDENTITY_KEYS and not named.is_elsewhere:
-            if value not in (None, "") and key != "websiteId" and _sent_id(value, bounds) is None:
+        if key in IDENTITY_KEYS and not customer.is_elsewhere:
+            if value not in (None, "") and key != "websiteId" and _sent_id(value, context) is None:
                 left_out.append(f"{key}: not_an_id")
             continue
-        faults = property_faults({key: value}, bounds.limits)
+        faults = property_faults({key: value}, context.limits)
+        size, more_keys = 0, 0
         if not faults:
-            size, more_keys = len(json.encode({key: value})), _keys_in(value) + 1
-            if keys + more_keys <= bounds.limits.max_property_keys and size <= room:
-                kept[f"metadata.{key}" if key in event.told or key == LEFT_OUT else key] = value
-                room, keys = room - size, keys + more_keys
+            size, more_keys = len(json.encode({key: value})), _count_keys(value) + 1
+            if keys + more_keys <= context.limits.max_property_keys and size <= bytes_left:
+                is_taken = key in event.properties or key == LEFT_OUT
+                properties[f"metadata.{key}" if is_taken else key] = value
+                bytes_left, keys = bytes_left - size, keys + more_keys
                 continue
-        code = faults[0].code if faults else "too_large" if size > room else "too_many_keys"
+        code = faults[0].code if faults else "too_large" if size > bytes_left else "too_many_keys"
         left_out.append(f"{key[:64]}: {code}")
     if left_out:
-        kept[LEFT_OUT] = [*left_out[:_MAX_TOLD_LEFT_OUT], *_rest(len(left_out) - _MAX_TOLD_LEFT_OUT)]
-    return kept
+        properties[LEFT_OUT] = _shortened(left_out)
+    return properties
 
 
 def _entries(metadata: Any, left_out: list[str]) -> Iterable[tuple[str, Any]]:
@@ -109,12 +150,13 @@ def _entries(metadata: Any, left_out: list[str]) -> Iterable[tuple[str, Any]]:
     return ()
 
 
-def _keys_in(value: Any) -> int:
-    """Property keys below a value of a depth that was checked."""
+def _count_keys(value: Any) -> int:
+    """Number of property keys inside a value, whose depth is known to be limited."""
     if isinstance(value, Mapping):
-        return len(value) + sum(_keys_in(item) for item in value.values())
-    return sum(_keys_in(item) for item in value) if isinstance(value, list) else 0
+        return len(value) + sum(_count_keys(item) for item in value.values())
+    return sum(_count_keys(item) for item in value) if isinstance(value, list) else 0
 
 
-def _rest(count: int) -> list[str]:
-    return [f"and {count} more"] if count > 0 else []
+def _shortened(left_out: list[str]) -> list[str]:
+    more = len(left_out) - _MAX_LEFT_OUT
+    return [*left_out[:_MAX_LEFT_OUT], *([f"and {more} more"] if more > 0 else [])]

@@ -1,13 +1,20 @@
-"""Plain types of the providers' room. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+"""Plain types of payment providers. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from penstock.events.model import Receipt
+
+Properties = dict[str, str | int | float | bool]
+
 
 class Provider(StrEnum):
-    """Who sends webhooks; the value is the spelling in addresses. STANDARD: any sender that follows Standard Webhooks."""
+    """A sender of webhooks; the value is its spelling in URLs.
+
+    STANDARD: any sender that follows Standard Webhooks.
+    """
 
     STRIPE = "stripe"
     POLAR = "polar"
@@ -16,7 +23,10 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SigningSecret:
-    """A secret that signatures may be made with. valid_until_ms: None for the current one, set once another took its place."""
+    """A secret that webhooks may be signed with.
+
+    valid_until_ms: None for the current secret; set when another one replaces it.
+    """
 
     id: str
     secret: str = field(repr=False)
@@ -28,8 +38,8 @@ class SigningSecret:
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
-    """A provider that a website takes webhooks of. secrets: those in force, the current one first."""
+class ProviderConfig:
+    """A provider whose webhooks a website accepts. secrets: the valid ones, current one first."""
 
     provider: Provider
     website_id: str
@@ -37,36 +47,46 @@ class Configured:
 
 
 class Delivery(NamedTuple):
-    """A webhook as it came. headers: by lower-case name."""
+    """A webhook request. headers: by lower-case name."""
 
     headers: Mapping[str, str]
     body: bytes
 
 
-class Meaning(NamedTuple):
-    """What a provider's type of event is called here. amount: the field of the provider's object that has the amount, if one does."""
+class ReceivedWebhook(NamedTuple):
+    """A webhook that is on disk. name: the event's name in the warehouse."""
+
+    name: str
+    receipt: Receipt
+
+
+class EventMapping(NamedTuple):
+    """The transaction event for a provider's type of event.
+
+    amount: the field of the provider's object with the amount; None where there is none.
+    """
 
     name: str
     amount: str | None = None
 
 
 class ProviderEvent(NamedTuple):
-    """An event as the provider told it.
+    """An event as the provider sent it.
 
-    id: the provider's own ID of the event. type: its own type. name: the transaction event; None for a type that has no meaning here.
-    told: what we read of the provider's object, as properties. metadata: what the provider's customer put there, still unchecked.
-    customer_id, email: whom the provider says it was; for matching only.
+    id, type: the provider's own. name: the transaction event; None for a type without a mapping.
+    properties: read from the provider's object. metadata: set by the provider's customer,
+    unvalidated. customer_id, email: the provider's customer, used for matching only.
     """
 
     id: str
     type: str
     name: str | None
     occurred_at_ms: int
-    told: Mapping[str, str | int | float | bool]
+    properties: Mapping[str, str | int | float | bool]
     metadata: Any
     customer_id: str | None
     email: str | None
 
 
 class NotAnEvent(ValueError):
-    """A signed body that no event can be read from. The message says why."""
+    """A signed body that cannot be read as an event. The message says why."""

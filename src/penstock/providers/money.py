@@ -1,27 +1,33 @@
-"""Amounts of money, from the smallest unit that providers count in to a currency's main unit."""
+"""Amounts of money, from a provider's minor units to a currency's main unit."""
 
 from typing import Any
 
 _WITHOUT_MINOR_UNIT = frozenset(
-    ("BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "VND", "VUV", "XAF", "XOF", "XPF")
+    (
+        "BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "VND", "VUV", "XAF",
+        "XOF", "XPF",
+    )
 )  # fmt: skip
 _WITH_THREE_DIGITS = frozenset(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"))
 
 
 def currency_code(value: Any) -> str | None:
-    """The ISO 4217 code in capitals, as everywhere in Penstock; None for what is none."""
+    """The ISO 4217 code in capitals, as everywhere in Penstock; None for anything else."""
     if not isinstance(value, str) or len(value) != 3 or not (value.isascii() and value.isalpha()):
         return None
     return value.upper()
 
 
 def main_units(minor: Any, currency: str) -> int | float | None:
-    """An amount in the main unit: 19.99 for 1999 of EUR, 1999 for 1999 of JPY. None for what is no amount.
+    """An amount in the main unit: 19.99 for 1999 of EUR, 1999 for 1999 of JPY.
 
-    ISK and UGX have no minor unit either, but providers count them in hundredths all the same. Source: Stripe, "Supported currencies",
-    zero-decimal currencies and special cases.
+    None when minor is not an integer of 64 bits. ISK and UGX have no minor unit either, but
+    providers count them in hundredths. Source: Stripe, "Supported currencies", zero-decimal
+    currencies and special cases.
     """
     if isinstance(minor, bool) or not isinstance(minor, int) or abs(minor) >= 2**63:
         return None
-    scale = 1 if currency in _WITHOUT_MINOR_UNIT else 1000 if currency in _WITH_THREE_DIGITS else 100
+    scale = (
+        1 if currency in _WITHOUT_MINOR_UNIT else 1000 if currency in _WITH_THREE_DIGITS else 100
+    )
     return minor // scale if minor % scale == 0 else minor / scale

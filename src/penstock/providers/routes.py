@@ -1,10 +1,9 @@
-"""HTTP of providers: their webhooks, and the secrets that these are signed with."""
+"""HTTP of providers: webhooks, and their signing secrets."""
 
 from functools import partial
-from typing import Any
 
 from anyio import to_thread
-from litestar import Request, Response, delete, get, post, put
+from litestar import Response, delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -12,19 +11,20 @@ from penstock.accounts.model import Caller
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_json, read_query, read_raw
 from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest
 from penstock.http.schema import PageQuery
 from penstock.providers.model import Delivery
 from penstock.providers.schema import NewSecret, ProviderRecord, WebhookRecord
 from penstock.providers.service import ProviderService
 from penstock.settings import Settings
 
-AnyRequest = Request[Any, Any, Any]
-
 
 @post(
     "/api/providers/{provider:str}/{website_id:str}",
     status_code=200,
-    opt=described("A payment provider's webhook", answers=WebhookRecord, open_to_all=True, tag="events in"),
+    opt=described(
+        "A payment provider's webhook", answers=WebhookRecord, open_to_all=True, tag="events in"
+    ),
 )
 async def receive_webhook(
     request: AnyRequest,
@@ -33,15 +33,24 @@ async def receive_webhook(
     providers: NamedDependency[ProviderService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """Answered 200 when the event is on disk; 401 unless the provider signed it. `provider`: `stripe`, `polar` or `standardwebhooks`."""
+    """200 when the event is on disk, 401 without a valid signature.
+
+    `provider` is `stripe`, `polar` or `standardwebhooks`.
+    """
     body = await read_raw(request, settings.max_body_bytes)
-    taken = await providers.receive(provider, website_id, Delivery(request.headers, body))
-    return answer(WebhookRecord.of(taken))
+    webhook = await providers.receive(provider, website_id, Delivery(request.headers, body))
+    return answer(WebhookRecord.of(webhook))
 
 
 @get(
     "/api/settings/websites/{website_id:str}/providers",
-    opt=described("Payment providers of a website", answers=ProviderRecord, query=PageQuery, listed=True, tag="providers"),
+    opt=described(
+        "Payment providers of a website",
+        answers=ProviderRecord,
+        query=PageQuery,
+        listed=True,
+        tag="providers",
+    ),
 )
 async def list_providers(
     request: AnyRequest,
@@ -50,15 +59,19 @@ async def list_providers(
     providers: NamedDependency[ProviderService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """By name, each with its secrets in force, without the secrets themselves."""
+    """By name, each with its valid secrets; the secrets themselves are not shown."""
     page = read_query(request, PageQuery).asked
-    found = await to_thread.run_sync(providers.configured, caller.workspace_id, website_id, page)
-    return listing(found, partial(ProviderRecord.of, base_url=settings.base_url))
+    configs = await to_thread.run_sync(
+        providers.list_providers, caller.workspace_id, website_id, page
+    )
+    return listing(configs, partial(ProviderRecord.of, base_url=settings.base_url))
 
 
 @put(
     "/api/settings/websites/{website_id:str}/providers/{provider:str}",
-    opt=described("Set a provider's signing secret", body=NewSecret, answers=ProviderRecord, tag="providers"),
+    opt=described(
+        "Set a provider's signing secret", body=NewSecret, answers=ProviderRecord, tag="providers"
+    ),
 )
 async def set_provider_secret(
     request: AnyRequest,
@@ -68,11 +81,20 @@ async def set_provider_secret(
     providers: NamedDependency[ProviderService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """The secret is never shown again. The one before it is taken for another day, or for `previousValidSeconds`."""
-    form = await read_json(request, NewSecret)
-    secret = form.signing_secret.get_secret_value()
-    use_case = partial(providers.set_secret, caller.workspace_id, website_id, provider, secret, form.previous_valid_seconds)
-    return answer(ProviderRecord.of(await to_thread.run_sync(use_case), settings.base_url))
+    """The secret is never shown again.
+
+    The previous one stays valid for another day, or for `previousValidSeconds`.
+    """
+    body = await read_json(request, NewSecret)
+    config = await to_thread.run_sync(
+        providers.set_secret,
+        caller.workspace_id,
+        website_id,
+        provider,
+        body.signing_secret.get_secret_value(),
+        body.previous_valid_seconds,
+    )
+    return answer(ProviderRecord.of(config, settings.base_url))
 
 
 @delete(
@@ -80,9 +102,12 @@ async def set_provider_secret(
     opt=described("Remove a provider from a website", tag="providers"),
 )
 async def remove_provider(
-    website_id: FromPath[str], provider: FromPath[str], caller: NamedDependency[Caller], providers: NamedDependency[ProviderService]
+    website_id: FromPath[str],
+    provider: FromPath[str],
+    caller: NamedDependency[Caller],
+    providers: NamedDependency[ProviderService],
 ) -> Response[None]:
-    """Deletes its secrets: its webhooks are refused from now on. Its events are kept."""
+    """Deletes its secrets: its webhooks are rejected from now on. Its events stay."""
     await to_thread.run_sync(providers.remove, caller.workspace_id, website_id, provider)
     return no_content()
 

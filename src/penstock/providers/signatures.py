@@ -1,7 +1,8 @@
-"""Whether a delivery was signed with one of a website's secrets, and just now.
+"""Verification of webhook signatures.
 
-The libraries compute the signatures. The age of a delivery is checked here, by the service's own clock: `stripe` leaves its check out when
-told so, and of `standardwebhooks` we use `sign` instead of `verify`, which asks the system for the time.
+The libraries compute the signatures. The age of a delivery is checked here, by the service's own
+clock: `stripe` can skip its check, and of `standardwebhooks` we call `sign` instead of `verify`,
+which reads the system clock.
 """
 
 import re
@@ -16,7 +17,7 @@ from stripe import SignatureVerificationError, WebhookSignature
 from penstock.providers.model import Delivery, Provider
 
 TOLERANCE_S = 300
-"""How far the time of signing may lie from now, either way."""
+"""How far the time of signing may be from now, either way."""
 
 SIGNATURE_HEADERS: Mapping[Provider, tuple[str, ...]] = {
     Provider.STRIPE: ("stripe-signature",),
@@ -30,25 +31,31 @@ _BASE64 = re.compile(r"(?:whsec_)?[A-Za-z0-9+/]+={0,2}")
 
 
 def is_signed(provider: Provider, delivery: Delivery, secrets: Iterable[str], now_ms: int) -> bool:
-    """False for anything that is missing, malformed, too old, too new or signed with another secret. Raises nothing."""
-    wanted = SIGNATURE_HEADERS[provider]
-    headers = {name: delivery.headers[name] for name in wanted if name in delivery.headers}
-    if len(headers) < len(wanted) or any(not text.isascii() or not 0 < len(text) <= _MAX_HEADER_CHARS for text in headers.values()):
+    """Whether a delivery has a recent signature by one of the secrets. Raises nothing."""
+    names = SIGNATURE_HEADERS[provider]
+    headers = {name: delivery.headers[name] for name in names if name in delivery.headers}
+    if len(headers) < len(names) or any(
+        not text.isascii() or not 0 < len(text) <= _MAX_HEADER_CHARS for text in headers.values()
+    ):
         return False
     try:
         body = delivery.body.decode()
     except UnicodeDecodeError:
         return False
-    signed = _is_signed_as_stripe if provider is Provider.STRIPE else _is_signed_by_standard
-    return any(signed(headers, body, key, now_ms) for secret in secrets for key in _keys(provider, secret))
+    verify = _verify_stripe if provider is Provider.STRIPE else _verify_standard
+    return any(
+        verify(headers, body, key, now_ms) for secret in secrets for key in _keys(provider, secret)
+    )
 
 
-def fits(provider: Provider, secret: str) -> bool:
-    """Whether signatures can be made with it: Standard Webhooks wants base64, with `whsec_` before it or not."""
-    return bool(secret.removeprefix("whsec_")) and (provider is not Provider.STANDARD or _decodes(secret))
+def is_usable_secret(provider: Provider, secret: str) -> bool:
+    """Standard Webhooks needs base64, with or without `whsec_` in front; others take any text."""
+    return bool(secret.removeprefix("whsec_")) and (
+        provider is not Provider.STANDARD or _is_base64(secret)
+    )
 
 
-def _decodes(secret: str) -> bool:
+def _is_base64(secret: str) -> bool:
     try:
         return bool(_BASE64.fullmatch(secret) and Webhook(secret))
     except (ValueError, EmptyWebhookSecretError):
@@ -56,20 +63,33 @@ def _decodes(secret: str) -> bool:
 
 
 def _keys(provider: Provider, secret: str) -> list[str | bytes]:
-    """What is signed with. Polar takes the secret's text as it stands where the standard would decode it; both are tried for Polar."""
+    """The keys that a secret may stand for.
+
+    Polar signs with the secret's text where the standard decodes it, so both are tried for Polar.
+    """
     if provider is not Provider.POLAR:
         return [secret]
-    return [secret.encode(), secret] if secret.startswith("whsec_") and _decodes(secret) else [secret.encode()]
+    return (
+        [secret.encode(), secret]
+        if secret.startswith("whsec_") and _is_base64(secret)
+        else [secret.encode()]
+    )
 
 
 def _is_recent(seconds: str, now_ms: int) -> bool:
-    return bool(_SECONDS.fullmatch(seconds)) and abs(int(seconds) * 1000 - now_ms) <= TOLERANCE_S * 1000
+    return (
+        bool(_SECONDS.fullmatch(seconds))
+        and abs(int(seconds) * 1000 - now_ms) <= TOLERANCE_S * 1000
+    )
 
 
-def _is_signed_as_stripe(headers: Mapping[str, str], body: str, key: str | bytes, now_ms: int) -> bool:
+def _verify_stripe(headers: Mapping[str, str], body: str, key: str | bytes, now_ms: int) -> bool:
     header = headers["stripe-signature"]
-    # One time alone: of several the library would sign the first, and we might judge another.
-    times = [rest for name, _, rest in (item.partition("=") for item in header.split(",")) if name == "t"]
+    # Exactly one time: of several, the library would verify the first and we might check another.
+    times = [
+        value for name, _, value in (part.partition("=") for part in header.split(","))
+        if name == "t"
+    ]  # fmt: skip
     if len(times) != 1 or not _is_recent(times[0], now_ms) or isinstance(key, bytes):
         return False
     try:
@@ -78,9 +98,12 @@ def _is_signed_as_stripe(headers: Mapping[str, str], body: str, key: str | bytes
         return False
 
 
-def _is_signed_by_standard(headers: Mapping[str, str], body: str, key: str | bytes, now_ms: int) -> bool:
+def _verify_standard(headers: Mapping[str, str], body: str, key: str | bytes, now_ms: int) -> bool:
     seconds = headers["webhook-timestamp"]
     if not _is_recent(seconds, now_ms):
         return False
-    expected = Webhook(key).sign(headers["webhook-id"], datetime.fromtimestamp(int(seconds), UTC), body)
-    return any(compare_digest(expected, given) for given in headers["webhook-signature"].split(" "))
+    signed_at = datetime.fromtimestamp(int(seconds), UTC)
+    expected = Webhook(key).sign(headers["webhook-id"], signed_at, body)
+    return any(
+        compare_digest(expected, signature) for signature in headers["webhook-signature"].split(" ")
+    )

@@ -1,28 +1,37 @@
-"""Events of Polar, and of other senders that follow Standard Webhooks, from JSON to `ProviderEvent`."""
+"""Events of Polar, and of other senders of Standard Webhooks, from JSON to `ProviderEvent`."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.providers.model import Meaning, Provider, ProviderEvent
-from penstock.providers.reading import Told, at, details, email_of, first_id, moment_ms, money, needed_id, needed_object
+from penstock.providers.model import EventMapping, Properties, Provider, ProviderEvent
+from penstock.providers.payload import (
+    amount_properties,
+    find_email,
+    first_id,
+    id_properties,
+    require_id,
+    require_object,
+    time_ms,
+    value_at,
+)
 
-POLAR: Mapping[str, Meaning] = {
-    "order.paid": Meaning("purchase", "total_amount"),
-    "order.refunded": Meaning("refund", "refunded_amount"),
-    "subscription.created": Meaning("subscription_started", "amount"),
-    "subscription.active": Meaning("subscription_activated", "amount"),
-    "subscription.updated": Meaning("subscription_updated", "amount"),
-    "subscription.canceled": Meaning("subscription_cancelled", "amount"),
-    "subscription.uncanceled": Meaning("subscription_resumed", "amount"),
-    "subscription.past_due": Meaning("subscription_past_due", "amount"),
-    "subscription.revoked": Meaning("subscription_ended", "amount"),
+POLAR: Mapping[str, EventMapping] = {
+    "order.paid": EventMapping("purchase", "total_amount"),
+    "order.refunded": EventMapping("refund", "refunded_amount"),
+    "subscription.created": EventMapping("subscription_started", "amount"),
+    "subscription.active": EventMapping("subscription_activated", "amount"),
+    "subscription.updated": EventMapping("subscription_updated", "amount"),
+    "subscription.canceled": EventMapping("subscription_cancelled", "amount"),
+    "subscription.uncanceled": EventMapping("subscription_resumed", "amount"),
+    "subscription.past_due": EventMapping("subscription_past_due", "amount"),
+    "subscription.revoked": EventMapping("subscription_ended", "amount"),
 }
-"""Polar's types of events and the transaction events that they become."""
+"""Polar's types of events and their transaction events."""
 
 RENEWAL_REASONS = frozenset(("subscription_cycle", "subscription_update"))
 """An `order.paid` with one of these as its `billing_reason` is a renewal."""
 
-_DETAILS: Mapping[str, tuple[str, ...]] = {
+_ID_PATHS: Mapping[str, tuple[str, ...]] = {
     "transactionId": ("id",),
     "customerId": ("customer_id", "customer"),
     "subscriptionId": ("subscription_id", "subscription"),
@@ -31,34 +40,39 @@ _DETAILS: Mapping[str, tuple[str, ...]] = {
     "status": ("status",),
     "billingReason": ("billing_reason",),
 }
+_TIME_PATHS = ("timestamp", "data.modified_at", "data.created_at")
+_EMAIL_PATHS = ("customer.email", "user.email", "customer_email")
 
 
-_TIMES = ("timestamp", "data.modified_at", "data.created_at")
+def standard_event(
+    body: Any, provider: Provider, delivery_id: str, signed_at_s: int
+) -> ProviderEvent:
+    """`NotAnEvent` when the body is not `{type, timestamp, data}`.
 
-
-def standard_event(body: Any, provider: Provider, delivery_id: str, signed_at_s: int) -> ProviderEvent:
-    """`NotAnEvent` when the body is not `{type, timestamp, data}`. delivery_id: the signed `webhook-id`, the same for every retry.
-    signed_at_s: stands in for a time that the body does not tell.
+    delivery_id: the signed `webhook-id`, the same for every retry. signed_at_s: the event's time
+    when the body has none.
     """
-    event = needed_object(body, "The body")
-    kind = needed_id(event.get("type"), "type")
-    meaning = POLAR.get(kind)
-    data = event.get("data")
-    if meaning is not None:
-        needed_object(data, "data")
-    if kind == "order.paid" and first_id(data, "billing_reason") in RENEWAL_REASONS:
-        meaning = Meaning("renewal", "total_amount")
-    occurred_at = next((found for path in _TIMES if (found := at(event, path)) is not None), signed_at_s)
-    told: Told = {"provider": provider.value, "providerType": kind}
-    told |= details(data, _DETAILS)
-    told |= money(data, meaning)
+    event = require_object(body, "The body")
+    event_type = require_id(event.get("type"), "type")
+    mapping = POLAR.get(event_type)
+    payload = event.get("data")
+    if mapping is not None:
+        require_object(payload, "data")
+    if event_type == "order.paid" and first_id(payload, "billing_reason") in RENEWAL_REASONS:
+        mapping = EventMapping("renewal", "total_amount")
+    occurred_at = next(
+        (time for path in _TIME_PATHS if (time := value_at(event, path)) is not None), signed_at_s
+    )
+    properties: Properties = {"provider": provider.value, "providerType": event_type}
+    properties |= id_properties(payload, _ID_PATHS)
+    properties |= amount_properties(payload, mapping)
     return ProviderEvent(
-        id=needed_id(delivery_id, "webhook-id"),
-        type=kind,
-        name=meaning.name if meaning else None,
-        occurred_at_ms=moment_ms(occurred_at, "timestamp"),
-        told=told,
-        metadata=at(data, "metadata"),
-        customer_id=first_id(data, "customer_id", "customer"),
-        email=email_of(data, ("customer.email", "user.email", "customer_email")),
+        id=require_id(delivery_id, "webhook-id"),
+        type=event_type,
+        name=mapping.name if mapping else None,
+        occurred_at_ms=time_ms(occurred_at, "timestamp"),
+        properties=properties,
+        metadata=value_at(payload, "metadata"),
+        customer_id=first_id(payload, "customer_id", "customer"),
+        email=find_email(payload, _EMAIL_PATHS),
     )

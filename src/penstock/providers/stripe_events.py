@@ -3,23 +3,32 @@
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.providers.model import Meaning, Provider, ProviderEvent
-from penstock.providers.reading import Told, at, details, email_of, first_id, moment_ms, money, needed_id, needed_object
+from penstock.providers.model import EventMapping, Properties, Provider, ProviderEvent
+from penstock.providers.payload import (
+    amount_properties,
+    find_email,
+    first_id,
+    id_properties,
+    require_id,
+    require_object,
+    time_ms,
+    value_at,
+)
 
-STRIPE: Mapping[str, Meaning] = {
-    "checkout.session.completed": Meaning("purchase", "amount_total"),
-    "payment_intent.succeeded": Meaning("payment", "amount_received"),
-    "payment_intent.payment_failed": Meaning("payment_failed", "amount"),
-    "charge.refunded": Meaning("refund", "amount_refunded"),
-    "invoice.paid": Meaning("renewal", "amount_paid"),
-    "customer.subscription.created": Meaning("subscription_started"),
-    "customer.subscription.updated": Meaning("subscription_updated"),
-    "customer.subscription.deleted": Meaning("subscription_ended"),
-    "customer.subscription.trial_will_end": Meaning("trial_ending"),
+STRIPE: Mapping[str, EventMapping] = {
+    "checkout.session.completed": EventMapping("purchase", "amount_total"),
+    "payment_intent.succeeded": EventMapping("payment", "amount_received"),
+    "payment_intent.payment_failed": EventMapping("payment_failed", "amount"),
+    "charge.refunded": EventMapping("refund", "amount_refunded"),
+    "invoice.paid": EventMapping("renewal", "amount_paid"),
+    "customer.subscription.created": EventMapping("subscription_started"),
+    "customer.subscription.updated": EventMapping("subscription_updated"),
+    "customer.subscription.deleted": EventMapping("subscription_ended"),
+    "customer.subscription.trial_will_end": EventMapping("trial_ending"),
 }
-"""Stripe's types of events and the transaction events that they become."""
+"""Stripe's types of events and their transaction events."""
 
-_DETAILS: Mapping[str, tuple[str, ...]] = {
+_ID_PATHS: Mapping[str, tuple[str, ...]] = {
     "transactionId": ("id",),
     "customerId": ("customer",),
     "subscriptionId": ("subscription", "parent.subscription_details.subscription"),
@@ -30,38 +39,54 @@ _DETAILS: Mapping[str, tuple[str, ...]] = {
     "failureCode": ("last_payment_error.code",),
     "declineCode": ("last_payment_error.decline_code",),
 }
-_EMAILS = ("customer_details.email", "customer_email", "receipt_email", "billing_details.email")
-_METADATA_OF_THE_SUBSCRIPTION = ("parent.subscription_details.metadata", "subscription_details.metadata")
-"""An invoice carries the metadata of its subscription beside its own. The second place is that of API versions before 2025-03-31."""
+_EMAIL_PATHS = (
+    "customer_details.email", "customer_email", "receipt_email", "billing_details.email",
+)  # fmt: skip
+_SUBSCRIPTION_METADATA_PATHS = (
+    "parent.subscription_details.metadata",
+    "subscription_details.metadata",
+)
+"""Of an invoice's subscription. The second path: API versions before 2025-03-31."""
 
 
 def stripe_event(body: Any) -> ProviderEvent:
-    """`NotAnEvent` when the body is none of Stripe's."""
-    event = needed_object(body, "The body")
-    kind = needed_id(event.get("type"), "type")
-    meaning = STRIPE.get(kind)
-    thing = at(event, "data.object")
-    if meaning is not None:
-        needed_object(thing, "data.object")
-    told: Told = {"provider": Provider.STRIPE.value, "providerType": kind}
-    told |= details(thing, _DETAILS)
-    # What was refunded of a charge in all; this event is about what came on top.
-    told |= money(thing, meaning, already=at(event, f"data.previous_attributes.{meaning.amount}") if meaning else None)
+    """`NotAnEvent` when the body is not a Stripe event."""
+    event = require_object(body, "The body")
+    event_type = require_id(event.get("type"), "type")
+    mapping = STRIPE.get(event_type)
+    payload = value_at(event, "data.object")
+    if mapping is not None:
+        require_object(payload, "data.object")
+    properties: Properties = {"provider": Provider.STRIPE.value, "providerType": event_type}
+    properties |= id_properties(payload, _ID_PATHS)
+    # A charge has the total refunded so far; this event is about the increase.
+    refunded_before = (
+        value_at(event, f"data.previous_attributes.{mapping.amount}") if mapping else None
+    )
+    properties |= amount_properties(payload, mapping, already_reported=refunded_before)
     if isinstance(livemode := event.get("livemode"), bool):
-        told["livemode"] = livemode
+        properties["livemode"] = livemode
     return ProviderEvent(
-        id=needed_id(event.get("id"), "id"),
-        type=kind,
-        name=meaning.name if meaning else None,
-        occurred_at_ms=moment_ms(event.get("created"), "created"),
-        told=told,
-        metadata=_metadata(thing),
-        customer_id=first_id(thing, "customer"),
-        email=email_of(thing, _EMAILS),
+        id=require_id(event.get("id"), "id"),
+        type=event_type,
+        name=mapping.name if mapping else None,
+        occurred_at_ms=time_ms(event.get("created"), "created"),
+        properties=properties,
+        metadata=_metadata(payload),
+        customer_id=first_id(payload, "customer"),
+        email=find_email(payload, _EMAIL_PATHS),
     )
 
 
-def _metadata(thing: Any) -> Any:
-    own = at(thing, "metadata")
-    inherited = next((found for path in _METADATA_OF_THE_SUBSCRIPTION if isinstance(found := at(thing, path), dict)), {})
+def _metadata(payload: Any) -> Any:
+    """The object's own metadata over that of its subscription."""
+    own = value_at(payload, "metadata")
+    inherited = next(
+        (
+            metadata
+            for path in _SUBSCRIPTION_METADATA_PATHS
+            if isinstance(metadata := value_at(payload, path), dict)
+        ),
+        {},
+    )
     return {**inherited, **(own or {})} if own is None or isinstance(own, dict) else own

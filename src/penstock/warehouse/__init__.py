@@ -1,1 +1,1 @@
-"""The warehouse: the ClickHouse engine, in the process (chDB) or as a server. Holds events and visitor aliases, answers funnels."""
+"""The event store: its client, units of work that can be stopped, and its migrations."""

@@ -1,7 +1,8 @@
-"""What one request asks of the engine, as another thread sees it: how far it is, and a way to stop it.
+"""The queries of one request as other threads see them: their progress, and a way to stop them.
 
-A request is worked on in a thread that waits for the engine. Its `Work` is the thread's context: whatever the thread asks of the warehouse
-runs within the work's limits, can be found in the engine by the work's ID, and ends when the work is stopped.
+A thread handles a request and waits for the engine. The request's `Work` is the thread's context:
+its queries run within the limits of the work, carry its ID in the engine, and end when the work is
+stopped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,29 +16,30 @@ from penstock.base.errors import Unavailable
 
 _current: ContextVar["Work | None"] = ContextVar("work", default=None)
 _graph = Lock()
-"""Guards who waits for whom."""
+"""Guards which work waits for which."""
 
 
 class Stopped(Unavailable):
-    """The work was stopped; as a rule nobody is left to be told."""
+    """The work was stopped, usually because its client has gone."""
 
     code = "stopping"
 
     def __init__(self) -> None:
-        super().__init__("The work on this request was stopped; ask again.")
+        super().__init__("The request was stopped; send it again.")
 
 
 class Work:
-    """Statements of one request, one at a time. limits: engine settings that hold for each of them.
+    """Queries of one request, one at a time. limits: engine settings for each of them.
 
-    A work may wait for another that several wait for; that one ends early only when nobody wants it any more.
+    A work may wait for a shared work. A shared work is stopped early only when no other work waits
+    for it.
     """
 
     def __init__(self, limits: Mapping[str, Any] | None = None) -> None:
         self.id = uuid4().hex
         self.limits = dict(limits or {})
         self.rows_read = 0
-        """By statements that have ended."""
+        """By finished queries."""
         self._stopped, self._idle = Event(), Event()
         self._idle.set()
         self._awaited: Work | None = None
@@ -49,17 +51,17 @@ class Work:
 
     @property
     def awaited(self) -> "Work | None":
-        """The shared work that this one waits for right now."""
+        """The shared work that this one waits for, if any."""
         return self._awaited
 
     def check(self) -> None:
-        """Stopped, when that is so."""
+        """Raise `Stopped` when the work was stopped."""
         if self.stopped:
             raise Stopped
 
     @contextmanager
     def in_engine(self) -> Iterator[None]:
-        """While a statement of it may run. Stopped, when it must not begin."""
+        """While a query of it may run. `Stopped` when the work was stopped before."""
         self._idle.clear()
         try:
             self.check()
@@ -68,11 +70,14 @@ class Work:
             self._idle.set()
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Whether no statement of it runs, at the latest after that time."""
+        """Wait until no query of it runs. False after `timeout_s`."""
         return self._idle.wait(timeout_s)
 
     def stop(self) -> list["Work"]:
-        """From now on it begins nothing more. All works that ended with it: itself, and a shared one that nobody else wants."""
+        """Begin no further query.
+
+        Returns the works to kill: itself, and a shared one with no other waiter.
+        """
         with _graph:
             self._stopped.set()
             shared = self._awaited
@@ -85,7 +90,10 @@ class Work:
             return [self, shared]
 
     def want(self, shared: "Work") -> bool:
-        """Begin to wait for a shared work. False when that one was stopped already; Stopped when this one was."""
+        """Wait for a shared work from now on.
+
+        False when that was stopped; `Stopped` when this one was.
+        """
         with _graph:
             self.check()
             if shared.stopped:
@@ -95,7 +103,7 @@ class Work:
             return True
 
     def wait_no_more(self) -> None:
-        """What it waited for is over."""
+        """The shared work has ended."""
         with _graph:
             if self._awaited is not None:
                 self.rows_read += self._awaited.rows_read
@@ -104,13 +112,13 @@ class Work:
 
 
 def current_work() -> Work | None:
-    """What this thread works on."""
+    """The work of this thread, if it has one."""
     return _current.get()
 
 
 @contextmanager
 def working_on(work: Work) -> Iterator[Work]:
-    """Whatever is asked of the warehouse in this context belongs to the work."""
+    """Queries in this context belong to the work."""
     token = _current.set(work)
     try:
         yield work

@@ -1,1 +1,1 @@
-"""Pages for people: server-rendered, self-contained, without a request to anywhere else."""
+"""The dashboard: server-rendered pages that load nothing from other hosts."""

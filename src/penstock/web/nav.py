@@ -1,22 +1,21 @@
-"""The side navigation. A page that is new gets its line here; the first one is where people come after the log-in."""
+"""The navigation of all pages. The first entry is the page after the log-in."""
 
 from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """href: also the beginning of the addresses of all pages below it. icon: a name in `ui.icon`.
-
-    also: beginnings of further addresses that belong to it.
-    """
+    """A link. icon: a name in `ui.icon`. also: more path prefixes that belong to the entry."""
 
     text: str
     href: str
     icon: str = ""
     also: tuple[str, ...] = ()
 
-    def holds(self, path: str) -> bool:
-        """Whether the page at a path is this one or below it."""
-        return any(path == start or path.startswith(f"{start}/") for start in (self.href, *self.also))
+    def contains(self, path: str) -> bool:
+        """Whether the path is this page or one below it."""
+        return any(
+            path == start or path.startswith(f"{start}/") for start in (self.href, *self.also)
+        )
 
 
 NAV: tuple[Entry, ...] = (

@@ -1,4 +1,4 @@
-"""The OpenAPI document as the readable page needs it: routes by tag, each with its fields, and the shapes that they share. No I/O."""
+"""The OpenAPI document, arranged for the reference page: operations by tag, and shared schemas."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,11 +7,18 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 TypeText = Sequence[tuple[str, str | None]]
-"""A type in words, as runs of (text, name of the shape that it links to or None)."""
+"""A type in words: pairs of text and the name of the schema it links to, or None."""
 
 _REF_PREFIX = "#/components/schemas/"
 _FORMATS = {"uri": "URL", "email": "e-mail address", "date-time": "time", "password": "password"}
-_NAMES = {"integer": "integer", "number": "number", "boolean": "true or false", "null": "null", "string": "string", "object": "object"}
+_NAMES = {
+    "integer": "integer",
+    "number": "number",
+    "boolean": "true or false",
+    "null": "null",
+    "string": "string",
+    "object": "object",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +31,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An object that bodies and answers refer to by name."""
+    """A named object of requests and responses."""
 
     name: str
     description: str
@@ -33,7 +40,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One route. open: it needs neither key nor session. status: of its success."""
+    """One route. open: needs neither key nor session. status: on success. media: of the body."""
 
     anchor: str
     method: str
@@ -57,17 +64,25 @@ class Reference:
 
 
 def reference(document: Mapping[str, Any]) -> Reference:
-    """The page's content. document: as `openapi_document` makes it."""
+    """The content of the page. document: from `openapi_document`."""
     schemas: Mapping[str, Schema] = document["components"]["schemas"]
     groups: dict[str, list[Operation]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            groups.setdefault(operation["tags"][0], []).append(_operation(path, method, operation, schemas))
-    shapes = [Shape(name, _text(schema), _fields(schema, schemas)) for name, schema in sorted(schemas.items()) if schema.get("properties")]
+            groups.setdefault(operation["tags"][0], []).append(
+                _operation(path, method, operation, schemas)
+            )
+    shapes = [
+        Shape(name, _text(schema), _fields(schema, schemas))
+        for name, schema in sorted(schemas.items())
+        if schema.get("properties")
+    ]
     return Reference(document["info"]["version"], dict(sorted(groups.items())), shapes)
 
 
-def _operation(path: str, method: str, operation: Schema, schemas: Mapping[str, Schema]) -> Operation:
+def _operation(
+    path: str, method: str, operation: Schema, schemas: Mapping[str, Schema]
+) -> Operation:
     status = next(code for code in operation["responses"] if code.startswith("2"))
     media, body = _content(operation.get("requestBody", {}))
     return Operation(
@@ -77,7 +92,10 @@ def _operation(path: str, method: str, operation: Schema, schemas: Mapping[str, 
         summary=operation["summary"],
         description=operation.get("description", ""),
         open=operation.get("security") == [],
-        parameters=[(one["in"], _parameter(one, schemas)) for one in operation["parameters"]],
+        parameters=[
+            (parameter["in"], _parameter(parameter, schemas))
+            for parameter in operation["parameters"]
+        ],
         media=media,
         body_text=_text(schemas[_name(body)]) if "$ref" in body else _text(body),
         body=sorted(_fields(body, schemas), key=lambda field: not field.required),
@@ -87,24 +105,31 @@ def _operation(path: str, method: str, operation: Schema, schemas: Mapping[str, 
 
 
 def _answer(schema: Schema, schemas: Mapping[str, Schema]) -> TypeText:
-    """The shape of an answer, or the page of a list of them."""
+    """The schema of a response, or of one page of a list."""
     if "data" in schema.get("properties", {}):
-        return [("A page with a ", None), *_type(schema["properties"]["data"], schemas)]
+        return [("A page with a", None), *_type(schema["properties"]["data"], schemas)]
     return _type(schema, schemas) if schema else []
 
 
 def _content(part: Schema) -> tuple[str, Schema]:
-    """Media type and schema of a body or an answer; empty when it has none."""
-    return next(((media, content["schema"]) for media, content in part.get("content", {}).items()), ("", {}))
+    """Media type and schema of a request or response body; empty without a body."""
+    return next(
+        ((media, content["schema"]) for media, content in part.get("content", {}).items()), ("", {})
+    )
 
 
 def _parameter(parameter: Schema, schemas: Mapping[str, Schema]) -> Field:
     text = parameter.get("description", "")
-    return Field(parameter["name"], _type(parameter["schema"], schemas), parameter["required"], _with_default(text, parameter["schema"]))
+    return Field(
+        parameter["name"],
+        _type(parameter["schema"], schemas),
+        parameter["required"],
+        _with_default(text, parameter["schema"]),
+    )
 
 
 def _fields(schema: Schema, schemas: Mapping[str, Schema]) -> Sequence[Field]:
-    """The fields of an object; for a union of objects, those of all its members in turn."""
+    """The fields of an object; for a union, one entry for each member."""
     if "$ref" in schema:
         return _fields(schemas[_name(schema)], schemas)
     members = schema.get("anyOf") or schema.get("oneOf")
@@ -129,7 +154,9 @@ def _text(schema: Schema) -> str:
 
 def _with_default(text: str, rule: Schema) -> str:
     default = rule.get("default")
-    return text if default in (None, "", [], {}) else f"{text} Default: {json.dumps(default)}.".strip()
+    return (
+        text if default in (None, "", [], {}) else f"{text} Default: {json.dumps(default)}.".strip()
+    )
 
 
 def _type(schema: Schema, schemas: Mapping[str, Schema]) -> TypeText:
@@ -150,18 +177,18 @@ def _type(schema: Schema, schemas: Mapping[str, Schema]) -> TypeText:
 
 def _joined(types: Iterable[TypeText]) -> TypeText:
     runs: list[tuple[str, str | None]] = []
-    for one in types:
-        runs += [(" or ", None), *one] if runs else one
+    for words in types:
+        runs += [(" or ", None), *words] if runs else words
     return runs
 
 
 def _plain(schema: Schema) -> str:
     name = _FORMATS.get(schema.get("format", ""), _NAMES.get(schema.get("type", ""), "any value"))
-    least = schema.get("minimum", schema.get("minLength"))
-    most = schema.get("maximum", schema.get("maxLength"))
+    minimum = schema.get("minimum", schema.get("minLength"))
+    maximum = schema.get("maximum", schema.get("maxLength"))
     unit = " characters" if schema.get("type") == "string" else ""
-    if least is not None and most is not None:
-        return f"{name}, {least} to {most}{unit}"
-    if most is not None:
-        return f"{name}, at most {most}{unit}"
-    return name if least is None else f"{name}, at least {least}{unit}"
+    if minimum is not None and maximum is not None:
+        return f"{name}, {minimum} to {maximum}{unit}"
+    if maximum is not None:
+        return f"{name}, at most {maximum}{unit}"
+    return name if minimum is None else f"{name}, at least {minimum}{unit}"

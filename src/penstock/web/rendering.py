@@ -1,4 +1,4 @@
-"""From a template to an answer: one Jinja environment, one set of headers, for every page."""
+"""From a template to a response: the Jinja environment and the headers of every page."""
 
 import gzip
 import json
@@ -10,67 +10,100 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from litestar import Request, Response
+from litestar import Response
 from markupsafe import Markup, escape
 
 from penstock import __version__
 from penstock.base.clock import iso, parse_time
+from penstock.http.requests import AnyRequest
 from penstock.web.assets import asset_url, takes_gzip
 
-_LEAST_TO_COMPRESS = 1000  # bytes
+_ISO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_MIN_GZIP_SIZE = 1000  # bytes
 
 
 def _breakable(path: str) -> Markup:
-    """A long path breaks on a phone after a slash, not inside a word."""
+    """A path that breaks after slashes, not inside words."""
     return Markup(str(escape(path)).replace("/", "/<wbr>"))
 
 
 def _coded(text: str) -> Markup:
-    """`this` in a text as code."""
+    """Text with `backticks` as code elements."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _as_data(value: Any) -> Markup:
-    """A value as JSON for `<script type="application/json">`, in which no text can end the element."""
+    """JSON for `<script type="application/json">`; no text can close the element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
+def _sentence(text: str) -> str:
+    """Text with its first letter in upper case; the others stay."""
+    return text[:1].upper() + text[1:]
+
+
+def _with_times(text: str) -> Markup:
+    """A sentence of the API, its ISO times as time elements, which the browser formats."""
+    return Markup(_ISO_TIME.sub(lambda match: _time_element(match[0]), str(escape(text))))
+
+
+def _time_element(at: str) -> str:
+    return f'<time datetime="{at}" data-style="datetime">{_utc_time(parse_time(at))}</time>'
+
+
 def _path_part(text: str) -> str:
-    """A text as one part of a path, its slashes encoded as well."""
+    """Text as one path segment, with its slashes encoded."""
     return quote(text, safe="")
 
 
-def _as_written(value: Any) -> str:
-    """A property's value as it was sent, in JSON."""
+def _as_json(value: Any) -> str:
+    """A property value as JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def _moment(at_ms: int) -> str:
-    """A time for readers without our modules, as `3 Mar 2025, 10:00 UTC`."""
+def _utc_time(at_ms: int) -> str:
+    """A time for browsers without JavaScript, such as `3 Mar 2025, 10:00 UTC`."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     return f"{at.day} {at:%b %Y, %H:%M} UTC"
 
 
 _templates = Environment(
-    loader=PackageLoader("penstock.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    loader=PackageLoader("penstock.web"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
 )
 _templates.globals.update(version=__version__, asset=asset_url)
-_templates.filters.update(breakable=_breakable, coded=_coded, as_data=_as_data, iso=iso, ms=parse_time, moment=_moment)
-_templates.filters.update(path_part=_path_part, as_written=_as_written)
-# Global, so that blocks that are rendered by themselves have them, too.
+_templates.filters.update(
+    breakable=_breakable,
+    coded=_coded,
+    as_data=_as_data,
+    iso=iso,
+    ms=parse_time,
+    utc_time=_utc_time,
+    sentence=_sentence,
+)
+_templates.filters.update(path_part=_path_part, as_json=_as_json, with_times=_with_times)
+# Global, because blocks that are rendered alone have no imports.
 _templates.globals["ui"] = _templates.get_template("ui.html").module
 
 
 def html(
-    request: Request[Any, Any, Any], template: str, content: Mapping[str, Any], *, block: str | None = None, status: int = 200
+    request: AnyRequest,
+    template: str,
+    content: Mapping[str, Any],
+    *,
+    block: str | None = None,
+    status: int = 200,
 ) -> Response[bytes]:
-    """A page, or one block of it. content: what the template needs beside `nonce`."""
+    """A page, or one block of it. content: the template's variables, without `nonce`."""
     nonce = secrets.token_urlsafe(16)
     text = _text(template, block, {**content, "nonce": nonce})
     headers = _headers(nonce)
     body = text.encode()
-    if takes_gzip(request) and len(body) >= _LEAST_TO_COMPRESS:
+    if takes_gzip(request) and len(body) >= _MIN_GZIP_SIZE:
         body, headers["Content-Encoding"] = gzip.compress(body, 6, mtime=0), "gzip"
     return Response(body, status_code=status, media_type="text/html", headers=headers)
 
@@ -83,7 +116,7 @@ def _text(name: str, block: str | None, content: Mapping[str, Any]) -> str:
 
 
 def _headers(nonce: str) -> dict[str, str]:
-    """Scripts and styles are files of ours that carry the nonce; nothing runs that stands in the page, and nothing is asked of others."""
+    """Scripts and styles are own files with the nonce: nothing inline, nothing from other hosts."""
     policy = {
         "default-src": "'none'",
         "script-src": f"'nonce-{nonce}'",

@@ -1,9 +1,10 @@
-"""All pages under one roof: who is not signed in is led to the log-in, and a refusal is a page."""
+"""The routes of all pages. Readers without a session are sent to the log-in; errors are pages."""
 
 from litestar import Router
 from litestar.di import Provide
 
 from penstock.web.assets import asset
+from penstock.web.error_pages import PAGE_HANDLERS
 from penstock.web.pages import (
     docs,
     funnels,
@@ -20,17 +21,34 @@ from penstock.web.pages import (
     websites,
     welcome,
 )
-from penstock.web.pages.subject import provide_subjects
-from penstock.web.refusals import PAGE_HANDLERS
-from penstock.web.view import provide_answered, provide_view
+from penstock.web.pages.funnel_page import provide_funnel_pages
+from penstock.web.view import provide_respond, provide_view
 
-AREAS = (session, welcome, funnels, report, units, goals, live, visitors, links, imports, websites, people, settings)
-"""A new module of pages gets its place here."""
+AREAS = (
+    session,
+    welcome,
+    funnels,
+    report,
+    units,
+    goals,
+    live,
+    visitors,
+    links,
+    imports,
+    websites,
+    people,
+    settings,
+)
+"""Modules of pages; a new one is added here."""
 
 PAGES = Router(
     "/",
     route_handlers=[route for area in AREAS for route in area.ROUTES],
-    dependencies={"view": Provide(provide_view), "answered": Provide(provide_answered), "subjects": Provide(provide_subjects)},
+    dependencies={
+        "view": Provide(provide_view),
+        "respond": Provide(provide_respond),
+        "funnel_pages": Provide(provide_funnel_pages),
+    },
     exception_handlers=PAGE_HANDLERS,
     opt={"page": True},
 )

@@ -1,4 +1,4 @@
-"""A trend so small that it stands in a table's cell: the points of its lines, for a template to draw."""
+"""A small trend chart for a table cell: the points of its lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ WIDTH, HEIGHT, _MARGIN = 120, 32, 2
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """The conversion rate by the time of entry, upwards from 0. settled, maturing: `points` of SVG polylines in a box of WIDTH by HEIGHT.
+    """The conversion rate by time of entry, from 0 upwards.
 
-    Units of the maturing end may still complete, so its rate will rise. first, last: rates, None where nobody entered at all.
+    settled, maturing: `points` of SVG polylines in a box of WIDTH by HEIGHT. The maturing rates may
+    still rise, because units are pending. first, last: rates; None without entries.
     """
 
     settled: Sequence[str]
@@ -23,12 +24,17 @@ class Sparkline:
     height: int = HEIGHT
 
 
-def sparkline(buckets: Sequence[TrendBucketRecord]) -> Sparkline:
+def sparkline(buckets: Sequence[TrendBucketRecord], *, has_window: bool = True) -> Sparkline:
+    """has_window: without a conversion window every rate may rise, and the line is not split."""
     rates = [bucket.conversion_rate for bucket in buckets]
     known = [rate for rate in rates if rate is not None]
-    most, steps = max(known, default=0) or 1, max(len(buckets) - 1, 1)
-    points = [None if rate is None else _point(at / steps, rate / most) for at, rate in enumerate(rates)]
-    turn = next((at for at, bucket in enumerate(buckets) if bucket.maturing), len(buckets))
+    highest, intervals = max(known, default=0) or 1, max(len(buckets) - 1, 1)
+    points = [
+        None if rate is None else _point(index / intervals, rate / highest)
+        for index, rate in enumerate(rates)
+    ]
+    maturing = (index for index, bucket in enumerate(buckets) if bucket.maturing)
+    turn = next(maturing, len(buckets)) if has_window else len(buckets)
     return Sparkline(
         settled=_lines(points[:turn]),
         maturing=_lines(points[max(turn - 1, 0) :]) if turn < len(buckets) else [],
@@ -39,11 +45,13 @@ def sparkline(buckets: Sequence[TrendBucketRecord]) -> Sparkline:
 
 def _point(x: float, y: float) -> str:
     """x, y: from 0 to 1, y upwards."""
-    return f"{_MARGIN + x * (WIDTH - 2 * _MARGIN):.1f},{HEIGHT - _MARGIN - y * (HEIGHT - 2 * _MARGIN):.1f}"
+    left = _MARGIN + x * (WIDTH - 2 * _MARGIN)
+    top = HEIGHT - _MARGIN - y * (HEIGHT - 2 * _MARGIN)
+    return f"{left:.1f},{top:.1f}"
 
 
 def _lines(points: Sequence[str | None]) -> list[str]:
-    """One line for each run without a gap; a point alone is a line to itself, which round ends show as a dot."""
+    """One line for each run without gaps. A single point is a line to itself: a dot."""
     runs: list[list[str]] = [[]]
     for point in points:
         if point is None:

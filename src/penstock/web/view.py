@@ -1,34 +1,37 @@
-"""What every page behind the log-in stands on: who reads it, and how it is answered. A Litestar dependency named `view`."""
+"""What every page behind the log-in needs: the reader, the query parameters, the response."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from anyio import to_thread
-from litestar import Request, Response
+from litestar import Response
 from litestar.di import NamedDependency
 from pydantic import ValidationError
 
 from penstock.accounts.callers import SESSION_COOKIE
-from penstock.accounts.model import SignedIn, Website
-from penstock.accounts.people.own import OwnAccountService
+from penstock.accounts.model import CurrentUser, Website
+from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.service import AccountService
 from penstock.base.errors import Unauthorized
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.http.schema import Query
-from penstock.jobs.answered import Answered
-from penstock.jobs.jobs import Jobs
+from penstock.http.requests import AnyRequest
+from penstock.http.schema import Query, faults_of
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.jobs.service import JobService
 from penstock.web.nav import NAV, SETTINGS
 from penstock.web.rendering import html
 
-AnyRequest = Request[Any, Any, Any]
 Q = TypeVar("Q", bound=Query)
 
+_PERIOD = {"startAt", "endAt"}
+"""Parameters that are only valid together."""
 
-class LogInFirst(Exception):
-    """Whoever asks for the page is not signed in. next_path: where to go on after the log-in."""
+
+class LogInRequired(Exception):
+    """The page needs a session. next_path: the path to open after the log-in."""
 
     def __init__(self, next_path: str) -> None:
         super().__init__(next_path)
@@ -37,65 +40,108 @@ class LogInFirst(Exception):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page for one reader."""
+    """One page for one reader: the Litestar dependency `view`.
+
+    ignored: message by name of each query parameter that is invalid, so that the page says so.
+    """
 
     request: AnyRequest
-    reader: SignedIn
+    reader: CurrentUser
     own_account: OwnAccountService
+    ignored: dict[str, str] = field(default_factory=dict)
 
     @property
     def workspace_id(self) -> WorkspaceId:
         return self.reader.workspace.id
 
     def query(self, model: type[Q]) -> Q:
-        """The address's parameters. A page is no API: what it does not know or cannot read is left out, and the rest holds."""
-        given = {name: value for name, value in self.request.query_params.items() if value != ""}
-        known = {field.alias or name for name, field in model.model_fields.items()}
-        given = {name: value for name, value in given.items() if name in known}
+        """The query parameters. Unknown ones are skipped; invalid ones are noted in `ignored`."""
+        names = {info.alias or name for name, info in model.model_fields.items()}
+        parameters = {
+            name: value
+            for name, value in self.request.query_params.items()
+            if name in names and value != ""
+        }
         try:
-            return model.model_validate(given)
+            return model.model_validate(parameters)
         except ValidationError as error:
-            wrong = {item["loc"][0] for item in error.errors(include_url=False, include_input=False) if item["loc"]}
-            return model.model_validate({name: value for name, value in given.items() if name not in wrong})
+            messages = _messages(error)
+        self.ignored.update(messages)
+        invalid = set(messages) | (_PERIOD if _PERIOD & set(messages) else set())
+        return model.model_validate(
+            {name: value for name, value in parameters.items() if name not in invalid}
+        )
+
+    def own_websites_only(self, query: Q, websites: Sequence[Website]) -> Q:
+        """The query without a `websiteId` of another workspace, which is noted in `ignored`."""
+        website_id = getattr(query, "website_id", None)
+        if website_id is None or website_id in {website.id for website in websites}:
+            return query
+        self.ignored["websiteId"] = "This workspace has no website or app with this ID."
+        return query.model_copy(update={"website_id": None})
 
     def address(self, **changes: Any) -> str:
-        """This page's path with some parameters changed; None takes one out."""
-        given: dict[str, Any] = {**self.request.query_params.dict(), **changes}
-        query = urlencode({name: value for name, value in given.items() if value is not None}, doseq=True)
-        path: str = self.request.scope["raw_path"].decode("ascii").partition("?")[0]  # as it was sent: an ID may hold an encoded slash
+        """This page's path and query with some parameters changed; None removes a parameter."""
+        parameters: dict[str, Any] = {**self.request.query_params.dict(), **changes}
+        query = urlencode(
+            {name: value for name, value in parameters.items() if value is not None}, doseq=True
+        )
+        # The raw path, because an ID may contain an encoded slash.
+        path: str = self.request.scope["raw_path"].decode("ascii").partition("?")[0]
         return path + (f"?{query}" if query else "")
 
-    def render(self, template: str, *, parts: Sequence[str] = (), status: int = 200, **content: Any) -> Response[bytes]:
-        """The page; or, when htmx asks for a part of it, that block of its template alone, so that both say the same.
+    def render(
+        self, template: str, *, parts: Sequence[str] = (), status: int = 200, **content: Any
+    ) -> Response[bytes]:
+        """The page, or only one block of its template when htmx requests that part.
 
-        parts: names of the blocks that may be asked for, each of which is one element with the block's name as its ID.
+        parts: blocks that htmx may request. Each is one element with the block's name as its ID.
         """
         target = self.request.headers.get("hx-target")
-        block = target if target in parts and "hx-history-restore-request" not in self.request.headers else None
-        shared = {"reader": self.reader, "view": self, "path": self.request.url.path, "nav": NAV, "settings_nav": SETTINGS}
+        restores_history = "hx-history-restore-request" in self.request.headers
+        block = target if target in parts and not restores_history else None
+        shared = {
+            "reader": self.reader,
+            "view": self,
+            "path": self.request.url.path,
+            "nav": NAV,
+            "settings_nav": SETTINGS,
+        }
         if block is None:
-            shared["joined"] = self.own_account.workspaces(self.reader.user, Page(1, MAX_PAGE_SIZE)).data
+            memberships = self.own_account.workspaces(self.reader.user, Page(1, MAX_PAGE_SIZE))
+            shared["memberships"] = memberships.data
         return html(self.request, template, {**shared, **content}, block=block, status=status)
 
 
+def _messages(error: ValidationError) -> Mapping[str, str]:
+    """The message for each invalid query parameter."""
+    return {
+        fault.field.partition(".")[0].partition("[")[0]: fault.message for fault in faults_of(error)
+    }
+
+
 async def provide_view(
-    request: AnyRequest, accounts: NamedDependency[AccountService], own_account: NamedDependency[OwnAccountService]
+    request: AnyRequest,
+    accounts: NamedDependency[AccountService],
+    own_account: NamedDependency[OwnAccountService],
 ) -> View:
-    """`LogInFirst` without a session that holds."""
+    """Raises `LogInRequired` without a valid session."""
     reader = await reader_of(request, accounts)
     if reader is None:
         query = request.scope["query_string"].decode("latin-1")
-        raise LogInFirst(request.url.path + (f"?{query}" if query else ""))
+        raise LogInRequired(request.url.path + (f"?{query}" if query else ""))
     return View(request, reader, own_account)
 
 
-async def provide_answered(view: NamedDependency[View], jobs: NamedDependency[Jobs]) -> Answered:
-    """The way of a page that asks the warehouse: within the limits of the workspace, and no longer than its reader waits."""
-    return Answered(view.request, view.workspace_id, jobs)
+async def provide_respond(
+    view: NamedDependency[View], jobs: NamedDependency[JobService]
+) -> CancellableResponse:
+    """For pages that query the warehouse, within the workspace's limits."""
+    return CancellableResponse(view.request, view.workspace_id, jobs)
 
 
-async def reader_of(request: AnyRequest, accounts: AccountService) -> SignedIn | None:
-    """Who is signed in, if anyone. Pages only read, so they are shown wherever the link to them stood."""
+async def reader_of(request: AnyRequest, accounts: AccountService) -> CurrentUser | None:
+    """The user of the session cookie, if it is valid. Pages only read, so any origin may link."""
     token = request.cookies.get(SESSION_COOKIE)
     if not token:
         return None
@@ -105,24 +151,13 @@ async def reader_of(request: AnyRequest, accounts: AccountService) -> SignedIn |
         return None
 
 
-def chosen_website(websites: list[Website], website_id: str | None) -> Website | None:
-    """The website that the switcher shows: the one asked for, or the first. None when the workspace has none."""
-    return next((one for one in websites if one.id == website_id), websites[0] if websites else None)
-
-
-def names_of(websites: list[Website]) -> dict[str, str]:
-    """By ID."""
+def names_of(websites: Sequence[Website]) -> dict[str, str]:
+    """Website names by ID."""
     return {website.id: website.name for website in websites}
 
 
-def without_foreign(query: Q, websites: list[Website]) -> Q:
-    """The same without a `websiteId` that is not the workspace's, as with all that a page cannot read."""
-    known = {website.id for website in websites}
-    return query if getattr(query, "website_id") in known else query.model_copy(update={"website_id": None})  # noqa: B009
-
-
 def safe_next(path: str | None) -> str:
-    """Where to go on after the log-in: a path on this host, never an address elsewhere; `/` when it is anything else."""
+    """The path to open after the log-in: a page on this host, or `/` for anything else."""
     if not path or not path.startswith("/") or path.startswith(("//", "/\\", "/login", "/api/")):
         return "/"
     return path if path.isprintable() and "\\" not in path else "/"

@@ -48,6 +48,9 @@ def delete(workspace: Tenant) -> Delete:
     """Delete a visitor, a user or a span of the workspace's website, and wait until it is done."""
 
     def run(website_id: str | None = None, **target: Any) -> Json:
-        return finished(workspace.client, ask(workspace.client, website_id or workspace.website_id, **target)["id"])
+        return finished(
+            workspace.client,
+            ask(workspace.client, website_id or workspace.website_id, **target)["id"],
+        )
 
     return run

@@ -38,11 +38,24 @@ def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
 def run_import(workspace: Tenant) -> Import:
     """Import lines, or a body as it is, and wait for the end."""
 
-    def run(lines: Iterable[dict[str, Any]] | bytes, *, zipped: bool = False, website_id: str | None = None) -> dict[str, Any]:
+    def run(
+        lines: Iterable[dict[str, Any]] | bytes,
+        *,
+        zipped: bool = False,
+        website_id: str | None = None,
+    ) -> dict[str, Any]:
         body = lines if isinstance(lines, bytes) else ndjson(lines)
         query = {"websiteId": website_id or workspace.website_id}
-        headers = {"Content-Type": "application/x-ndjson", **({"Content-Encoding": "gzip"} if zipped else {})}
-        answer = workspace.client.post("/api/imports", params=query, content=gzip.compress(body) if zipped else body, headers=headers)
+        headers = {
+            "Content-Type": "application/x-ndjson",
+            **({"Content-Encoding": "gzip"} if zipped else {}),
+        }
+        answer = workspace.client.post(
+            "/api/imports",
+            params=query,
+            content=gzip.compress(body) if zipped else body,
+            headers=headers,
+        )
         assert answer.status_code == 201, answer.text
         return finished(workspace.client, answer.json()["id"])
 

@@ -10,7 +10,7 @@ from penstock.base.ids import DeletionId, ImportId, ScopeId, VisitorId, WebsiteI
 
 
 class Target(StrEnum):
-    """What is deleted. visitor, user: in the website's whole identity scope; span: of the website alone."""
+    """visitor, user: in the website's whole identity scope. span: of the website alone."""
 
     VISITOR = "visitor"
     USER = "user"
@@ -18,7 +18,7 @@ class Target(StrEnum):
 
 
 class State(StrEnum):
-    """There is no failing: a job that cannot go on waits and tries again, for its identities are gone already."""
+    """A job never fails: its identities are gone already, so it retries until it succeeds."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -26,11 +26,12 @@ class State(StrEnum):
 
 
 class Step(StrEnum):
-    """What a job does, in this order. A step may be done again from its beginning: nothing of it counts twice.
+    """The steps of a job, in order. A step may run again from its start: it is idempotent.
 
-    ship: wait until what was acknowledged before is in the warehouse. merges: remove from the warehouse who counts as the visitor,
-    early, for an ID that comes back must not. events: find them in the warehouse and remove them. lists: make the sums of what was seen
-    anew from what is left of the websites. keys: let the dedupe keys forget whose event they stand for.
+    ship: wait until events acknowledged before are in the warehouse. merges: remove the visitor's
+    merges from the warehouse, early, so that an absorbed ID that is sent again does not lead back.
+    events: find and remove events. lists: rebuild the catalogue of the websites from the remaining
+    events. keys: remove the visitor from dedupe keys.
     """
 
     SHIP = "ship"
@@ -49,15 +50,15 @@ STEPS: Mapping[Target, tuple[Step, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A deletion and how far it is.
+    """A deletion and its progress.
 
-    visitor_id, user_id: as asked for; None once it is done. from_ms, to_ms: of a span, the first moment and the first one after it.
-    visitor_ids: the canonical visitor and all it absorbed, while it is not done.
-    open_imports: imports of its websites that were not done when it was asked for.
-    outbox_id, merge_id, key_id: up to which number the outbox is waited for, merges are removed, dedupe keys gone through.
-    keys_read: how far the dedupe keys are gone through. step: what is done now or next; None once it is done.
-    visitors, user_links, events_removed, keys_cleared: how many. events_found: None until they are counted.
-    error: why it waits at the moment. created_at_ms: when it was asked for; what was received later stays.
+    visitor_id, user_id: as requested; None once it is done. from_at_ms, to_at_ms: of a span, from
+    inclusive to exclusive. visitor_ids: the canonical visitor and all absorbed ones, until it is
+    done. open_imports: imports of its websites that were unfinished at the request.
+    outbox_id, merge_id, key_id: the highest outbox bundle, merge and dedupe key it concerns.
+    keys_read: the last dedupe key that was read. step: the current or next one; None once done.
+    visitors, user_links, events_removed, keys_cleared: counts. events_found: None until counted.
+    error: why it waits at the moment. created_at_ms: events received later stay.
     """
 
     id: DeletionId
@@ -67,8 +68,8 @@ class Deletion:
     target: Target
     visitor_id: str | None
     user_id: str | None
-    from_ms: int | None
-    to_ms: int | None
+    from_at_ms: int | None
+    to_at_ms: int | None
     visitor_ids: tuple[VisitorId, ...]
     open_imports: tuple[ImportId, ...]
     outbox_id: int
@@ -88,24 +89,28 @@ class Deletion:
     finished_at_ms: int | None
 
 
-class Found(NamedTuple):
-    """Events of one website that a deletion removes: how many, and when the first and the last of them occurred."""
+class AffectedEvents(NamedTuple):
+    """Events of one website that a deletion removes: their number, first and last time."""
 
     events: int
     first_ms: int
     last_ms: int
 
-    def and_more(self, other: "Found") -> "Found":
-        """Both, which have no event in common."""
-        return Found(self.events + other.events, min(self.first_ms, other.first_ms), max(self.last_ms, other.last_ms))
+    def plus(self, other: "AffectedEvents") -> "AffectedEvents":
+        """The sum of two that have no event in common."""
+        return AffectedEvents(
+            self.events + other.events,
+            min(self.first_ms, other.first_ms),
+            max(self.last_ms, other.last_ms),
+        )
 
-    def or_all_of(self, other: "Found") -> "Found":
-        """The larger of two, the smaller of which is a part of it."""
+    def union(self, other: "AffectedEvents") -> "AffectedEvents":
+        """The larger of two, one of which contains the other."""
         return max(self, other)
 
 
 class DeletionSpan(NamedTuple):
-    """What a deletion touches of a website's history. at_ms: when it was asked for."""
+    """The part of a website's history that a deletion changes. at_ms: when it was requested."""
 
     website_id: WebsiteId
     from_ms: int
@@ -114,12 +119,15 @@ class DeletionSpan(NamedTuple):
     state: State
 
     @property
-    def reach(self) -> tuple[int, int]:
+    def affected_range(self) -> tuple[int, int]:
         return self.from_ms, self.to_ms
 
     @property
     def note(self) -> str:
-        """What it leaves open, in a sentence: the same one for all that are done."""
+        """What is missing, in a sentence: the same one for all finished deletions."""
         if self.state is State.DONE:
-            return "Events of the time that this answer reads were deleted; the gaps tell when."
-        return f"The deletion of {iso(self.at_ms)} is still running; some of what it removes may be counted."
+            return "Events in the period of this answer were deleted; see the gaps for when."
+        return (
+            f"The deletion of {iso(self.at_ms)} is still running; "
+            "some of the events it removes may still be counted."
+        )

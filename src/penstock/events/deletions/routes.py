@@ -1,9 +1,7 @@
 """HTTP of deletions."""
 
-from typing import Any
-
 from anyio import to_thread
-from litestar import Request, Response, get, post
+from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -13,39 +11,69 @@ from penstock.events.deletions.service import DeletionService
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest
 from penstock.http.schema import RecordsQuery
 
-AnyRequest = Request[Any, Any, Any]
 
-
-@post("/api/deletions", opt=described("Delete a visitor, a user or a span", body=DeletionIn, answers=DeletionRecord, tag="deletions"))
+@post(
+    "/api/deletions",
+    opt=described(
+        "Delete a visitor, a user or a span",
+        body=DeletionIn,
+        answers=DeletionRecord,
+        tag="deletions",
+    ),
+)
 async def create_deletion(
-    request: AnyRequest, caller: NamedDependency[Caller], deletions: NamedDependency[DeletionService]
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
-    """Everything that was received before is deleted by a job; the same ID coming back later is a new visitor.
+    """A job deletes everything received before; the same ID in later events is a new visitor.
 
-    `visitorId` and `userId` stand for the visitor with all that was merged with it, on every website that shares visitors with this one;
-    `from` and `to` for all events of this website that occurred from the first until before the second. To ask again is harmless.
+    `visitorId` and `userId` select the visitor and all visitors merged with it, on every website
+    that shares its identity scope. `from` and `to` select all events of this website from the
+    first time until before the second. Requests are safe to repeat.
     """
     require_json(request)
-    deletion = await to_thread.run_sync(deletions.ask, caller.workspace_id, await read_bytes(request))
+    deletion = await to_thread.run_sync(
+        deletions.request, caller.workspace_id, await read_bytes(request)
+    )
     return answer(DeletionRecord.of(deletion), status=201)
 
 
-@get("/api/deletions", opt=described("Deletions", query=RecordsQuery, answers=DeletionRecord, listed=True, tag="deletions"))
+@get(
+    "/api/deletions",
+    opt=described(
+        "Deletions", query=RecordsQuery, answers=DeletionRecord, listed=True, tag="deletions"
+    ),
+)
 async def list_deletions(
-    request: AnyRequest, caller: NamedDependency[Caller], deletions: NamedDependency[DeletionService]
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
     """Newest first."""
-    found = await to_thread.run_sync(deletions.page, caller.workspace_id, read_query(request, RecordsQuery))
-    return listing(found, DeletionRecord.of)
+    page = await to_thread.run_sync(
+        deletions.page, caller.workspace_id, read_query(request, RecordsQuery)
+    )
+    return listing(page, DeletionRecord.of)
 
 
-@get("/api/deletions/{deletion_id:str}", opt=described("A deletion", answers=DeletionRecord, tag="deletions"))
+@get(
+    "/api/deletions/{deletion_id:str}",
+    opt=described("A deletion", answers=DeletionRecord, tag="deletions"),
+)
 async def read_deletion(
-    deletion_id: FromPath[str], caller: NamedDependency[Caller], deletions: NamedDependency[DeletionService]
+    deletion_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
-    return answer(DeletionRecord.of(await to_thread.run_sync(deletions.find, caller.workspace_id, deletion_id)))
+    return answer(
+        DeletionRecord.of(
+            await to_thread.run_sync(deletions.find, caller.workspace_id, deletion_id)
+        )
+    )
 
 
-ROUTES = [create_deletion, list_deletions, read_deletion]
+ROUTES = (create_deletion, list_deletions, read_deletion)

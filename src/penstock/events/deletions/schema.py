@@ -1,45 +1,75 @@
-"""What deletions look like on the wire, and the rules of asking for one."""
+"""Wire types of deletions, and the rules for requesting one."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
-from penstock.base.clock import iso, iso_or_none
+from penstock.base.clock import iso, iso_or_none, looks_like_seconds
 from penstock.base.errors import Fault
-from penstock.events.checking import Rule, Sent, checked
 from penstock.events.deletions.model import Deletion, State, Step, Target
-from penstock.events.fields import Bounds, Moment, SentId
-from penstock.http.bodies import parse_json
+from penstock.events.fields import (
+    TIME_SCHEMA,
+    EventValidationContext,
+    SentId,
+    timestamp_ms,
+)
+from penstock.events.validation import RawItem, Rule, validate
+from penstock.http.bodies import parse_object
 from penstock.http.schema import Input, Record, RuleBroken
 from penstock.identity.model import is_placeholder
 
-_AFTER_ALL_MS = 10_413_792_000_000
-"""The first millisecond of 2300, which is where the engine's times end."""
+_END_OF_TIME_MS = 10_413_792_000_000
+"""The first millisecond of 2300, where the engine's times end."""
+
+
+def _span_end_ms(value: Any) -> int:
+    at_ms = timestamp_ms(value)
+    if at_ms > 0 and looks_like_seconds(value):  # 0 is 1970 in both units
+        raise RuleBroken(
+            "looks_like_seconds",
+            f"{at_ms} looks like seconds; send epoch milliseconds ({at_ms * 1000}) "
+            "or an ISO 8601 time with an offset.",
+        )
+    return at_ms
+
+
+SpanEnd = Annotated[int, PlainValidator(_span_end_ms), TIME_SCHEMA]
 
 
 class DeletionIn(Input):
-    """What is to be deleted: a visitor, a user, or all events of a span of time. One of the three."""
+    """A deletion request: a visitor, a user, or all events of a span. One of the three."""
 
     website_id: SentId
-    visitor_id: Annotated[SentId | None, Field(description="Any ID of the visitor; everything that was merged with it goes as well.")] = (
+    visitor_id: Annotated[
+        SentId | None,
+        Field(description="Any ID of the visitor. Visitors merged with it are deleted too."),
+    ] = None
+    user_id: Annotated[
+        SentId | None, Field(description="The user whose linked visitor is deleted.")
+    ] = None
+    from_: Annotated[
+        SpanEnd | None,
+        Field(alias="from", description="Events at or after this time. Requires to."),
+    ] = None
+    to: Annotated[SpanEnd | None, Field(description="Events before this time. Requires from.")] = (
         None
     )
-    user_id: Annotated[SentId | None, Field(description="The user whose linked visitor is deleted.")] = None
-    from_: Annotated[Moment | None, Field(alias="from", description="Events that occurred at or after it. Needs to.")] = None
-    to: Annotated[Moment | None, Field(description="Events that occurred before it. Needs from.")] = None
 
     @field_validator("visitor_id", "user_id")
     @classmethod
-    def _is_somebody(cls, sent_id: str | None) -> str | None:
+    def _is_no_placeholder(cls, sent_id: str | None) -> str | None:
         if sent_id is not None and is_placeholder(sent_id):
-            raise RuleBroken("stands_for_nobody", "Stands for nobody in particular. To delete such events, give from and to.")
+            raise RuleBroken(
+                "stands_for_nobody",
+                "This is a placeholder shared by many visitors. Delete its events by from and to.",
+            )
         return sent_id
 
     @field_validator("from_", "to")
     @classmethod
-    def _can_be_reached(cls, at_ms: int | None) -> int | None:
-        if at_ms is not None and at_ms > _AFTER_ALL_MS:
+    def _is_in_range(cls, at_ms: int | None) -> int | None:
+        if at_ms is not None and at_ms > _END_OF_TIME_MS:
             raise RuleBroken("out_of_range", "Must lie before 2300.")
         return at_ms
 
@@ -48,7 +78,10 @@ class DeletionIn(Input):
     def _ends_after_start(cls, to_ms: int | None, info: ValidationInfo) -> int | None:
         from_ms = info.data.get("from_")
         if to_ms is not None and from_ms is not None and to_ms <= from_ms:
-            raise RuleBroken("ends_before_start", "Must be later than from; the span includes from and excludes to.")
+            raise RuleBroken(
+                "ends_before_start",
+                "Must be later than from. The span includes from and excludes to.",
+            )
         return to_ms
 
     @property
@@ -61,61 +94,74 @@ class DeletionIn(Input):
 _ENDS = ("from", "to")
 
 
-def _has_one_target(sent: Sent) -> Iterator[Fault]:
-    given = [name for name in ("visitorId", "userId", *_ENDS) if sent.get(name) is not None]
-    if not given:
+def _has_one_target(raw: RawItem) -> Iterator[Fault]:
+    names = [name for name in ("visitorId", "userId", *_ENDS) if raw.get(name) is not None]
+    if not names:
         yield Fault("visitorId", "target_required", "Send visitorId, userId, or from and to.")
         return
-    for name in given[1:]:
-        if not (given[0] in _ENDS and name in _ENDS):
-            yield Fault(name, "not_allowed", f"Does not go together with {given[0]}; ask for one deletion at a time.")
-    if given[0] in _ENDS and len(given) == 1:
-        [missing] = set(_ENDS) - set(given)
-        yield Fault(missing, "required", f"Send {missing} as well; {given[0]} alone is no span.")
+    first = names[0]
+    for name in names[1:]:
+        if not (first in _ENDS and name in _ENDS):
+            message = f"Cannot be combined with {first}. Request one deletion at a time."
+            yield Fault(name, "not_allowed", message)
+    if first in _ENDS and len(names) == 1:
+        [missing] = set(_ENDS) - set(names)
+        yield Fault(missing, "required", f"Send {missing} as well; a span needs both ends.")
 
 
 _RULES: tuple[Rule, ...] = (_has_one_target,)
 
 
-def read_deletion(body: bytes, bounds: Bounds) -> DeletionIn:
+def read_deletion(body: bytes, context: EventValidationContext) -> DeletionIn:
     """`Malformed`, or `Invalid` with every fault."""
-    raw: Any = parse_json(body)
-    return checked(raw, DeletionIn, _RULES, bounds)
+    return validate(parse_object(body), DeletionIn, _RULES, context)
 
 
 class DeletionRecord(Record):
-    """A deletion and how far it is."""
+    """A deletion and its progress."""
 
     id: str
     website_id: str
     target: Target
-    visitor_id: Annotated[str | None, Field(description="As asked for; null once done, for then no trace of it stays.")]
-    user_id: Annotated[str | None, Field(description="As asked for; null once done.")]
+    visitor_id: Annotated[
+        str | None,
+        Field(description="As requested; null once done, so that no trace of it stays."),
+    ]
+    user_id: Annotated[str | None, Field(description="As requested; null once done.")]
     from_: Annotated[str | None, Field(alias="from")]
     to: str | None
     state: State
-    step: Annotated[Step | None, Field(description="What is done now or next; null once done.")]
-    visitors_removed: Annotated[int, Field(description="IDs of the visitor, merged ones included.")]
+    step: Annotated[Step | None, Field(description="The current or next step; null once done.")]
+    visitors_removed: Annotated[
+        int, Field(description="IDs of the visitor, absorbed ones included.")
+    ]
     user_links_removed: int
-    events_found: Annotated[int | None, Field(description="null until they are counted.")]
+    events_found: Annotated[int | None, Field(description="Null until they are counted.")]
     events_removed: int
-    dedupe_keys_cleared: Annotated[int, Field(description="They go on recognising repeats, but forgot the visitor.")]
-    open_imports: Annotated[list[str], Field(description="Imports that were not done when it was asked for; what they bring stays.")]
-    error: Annotated[str | None, Field(description="Why it waits at the moment; it goes on by itself.")]
-    created_at: Annotated[str, Field(description="When it was asked for; what was received later stays.")]
+    dedupe_keys_cleared: Annotated[
+        int, Field(description="Keys without the visitor now. They still recognise repeats.")
+    ]
+    open_imports: Annotated[
+        list[str],
+        Field(description="Imports that were unfinished at the request; their events stay."),
+    ]
+    error: Annotated[
+        str | None, Field(description="Why it waits at the moment. It goes on by itself.")
+    ]
+    created_at: Annotated[str, Field(description="Events received later stay.")]
     updated_at: str
     finished_at: str | None
 
     @classmethod
-    def of(cls, deletion: Deletion) -> "DeletionRecord":
+    def of(cls, deletion: Deletion) -> Self:
         return cls(
             id=deletion.id,
             website_id=deletion.website_id,
             target=deletion.target,
             visitor_id=deletion.visitor_id,
             user_id=deletion.user_id,
-            from_=iso_or_none(deletion.from_ms),
-            to=iso_or_none(deletion.to_ms),
+            from_=iso_or_none(deletion.from_at_ms),
+            to=iso_or_none(deletion.to_at_ms),
             state=deletion.state,
             step=deletion.step,
             visitors_removed=deletion.visitors,

@@ -1,18 +1,16 @@
-"""Use cases of deletions. Methods block, but for what runs the jobs: call them from a worker thread."""
+"""Use cases of deletions. Methods other than `running` block: call them from a worker thread."""
 
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 
-from anyio import to_thread
 from sqlalchemy import Connection
-from sqlalchemy.exc import OperationalError
 
 from penstock.accounts.model import Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
-from penstock.base.errors import NotFound, Unavailable
+from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
 from penstock.base.ids import DeletionId, ScopeId, VisitorId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing
 from penstock.events import store as events_store
@@ -20,12 +18,12 @@ from penstock.events.deletions import store
 from penstock.events.deletions.model import STEPS, Deletion, DeletionSpan, State, Target
 from penstock.events.deletions.schema import DeletionIn, read_deletion
 from penstock.events.deletions.worker import DeletionWorker
-from penstock.events.fields import Bounds
-from penstock.events.imports.store import open_imports
+from penstock.events.fields import EventValidationContext
+from penstock.events.imports.store import open_imports, remove_excerpts
 from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
-from penstock.identity.model import Forgotten
+from penstock.identity.model import VisitorRemoval
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
@@ -33,11 +31,10 @@ from penstock.warehouse.client import Warehouse
 ForgetVisitors = Callable[[Connection, ScopeId, Sequence[VisitorId]], None]
 
 _TRIES = 20
-_BUSY_STATES = ("55P03", "40P01", "40001")  # PostgreSQL: a lock is not free, deadlock, serialization failure
 
 
 class DeletionService:
-    """Takes deletions in and has them carried out, one at a time, oldest first."""
+    """Accepts deletions; a worker carries them out one at a time, oldest first."""
 
     def __init__(
         self,
@@ -50,86 +47,106 @@ class DeletionService:
         *,
         forget_elsewhere: ForgetVisitors,
     ) -> None:
-        """forget_elsewhere: removes what other rooms keep of visitors, in the transaction that it is given."""
+        """forget_elsewhere: removes other rooms' data about visitors, in the given transaction."""
         self._forget_elsewhere = forget_elsewhere
-        self._database, self._accounts, self._settings, self._clock = database, accounts, settings, clock
-        self._worker = DeletionWorker(database, warehouse, shipper, clock)
+        self._database, self._accounts, self._settings, self._clock = (
+            database,
+            accounts,
+            settings,
+            clock,
+        )
+        self.worker = DeletionWorker(database, warehouse, shipper, clock).worker
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs, deletions are carried out; those that a stop or a crash interrupted go on. Needs a running shipper."""
-        self._worker.start()
-        try:
+        """Carries out deletions meanwhile, interrupted ones too. Needs a running shipper."""
+        async with self.worker.running():
             yield
-        finally:
-            await to_thread.run_sync(self._worker.stop)
 
-    def ask(self, workspace_id: WorkspaceId, body: bytes) -> Deletion:
-        """Take a deletion in. When this returns, identities are gone, and what is received from then on stays.
+    def request(self, workspace_id: WorkspaceId, body: bytes) -> Deletion:
+        """Accept a deletion. On return its identities are gone; events received later stay.
 
-        `Malformed`, `Invalid` with every fault, `Unauthorized` for a foreign website, `Unavailable`.
+        `Malformed`, `Invalid` with every fault, `Unauthorized` for a foreign website,
+        `Unavailable`.
         """
-        asked = read_deletion(body, Bounds(self._settings, self._clock()))
-        website = self._accounts.owned_website(workspace_id, asked.website_id)
-        website_ids = [website.id] if asked.target is Target.SPAN else self._accounts.websites_sharing_visitors(website)
-        deletion = self._begun(website, asked, website_ids)
-        # An event is told from a later one by the millisecond of its receipt: whoever has the answer sends in a later one.
+        context = EventValidationContext(self._settings, self._clock())
+        target = read_deletion(body, context)
+        website = self._accounts.owned_website(workspace_id, target.website_id)
+        website_ids = (
+            [website.id]
+            if target.target is Target.SPAN
+            else self._accounts.websites_sharing_visitors(website)
+        )
+        deletion = self._begin_with_retries(website, target, website_ids)
+        # Earlier and later events differ by the millisecond of their receipt, so an event that is
+        # sent after the answer must get a later one.
         time.sleep(0.001)
-        self._worker.wake()
+        self.worker.wake()
         return deletion
 
-    def _begun(self, website: Website, asked: DeletionIn, website_ids: Collection[WebsiteId]) -> Deletion:
+    def _begin_with_retries(
+        self, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
+    ) -> Deletion:
         for tries_left in reversed(range(_TRIES)):
             try:
-                return self._begin(website, asked, website_ids)
-            except OperationalError as error:
-                if getattr(error.orig, "sqlstate", None) not in _BUSY_STATES:
-                    raise
+                return self._begin(website, target, website_ids)
+            except ConcurrentUpdate as error:
                 if not tries_left:
                     raise Unavailable(
-                        "The store is too busy to begin right now; try again.", code="store_unavailable", retry_after_s=5
+                        "The store is too busy to begin the deletion; try again.",
+                        code="store_unavailable",
+                        retry_after_s=5,
                     ) from error
             time.sleep(random.uniform(0, 0.1))
         raise AssertionError
 
-    def _begin(self, website: Website, asked: DeletionIn, website_ids: Collection[WebsiteId]) -> Deletion:
-        """One transaction: identities go, and the deletion is written down."""
-        of_somebody = asked.target is not Target.SPAN
+    def _begin(
+        self, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
+    ) -> Deletion:
+        """Remove the identities and add the deletion, in one transaction."""
+        is_span = target.target is Target.SPAN
         with self._database.write() as db:
-            forgotten = (
-                identity.forget(db, website.scope_id, visitor_id=asked.visitor_id, user_id=asked.user_id) if of_somebody else Forgotten()
-            )
-            if forgotten.ids:
-                self._forget_elsewhere(db, website.scope_id, [VisitorId(visitor_id) for visitor_id in forgotten.ids])
-            newest, now_ms = events_store.newest(db), self._clock()
-            nobody = of_somebody and not forgotten.ids
+            removal = VisitorRemoval()
+            if not is_span:
+                removal = identity.forget(
+                    db, website.scope_id, visitor_id=target.visitor_id, user_id=target.user_id
+                )
+            if removal.ids:
+                self._forget_elsewhere(
+                    db, website.scope_id, [VisitorId(visitor_id) for visitor_id in removal.ids]
+                )
+            if not is_span:
+                sent_ids = {target.visitor_id, target.user_id, removal.user_id, *removal.ids}
+                remove_excerpts(db, website_ids, [sent_id for sent_id in sent_ids if sent_id])
+            highest, now_ms = events_store.highest_ids(db), self._clock()
+            is_unknown = not is_span and not removal.ids
             deletion = Deletion(
                 id=DeletionId(new_id("del", now_ms)),
                 workspace_id=website.workspace_id,
                 website_id=website.id,
                 scope_id=website.scope_id,
-                target=asked.target,
-                visitor_id=asked.visitor_id,
-                user_id=None if nobody else asked.user_id,
-                from_ms=asked.from_,
-                to_ms=asked.to,
-                visitor_ids=forgotten.ids,
+                target=target.target,
+                visitor_id=target.visitor_id,
+                user_id=None if is_unknown else target.user_id,
+                from_at_ms=target.from_,
+                to_at_ms=target.to,
+                visitor_ids=removal.ids,
                 open_imports=tuple(open_imports(db, website_ids)),
-                outbox_id=newest.bundle,
-                merge_id=forgotten.last_merge,
-                key_id=newest.key,
+                outbox_id=highest.bundle,
+                merge_id=removal.last_merge,
+                key_id=highest.key,
                 keys_read=0,
-                state=State.DONE if nobody else State.QUEUED,
-                step=None if nobody else STEPS[asked.target][0],
-                visitors=forgotten.visitors,
-                user_links=forgotten.user_links,
-                events_found=0 if nobody else None,
+                state=State.DONE if is_unknown else State.QUEUED,
+                step=None if is_unknown else STEPS[target.target][0],
+                visitors=removal.visitors,
+                user_links=removal.user_links,
+                events_found=0 if is_unknown else None,
                 events_removed=0,
                 keys_cleared=0,
                 error=None,
                 created_at_ms=now_ms,
                 updated_at_ms=now_ms,
-                finished_at_ms=now_ms if nobody else None,
+                finished_at_ms=now_ms if is_unknown else None,
             )
             store.add(db, deletion, website_ids)
         return deletion
@@ -142,13 +159,18 @@ class DeletionService:
         return deletion
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[Deletion]:
-        """Newest first. A website's are those that were asked for with it; `Unauthorized` when it is not of the workspace."""
+        """Newest first; a website's are those requested with it.
+
+        `Unauthorized` when the website belongs to another workspace.
+        """
         if query.website_id is not None:
             self._accounts.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
             return store.page(db, workspace_id, query.website_id, query.asked)
 
-    def spans(self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[DeletionSpan]:
-        """What deletions have touched of these websites' history, oldest first: part of what a report's coverage tells."""
+    def spans(
+        self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
+    ) -> list[DeletionSpan]:
+        """The history that deletions removed, oldest first, for the coverage of reports."""
         with self._database.read() as db:
             return store.spans(db, workspace_id, website_ids)

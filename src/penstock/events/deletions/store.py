@@ -1,93 +1,139 @@
-"""Rows of deletions, and of what each touches of its websites."""
+"""Rows of deletions, and of the events that each removes from its websites."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, func, insert, or_, select, update
 
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.events.deletions.model import Deletion, DeletionSpan, Found, State, Step, Target
+from penstock.events.deletions.model import (
+    AffectedEvents,
+    Deletion,
+    DeletionSpan,
+    State,
+    Step,
+    Target,
+)
 from penstock.metadb.pages import page_of
+from penstock.metadb.rows import record_values, row_values
 from penstock.metadb.tables import deletion_websites, deletions
 
 _OPEN = (State.QUEUED, State.RUNNING)
-_LISTS = ("visitor_ids", "open_imports")
+_FIELDS = tuple(field.name for field in fields(Deletion))
 
 
 def add(connection: Connection, deletion: Deletion, website_ids: Collection[WebsiteId]) -> None:
-    """website_ids: those that it may touch."""
-    connection.execute(insert(deletions).values(_columns(deletion)))
-    connection.execute(insert(deletion_websites), [{"deletion_id": deletion.id, "website_id": website_id} for website_id in website_ids])
+    """website_ids: the websites whose events it may remove."""
+    connection.execute(insert(deletions).values(row_values(deletion, deletions)))
+    connection.execute(
+        insert(deletion_websites),
+        [{"deletion_id": deletion.id, "website_id": website_id} for website_id in website_ids],
+    )
 
 
 def save(connection: Connection, deletion: Deletion) -> None:
-    """How far it is now."""
-    connection.execute(update(deletions).where(deletions.c.id == deletion.id).values(_columns(deletion)))
+    """Save a deletion's progress."""
+    connection.execute(
+        update(deletions)
+        .where(deletions.c.id == deletion.id)
+        .values(row_values(deletion, deletions))
+    )
 
 
-def save_found(connection: Connection, deletion: Deletion, found: Mapping[WebsiteId, Found]) -> None:
-    """What it touches of its websites; of those that are not in `found`, nothing."""
+def save_affected_events(
+    connection: Connection, deletion: Deletion, affected: Mapping[WebsiteId, AffectedEvents]
+) -> None:
+    """The events it removes, by website. From a website that is not in `affected`: none."""
     c = deletion_websites.c
     connection.execute(
-        update(deletion_websites).where(c.deletion_id == deletion.id).values(events=0, first_event_at=None, last_event_at=None)
+        update(deletion_websites)
+        .where(c.deletion_id == deletion.id)
+        .values(events=0, first_event_at=None, last_event_at=None)
     )
-    for website_id, (events, first_ms, last_ms) in found.items():
-        touched = update(deletion_websites).where(c.deletion_id == deletion.id, c.website_id == website_id)
-        connection.execute(touched.values(events=events, first_event_at=first_ms, last_event_at=last_ms))
+    for website_id, (events, first_ms, last_ms) in affected.items():
+        connection.execute(
+            update(deletion_websites)
+            .where(c.deletion_id == deletion.id, c.website_id == website_id)
+            .values(events=events, first_event_at=first_ms, last_event_at=last_ms)
+        )
 
 
-def found_so_far(connection: Connection, deletion: Deletion) -> dict[WebsiteId, Found | None]:
-    """The websites that it may touch, with what it was found to touch of each; None: nothing, or not counted yet."""
+def affected_events(
+    connection: Connection, deletion: Deletion
+) -> dict[WebsiteId, AffectedEvents | None]:
+    """The events it removes, by website; None for none, or while they are not counted."""
     c = deletion_websites.c
-    rows = connection.execute(select(c.website_id, c.events, c.first_event_at, c.last_event_at).where(c.deletion_id == deletion.id))
-    return {WebsiteId(site): Found(events, first_ms, last_ms) if events else None for site, events, first_ms, last_ms in rows}
-
-
-def _columns(deletion: Deletion) -> dict[str, Any]:
+    rows = connection.execute(
+        select(c.website_id, c.events, c.first_event_at, c.last_event_at).where(
+            c.deletion_id == deletion.id
+        )
+    )
     return {
-        (f"{name[:-3]}_at" if name in ("from_ms", "to_ms") else name.removesuffix("_ms")): value for name, value in asdict(deletion).items()
+        WebsiteId(website_id): AffectedEvents(events, first_ms, last_ms) if events else None
+        for website_id, events, first_ms, last_ms in rows
     }
 
 
 def _deletion(row: Row[Any]) -> Deletion:
-    told = {(f"{name}_ms" if name.endswith("_at") else name): value for name, value in row._mapping.items()}
-    told["from_ms"], told["to_ms"] = told.pop("from_at_ms"), told.pop("to_at_ms")
-    told |= {name: tuple(told[name]) for name in _LISTS}
-    told |= {"target": Target(row.target), "state": State(row.state), "step": row.step and Step(row.step)}
-    return Deletion(**told)
+    values = record_values(row, _FIELDS)
+    converted = {
+        "target": Target(row.target),
+        "state": State(row.state),
+        "step": row.step and Step(row.step),
+        "visitor_ids": tuple(row.visitor_ids),
+        "open_imports": tuple(row.open_imports),
+    }
+    return Deletion(**values | converted)
 
 
 def find(connection: Connection, workspace_id: WorkspaceId, deletion_id: str) -> Deletion | None:
-    row = connection.execute(select(deletions).where(deletions.c.id == deletion_id, deletions.c.workspace_id == workspace_id)).first()
+    row = connection.execute(
+        select(deletions).where(
+            deletions.c.id == deletion_id, deletions.c.workspace_id == workspace_id
+        )
+    ).first()
     return None if row is None else _deletion(row)
 
 
-def page(connection: Connection, workspace_id: WorkspaceId, website_id: str | None, asked: Page) -> Listing[Deletion]:
+def page(
+    connection: Connection, workspace_id: WorkspaceId, website_id: str | None, page: Page
+) -> Listing[Deletion]:
     """Newest first."""
-    wanted = select(deletions).where(deletions.c.workspace_id == workspace_id)
+    selected = select(deletions).where(deletions.c.workspace_id == workspace_id)
     if website_id is not None:
-        wanted = wanted.where(deletions.c.website_id == website_id)
-    rows, total = page_of(connection, wanted.order_by(deletions.c.created_at.desc(), deletions.c.id.desc()), asked)
-    return Listing([_deletion(row) for row in rows], asked, total)
+        selected = selected.where(deletions.c.website_id == website_id)
+    rows, total = page_of(
+        connection, selected.order_by(deletions.c.created_at.desc(), deletions.c.id.desc()), page
+    )
+    return Listing([_deletion(row) for row in rows], page, total)
 
 
 def any_open(connection: Connection) -> bool:
-    """Whether a deletion of any workspace is not done."""
-    return connection.execute(select(deletions.c.id).where(deletions.c.state.in_(_OPEN)).limit(1)).first() is not None
+    """Whether any workspace has an unfinished deletion."""
+    row = connection.execute(
+        select(deletions.c.id).where(deletions.c.state.in_(_OPEN)).limit(1)
+    ).first()
+    return row is not None
 
 
 def open_deletions(connection: Connection) -> list[Deletion]:
-    """Those that are not done, oldest first, of every workspace."""
-    still_open = select(deletions).where(deletions.c.state.in_(_OPEN)).order_by(deletions.c.created_at, deletions.c.id)
-    return [_deletion(row) for row in connection.execute(still_open)]
+    """Unfinished deletions of every workspace, oldest first."""
+    rows = connection.execute(
+        select(deletions)
+        .where(deletions.c.state.in_(_OPEN))
+        .order_by(deletions.c.created_at, deletions.c.id)
+    )
+    return [_deletion(row) for row in rows]
 
 
-def spans(connection: Connection, workspace_id: WorkspaceId, websites: Collection[WebsiteId]) -> list[DeletionSpan]:
-    """What deletions touched of these websites, oldest first. Of one that has not counted yet: all that it may touch."""
+def spans(
+    connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
+) -> list[DeletionSpan]:
+    """The history that deletions removed, oldest first; all they may remove while not counted."""
     d, w = deletions.c, deletion_websites.c
-    touched = (
+    rows = connection.execute(
         select(
             w.website_id,
             func.coalesce(w.first_event_at, d.from_at, 0),
@@ -96,11 +142,11 @@ def spans(connection: Connection, workspace_id: WorkspaceId, websites: Collectio
             d.state,
         )
         .join_from(deletion_websites, deletions, d.id == w.deletion_id)
-        .where(d.workspace_id == workspace_id, w.website_id.in_(websites))
+        .where(d.workspace_id == workspace_id, w.website_id.in_(website_ids))
         .where(or_(w.events > 0, and_(w.events.is_(None), d.state != State.DONE)))
         .order_by(d.created_at, d.id, w.website_id)
     )
     return [
-        DeletionSpan(WebsiteId(site), from_ms, to_ms, at_ms, State(state))
-        for site, from_ms, to_ms, at_ms, state in connection.execute(touched)
+        DeletionSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, State(state))
+        for website_id, from_ms, to_ms, at_ms, state in rows
     ]

@@ -1,18 +1,21 @@
-"""Carries deletions out, step by step. Each step that is done is saved, so a crash repeats one step at most; the repeat changes nothing."""
+"""Performs deletions step by step.
+
+Each finished step is saved: a crash repeats one at most, which changes nothing.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from threading import Event, Thread
 
 import structlog
-from sqlalchemy.exc import DBAPIError
 
 from penstock.base.clock import Clock
-from penstock.base.ids import WebsiteId
+from penstock.base.errors import StoreUnavailable
+from penstock.base.ids import DeletionId, WebsiteId
+from penstock.base.worker import Worker, WorkerStopped
 from penstock.events import store as events_store
 from penstock.events.deletions import store
-from penstock.events.deletions.archive import Archive
-from penstock.events.deletions.model import STEPS, Deletion, Found, State, Step
+from penstock.events.deletions.model import STEPS, AffectedEvents, Deletion, State, Step
+from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.model import scope_tag
 from penstock.events.shipper import Shipper
 from penstock.metadb.database import Database
@@ -21,29 +24,34 @@ from penstock.warehouse.client import QueryFailed, Warehouse
 log = structlog.get_logger()
 
 _WORK = 7305808869229538672
-"""The number by which nodes agree who does it."""
+"""The number of the lock that one node holds while it performs deletions."""
 
-_POLL_S = 2.0  # finds what other nodes left behind
-_RETRY_S = 2.0
-_REST_S = 0.05
+_POLL_S = 2.0  # finds deletions that other nodes left behind
+_PAUSE_S = 0.05
 _SHIP_S = 0.5
-_KEYS_AT_ONCE = 50_000
-_IDS_AT_ONCE = 500
-_STORE_ERRORS = (QueryFailed, DBAPIError, OSError)
+_KEYS_PER_READ = 50_000
+_IDS_PER_READ = 500
+_STORE_ERRORS = (QueryFailed, StoreUnavailable, OSError)
 
 
-class _Stopped(Exception):
-    """The service stops; the deletion goes on after the next start."""
+class DeletionDelayed(Exception):
+    """A deletion could not be performed now.
+
+    Quotes no store: its message may name who is to be deleted.
+    """
 
 
 class DeletionWorker:
-    """One thread. It does one deletion at a time, oldest first, and on PostgreSQL one node at a time does them."""
+    """One deletion at a time, oldest first; on PostgreSQL one node at a time performs them."""
 
-    def __init__(self, database: Database, warehouse: Warehouse, shipper: Shipper, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, warehouse: Warehouse, shipper: Shipper, clock: Clock
+    ) -> None:
         self._database, self._shipper, self._clock = database, shipper, clock
-        self._archive = Archive(warehouse, self._rest)
-        self._wake, self._stopping = Event(), Event()
-        self._thread = Thread(target=self._work_until_stopped, name="deletions", daemon=True)
+        self._warehouse_deletion = WarehouseDeletion(warehouse, pause=self._pause)
+        # One statement may rewrite a whole table: a step may take any time.
+        self.worker = Worker("deletions", self._step, clock, period_s=_POLL_S, stalled_after_s=None)
+        self._delays: dict[DeletionId, str] = {}  # kind of error of those that wait
         self._steps: Mapping[Step, Callable[[Deletion], Deletion]] = {
             Step.SHIP: self._ship,
             Step.MERGES: self._remove_merges,
@@ -52,170 +60,197 @@ class DeletionWorker:
             Step.KEYS: self._clear_keys,
         }
 
-    def start(self) -> None:
-        self._thread.start()
+    def _step(self) -> None:
+        """Perform all deletions that are not done.
 
-    def wake(self) -> None:
-        """A deletion was asked for. Never blocks."""
-        self._wake.set()
-
-    def stop(self) -> None:
-        """Leave the step at hand; it is done again after the next start. Blocks until the thread has ended."""
-        self._stopping.set()
-        self._wake.set()
-        self._thread.join()
-
-    def _work_until_stopped(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                tidy = self._work()
-            except _Stopped:
-                return
-            except Exception as error:
-                tidy = False
-                _log_waiting(error)
-            self._wake.wait(_POLL_S) if tidy else self._stopping.wait(_RETRY_S)
-            self._wake.clear()
-
-    def _work(self) -> bool:
-        """Do what is to be done. False when something has to be tried again."""
+        `DeletionDelayed` when one has to be tried again.
+        """
         with self._database.read() as db:
             if not store.any_open(db):
-                return True
-        with self._database.alone(_WORK) as mine:
-            if not mine:
-                return True
+                self._delays.clear()
+                return
+        with self._database.alone(_WORK) as is_mine:
+            if not is_mine:
+                self._delays.clear()
+                return
             with self._database.read() as db:
-                waiting = store.open_deletions(db)
-            carried_out = [self._carried_out(deletion) for deletion in waiting]
-        return all(carried_out)
+                deletions = store.open_deletions(db)
+            open_ids = {deletion.id for deletion in deletions}
+            self._delays = {id_: kind for id_, kind in self._delays.items() if id_ in open_ids}
+            for deletion in deletions:
+                self._try(deletion)
+        if self._delays:
+            kinds = sorted(set(self._delays.values()))
+            raise DeletionDelayed(f"{len(self._delays)} waiting: {', '.join(kinds)}")
 
-    def _carried_out(self, deletion: Deletion) -> bool:
-        """Whether it could be done; one that could not keeps no other waiting."""
+    def _try(self, deletion: Deletion) -> None:
+        """Perform a deletion. When that fails the others continue, unless a store is away."""
         try:
-            self._carry_out(deletion)
-        except _Stopped:
+            self._perform(deletion)
+        except WorkerStopped:
             raise
         except Exception as error:
-            _log_waiting(error, deletion_id=deletion.id)
-            self._note_waiting(deletion, error)
-            return False
-        return True
+            kind = type(error).__name__
+            if self._delays.get(deletion.id) != kind:
+                _log_delay(error, deletion_id=deletion.id)
+            self._delays[deletion.id] = kind
+            self._save_delay(deletion, error)
+            if isinstance(error, StoreUnavailable):
+                raise DeletionDelayed(kind) from None
+        else:
+            self._delays.pop(deletion.id, None)
 
-    def _carry_out(self, deletion: Deletion) -> None:
+    def _perform(self, deletion: Deletion) -> None:
         while (step := deletion.step) is not None:
             if deletion.state is State.QUEUED:
-                deletion = self._saved(replace(deletion, state=State.RUNNING))
-            deletion = self._saved(_advanced(self._steps[step](deletion), step, self._clock()))
+                deletion = self._save(replace(deletion, state=State.RUNNING))
+            deletion = self._save(_advance(self._steps[step](deletion), step, self._clock()))
 
-    def _saved(self, deletion: Deletion) -> Deletion:
-        now = replace(deletion, updated_at_ms=self._clock())
+    def _save(self, deletion: Deletion) -> Deletion:
+        deletion = replace(deletion, updated_at_ms=self._clock())
         with self._database.write() as db:
-            store.save(db, now)
-        return now
+            store.save(db, deletion)
+        return deletion
 
-    def _note_waiting(self, deletion: Deletion, error: Exception) -> None:
-        """Tell those who ask why it does not go on, if the metadata DB takes it."""
-        told = (
-            "A store did not answer or did not manage it; it is tried again."
+    def _save_delay(self, deletion: Deletion, error: Exception) -> None:
+        """Show the reason in the deletion's record, if the metadata DB answers."""
+        message = (
+            "A store did not answer or did not finish; Penstock tries again."
             if isinstance(error, _STORE_ERRORS)
-            else "It is tried again; the log of the service has the details."
+            else "Penstock tries again; the log of the service has the details."
         )
         try:
             with self._database.read() as db:
-                as_saved = store.find(db, deletion.workspace_id, deletion.id)
-            if as_saved is not None:
-                self._saved(replace(as_saved, error=told))
-        except DBAPIError as failed:
-            _log_waiting(failed, deletion_id=deletion.id)
+                saved = store.find(db, deletion.workspace_id, deletion.id)
+            if saved is not None and saved.error != message:
+                self._save(replace(saved, error=message))
+        except StoreUnavailable:
+            pass  # the worker's state says so
 
-    def _rest(self) -> None:
-        if self._stopping.wait(_REST_S):
-            raise _Stopped
+    def _pause(self) -> None:
+        self.worker.pause(_PAUSE_S)
 
-    # The steps: each takes a deletion and gives it back as it is when the step is done.
+    # The steps: each takes a deletion and returns it as it is after the step.
 
     def _ship(self, deletion: Deletion) -> Deletion:
         while not self._shipper.wait_until_shipped(_SHIP_S, up_to=deletion.outbox_id):
-            self._rest()
+            self._pause()
         return deletion
 
     def _remove_merges(self, deletion: Deletion) -> Deletion:
-        self._archive.remove_merges(deletion)
+        self._warehouse_deletion.remove_merges(deletion)
         return deletion
 
     def _remove_events(self, deletion: Deletion) -> Deletion:
-        """Until none is left: events that were received before may still have been on their way when the first were counted."""
+        """Repeat until none is left: an event that was received earlier may arrive after the first
+        count.
+        """
         with self._database.read() as db:
-            websites = store.found_so_far(db, deletion)
-        self._archive.await_mutations("events")  # one that a crash left behind goes on by itself
-        again = False
+            websites = store.affected_events(db, deletion)
+        # The engine continues by itself with a mutation that a crash interrupted.
+        self._warehouse_deletion.await_mutations("events")
+        repeated = False
         while True:
-            with self._shipper.paused():  # what it brought in between would be removed and not counted
-                if not (found := self._archive.count(deletion, list(websites))):
+            # An event that arrives after the count is not removed uncounted.
+            with self._shipper.paused():
+                counts = self._warehouse_deletion.count(deletion, list(websites))
+                if not counts:
                     break
-                # Told before they go. After a crash, what is left of them is counted once more; it is no more than was told.
-                websites |= {site: _told(websites[site], some, again) for site, some in found.items()}
-                deletion = self._found(deletion, websites)
-                self._archive.begin_removal(deletion, list(websites))
-            self._archive.await_mutations("events")
-            again = True
-        deletion = self._found(deletion, websites)
+                # Saved before the removal. After a crash the rest is counted again; that count is
+                # no larger.
+                websites |= {
+                    site: _total(websites[site], count, repeated) for site, count in counts.items()
+                }
+                deletion = self._save_counts(deletion, websites)
+                self._warehouse_deletion.begin_removal(deletion, list(websites))
+            self._warehouse_deletion.await_mutations("events")
+            repeated = True
+        deletion = self._save_counts(deletion, websites)
         return replace(deletion, events_removed=deletion.events_found or 0)
 
-    def _found(self, deletion: Deletion, websites: Mapping[WebsiteId, Found | None]) -> Deletion:
-        found = {website_id: some for website_id, some in websites.items() if some is not None}
-        now = replace(deletion, events_found=sum(some.events for some in found.values()))
+    def _save_counts(
+        self, deletion: Deletion, websites: Mapping[WebsiteId, AffectedEvents | None]
+    ) -> Deletion:
+        counts = {site: count for site, count in websites.items() if count is not None}
+        deletion = replace(deletion, events_found=sum(count.events for count in counts.values()))
         with self._database.write() as db:
-            store.save(db, now)
-            store.save_found(db, now, found)
-        return now
+            store.save(db, deletion)
+            store.save_affected_events(db, deletion, counts)
+        return deletion
 
     def _rebuild_lists(self, deletion: Deletion) -> Deletion:
         with self._database.read() as db:
-            touched = [website_id for website_id, found in store.found_so_far(db, deletion).items() if found is not None]
-        if touched:
-            with self._shipper.paused():  # what came in between would be summed up twice, or not at all
-                self._archive.rebuild_catalogue(touched)
+            websites = [
+                website_id
+                for website_id, count in store.affected_events(db, deletion).items()
+                if count is not None
+            ]
+        if websites:
+            # An insert meanwhile would be summed up twice, or not at all.
+            with self._shipper.paused():
+                self._warehouse_deletion.rebuild_catalogue(websites)
         return deletion
 
     def _clear_keys(self, deletion: Deletion) -> Deletion:
-        """A pass over the primary key: what is found is cleared, and how far the pass is saved, in one transaction."""
+        """A pass over the primary key.
+
+        One transaction clears the keys of a chunk and saves the position.
+        """
         tag = scope_tag(deletion.scope_id)
         while deletion.keys_read < deletion.key_id:
-            if self._stopping.is_set():
-                raise _Stopped
-            found: list[int] = []
-            read = deletion.key_id
+            if self.worker.stopping:
+                raise WorkerStopped
+            key_ids: list[int] = []
+            position = deletion.key_id
             with self._database.read() as db:
-                for start in range(0, len(deletion.visitor_ids), _IDS_AT_ONCE):
-                    some = deletion.visitor_ids[start : start + _IDS_AT_ONCE]
-                    ids, read = events_store.keys_of_visitors(db, tag, some, deletion.keys_read, deletion.key_id, _KEYS_AT_ONCE)
-                    found += ids
-            now = replace(deletion, keys_read=read, keys_cleared=deletion.keys_cleared + len(found), updated_at_ms=self._clock())
+                for start in range(0, len(deletion.visitor_ids), _IDS_PER_READ):
+                    visitor_ids = deletion.visitor_ids[start : start + _IDS_PER_READ]
+                    chunk, position = events_store.keys_of_visitors(
+                        db, tag, visitor_ids, deletion.keys_read, deletion.key_id, _KEYS_PER_READ
+                    )
+                    key_ids += chunk
+            deletion = replace(
+                deletion,
+                keys_read=position,
+                keys_cleared=deletion.keys_cleared + len(key_ids),
+                updated_at_ms=self._clock(),
+            )
             with self._database.write() as db:
-                events_store.clear_keys(db, found)
-                store.save(db, now)
-            deletion = now
+                events_store.clear_keys(db, key_ids)
+                store.save(db, deletion)
         return deletion
 
 
-def _advanced(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
-    """A deletion after a step. With the last one it forgets whom it was about."""
+def _advance(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
+    """A deletion after a step. The last step erases who was deleted."""
     steps = STEPS[deletion.target]
     place = steps.index(done) + 1
     if place < len(steps):
         return replace(deletion, step=steps[place], error=None)
-    return replace(deletion, state=State.DONE, step=None, error=None, visitor_id=None, user_id=None, visitor_ids=(), finished_at_ms=now_ms)
+    return replace(
+        deletion,
+        state=State.DONE,
+        step=None,
+        error=None,
+        visitor_id=None,
+        user_id=None,
+        visitor_ids=(),
+        finished_at_ms=now_ms,
+    )
 
 
-def _told(before: Found | None, some: Found, again: bool) -> Found:
-    """What is known of a website after a count. again: what was counted before is gone, so that this is more."""
+def _total(before: AffectedEvents | None, count: AffectedEvents, repeated: bool) -> AffectedEvents:
+    """A website's events after another count. repeated: the events counted before are gone."""
     if before is None:
-        return some
-    return before.and_more(some) if again else before.or_all_of(some)
+        return count
+    return before.plus(count) if repeated else before.union(count)
 
 
-def _log_waiting(error: Exception, **about: str) -> None:
-    """Without the message of a store: it may quote whom the deletion is about."""
-    log.warning("deletion_waits", reason=type(error).__name__, exc_info=None if isinstance(error, _STORE_ERRORS) else error, **about)
+def _log_delay(error: Exception, deletion_id: DeletionId) -> None:
+    """Without a store's message: it may quote who is to be deleted."""
+    log.warning(
+        "deletion_waits",
+        reason=type(error).__name__,
+        exc_info=None if isinstance(error, _STORE_ERRORS) else error,
+        deletion_id=deletion_id,
+    )

@@ -10,24 +10,41 @@ from pydantic import Field
 from penstock.accounts.model import Website
 from penstock.base.clock import LATEST_MS
 from penstock.base.errors import Fault, Invalid, Malformed
-from penstock.events.checking import Rule, Sent, checked, sized
-from penstock.events.fields import Bounds, Currency, EventName, Number, PastMoment, SentId, moment_ms
-from penstock.events.happening import Happening, has_its_name, name_and_columns
+from penstock.events.field_warnings import field_warnings
+from penstock.events.fields import (
+    Currency,
+    EventName,
+    EventValidationContext,
+    Number,
+    PastTimestamp,
+    SentId,
+    timestamp_ms,
+)
 from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
-from penstock.events.server import TRANSACTION_FIELDS, keeps_transaction_fields_apart, says_who, takes_no_session_id
+from penstock.events.redaction import redact, redact_text
+from penstock.events.server_events import (
+    TRANSACTION_FIELDS,
+    has_identity,
+    has_no_session_id,
+    has_transaction_fields_once,
+    transaction_properties,
+)
+from penstock.events.tracked_item import TrackedItem, has_name_for_type, name_and_columns
+from penstock.events.validation import RawItem, Rule, canonical_hash, validate
 from penstock.http.bodies import parse_json
 from penstock.http.schema import RuleBroken
 
 
-class ImportLine(Happening):
+class ImportLine(TrackedItem):
     """A past event of a visitor (`visitorId`) or user (`userId`)."""
 
-    timestamp: Annotated[PastMoment, Field(description="When it happened, however long ago.")]
+    timestamp: Annotated[PastTimestamp, Field(description="When it happened, however long ago.")]
     visitor_id: SentId | None = None
     user_id: SentId | None = None
     external_session_id: SentId | None = None
     dedupe_key: Annotated[
-        SentId | None, Field(description="Recognises a repeat; without one transactionId does, and without that the line's content.")
+        SentId | None,
+        Field(description="Identifies repeats; without it transactionId, else the line's content."),
     ] = None
     country: EventName | None = None
     region: EventName | None = None
@@ -43,77 +60,107 @@ _OWN_COLUMNS = ("external_session_id", "country", "region", "device", "os", "bro
 
 
 class Occurrences:
-    """Counts equal lines of a file. In a private database that the system spills to disk when it grows and removes by itself."""
+    """Counts equal lines of a file, in a private database that may spill to a temporary file."""
 
     def __init__(self) -> None:
-        # Worker threads take turns with it.
+        # Worker threads use it in turn.
         self._seen = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._seen.execute("CREATE TABLE seen (content BLOB PRIMARY KEY, times INTEGER NOT NULL) WITHOUT ROWID")
+        self._seen.execute(
+            "CREATE TABLE seen (content BLOB PRIMARY KEY, times INTEGER NOT NULL) WITHOUT ROWID"
+        )
 
     def number(self, content: bytes) -> int:
-        """1 for the first line of this content, 2 for the second, ..."""
-        counted = "INSERT INTO seen VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1 RETURNING times"
-        [(times,)] = self._seen.execute(counted, (content,)).fetchall()
+        """1 for the first line with this content, 2 for the second, ..."""
+        [(times,)] = self._seen.execute(
+            "INSERT INTO seen VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1"
+            " RETURNING times",
+            (content,),
+        ).fetchall()
         return int(times)
 
 
-def read_entry(text: bytes, website: Website, occurrences: Occurrences, bounds: Bounds) -> NewEvent:
-    """`Invalid` with every fault of the line, each with its field.
+def read_entry(
+    text: bytes, website: Website, occurrences: Occurrences, context: EventValidationContext
+) -> NewEvent:
+    """The event of a line; `Invalid` with every fault.
 
-    A line without a dedupeKey or transactionId is recognised by its content and by how many equal lines the file had before it: the same
-    file again makes no doubles, and two equal lines of one file are two events.
+    A line without dedupeKey and transactionId is identified by its content and by the number of
+    equal lines before it in the file: the same file again stores nothing twice, and two equal
+    lines of one file are two events.
     """
-    raw = _json(text)
-    sent = checked(raw, ImportLine, _RULES, bounds)
-    content = sized(raw, bounds)
-    name, columns = name_and_columns(sent)
-    columns |= {column: value for column in _OWN_COLUMNS if (value := getattr(sent, column)) is not None}
-    recognised_by = sent.dedupe_key or sent.transaction_id or f"\0{content.hex()}\0{occurrences.number(content)}"
-    told = {"amount": sent.amount, "currency": sent.currency, "transactionId": sent.transaction_id}
+    raw = _parse(text)
+    item = validate(raw, ImportLine, _RULES, context)
+    content = canonical_hash(raw, context)
+    name, columns = name_and_columns(item)
+    columns |= {
+        column: value for column in _OWN_COLUMNS if (value := getattr(item, column)) is not None
+    }
+    client_id = item.dedupe_key or item.transaction_id
+    line_id = client_id or f"\0{content.hex()}\0{occurrences.number(content)}"
     return NewEvent(
         website_id=website.id,
         scope_id=website.scope_id,
-        kind=Kind(sent.type),
+        kind=Kind(item.type),
         name=name,
         source=Source.IMPORT,
-        occurred_at_ms=sent.timestamp,
-        stated_at_ms=sent.timestamp,
-        received_at_ms=bounds.now_ms,
-        visitor_id=sent.visitor_id,
-        user_id=sent.user_id,
+        occurred_at_ms=item.timestamp,
+        stated_at_ms=item.timestamp,
+        received_at_ms=context.now_ms,
+        visitor_id=item.visitor_id,
+        user_id=item.user_id,
         body_hash=content,
-        dedupe_key=dedupe_key(website.id, Family.IMPORTS, recognised_by),
+        dedupe_key=dedupe_key(website.id, Family.IMPORTS, line_id),
+        client_event_id=client_id,
         columns=columns,
-        properties={**(sent.properties or {}), **{name: value for name, value in told.items() if value is not None}},
+        properties=transaction_properties(
+            item.properties, item.amount, item.currency, item.transaction_id
+        ),
+        warnings=field_warnings(raw),
     )
 
 
 def stated_ms(text: bytes) -> int | None:
-    """When a line says that it happened, whatever else is wrong with it; None where it does not say."""
+    """The timestamp of a rejected line; None when it has no valid one."""
     try:
-        return min(moment_ms(_json(text)["timestamp"]), LATEST_MS)
+        return min(timestamp_ms(_parse(text)["timestamp"]), LATEST_MS)
     except (Invalid, LookupError, TypeError, RuleBroken):
         return None
 
 
-def too_long(bounds: Bounds) -> Fault:
-    return Fault("", "too_large", f"A line may have {bounds.limits.max_event_bytes:,} bytes.")
+def line_excerpt(text: bytes) -> str:
+    """The text of a rejected line, shortened, without secrets and network addresses."""
+    try:
+        return redact(_parse(text))
+    except Invalid:
+        return redact_text(text.decode("utf-8", "replace").strip())
 
 
-def _json(text: bytes) -> Any:
+def too_long(context: EventValidationContext) -> Fault:
+    limit = context.limits.max_event_bytes
+    return Fault("", "too_large", f"A line may have at most {limit:,} bytes.")
+
+
+def _parse(text: bytes) -> Any:
     try:
         return parse_json(text.removeprefix(BOM_UTF8).strip())
     except Malformed as error:
-        raise Invalid([Fault("", error.code, error.detail.replace("The body", "The line"))]) from None
+        raise Invalid(
+            [Fault("", error.code, error.detail.replace("The body", "The line"))]
+        ) from None
 
 
-def _is_a_transaction(sent: Sent) -> Iterator[Fault]:
-    if sent.get("type") != Kind.TRANSACTION:
-        for field in TRANSACTION_FIELDS:
-            if field in sent:
-                yield Fault(field, "not_for_type", "Only an item of type transaction has it.")
-    else:
-        yield from keeps_transaction_fields_apart(sent)
+def _has_fields_for_type(raw: RawItem) -> Iterator[Fault]:
+    if raw.get("type") == Kind.TRANSACTION:
+        yield from has_transaction_fields_once(raw)
+        return
+    for field in TRANSACTION_FIELDS:
+        if field in raw:
+            yield Fault(field, "not_for_type", "Only an item of type transaction may have it.")
 
 
-_RULES: tuple[Rule, ...] = (has_its_name, takes_no_session_id, says_who, _is_a_transaction)
+_RULES: tuple[Rule, ...] = (
+    has_name_for_type,
+    has_no_session_id,
+    has_identity,
+    _has_fields_for_type,
+)

@@ -1,6 +1,6 @@
-"""The files of imports in the data folder: kept durably before the client is answered, read line by line, removed when done.
+"""The files of imports in the data folder: written durably, read line by line, then removed.
 
-`<import id>.part` while it arrives, `<import id>.ndjson` once it is whole and on disk.
+`<import id>.part` during the upload, `<import id>.ndjson` once it is complete and on disk.
 """
 
 import gzip
@@ -16,24 +16,27 @@ from typing import BinaryIO, NamedTuple
 from anyio import to_thread
 
 from penstock.base.errors import TooLarge
+from penstock.events.imports.content import GZIP_MAGIC
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _WRITE_BYTES = 1024 * 1024
 
 
-class Unreadable(Exception):
-    """The file ends the import: not gzip after all, cut off, or far too large once inflated. Its text is for people."""
+class UnreadableFile(Exception):
+    """The file ends the import: damaged or truncated gzip, or too large once inflated.
+
+    Its text is for people.
+    """
 
 
-class Kept(NamedTuple):
-    """A file that is on disk. size: in bytes, as sent."""
+class StoredFile(NamedTuple):
+    """A file on disk. size: in bytes, as sent."""
 
     size: int
     sha256: str
 
 
 class Line(NamedTuple):
-    """text: None when the line is longer than allowed. bytes_read: of the file as sent, up to about here."""
+    """text: None when the line is too long. bytes_read: of the file as sent, up to about here."""
 
     number: int
     text: bytes | None
@@ -49,39 +52,46 @@ class ImportFiles:
     def path(self, import_id: str) -> Path:
         return self._folder / f"{import_id}.ndjson"
 
-    async def keep(self, import_id: str, chunks: AsyncIterator[bytes], max_bytes: int) -> Kept:
-        """Write what arrives, durably. `TooLarge` beyond max_bytes. Nothing stays behind when it fails or the client goes away."""
-        arriving = self._folder / f"{import_id}.part"
+    async def save(
+        self, import_id: str, chunks: AsyncIterator[bytes], max_bytes: int
+    ) -> StoredFile:
+        """Write an upload durably. `TooLarge` beyond max_bytes.
+
+        Leaves nothing behind when it fails or the client disconnects.
+        """
+        part = self._folder / f"{import_id}.part"
         await to_thread.run_sync(lambda: self._folder.mkdir(parents=True, exist_ok=True))
-        digest, size, waiting = hashlib.sha256(), 0, bytearray()
+        digest, size, buffer = hashlib.sha256(), 0, bytearray()
         try:
-            with arriving.open("wb") as file:
+            with part.open("wb") as file:
 
                 def write() -> None:
-                    digest.update(waiting)
-                    file.write(waiting)
-                    waiting.clear()
+                    digest.update(buffer)
+                    file.write(buffer)
+                    buffer.clear()
 
                 async for chunk in chunks:
                     size += len(chunk)
                     if size > max_bytes:
-                        raise TooLarge(f"An import is at most {max_bytes:,} bytes; split the file.")
-                    waiting += chunk
-                    if len(waiting) >= _WRITE_BYTES:
+                        raise TooLarge(
+                            f"An import may have at most {max_bytes:,} bytes; split the file."
+                        )
+                    buffer += chunk
+                    if len(buffer) >= _WRITE_BYTES:
                         await to_thread.run_sync(write)
                 await to_thread.run_sync(write)
                 await to_thread.run_sync(lambda: _sync(file))
-            await to_thread.run_sync(self._commit, arriving, self.path(import_id))
+            await to_thread.run_sync(self._commit, part, self.path(import_id))
         except BaseException:
-            arriving.unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
             raise
-        return Kept(size, digest.hexdigest())
+        return StoredFile(size, digest.hexdigest())
 
-    def _commit(self, arriving: Path, path: Path) -> None:
-        arriving.rename(path)
+    def _commit(self, part: Path, path: Path) -> None:
+        part.rename(path)
         folder = os.open(self._folder, os.O_RDONLY)
         try:
-            os.fsync(folder)  # the new name must survive a power cut too
+            os.fsync(folder)  # the new name must survive a power failure too
         finally:
             os.close(folder)
 
@@ -89,11 +99,13 @@ class ImportFiles:
         self.path(import_id).unlink(missing_ok=True)
 
     def present(self) -> set[str]:
-        """IDs of the imports whose whole file is here."""
-        return {path.stem for path in self._folder.glob("*.ndjson")} if self._folder.is_dir() else set()
+        """IDs of the imports whose complete file is here."""
+        if not self._folder.is_dir():
+            return set()
+        return {path.stem for path in self._folder.glob("*.ndjson")}
 
     def remove_unfinished(self) -> None:
-        """What uploads left behind when the process died. Call it before any is taken."""
+        """Remove partial uploads of a process that died. Call it before the first upload."""
         for path in self._folder.glob("*.part"):
             with suppress(FileNotFoundError):
                 path.unlink()
@@ -105,29 +117,36 @@ def _sync(file: BinaryIO) -> None:
 
 
 def lines(path: Path, *, max_line_bytes: int, max_inflated_bytes: int) -> Iterator[Line]:
-    """Every line of a kept file, plain or gzip, in order. `Unreadable` where it goes on no further. Holds one line in memory."""
+    """Every line of a stored file, plain or gzip, one at a time in memory.
+
+    `UnreadableFile` where it cannot be read any further.
+    """
     with path.open("rb") as raw:
-        zipped = raw.read(2) == _GZIP_MAGIC
+        is_gzip = raw.read(2) == GZIP_MAGIC
         raw.seek(0)
-        source: BinaryIO = io.BufferedReader(gzip.GzipFile(fileobj=raw), _WRITE_BYTES) if zipped else raw
+        source: BinaryIO = (
+            io.BufferedReader(gzip.GzipFile(fileobj=raw), _WRITE_BYTES) if is_gzip else raw
+        )
         inflated, number = 0, 0
         while True:
             try:
-                text, size = _line(source, max_line_bytes, max_inflated_bytes - inflated)
+                text, size = _read_line(source, max_line_bytes, max_inflated_bytes - inflated)
             except EOFError:
-                raise Unreadable("The gzip file is cut off; send it again.") from None
+                raise UnreadableFile("The gzip file is truncated; send it again.") from None
             except (gzip.BadGzipFile, zlib.error):
-                raise Unreadable("The gzip file is damaged; send it again.") from None
+                raise UnreadableFile("The gzip file is damaged; send it again.") from None
             if not size:
                 return
             number, inflated = number + 1, inflated + size
             if inflated > max_inflated_bytes:
-                raise Unreadable(f"The file is larger than {max_inflated_bytes:,} bytes once inflated; split it.")
+                raise UnreadableFile(
+                    f"The file has more than {max_inflated_bytes:,} bytes once inflated; split it."
+                )
             yield Line(number, text, raw.tell())
 
 
-def _line(source: BinaryIO, max_bytes: int, max_size: int) -> tuple[bytes | None, int]:
-    """The next line and its size; 0 at the end of the file. A line that is too long is read past, not held: its text is None."""
+def _read_line(source: BinaryIO, max_bytes: int, max_size: int) -> tuple[bytes | None, int]:
+    """The next line and its size; size 0 at the end. Skips a too long line; its text is None."""
     text = source.readline(max_bytes + 1)
     size = len(text)
     if size <= max_bytes or text.endswith(b"\n"):

@@ -1,7 +1,7 @@
 """Plain types of imports. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -11,7 +11,10 @@ from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
 
 
 class ImportState(StrEnum):
-    """queued: the file is kept, nothing is read yet. failed: the file cannot be read any further; what was read before stays."""
+    """queued: the file is on disk, nothing is read yet.
+
+    failed: the file cannot be read to its end, or has no valid event; events read before stay.
+    """
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -23,10 +26,11 @@ class ImportState(StrEnum):
 class ImportJob:
     """One file and how far it is read.
 
-    bytes_total, bytes_read: of the file as it was sent, compressed or not. lines_read: empty lines too.
-    duplicates: lines whose event was known already. first_event_at_ms, last_event_at_ms: of its events, known before or not.
-    reach_from_ms, reach_to_ms: of those and of what rejected lines tell of; the whole past where one does not tell its time.
-    error: why a failed import stopped.
+    bytes_total, bytes_read: of the file as sent, compressed or not. lines_read: with empty lines.
+    duplicates: lines whose event was stored before. first_event_at_ms, last_event_at_ms: of its
+    accepted and duplicate events. affected_from_ms, affected_to_ms: of these and of rejected lines;
+    all of the past where a rejected line has no valid time. error: why a failed import stopped.
+    gap_dismissed_at_ms, gap_dismissed_by: when and by which user its gap was dismissed.
     """
 
     id: ImportId
@@ -43,50 +47,83 @@ class ImportJob:
     rejected: int
     first_event_at_ms: int | None
     last_event_at_ms: int | None
-    reach_from_ms: int | None
-    reach_to_ms: int | None
+    affected_from_ms: int | None
+    affected_to_ms: int | None
     error: str | None
     created_at_ms: int
     updated_at_ms: int
     finished_at_ms: int | None
+    gap_dismissed_at_ms: int | None = None
+    gap_dismissed_by: str | None = None
 
     @property
     def is_open(self) -> bool:
         return self.state in (ImportState.QUEUED, ImportState.RUNNING)
 
+    @property
+    def has_events(self) -> bool:
+        """Whether any line had a valid event, stored now or before."""
+        return self.accepted + self.duplicates > 0
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether reports lack events of this file. A file without any event changes nothing."""
+        is_incomplete = self.state is ImportState.FAILED or self.rejected > 0
+        return self.is_open or (self.has_events and is_incomplete)
+
+
+def completed(job: ImportJob) -> ImportJob:
+    """A job whose file was read to its end: done, or failed when nothing was imported."""
+    job = replace(job, bytes_read=job.bytes_total)
+    if job.has_events:
+        return replace(job, state=ImportState.DONE)
+    error = "The file has no lines with events."
+    if job.rejected:
+        lines = "The only line was" if job.rejected == 1 else f"All {job.rejected:,} lines were"
+        error = f"{lines} rejected, so nothing was imported."
+    return replace(job, state=ImportState.FAILED, error=error)
+
 
 class Reject(NamedTuple):
-    """A line that was not taken, and every reason. line: from 1. stated_ms: when it says that it happened; None where it does not."""
+    """A rejected line with all its faults.
+
+    line: from 1. stated_ms: its timestamp, if valid. excerpt: its text, redacted and shortened;
+    None for a line over the limit, beyond the first 1,000 of a file, and once it is removed.
+    """
 
     line: int
     faults: Sequence[Fault]
     stated_ms: int | None = None
+    excerpt: str | None = None
 
 
 class ImportSpan(NamedTuple):
-    """What an import touches of a website's history; of one that runs, what it touched so far. at_ms: when it was asked for.
+    """The part of a website's history that an import changes; of an open one, so far.
 
-    reach: the first and last moment of which it touched something, or may have left something out.
+    from_ms, to_ms: its first and last event. affected_range: from the first to the last moment at
+    which it may have added or missed an event. at_ms: when the import was created.
+    dismissed_at_ms: when an owner dismissed its gap; the note stays true.
     """
 
     website_id: WebsiteId
     from_ms: int
     to_ms: int
-    reach: tuple[int, int]
+    affected_range: tuple[int, int]
     at_ms: int
     state: ImportState
     rejected: int
+    dismissed_at_ms: int | None = None
 
     @property
     def note(self) -> str | None:
-        """What the import leaves open, in a sentence; None when it is done and no line was rejected."""
-        this = f"The import of {iso(self.at_ms)}"
+        """What is missing, in a sentence; None when the import is done and rejected nothing."""
+        name = f"The import of {iso(self.at_ms)}"
         match self.state:
             case ImportState.QUEUED | ImportState.RUNNING:
-                return f"{this} is still running; not all of its events are counted yet."
+                return f"{name} is still running; not all of its events are counted yet."
             case ImportState.FAILED:
-                return f"{this} stopped half-way; the rest of its events is missing."
+                return f"{name} stopped half-way; the rest of its events is missing."
             case ImportState.DONE if self.rejected:
                 lines = "1 line" if self.rejected == 1 else f"{self.rejected:,} lines"
-                return f"{this} rejected {lines}; what they told is missing."
+                return f"{name} rejected {lines}; their events are missing."
         return None

@@ -1,23 +1,31 @@
-"""What imports look like on the wire."""
+"""Wire types of imports."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field
 
-from penstock.base.clock import iso, iso_or_none
+from penstock.base.clock import FIRST_PLAUSIBLE_MS, iso, iso_or_none
 from penstock.events.imports.model import ImportJob, ImportState, Reject
+from penstock.events.schema import FaultRecord, WarningRecord
 from penstock.http.schema import Name, Query, Record
+from penstock.identity.model import Notice
+
+TIMESTAMPS_LOOK_LIKE_SECONDS = Notice(
+    "timestamp_looks_like_seconds",
+    "The earliest event is before 3 March 1973. Numbers are read as milliseconds; if timestamps of "
+    "the file are in seconds, multiply them by 1,000.",
+)
 
 
 class ImportQuery(Query):
-    """Where an import goes."""
+    """The destination of an import."""
 
     website_id: Annotated[str, Field(description="The website or app that the events belong to.")]
     file_name: Annotated[Name | None, Field(description="Shown in the list of imports.")] = None
 
 
 class ImportRecord(Record):
-    """An import and how far it is."""
+    """An import and its progress."""
 
     id: str
     website_id: str
@@ -28,17 +36,25 @@ class ImportRecord(Record):
     bytes_read: int
     lines_read: int
     accepted: int
-    duplicates: Annotated[int, Field(description="Lines whose event was known already.")]
-    rejected: Annotated[int, Field(description="Lines that were not taken; `rejects` has the reasons.")]
-    first_event_at: Annotated[str | None, Field(description="Earliest event of the file, as far as it is read.")]
+    duplicates: Annotated[int, Field(description="Lines whose event was stored before.")]
+    rejected: Annotated[int, Field(description="Rejected lines; `rejects` has the reasons.")]
+    first_event_at: Annotated[
+        str | None, Field(description="Earliest event of the file, as far as it is read.")
+    ]
     last_event_at: str | None
-    error: Annotated[str | None, Field(description="Why a failed import stopped; what was read before it stays.")]
+    error: Annotated[
+        str | None, Field(description="Why the import failed. Events read before that stay.")
+    ]
+    warnings: tuple[WarningRecord, ...]
+    gap_dismissed_at: Annotated[
+        str | None, Field(description="When an owner dismissed the gap in the coverage of reports.")
+    ]
     created_at: str
     updated_at: str
     finished_at: str | None
 
     @classmethod
-    def of(cls, job: ImportJob) -> "ImportRecord":
+    def of(cls, job: ImportJob) -> Self:
         return cls(
             id=job.id,
             website_id=job.website_id,
@@ -54,27 +70,33 @@ class ImportRecord(Record):
             first_event_at=iso_or_none(job.first_event_at_ms),
             last_event_at=iso_or_none(job.last_event_at_ms),
             error=job.error,
+            warnings=WarningRecord.all_of(_warnings(job)),
+            gap_dismissed_at=iso_or_none(job.gap_dismissed_at_ms),
             created_at=iso(job.created_at_ms),
             updated_at=iso(job.updated_at_ms),
             finished_at=iso_or_none(job.finished_at_ms),
         )
 
 
-class FaultRecord(Record):
-    """One broken rule. field: empty for the line as a whole."""
-
-    field: str
-    code: str
-    message: str
+def _warnings(job: ImportJob) -> list[Notice]:
+    has_early_event = (job.first_event_at_ms or FIRST_PLAUSIBLE_MS) < FIRST_PLAUSIBLE_MS
+    return [TIMESTAMPS_LOOK_LIKE_SECONDS] if has_early_event else []
 
 
 class RejectRecord(Record):
-    """A line that was not taken."""
+    """A rejected line."""
 
     line: Annotated[int, Field(description="From 1.")]
-    errors: list[FaultRecord]
+    errors: tuple[FaultRecord, ...]
+    excerpt: Annotated[
+        str | None,
+        Field(
+            description="The line, shortened, without secrets and network addresses. Null for a "
+            "line over the limit, and beyond the first 1,000 rejected lines."
+        ),
+    ]
 
     @classmethod
-    def of(cls, reject: Reject) -> "RejectRecord":
-        errors = [FaultRecord(field=fault.field, code=fault.code, message=fault.message) for fault in reject.faults]
-        return cls(line=reject.line, errors=errors)
+    def of(cls, reject: Reject) -> Self:
+        errors = tuple(FaultRecord.of(fault) for fault in reject.faults)
+        return cls(line=reject.line, errors=errors, excerpt=reject.excerpt)

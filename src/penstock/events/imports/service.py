@@ -1,17 +1,20 @@
-"""Use cases of imports. Methods block, but for `receive` and what runs the jobs: call them from a worker thread."""
+"""Use cases of imports. Methods other than coroutines block: call them from a worker thread."""
 
-import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from anyio import to_thread
 
+from penstock.accounts.members.service import require_owner
+from penstock.accounts.model import CurrentUser
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
-from penstock.base.errors import NotFound, Unavailable
+from penstock.base.errors import Conflict, NotFound, Unavailable
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.events.imports import store
+from penstock.events.imports.content import require_ndjson
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
 from penstock.events.imports.schema import ImportQuery
@@ -23,52 +26,70 @@ from penstock.settings import Settings
 
 
 class ImportService:
-    """Takes files in and has them read, one at a time, oldest first."""
+    """Receives files; a worker reads them one at a time, oldest first."""
 
-    def __init__(self, database: Database, accounts: AccountService, intake: Intake, settings: Settings, clock: Clock) -> None:
-        self._database, self._accounts, self._settings, self._clock = database, accounts, settings, clock
+    def __init__(
+        self,
+        database: Database,
+        accounts: AccountService,
+        intake: Intake,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        self._database, self._accounts, self._settings, self._clock = (
+            database,
+            accounts,
+            settings,
+            clock,
+        )
         self._files = ImportFiles(settings.data / "imports")
-        self._worker = ImportWorker(database, accounts, intake, self._files, settings, clock)
+        self.worker = ImportWorker(database, accounts, intake, self._files, settings, clock).worker
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs, jobs are read; those that a stop or a crash interrupted go on where they were. Needs a running intake."""
+        """Read files while the service runs, interrupted ones too. Needs a running intake."""
         await to_thread.run_sync(self._tidy)
-        reading = asyncio.create_task(self._worker.read_until_stopped(), name="imports")
-        try:
+        async with self.worker.running():
             yield
-        finally:
-            self._worker.stop()
-            await reading
 
     def _tidy(self) -> None:
-        """Remove what a crash left: files that did not arrive whole, files that no job reads."""
+        """Remove what a crash left behind: partial uploads, and files without an open job."""
         self._files.remove_unfinished()
         with self._database.read() as db:
-            wanted = {str(job.id) for job in store.open_jobs(db)}
-        for import_id in self._files.present() - wanted:
+            open_ids = {str(job.id) for job in store.open_jobs(db)}
+        for import_id in self._files.present() - open_ids:
             self._files.remove(import_id)
 
-    async def receive(self, workspace_id: WorkspaceId, query: ImportQuery, chunks: AsyncIterator[bytes]) -> ImportJob:
-        """Keep a file as it arrives; the job that reads it. The file and the job are on disk when this returns.
+    async def receive(
+        self, workspace_id: WorkspaceId, query: ImportQuery, chunks: AsyncIterator[bytes]
+    ) -> ImportJob:
+        """Store an upload and create its job. Both are on disk when this returns.
 
-        `Unauthorized` when the website is not of the workspace, `Unavailable`, `TooLarge`.
+        `Unauthorized` when the website belongs to another workspace, `Unavailable`, `TooLarge`,
+        `UnsupportedMedia` when the file is not NDJSON.
         """
-        website = await to_thread.run_sync(self._accounts.owned_website, workspace_id, query.website_id)
+        website = await to_thread.run_sync(
+            self._accounts.owned_website, workspace_id, query.website_id
+        )
         now_ms = self._clock()
         import_id = ImportId(new_id("imp", now_ms))
         try:
-            kept = await self._files.keep(import_id, chunks, self._settings.max_import_bytes)
+            file = await self._files.save(
+                import_id, require_ndjson(chunks), self._settings.max_import_bytes
+            )
         except OSError as error:
-            raise Unavailable(f"The data folder cannot take the file: {error.strerror or error}.", code="folder_unavailable") from error
+            raise Unavailable(
+                f"The file cannot be written to the data folder: {error.strerror or error}.",
+                code="folder_unavailable",
+            ) from error
         job = ImportJob(
             id=import_id,
             workspace_id=website.workspace_id,
             website_id=website.id,
             state=ImportState.QUEUED,
             file_name=query.file_name,
-            sha256=kept.sha256,
-            bytes_total=kept.size,
+            sha256=file.sha256,
+            bytes_total=file.size,
             bytes_read=0,
             lines_read=0,
             accepted=0,
@@ -76,15 +97,15 @@ class ImportService:
             rejected=0,
             first_event_at_ms=None,
             last_event_at_ms=None,
-            reach_from_ms=None,
-            reach_to_ms=None,
+            affected_from_ms=None,
+            affected_to_ms=None,
             error=None,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
             finished_at_ms=None,
         )
         await to_thread.run_sync(self._add, job)
-        self._worker.wake()
+        self.worker.wake()
         return job
 
     def _add(self, job: ImportJob) -> None:
@@ -95,23 +116,58 @@ class ImportService:
         with self._database.read() as db:
             job = store.find(db, workspace_id, import_id)
         if job is None:
-            raise NotFound("There is no such import in this workspace.")
+            raise _import_not_found()
         return job
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[ImportJob]:
-        """Newest first. `Unauthorized` when the website that is asked for is not of the workspace."""
+        """Newest first. `Unauthorized` when the website belongs to another workspace."""
         if query.website_id is not None:
             self._accounts.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
             return store.page(db, workspace_id, query.website_id, query.asked)
 
     def rejects(self, workspace_id: WorkspaceId, import_id: str, page: Page) -> Listing[Reject]:
-        """Rejected lines in their order, with every reason."""
+        """Rejected lines in their order, each with all its faults."""
         job = self.find(workspace_id, import_id)
         with self._database.read() as db:
             return store.rejects(db, job, page)
 
-    def spans(self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]) -> list[ImportSpan]:
-        """What imports have touched of these websites' history, oldest first: part of what a report's coverage tells."""
+    def dismiss_gap(self, current_user: CurrentUser, import_id: str) -> ImportJob:
+        """Mark an import's gap as harmless: coverage keeps a note and counts as complete.
+
+        `Forbidden` for a member who is no owner, `Conflict` when there is no gap to dismiss.
+        """
+        with self._database.write() as db:
+            job = store.find(db, current_user.workspace.id, import_id)
+            if job is None:
+                raise _import_not_found()
+            require_owner(db, current_user)
+            if job.gap_dismissed_at_ms is not None:
+                return job
+            if job.is_open:
+                raise Conflict(
+                    "The import is not finished; its gap may still close.",
+                    code="import_not_finished",
+                )
+            if not job.has_gap:
+                raise Conflict("The import left no gap.", code="no_gap")
+            now_ms = self._clock()
+            job = replace(
+                job,
+                gap_dismissed_at_ms=now_ms,
+                gap_dismissed_by=current_user.user.id,
+                updated_at_ms=now_ms,
+            )
+            store.save(db, job)
+        return job
+
+    def spans(
+        self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
+    ) -> list[ImportSpan]:
+        """The history that imports changed, oldest first, for the coverage of reports."""
         with self._database.read() as db:
             return store.spans(db, workspace_id, website_ids)
+
+
+def _import_not_found() -> NotFound:
+    return NotFound("There is no such import in this workspace.")

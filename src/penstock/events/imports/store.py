@@ -1,96 +1,174 @@
 """Rows of imports and of their rejected lines."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, or_, select, update
+from sqlalchemy import Connection, Row, Text, cast, insert, or_, select, update
 
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
+from penstock.events.redaction import redact
 from penstock.metadb.pages import page_of
+from penstock.metadb.rows import record_values, row_values
 from penstock.metadb.tables import import_rejects, imports
 
 _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
-_NOT_WHOLE = (*_OPEN, ImportState.FAILED)
-_TIMES = ("first_event_at", "last_event_at", "reach_from", "reach_to", "created_at", "updated_at", "finished_at")
+_INCOMPLETE = (*_OPEN, ImportState.FAILED)
+_MAX_EXCERPTS = 1_000
+"""Rejected lines of one file that are stored with their text."""
+_FIELDS = tuple(field.name for field in fields(ImportJob))
 
 
 def add(connection: Connection, job: ImportJob) -> None:
-    connection.execute(insert(imports).values(_values(job)))
+    connection.execute(insert(imports).values(row_values(job, imports)))
 
 
 def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ()) -> None:
-    """How far a job is now, and the lines that were rejected on the way."""
-    connection.execute(update(imports).where(imports.c.id == job.id).values(_values(job)))
+    """Save a job's progress, and the lines rejected since. rejects: included in job.rejected."""
+    connection.execute(
+        update(imports).where(imports.c.id == job.id).values(row_values(job, imports))
+    )
     if rejects:
-        rows = [{"import_id": job.id, "line": line, "errors": [_told(fault) for fault in faults]} for line, faults, _ in rejects]
+        first_number = job.rejected - len(rejects)
+        rows = [
+            {
+                "import_id": job.id,
+                "line": reject.line,
+                "errors": _reject_json(
+                    [asdict(fault) for fault in reject.faults],
+                    reject.excerpt if number < _MAX_EXCERPTS else None,
+                ),
+            }
+            for number, reject in enumerate(rejects, first_number)
+        ]
         connection.execute(insert(import_rejects), rows)
 
 
-def _values(job: ImportJob) -> dict[str, Any]:
-    return {name: getattr(job, f"{name}_ms" if name in _TIMES else name) for name in imports.c.keys()}  # noqa: SIM118
+def _reject_json(faults: list[dict[str, str]], excerpt: str | None) -> Any:
+    """The column `errors`: the faults; with an excerpt, both. 0.1.0 wrote faults only."""
+    return faults if excerpt is None else {"faults": faults, "excerpt": excerpt}
 
 
-def _told(fault: Fault) -> dict[str, str]:
-    return {"field": fault.field, "code": fault.code, "message": fault.message}
+def _faults_and_excerpt(errors: Any) -> tuple[list[dict[str, str]], str | None]:
+    """The reverse of `_reject_json`."""
+    return (errors, None) if isinstance(errors, list) else (errors["faults"], errors["excerpt"])
+
+
+def _reject(line: int, errors: Any) -> Reject:
+    faults, excerpt = _faults_and_excerpt(errors)
+    return Reject(line, [Fault(**fault) for fault in faults], excerpt=excerpt)
 
 
 def _job(row: Row[Any]) -> ImportJob:
-    columns = {(f"{name}_ms" if name in _TIMES else name): value for name, value in row._mapping.items()}
-    return ImportJob(**{**columns, "state": ImportState(row.state)})
+    values = record_values(row, _FIELDS)
+    return ImportJob(**values | {"state": ImportState(values["state"])})
 
 
 def find(connection: Connection, workspace_id: WorkspaceId, import_id: str) -> ImportJob | None:
-    row = connection.execute(select(imports).where(imports.c.id == import_id, imports.c.workspace_id == workspace_id)).first()
+    row = connection.execute(
+        select(imports).where(imports.c.id == import_id, imports.c.workspace_id == workspace_id)
+    ).first()
     return None if row is None else _job(row)
 
 
-def page(connection: Connection, workspace_id: WorkspaceId, website_id: str | None, asked: Page) -> Listing[ImportJob]:
+def page(
+    connection: Connection, workspace_id: WorkspaceId, website_id: str | None, page: Page
+) -> Listing[ImportJob]:
     """Newest first."""
-    wanted = select(imports).where(imports.c.workspace_id == workspace_id)
+    selected = select(imports).where(imports.c.workspace_id == workspace_id)
     if website_id is not None:
-        wanted = wanted.where(imports.c.website_id == website_id)
-    rows, total = page_of(connection, wanted.order_by(imports.c.created_at.desc(), imports.c.id.desc()), asked)
-    return Listing([_job(row) for row in rows], asked, total)
+        selected = selected.where(imports.c.website_id == website_id)
+    rows, total = page_of(
+        connection, selected.order_by(imports.c.created_at.desc(), imports.c.id.desc()), page
+    )
+    return Listing([_job(row) for row in rows], page, total)
 
 
-def rejects(connection: Connection, job: ImportJob, asked: Page) -> Listing[Reject]:
+def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Reject]:
     """In the order of the lines."""
-    of_job = select(import_rejects.c.line, import_rejects.c.errors).where(import_rejects.c.import_id == job.id)
-    rows = connection.execute(of_job.order_by(import_rejects.c.line).offset(asked.offset).limit(asked.size))
-    return Listing([Reject(line, [Fault(**told) for told in errors]) for line, errors in rows], asked, job.rejected)
+    c = import_rejects.c
+    rows = connection.execute(
+        select(c.line, c.errors)
+        .where(c.import_id == job.id)
+        .order_by(c.line)
+        .offset(page.offset)
+        .limit(page.size)
+    )
+    return Listing([_reject(line, errors) for line, errors in rows], page, job.rejected)
+
+
+def remove_excerpts(
+    connection: Connection, website_ids: Collection[str], sent_ids: Collection[str]
+) -> None:
+    """Remove the excerpts of these websites' rejected lines that contain one of the IDs."""
+    # As JSON text, because excerpts are; without the end, which they may have cut off.
+    needles = [redact(sent_id)[1:-1].removesuffix("…") for sent_id in sent_ids]
+    c = import_rejects.c
+    rows = connection.execute(
+        select(c.import_id, c.line, c.errors)
+        .join_from(import_rejects, imports, imports.c.id == c.import_id)
+        .where(imports.c.website_id.in_(website_ids), cast(c.errors, Text).startswith("{"))
+    )
+    for import_id, line, errors in rows.all():
+        faults, excerpt = _faults_and_excerpt(errors)
+        if excerpt is not None and any(needle in excerpt for needle in needles):
+            connection.execute(
+                update(import_rejects)
+                .where(c.import_id == import_id, c.line == line)
+                .values(errors=_reject_json(faults, None))
+            )
 
 
 def open_jobs(connection: Connection) -> list[ImportJob]:
-    """What is still to be read, oldest first, of every workspace."""
-    return [_job(row) for row in connection.execute(select(imports).where(imports.c.state.in_(_OPEN)).order_by(imports.c.created_at))]
+    """Unfinished imports of every workspace, oldest first."""
+    open_rows = select(imports).where(imports.c.state.in_(_OPEN)).order_by(imports.c.created_at)
+    return [_job(row) for row in connection.execute(open_rows)]
 
 
 def open_imports(connection: Connection, website_ids: Collection[str]) -> list[ImportId]:
-    """Those of some websites that are still to be read, oldest first."""
+    """Unfinished imports of these websites, oldest first."""
     c = imports.c
-    still_open = select(c.id).where(c.website_id.in_(website_ids), c.state.in_(_OPEN)).order_by(c.created_at, c.id)
-    return [ImportId(import_id) for import_id in connection.execute(still_open).scalars()]
-
-
-def spans(connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]) -> list[ImportSpan]:
-    """What each import touches, oldest first."""
-    c = imports.c
-    touched = select(imports).where(
-        c.workspace_id == workspace_id, c.website_id.in_(website_ids), or_(c.reach_from.is_not(None), c.state.in_(_NOT_WHOLE))
+    ids = (
+        select(c.id)
+        .where(c.website_id.in_(website_ids), c.state.in_(_OPEN))
+        .order_by(c.created_at, c.id)
     )
-    return [_span(_job(row)) for row in connection.execute(touched.order_by(c.created_at))]
+    return [ImportId(import_id) for import_id in connection.execute(ids).scalars()]
+
+
+def spans(
+    connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]
+) -> list[ImportSpan]:
+    """The history that each import changed, oldest first. One without events changes nothing."""
+    c = imports.c
+    rows = select(imports).where(
+        c.workspace_id == workspace_id,
+        c.website_id.in_(website_ids),
+        or_(c.accepted + c.duplicates > 0, c.state.in_(_OPEN)),
+    )
+    return [_span(_job(row)) for row in connection.execute(rows.order_by(c.created_at))]
 
 
 def _span(job: ImportJob) -> ImportSpan:
-    """An import that is not read to its end may miss events of any time before it was asked for."""
-    if job.state in _NOT_WHOLE or job.reach_from_ms is None or job.reach_to_ms is None:
-        reach = (0, max(job.reach_to_ms or 0, job.created_at_ms))
+    """An import that is not read to its end may miss events of any time before its creation."""
+    is_incomplete = job.state in _INCOMPLETE
+    if is_incomplete or job.affected_from_ms is None or job.affected_to_ms is None:
+        affected_range = (0, max(job.affected_to_ms or 0, job.created_at_ms))
     else:
-        reach = (job.reach_from_ms, job.reach_to_ms)
+        affected_range = (job.affected_from_ms, job.affected_to_ms)
     from_ms, to_ms = job.first_event_at_ms, job.last_event_at_ms
     if from_ms is None or to_ms is None:
-        from_ms, to_ms = reach
-    return ImportSpan(job.website_id, from_ms, to_ms, reach, job.created_at_ms, job.state, job.rejected)
+        from_ms, to_ms = affected_range
+    return ImportSpan(
+        website_id=job.website_id,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        affected_range=affected_range,
+        at_ms=job.created_at_ms,
+        state=job.state,
+        rejected=job.rejected,
+        dismissed_at_ms=job.gap_dismissed_at_ms,
+    )

@@ -1,26 +1,32 @@
-"""Reads kept files through the intake, a batch at a time. Progress is saved after each batch, so a crash repeats one batch at most;
-the repeat changes nothing, for every line has a dedupe key."""
+"""Reads stored files through the intake, one batch at a time.
 
-import asyncio
+Progress is saved after each batch, so a crash repeats one batch at most. The repeat changes
+nothing, because every line has a dedupe key.
+"""
+
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from threading import Event
 from typing import NamedTuple
 
 import structlog
-from anyio import to_thread
-from sqlalchemy.exc import DBAPIError
 
 from penstock.accounts.model import Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, Unavailable
-from penstock.events.fields import Bounds
+from penstock.base.worker import Worker, WorkerStopped
+from penstock.events.fields import EventValidationContext
 from penstock.events.imports import store
-from penstock.events.imports.entries import Occurrences, read_entry, stated_ms, too_long
-from penstock.events.imports.files import ImportFiles, Line, Unreadable, lines
-from penstock.events.imports.model import ImportJob, ImportState, Reject
+from penstock.events.imports.entries import (
+    Occurrences,
+    line_excerpt,
+    read_entry,
+    stated_ms,
+    too_long,
+)
+from penstock.events.imports.files import ImportFiles, Line, UnreadableFile, lines
+from penstock.events.imports.model import ImportJob, ImportState, Reject, completed
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt, Status
 from penstock.metadb.database import Database
@@ -29,11 +35,14 @@ from penstock.settings import Settings
 log = structlog.get_logger()
 
 BATCH_LINES = 500
-_RETRY_S = 2.0
+_OVERLOADED_S = 2.0
 
 
 class Batch(NamedTuple):
-    """What some lines came to. lines_read, bytes_read: of the file, after them."""
+    """Events and rejects of some lines.
+
+    lines_read, bytes_read: of the file, up to the end of the batch.
+    """
 
     events: list[NewEvent]
     rejects: list[Reject]
@@ -41,130 +50,151 @@ class Batch(NamedTuple):
     bytes_read: int
 
 
-class _Stopped(Exception):
-    """The service stops; the job goes on after the next start."""
+@dataclass(slots=True)
+class _Reading:
+    """A job in progress, and the step of its current batch: what is set was done and is not
+    repeated after an error.
+    """
+
+    job: ImportJob
+    batches: Iterator[Batch] | None = None
+    batch: Batch | None = None
+    receipts: list[Receipt] | None = None
+    finished: ImportJob | None = None
 
 
 class ImportWorker:
-    """One job at a time, oldest first; on the event loop, with what blocks in worker threads.
+    """One job at a time, oldest first; each step is one batch.
 
-    A node reads the files that it took in, so that several nodes on one metadata DB never share a job.
+    A node reads the files that it received, so that several nodes with one metadata DB never share
+    a job. A store that is away delays a job and never fails it.
     """
 
     def __init__(
-        self, database: Database, accounts: AccountService, intake: Intake, files: ImportFiles, settings: Settings, clock: Clock
+        self,
+        database: Database,
+        accounts: AccountService,
+        intake: Intake,
+        files: ImportFiles,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
         self._database, self._accounts, self._intake = database, accounts, intake
         self._files, self._settings, self._clock = files, settings, clock
-        self._arrived = asyncio.Event()
-        self._stopping = Event()
+        self._reading: _Reading | None = None
+        self.worker = Worker("imports", self._step, clock)
 
-    def wake(self) -> None:
-        """A job has come. Call it on the event loop."""
-        self._arrived.set()
-
-    def stop(self) -> None:
-        """Finish the batch at hand and no more. Call it on the event loop."""
-        self._stopping.set()
-        self._arrived.set()
-
-    async def read_until_stopped(self) -> None:
-        while not self._stopping.is_set():
-            self._arrived.clear()
+    def _step(self) -> float | None:
+        """Seconds until the next step; None when no job waits."""
+        if self._reading is None:
+            jobs = self._waiting()
+            if not jobs:
+                return None
+            self._reading = _Reading(jobs[0])
+        reading = self._reading
+        if reading.finished is None:
             try:
-                for job in await to_thread.run_sync(self._waiting):
-                    await self._read(job)
-                await self._arrived.wait()
-            except _Stopped:
-                return
-            except DBAPIError as error:
-                log.warning("import_waits", reason=type(error).__name__)
-                await asyncio.sleep(_RETRY_S)
+                if not self._store_batch(reading):
+                    reading.finished = completed(reading.job)
+            except UnreadableFile as error:
+                reading.finished = replace(reading.job, state=ImportState.FAILED, error=str(error))
+            except Unavailable as error:
+                if error.code == "overloaded":  # imports give way to live events
+                    return _OVERLOADED_S
+                raise
+        if reading.finished is not None:
+            self._save(replace(reading.finished, finished_at_ms=self._clock()))
+            self._files.remove(reading.job.id)
+            self._reading = None
+        return 0.0
 
     def _waiting(self) -> list[ImportJob]:
-        """Jobs whose file is here."""
+        """Jobs whose file is on this node."""
         here = self._files.present()
         with self._database.read() as db:
             return [job for job in store.open_jobs(db) if job.id in here]
 
-    async def _read(self, job: ImportJob) -> None:
-        """One job to its end. Raises what the metadata DB raises: it goes on later from what was saved."""
-        website = await to_thread.run_sync(self._accounts.find_website, job.website_id)
-        try:
+    def _store_batch(self, reading: _Reading) -> bool:
+        """Store the next batch and the job's progress.
+
+        False at the end of the file. `UnreadableFile`, `Unavailable`.
+        """
+        if reading.batches is None:
+            website = self._accounts.find_website(reading.job.website_id)
             if website is None:
-                raise Unreadable("The website was deleted.")
-            job = await self._saved(replace(job, state=ImportState.RUNNING))
-            batches = self._batches(job, website)
-            while (batch := await to_thread.run_sync(next, batches, None)) is not None:
-                job = await self._saved(advanced(job, batch, await self._stored(batch.events)), batch.rejects)
-            job = replace(job, state=ImportState.DONE, bytes_read=job.bytes_total)
-        except Unreadable as error:
-            job = replace(job, state=ImportState.FAILED, error=str(error))
-        except (_Stopped, DBAPIError):
+                raise UnreadableFile("The website was deleted.")
+            reading.job = self._save(replace(reading.job, state=ImportState.RUNNING))
+            reading.batches = self._batches(reading.job, website)
+        try:
+            if reading.batch is None:
+                reading.batch = next(reading.batches, None)
+            if reading.batch is None:
+                return False
+            if reading.receipts is None:
+                events = reading.batch.events
+                reading.receipts = self._intake.submit_from_thread(events) if events else []
+        except (UnreadableFile, Unavailable, WorkerStopped):
             raise
-        except Exception as error:
-            log.error("import_failed", import_id=job.id, exc_info=error)
-            job = replace(job, state=ImportState.FAILED, error="Something went wrong on our side; the log has the details.")
-        await self._saved(replace(job, finished_at_ms=self._clock()))
-        await to_thread.run_sync(self._files.remove, job.id)
+        except Exception as error:  # a bug: the other imports must not wait for it
+            log.error("import_failed", import_id=reading.job.id, exc_info=error)
+            raise UnreadableFile(
+                "Something went wrong on our side; the log has the details."
+            ) from error
+        job = advance(reading.job, reading.batch, reading.receipts)
+        reading.job = self._save(job, reading.batch.rejects)
+        reading.batch = reading.receipts = None
+        return True
 
-    async def _saved(self, job: ImportJob, rejects: list[Reject] | None = None) -> ImportJob:
-        now = replace(job, updated_at_ms=self._clock())
-
-        def save() -> None:
-            with self._database.write() as db:
-                store.save(db, now, rejects or ())
-
-        await to_thread.run_sync(save)
-        return now
+    def _save(self, job: ImportJob, rejects: list[Reject] | None = None) -> ImportJob:
+        job = replace(job, updated_at_ms=self._clock())
+        with self._database.write() as db:
+            store.save(db, job, rejects or ())
+        return job
 
     def _batches(self, job: ImportJob, website: Website) -> Iterator[Batch]:
-        """The rest of the file. Lines that were read before are read again, but only to count equal ones."""
+        """The rest of the file. Lines before it are read again, but only to count equal ones."""
         settings, occurrences = self._settings, Occurrences()
         source = lines(
-            self._files.path(job.id), max_line_bytes=settings.max_event_bytes, max_inflated_bytes=settings.max_import_inflated_bytes
+            self._files.path(job.id),
+            max_line_bytes=settings.max_event_bytes,
+            max_inflated_bytes=settings.max_import_inflated_bytes,
         )
         before = islice(source, job.lines_read)
-        while some := list(islice(before, BATCH_LINES)):
-            self._batch(some, website, occurrences)
-        while some := list(islice(source, BATCH_LINES)):
-            yield self._batch(some, website, occurrences)
+        while batch_lines := list(islice(before, BATCH_LINES)):
+            self._batch(batch_lines, website, occurrences)
+        while batch_lines := list(islice(source, BATCH_LINES)):
+            yield self._batch(batch_lines, website, occurrences)
 
-    def _batch(self, some: list[Line], website: Website, occurrences: Occurrences) -> Batch:
-        if self._stopping.is_set():
-            raise _Stopped
-        batch = Batch([], [], some[-1].number, some[-1].bytes_read)
-        bounds = Bounds(self._settings, self._clock())
-        for number, text, _ in some:
+    def _batch(self, batch_lines: list[Line], website: Website, occurrences: Occurrences) -> Batch:
+        if self.worker.stopping:
+            raise WorkerStopped
+        self.worker.report_progress()
+        batch = Batch([], [], batch_lines[-1].number, batch_lines[-1].bytes_read)
+        context = EventValidationContext(self._settings, self._clock())
+        for number, text, _ in batch_lines:
             if text is None:
-                batch.rejects.append(Reject(number, [too_long(bounds)]))
+                batch.rejects.append(Reject(number, [too_long(context)]))
             elif text.strip():
                 try:
-                    batch.events.append(read_entry(text, website, occurrences, bounds))
+                    batch.events.append(read_entry(text, website, occurrences, context))
                 except Invalid as error:
-                    batch.rejects.append(Reject(number, error.faults, stated_ms(text)))
+                    batch.rejects.append(
+                        Reject(number, error.faults, stated_ms(text), line_excerpt(text))
+                    )
         return batch
 
-    async def _stored(self, events: list[NewEvent]) -> list[Receipt]:
-        """Stored by the intake, however long it takes: live events may fill it, the store may be away."""
-        while events:
-            try:
-                return await self._intake.submit(events)
-            except Unavailable as error:
-                if self._stopping.is_set():
-                    raise _Stopped from None
-                log.warning("import_waits", reason=error.code)
-                await asyncio.sleep(_RETRY_S)
-        return []
 
-
-def advanced(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
+def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
     """The job after a batch. receipts: of its events."""
     times_ms = [event.occurred_at_ms for event in batch.events]
-    reached_ms = times_ms + [at_ms for reject in batch.rejects for at_ms in _may_have_occurred(reject, job)]
+    affected_ms = times_ms + [
+        at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)
+    ]
     repeated = sum(receipt.status is Status.DUPLICATE for receipt in receipts)
-    first_event_at_ms, last_event_at_ms = _widened(job.first_event_at_ms, job.last_event_at_ms, times_ms)
-    reach_from_ms, reach_to_ms = _widened(job.reach_from_ms, job.reach_to_ms, reached_ms)
+    first_event_at_ms, last_event_at_ms = _widen(
+        job.first_event_at_ms, job.last_event_at_ms, times_ms
+    )
+    affected_from_ms, affected_to_ms = _widen(job.affected_from_ms, job.affected_to_ms, affected_ms)
     return replace(
         job,
         lines_read=batch.lines_read,
@@ -174,17 +204,19 @@ def advanced(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob
         rejected=job.rejected + len(batch.rejects),
         first_event_at_ms=first_event_at_ms,
         last_event_at_ms=last_event_at_ms,
-        reach_from_ms=reach_from_ms,
-        reach_to_ms=reach_to_ms,
+        affected_from_ms=affected_from_ms,
+        affected_to_ms=affected_to_ms,
     )
 
 
-def _widened(first_ms: int | None, last_ms: int | None, times_ms: list[int]) -> tuple[int | None, int | None]:
-    """The first and last of a span and of further times; None where there is nothing."""
+def _widen(
+    first_ms: int | None, last_ms: int | None, times_ms: list[int]
+) -> tuple[int | None, int | None]:
+    """A span that includes further times. None, None: an empty span."""
     known = [at_ms for at_ms in (first_ms, last_ms, *times_ms) if at_ms is not None]
     return min(known, default=None), max(known, default=None)
 
 
-def _may_have_occurred(reject: Reject, job: ImportJob) -> list[int]:
-    """When what a rejected line tells of happened; at any time before the import where the line does not say."""
+def _possible_times(reject: Reject, job: ImportJob) -> list[int]:
+    """The time that a rejected line states; without one, any time before the import."""
     return [0, job.created_at_ms] if reject.stated_ms is None else [reject.stated_ms]

@@ -1,1 +1,1 @@
-"""The cohorts of a breakdown compared: which of them converts better, and how sure that is."""
+"""Comparison of the cohorts of a breakdown property, with tests of significance."""

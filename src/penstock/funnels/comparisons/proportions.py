@@ -1,6 +1,6 @@
-"""Statistics of shares: how sure one is, and how two differ. No I/O.
+"""Statistics of proportions: confidence intervals, tests of a difference, Bayes. No I/O.
 
-Numbers come from scipy. It takes half a second to import, so that each function imports it when it is called.
+The numbers come from scipy. Its import takes half a second, so each function imports it on use.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,15 @@ CONFIDENCE_LEVEL = 0.95
 
 _SMALLEST_EXPECTED = 5
 
-# Of the integral: how much of the posterior is left out at either end, the quantiles at which it is cut, points for each piece.
+# The integral of `probability_to_beat`: the tail it ignores at either end, the quantiles at which
+# it is cut, points per piece.
 _TAIL = 1e-12
 _CUTS = (1e-9, 1e-6, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-3, 1 - 1e-6, 1 - 1e-9)
 _POINTS = 30
 
 
 class Method(StrEnum):
-    """How a difference was tested."""
+    """Test of a difference."""
 
     Z = "z"
     FISHER = "fisher"
@@ -39,15 +40,23 @@ class Share:
 
 
 def wilson_interval(share: Share) -> tuple[float, float]:
-    """95 % confidence interval of a share. Source: Wilson 1927, without continuity correction (scipy.stats.binomtest)."""
+    """95 % confidence interval of a share.
+
+    Source: Wilson 1927, without continuity correction (scipy.stats.binomtest).
+    """
     from scipy import stats
 
-    interval = stats.binomtest(share.part, share.whole).proportion_ci(CONFIDENCE_LEVEL, method="wilson")
+    interval = stats.binomtest(share.part, share.whole).proportion_ci(
+        CONFIDENCE_LEVEL, method="wilson"
+    )
     return float(interval.low), float(interval.high)
 
 
 def newcombe_interval(share: Share, baseline: Share) -> tuple[float, float]:
-    """95 % confidence interval of `share` minus `baseline`, from the Wilson interval of each. Source: Newcombe 1998, method 10."""
+    """95 % confidence interval of `share` minus `baseline`, from the Wilson interval of each.
+
+    Source: Newcombe 1998, method 10.
+    """
     (low, high), (base_low, base_high) = wilson_interval(share), wilson_interval(baseline)
     difference = share.rate - baseline.rate
     below = hypot(share.rate - low, base_high - baseline.rate)
@@ -56,23 +65,24 @@ def newcombe_interval(share: Share, baseline: Share) -> tuple[float, float]:
 
 
 def p_value(share: Share, baseline: Share) -> tuple[Method, float]:
-    """Two-sided probability of a difference at least as large if both had the same rate, and the test that tells it.
+    """Two-sided probability of a difference at least as large if both had the same rate.
 
-    The z test of two proportions with pooled variance (scipy.stats.norm). That is too rough where a cell of the two-by-two table has an
-    expected count under 5 (Cochran's rule): there, Fisher's exact test (scipy.stats.fisher_exact).
+    The z test of two proportions with pooled variance (scipy.stats.norm). It is too rough where a
+    cell of the two-by-two table has an expected count under 5 (Cochran's rule): there, Fisher's
+    exact test (scipy.stats.fisher_exact).
     """
     from scipy import stats
 
     pooled = (share.part + baseline.part) / (share.whole + baseline.whole)
     if min(share.whole, baseline.whole) * min(pooled, 1 - pooled) < _SMALLEST_EXPECTED:
-        table = [[one.part, one.whole - one.part] for one in (share, baseline)]
+        table = [[side.part, side.whole - side.part] for side in (share, baseline)]
         return Method.FISHER, float(stats.fisher_exact(table, alternative="two-sided").pvalue)
     deviation = sqrt(pooled * (1 - pooled) * (1 / share.whole + 1 / baseline.whole))
     return Method.Z, float(2 * stats.norm.sf(abs(share.rate - baseline.rate) / deviation))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values corrected for being several, in the order given. Source: Holm 1979, step-down."""
+    """P-values corrected for multiple comparisons, in the same order. Source: Holm 1979."""
     corrected = [0.0] * len(p_values)
     least = 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -82,16 +92,27 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def probability_to_beat(share: Share, baseline: Share) -> float:
-    """Probability that the true rate of `share` is above that of `baseline`, both unknown beforehand: priors Beta(1, 1).
+    """Probability that the true rate of `share` is above that of `baseline`, priors Beta(1, 1).
 
-    The integral of one posterior's density times the other's distribution function (scipy.stats.beta), by Gauss-Legendre quadrature
-    (scipy.integrate.fixed_quad) between quantiles of both, where the product is smooth. No random draws. Good to at least six decimals.
+    The integral of one posterior's density times the other's distribution function
+    (scipy.stats.beta), by Gauss-Legendre quadrature (scipy.integrate.fixed_quad) between quantiles
+    of both, where the product is smooth. No random draws. Accurate to at least six decimals.
     """
     from scipy import integrate, stats
 
-    mine, other = (stats.beta(one.part + 1, one.whole - one.part + 1) for one in (share, baseline))
-    first, last = float(mine.ppf(_TAIL)), float(mine.isf(_TAIL))
-    inner = {float(cut) for posterior in (mine, other) for cut in posterior.ppf(_CUTS) if first < cut < last}
+    own, other = (
+        stats.beta(side.part + 1, side.whole - side.part + 1) for side in (share, baseline)
+    )
+    first, last = float(own.ppf(_TAIL)), float(own.isf(_TAIL))
+    inner = {
+        float(cut)
+        for posterior in (own, other)
+        for cut in posterior.ppf(_CUTS)
+        if first < cut < last
+    }
     cuts = [first, *sorted(inner), last]
-    parts = (integrate.fixed_quad(lambda x: mine.pdf(x) * other.cdf(x), start, end, n=_POINTS)[0] for start, end in pairwise(cuts))
+    parts = (
+        integrate.fixed_quad(lambda x: own.pdf(x) * other.cdf(x), start, end, n=_POINTS)[0]
+        for start, end in pairwise(cuts)
+    )
     return min(1.0, max(0.0, float(sum(parts))))

@@ -5,13 +5,18 @@ from litestar.di import NamedDependency
 
 from penstock.funnels.comparisons.schema import CompareQuery, ComparisonRecord
 from penstock.funnels.comparisons.service import CompareService
-from penstock.funnels.results.asked import AskedFunnel, described_answer
+from penstock.funnels.queries.request import FunnelRequest, describe_query
 
 
-@get("/api/funnels/{funnel_id:str}/compare", opt=described_answer("Compare cohorts of a funnel", CompareQuery, ComparisonRecord))
-async def compare_cohorts(funnel: NamedDependency[AskedFunnel], comparisons: NamedDependency[CompareService]) -> Response[bytes]:
-    """Cohorts of one breakdown property against one of them: rates with intervals, differences, tests and what to beware of."""
-    return await funnel.answered(CompareQuery, comparisons.compare)
+@get(
+    "/api/funnels/{funnel_id:str}/compare",
+    opt=describe_query("Compare cohorts of a funnel", CompareQuery, ComparisonRecord),
+)
+async def compare_cohorts(
+    funnel: NamedDependency[FunnelRequest], comparisons: NamedDependency[CompareService]
+) -> Response[bytes]:
+    """Cohorts of one breakdown property against a baseline: intervals, tests and warnings."""
+    return await funnel.respond(CompareQuery, comparisons.compare)
 
 
 ROUTES = (compare_cohorts,)

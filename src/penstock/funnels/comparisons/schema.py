@@ -1,4 +1,4 @@
-"""What goes over the wire for a comparison of cohorts."""
+"""Wire types of a comparison of cohorts."""
 
 from enum import StrEnum
 from math import isfinite
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError, field_validator
 
 from penstock.base.scalar import Scalar
-from penstock.funnels.results.schema import CohortKeyRecord, CoverageRecord, HeadRecord, PeriodQuery
+from penstock.funnels.queries.schema import CohortKeyRecord, CoverageRecord, HeadRecord, PeriodQuery
 from penstock.http.schema import Record, RuleBroken
 
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
@@ -16,17 +16,24 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 class CompareQuery(PeriodQuery):
     """The query parameters of a comparison."""
 
-    property_: Annotated[str, Field(alias="property", description="One of the funnel's breakdown properties; its cohorts are compared.")]
+    property_: Annotated[
+        str,
+        Field(
+            alias="property",
+            description="The breakdown property whose cohorts are compared.",
+        ),
+    ]
     baseline: Annotated[
         Scalar | None,
         Field(
-            description='Value of the cohort that the others are held against, as JSON: "a", 5, true or null. Left out: the most entered.'
+            description='Value of the baseline cohort as JSON: "a", 5, true or null. By default '
+            "the cohort with the most units."
         ),
     ] = None
 
     @property
-    def names_baseline(self) -> bool:
-        """Whether a baseline was sent, be it null."""
+    def has_baseline(self) -> bool:
+        """Whether a baseline was sent, including null."""
         return "baseline" in self.model_fields_set
 
     @field_validator("baseline", mode="before")
@@ -37,12 +44,15 @@ class CompareQuery(PeriodQuery):
         except ValidationError:
             value = []
         if isinstance(value, dict | list) or (isinstance(value, float) and not isfinite(value)):
-            raise RuleBroken("not_a_scalar", 'Must be a JSON scalar or null, as "a" (with the quotes), 5, true or null.')
+            raise RuleBroken(
+                "not_a_scalar",
+                'Must be a JSON scalar or null, such as "a" (with the quotes), 5, true or null.',
+            )
         return value
 
 
 class WarningCode(StrEnum):
-    """What a reader must know before deciding on a comparison."""
+    """What a reader must know before a decision."""
 
     TOO_FEW = "too_few"
     ASSIGNED_AFTER_ENTRY = "assigned_after_entry"
@@ -60,16 +70,33 @@ class RangeRecord(Record):
 
 
 class AgainstBaselineRecord(Record):
-    """A cohort held against the baseline. Positive differences favour the cohort."""
+    """A cohort compared with the baseline. Positive differences favour the cohort."""
 
     difference: Annotated[float, Field(description="Rate minus the baseline's rate.")]
-    difference_interval: Annotated[RangeRecord, Field(description="95 % confidence interval (Newcombe).")]
-    test: Annotated[str, Field(description="z: of two proportions. fisher: exact, where an expected count is under 5.")]
+    difference_interval: Annotated[
+        RangeRecord, Field(description="95 % confidence interval (Newcombe).")
+    ]
+    test: Annotated[
+        str,
+        Field(
+            description="z: test of two proportions. fisher: exact test, where an expected count "
+            "is under 5."
+        ),
+    ]
     p_value: Annotated[float, Field(description="Two-sided; of this comparison alone.")]
     p_value_corrected: Annotated[
-        float | None, Field(description="Corrected for the number of comparisons (Holm); null where too few units entered.")
+        float | None,
+        Field(
+            description="Corrected for the number of comparisons (Holm); null with too few units."
+        ),
     ]
-    probability_to_beat: Annotated[float, Field(description="That its true rate is above the baseline's (Bayes, uniform priors).")]
+    probability_to_beat: Annotated[
+        float,
+        Field(
+            description="Probability that its true rate is above the baseline's (Bayes, uniform "
+            "priors)."
+        ),
+    ]
 
 
 class ComparedRecord(CohortKeyRecord):
@@ -79,21 +106,36 @@ class ComparedRecord(CohortKeyRecord):
     completed: int
     pending: int
     conversion_rate: Annotated[float, Field(description="completed / entered, to four decimals.")]
-    rate_interval: Annotated[RangeRecord, Field(description="95 % confidence interval of the rate (Wilson).")]
-    final_rate: Annotated[RangeRecord, Field(description="The rate once no window is open: if all pending drop off, if all complete.")]
-    conflicting_entry_values: Annotated[int, Field(description="Units of which a later accepted event has another value.")]
+    rate_interval: Annotated[
+        RangeRecord, Field(description="95 % confidence interval of the rate (Wilson).")
+    ]
+    final_rate: Annotated[
+        RangeRecord,
+        Field(
+            description="The rate once all windows are closed: if all pending units drop off, and "
+            "if all complete."
+        ),
+    ]
+    conflicting_entry_values: Annotated[
+        int, Field(description="Units with another value in a later event.")
+    ]
     too_few: Annotated[bool, Field(description="Fewer than 30 units entered.")]
-    against_baseline: Annotated[AgainstBaselineRecord | None, Field(description="null for the baseline itself.")]
+    against_baseline: Annotated[
+        AgainstBaselineRecord | None, Field(description="null for the baseline itself.")
+    ]
 
 
 class ComparisonRecord(HeadRecord):
-    """Cohorts of one breakdown property against one of them."""
+    """Cohorts of one breakdown property against a baseline."""
 
     property: str
     baseline: Annotated[CohortKeyRecord | None, Field(description="null when nobody entered.")]
     confidence_level: float
-    total: Annotated[int, Field(description="How many cohorts there are.")]
-    left_out: Annotated[int, Field(description="How many of them are not in `cohorts`.")]
-    cohorts: Annotated[list[ComparedRecord], Field(description="The 50 most entered, first the most; the baseline is always there.")]
+    total: Annotated[int, Field(description="Number of cohorts.")]
+    left_out: Annotated[int, Field(description="Number of cohorts that are not in `cohorts`.")]
+    cohorts: Annotated[
+        list[ComparedRecord],
+        Field(description="The 50 with the most units, largest first, and the baseline."),
+    ]
     warnings: list[WarningRecord]
     coverage: CoverageRecord

@@ -1,10 +1,10 @@
-"""Comparing the cohorts of one breakdown property: which of them converts better, and how sure that is."""
+"""Compares the cohorts of one breakdown property: which converts better, and how certain it is."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.base.errors import Fault
+from penstock.base.errors import Fault, Malformed
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Page
 from penstock.base.rates import rate
@@ -28,23 +28,28 @@ from penstock.funnels.comparisons.schema import (
     WarningRecord,
 )
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.results.asking import Asker
-from penstock.funnels.results.coverage import ReadGaps, coverage_of
-from penstock.funnels.results.inquiry import Inquiry
-from penstock.funnels.results.schema import CohortKeyRecord
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.coverage import ReadGaps, coverage_of
+from penstock.funnels.queries.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.provenance import Provenance, head_of
+from penstock.funnels.queries.resolve import SavedFunnel
+from penstock.funnels.queries.schema import CohortKeyRecord
 from penstock.funnels.statements.report import build
 from penstock.http.bodies import bad_parameter
 
 MAX_COHORTS = 50
 FEWEST = 30
-"""Units that must enter a cohort before its numbers say much."""
+"""Units that must enter a cohort before its numbers mean much."""
 
 _DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One cohort. value: at entry, None for missing. conflicting: units of which a later accepted event has another value."""
+    """One cohort. value: at entry, None for missing.
+
+    conflicting: units with another value in a later event.
+    """
 
     value: Scalar | None
     entered: int
@@ -58,79 +63,93 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
-    """arms: the most entered first. total: of all cohorts, also of those that are not in `arms`; its value means nothing."""
+class _Cohorts:
+    """arms: most entered first, at most `MAX_COHORTS`. count: of all cohorts.
+
+    total: of all cohorts, without a value.
+    """
 
     arms: list[Arm]
-    cohorts: int
+    count: int
     total: Arm
+    provenance: Provenance
 
 
 class CompareService:
-    """Its methods block; call them from a worker thread."""
+    """Methods block: call them from a worker thread."""
 
-    def __init__(self, asker: Asker, read_gaps: ReadGaps) -> None:
-        self._asker, self._read_gaps = asker, read_gaps
+    def __init__(self, runner: FunnelQueryRunner, read_gaps: ReadGaps) -> None:
+        self._runner, self._read_gaps = runner, read_gaps
 
-    def compare(self, workspace_id: WorkspaceId, funnel_id: str, query: CompareQuery) -> ComparisonRecord:
-        """Errors as of `Asker.saved`; Malformed for a property that is no breakdown property, and a baseline that no cohort has."""
-        inquiry = _by_property(self._asker.saved(workspace_id, funnel_id, query), query.property_)
-        counted = self._counted(inquiry)
-        arms = list(counted.arms)
+    def compare(
+        self, workspace_id: WorkspaceId, funnel_id: str, query: CompareQuery
+    ) -> ComparisonRecord:
+        """Errors as of `FunnelQueryRunner.prepare`.
+
+        Malformed for an unknown breakdown property, or a baseline that no cohort has.
+        """
+        source = SavedFunnel(funnel_id, query.revision)
+        context = _by_property(
+            self._runner.prepare(workspace_id, source, query.selection()), query.property_
+        )
+        cohorts = self._cohorts(context)
+        arms, provenance = cohorts.arms, cohorts.provenance
         baseline = arms[0] if arms else None
-        if query.names_baseline:
-            baseline = self._baseline(inquiry, arms, query)
-            if all(arm is not baseline for arm in arms):
-                arms.append(baseline)
-        gaps = self._read_gaps(workspace_id, inquiry.question.website_ids)
-        definition, pending = inquiry.definition, counted.total.pending
+        if query.has_baseline:
+            value: Any = query.baseline
+            baseline = next((arm for arm in arms if tagged(arm.value) == tagged(value)), None)
+            if baseline is None and len(arms) == MAX_COHORTS:
+                rare = self._cohorts(_only_cohort(context, query.property_, value))
+                provenance += rare.provenance
+                arms, baseline = [*arms, *rare.arms], next(iter(rare.arms), None)
+            if baseline is None:
+                raise _unknown_baseline(query.property_)
+        gaps = self._read_gaps(workspace_id, context.params.website_ids)
+        warnings = _warnings(context.definition, query.property_, arms, cohorts.total)
         return ComparisonRecord.model_validate(
             {
-                **inquiry.head,
+                **head_of(context, provenance),
                 **_compared(query.property_, arms, baseline),
-                "total": counted.cohorts,
-                "leftOut": counted.cohorts - len(arms),
-                "warnings": list(_warnings(definition, query.property_, arms, counted.total)),
-                "coverage": coverage_of(inquiry.question, definition, inquiry.facts, gaps, pending, fresh=inquiry.fresh),
+                "total": cohorts.count,
+                "leftOut": cohorts.count - len(arms),
+                "warnings": list(warnings),
+                "coverage": coverage_of(context, provenance, gaps, cohorts.total.pending),
             }
         )
 
-    def _counted(self, inquiry: Inquiry) -> _Counted:
-        rows = self._asker.records(build(inquiry.definition, inquiry.question, inquiry.facts), inquiry)
-        total = next((row for row in rows if row["is_total"]), None)
+    def _cohorts(self, context: QueryContext) -> _Cohorts:
+        statement = build(context.definition, context.params, context.profile)
+        result = self._runner.fetch(context, statement)
+        total = next((row for row in result.rows if row["is_total"]), None)
         if total is None:
-            return _Counted([], 0, Arm(None, 0, 0, 0, 0))
-        arms = [_arm(row, untagged(row["texts"][0])) for row in rows if not row["is_total"]]
-        return _Counted(arms, total["wanted_cohorts"], _arm(total, None))
-
-    def _baseline(self, inquiry: Inquiry, arms: Sequence[Arm], query: CompareQuery) -> Arm:
-        """The arm of the value that was sent; asks for it where it is not among the most entered."""
-        wanted: Any = query.baseline
-        found = [arm for arm in arms if tagged(arm.value) == tagged(wanted)]
-        if not found and len(arms) == MAX_COHORTS:
-            alone = replace(inquiry.question, cohort={query.property_: wanted}, page=Page(1, 1))
-            found = self._counted(replace(inquiry, question=alone)).arms
-        if not found:
-            raise bad_parameter(
-                Fault("baseline", "unknown_cohort", f"No unit that is asked about entered with this value of {query.property_}.")
-            )
-        return found[0]
+            return _Cohorts([], 0, Arm(None, 0, 0, 0, 0), result.provenance)
+        arms = [_arm(row, untagged(row["texts"][0])) for row in result.rows if not row["is_total"]]
+        return _Cohorts(arms, total["cohort_count"], _arm(total, None), result.provenance)
 
 
-def _by_property(inquiry: Inquiry, name: str) -> Inquiry:
-    """The same question, by one breakdown property alone."""
-    properties = inquiry.definition.breakdown_properties
-    if name not in properties:
-        raise bad_parameter(inquiry.definition.not_a_breakdown("property"))
+def _by_property(context: QueryContext, name: str) -> QueryContext:
+    """The same query with one breakdown property alone."""
+    if name not in context.definition.breakdown_properties:
+        raise bad_parameter(context.definition.not_a_breakdown("property"))
     return replace(
-        inquiry,
-        definition=replace(inquiry.definition, breakdown_properties=(name,)),
-        question=replace(inquiry.question, page=Page(1, MAX_COHORTS)),
+        context,
+        definition=replace(context.definition, breakdown_properties=(name,)),
+        params=replace(context.params, page=Page(1, MAX_COHORTS)),
     )
 
 
+def _only_cohort(context: QueryContext, name: str, value: Scalar | None) -> QueryContext:
+    """The same query for one cohort."""
+    return replace(context, params=replace(context.params, cohort={name: value}, page=Page(1, 1)))
+
+
+def _unknown_baseline(name: str) -> Malformed:
+    message = f"No unit of this query entered with this value of {name}."
+    return bad_parameter(Fault("baseline", "unknown_cohort", message))
+
+
 def _arm(row: Mapping[str, Any], value: Scalar | None) -> Arm:
-    """row: one of the statement's, whose lists are empty where there was nothing to add up."""
+    """row: of the statement; its lists are empty where there was nothing to add up."""
     entered, *_, completed = row["counts"] or [0, 0]
     return Arm(value, entered, completed, sum(row["pendings"]), sum(row["conflicting"]))
 
@@ -141,7 +160,7 @@ def _compared(name: str, arms: Sequence[Arm], baseline: Arm | None) -> dict[str,
         "property": name,
         "baseline": _key(name, baseline.value) if baseline else None,
         "confidenceLevel": CONFIDENCE_LEVEL,
-        "cohorts": [_record(name, arm, held) for arm, held in zip(arms, against, strict=True)],
+        "cohorts": [_record(name, *pair) for pair in zip(arms, against, strict=True)],
     }
 
 
@@ -165,12 +184,16 @@ def _record(name: str, arm: Arm, against: AgainstBaselineRecord | None) -> Compa
 def _against(arms: Sequence[Arm], baseline: Arm) -> list[AgainstBaselineRecord | None]:
     """Each arm against the baseline, None for the baseline itself.
 
-    Those with too few units are left out of the correction for many comparisons, lest they weaken the others.
+    Arms with too few units do not take part in the correction, which would weaken the others.
     """
     base = _share(baseline)
     tests = [p_value(_share(arm), base) for arm in arms]
-    counted = [place for place, arm in enumerate(arms) if not (arm is baseline or arm.too_few or baseline.too_few)]
-    corrected = dict(zip(counted, holm([tests[place][1] for place in counted]), strict=True))
+    tested = [
+        place
+        for place, arm in enumerate(arms)
+        if not (arm is baseline or arm.too_few or baseline.too_few)
+    ]
+    corrected = dict(zip(tested, holm([tests[place][1] for place in tested]), strict=True))
     return [
         None
         if arm is baseline
@@ -190,22 +213,31 @@ def _share(arm: Arm) -> Share:
     return Share(arm.completed, arm.entered)
 
 
-def _warnings(definition: Definition, name: str, arms: Sequence[Arm], total: Arm) -> Iterator[WarningRecord]:
+def _warnings(
+    definition: Definition, name: str, arms: Sequence[Arm], total: Arm
+) -> Iterator[WarningRecord]:
     if few := sum(arm.too_few for arm in arms):
-        cohorts, fewest = "1 cohort has" if few == 1 else f"{few} cohorts have", definition.units(FEWEST)
-        yield _warning(WarningCode.TOO_FEW, f"{cohorts} fewer than {fewest} (tooFew); wait for more before deciding by them.")
+        cohorts, fewest = (
+            "1 cohort has" if few == 1 else f"{few} cohorts have",
+            definition.units(FEWEST),
+        )
+        yield _warning(
+            WarningCode.TOO_FEW,
+            f"{cohorts} fewer than {fewest} (tooFew); wait for more before you decide.",
+        )
     if total.conflicting:
         have = "has" if total.conflicting == 1 else "have"
         yield _warning(
             WarningCode.ASSIGNED_AFTER_ENTRY,
-            f"{definition.units(total.conflicting)} {have} another value of {name} in a later event than at entry, and stay in the cohort "
-            "of their entry; what is compared must be assigned before the journey begins.",
+            f"{definition.units(total.conflicting)} {have} another value of {name} in a later "
+            "event than at entry, and stay in the cohort of their entry; assign what you compare "
+            "before step 1.",
         )
     if total.pending:
         yield _warning(
             WarningCode.OPEN_WINDOWS,
-            f"{definition.units(total.pending)} may still complete; until then they count as not converted, and finalRate tells how far "
-            "rates can go.",
+            f"{definition.units(total.pending)} may still complete; until then they count as not "
+            "converted. finalRate gives the range that each rate can still reach.",
         )
 
 
@@ -214,7 +246,9 @@ def _warning(code: WarningCode, message: str) -> WarningRecord:
 
 
 def _key(name: str, value: Scalar | None) -> CohortKeyRecord:
-    return CohortKeyRecord(cohort={name: value}, label={name: "Unknown" if value is None else value})
+    return CohortKeyRecord(
+        cohort={name: value}, label={name: "Unknown" if value is None else value}
+    )
 
 
 def _range(lower: float, upper: float) -> RangeRecord:

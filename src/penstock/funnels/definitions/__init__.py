@@ -1,1 +1,1 @@
-"""The language of funnels: matches and their filters, definitions and their revisions; what is sent, stored and evaluated."""
+"""The language of funnels: matches, filters, definitions and their revisions."""

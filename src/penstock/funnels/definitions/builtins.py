@@ -1,4 +1,4 @@
-"""Built-in event fields, which filters and breakdowns name like properties, with a `$`."""
+"""Built-in event fields. Filters and breakdowns name them like properties, with a `$`."""
 
 from collections.abc import Mapping
 
@@ -20,4 +20,4 @@ BUILTIN_COLUMNS: Mapping[str, str] = {
     "$source": "source",
     "$external_session_id": "external_session_id",
 }
-"""Property name -> column of the warehouse's `events`. An empty column means that the event lacks the field."""
+"""Property name -> column of `events`. An empty column means that the event lacks the field."""

@@ -1,21 +1,36 @@
-"""A funnel's definition: every rule of what may be sent, the form that is stored, and the form that is evaluated.
+"""A funnel's definition: the rules for what clients send, the stored form, and the evaluated form.
 
-All faults of a body are told at once, with their field paths. So a rule about one field and another stands on the later of the two, which
-sees the earlier ones as far as they are valid; pydantic would hold back a rule about the whole object until every field is right.
+An answer names all faults of a body at once, with their field paths. So a rule about two fields is
+a validator of the later one, which sees the earlier one if that is valid; pydantic would check
+a rule about the whole object only once every field is right.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator, model_validator
+from pydantic import (
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
-from penstock.base.errors import Fault
+from penstock.base.errors import Conflict, Fault
 from penstock.funnels.definitions.filters import EventField, OwnProperty
-from penstock.funnels.definitions.matches import GOAL, MatchIn, at_most, every_fault, resolved_match, saved_filters
+from penstock.funnels.definitions.matches import (
+    GOAL,
+    MatchIn,
+    at_most,
+    every_fault,
+    resolved_match,
+    saved_filters,
+)
 from penstock.funnels.definitions.model import CountingUnit, Definition, GoalUse, Match, Row
 from penstock.funnels.definitions.records import GoalRecord, SavedDefinition, SavedMatch, SavedStep
-from penstock.funnels.definitions.surroundings import Surroundings
-from penstock.http.schema import Input, Name, RuleBroken, RulesBroken
+from penstock.funnels.definitions.validation_context import ValidationContext
+from penstock.http.schema import Input, Name, RuleBroken, RulesBroken, join_path
 
 MIN_STEPS, MAX_STEPS, MAX_ROWS = 2, 20, 30
 MAX_OR_ROWS = 20
@@ -33,7 +48,10 @@ class StepIn(MatchIn):
 
     diagnostic: bool = False
     mode: Annotated[
-        Literal["all_of"] | None, Field(description="all_of: the step needs the parent match and every `or` row, in any order.")
+        Literal["all_of"] | None,
+        Field(
+            description="all_of: the step needs the parent match and every `or` row, in any order."
+        ),
     ] = None
     or_: Annotated[list[MatchIn], at_most(MAX_OR_ROWS), Field(alias="or", default_factory=list)]
 
@@ -46,19 +64,28 @@ class StepIn(MatchIn):
     @classmethod
     def _is_for_steps(cls, mode: str | None, info: ValidationInfo) -> str | None:
         if mode and info.data.get("diagnostic"):
-            raise RuleBroken("diagnostic_group", "A diagnostic row cannot be all_of; leave mode out, or write a row for each part.")
+            raise RuleBroken(
+                "diagnostic_group",
+                "A diagnostic row cannot be all_of; leave mode out, or add a row for each part.",
+            )
         return mode
 
     @field_validator("or_")
     @classmethod
-    def _makes_a_group(cls, rows: list[MatchIn], info: ValidationInfo[Surroundings]) -> list[MatchIn]:
+    def _makes_a_group(
+        cls, rows: list[MatchIn], info: ValidationInfo[ValidationContext]
+    ) -> list[MatchIn]:
         if not info.data.get("mode"):
             return rows
         if not rows:
-            raise RuleBroken("required", "A step with mode all_of needs `or` rows, which are its further parts.")
+            raise RuleBroken(
+                "required", "A step with mode all_of needs `or` rows: its other parts."
+            )
         if {"type", "value", "filters"} <= info.data.keys():
-            parent = MatchIn.model_construct(**{name: info.data[name] for name in MatchIn.model_fields})
-            if faults := list(_identical_parts([parent, *rows], info.context.goals)):
+            parent = MatchIn.model_construct(
+                **{name: info.data[name] for name in MatchIn.model_fields}
+            )
+            if faults := list(_identical_parts([parent, *rows], info.context)):
                 raise RulesBroken(faults)
         return rows
 
@@ -81,16 +108,31 @@ class FunnelIn(Input):
     counting_unit: CountingUnit = CountingUnit.VISITOR
     attempt_property: Annotated[
         OwnProperty | None,
-        Field(description="Carries the attempt ID; attempt funnels need it, visitor funnels refuse it."),
+        Field(
+            description="Property with the attempt ID: required for attempts, "
+            "not allowed for visitors."
+        ),
     ] = None
-    sequence_property: Annotated[OwnProperty | None, Field(description="Carries the sequence number that orders equal timestamps.")] = None
-    breakdown_properties: Annotated[list[EventField], at_most(MAX_BREAKDOWNS), Field(default_factory=list)]
+    sequence_property: Annotated[
+        OwnProperty | None,
+        Field(description="Numeric property that orders events with the same timestamp."),
+    ] = None
+    breakdown_properties: Annotated[
+        list[EventField], at_most(MAX_BREAKDOWNS), Field(default_factory=list)
+    ]
     conversion_window_seconds: Annotated[
         WindowSeconds | None,
-        Field(description="Absent: seven days for attempts, unlimited for visitors. null: unlimited, visitors only."),
+        Field(
+            description="Left out: seven days for attempts, unlimited for visitors. "
+            "null: unlimited, visitors only."
+        ),
     ] = None
     steps: Annotated[
-        list[StepIn], Field(description=f"{MIN_STEPS} to {MAX_STEPS} required steps; at most {MAX_ROWS} rows with the diagnostic ones.")
+        list[StepIn],
+        Field(
+            description=f"{MIN_STEPS} to {MAX_STEPS} required steps; "
+            f"with diagnostic rows at most {MAX_ROWS} rows."
+        ),
     ]
 
     @model_validator(mode="before")
@@ -103,9 +145,16 @@ class FunnelIn(Input):
     def _fits_unit(cls, key: str | None, info: ValidationInfo) -> str | None:
         unit = info.data.get("counting_unit")
         if unit is CountingUnit.ATTEMPT and key is None:
-            raise RuleBroken("required", "A funnel that counts attempts needs the property that carries the attempt ID.")
+            raise RuleBroken(
+                "required",
+                "A funnel that counts attempts needs the name of the property with the attempt ID.",
+            )
         if unit is CountingUnit.VISITOR and key is not None:
-            raise RuleBroken("not_allowed", "Only a funnel that counts attempts has it; set countingUnit to attempt, or leave it out.")
+            raise RuleBroken(
+                "not_allowed",
+                "Only for funnels that count attempts; set countingUnit to attempt, "
+                "or leave attemptProperty out.",
+            )
         return key
 
     @field_validator("breakdown_properties", mode="wrap")
@@ -113,7 +162,11 @@ class FunnelIn(Input):
     def _are_distinct(cls, keys: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         first = keys[: MAX_BREAKDOWNS + 1] if isinstance(keys, list) else []
         repeated = [at for at, key in enumerate(first) if key in first[:at]]
-        return every_fault([Fault(f"[{at}]", "repeated", "Each property may be named once.") for at in repeated], keys, validate)
+        return every_fault(
+            [Fault(f"[{at}]", "repeated", "Name each property only once.") for at in repeated],
+            keys,
+            validate,
+        )
 
     @field_validator("conversion_window_seconds", mode="before")
     @classmethod
@@ -122,9 +175,16 @@ class FunnelIn(Input):
         if seconds is None and not attempts:
             return None
         if seconds is None:
-            raise RuleBroken("window_required", f"An attempt funnel needs a finite window: {_WINDOWS}; leave it out for seven days.")
+            raise RuleBroken(
+                "window_required",
+                f"An attempt funnel needs a finite window: {_WINDOWS}. Left out, it is seven days.",
+            )
         if seconds not in WINDOWS_S:
-            raise RuleBroken("not_one_of", f"Must be one of {_WINDOWS}" + (", in seconds." if attempts else ", in seconds, or null."))
+            raise RuleBroken(
+                "not_one_of",
+                f"Must be one of {_WINDOWS}"
+                + (", in seconds." if attempts else ", in seconds, or null."),
+            )
         return int(seconds)
 
     @field_validator("steps", mode="wrap")
@@ -135,7 +195,7 @@ class FunnelIn(Input):
         return every_fault(list(_row_faults(rows)), rows[:MAX_ROWS], validate)
 
     def saved(self) -> SavedDefinition:
-        """The definition as it is stored, with every default filled in."""
+        """The stored form, with every default filled in."""
         window_s = self.conversion_window_seconds
         return SavedDefinition(
             steps=[step.saved_step() for step in self.steps],
@@ -143,58 +203,107 @@ class FunnelIn(Input):
             attempt_property=self.attempt_property,
             sequence_property=self.sequence_property,
             breakdown_properties=self.breakdown_properties,
-            conversion_window_seconds=ATTEMPT_WINDOW_S if window_s is None and self.counting_unit is CountingUnit.ATTEMPT else window_s,
+            conversion_window_seconds=ATTEMPT_WINDOW_S
+            if window_s is None and self.counting_unit is CountingUnit.ATTEMPT
+            else window_s,
         )
 
 
 def _row_faults(rows: list[Any]) -> Iterator[Fault]:
-    """Broken rules about the rows as a list. Looks at them as sent, for some may be faulty in themselves."""
+    """Faults of the rows as a list. rows: as sent, since some may have faults of their own."""
     objects = [row if isinstance(row, dict) else {} for row in rows]
     required = sum(row.get("diagnostic") is not True for row in objects)
     if len(rows) > MAX_ROWS:
-        yield Fault("", "too_many", f"A funnel has at most {MAX_ROWS} rows; there are {len(rows)}.")
+        yield Fault("", "too_many", f"A funnel has at most {MAX_ROWS} rows, not {len(rows)}.")
     if required < MIN_STEPS:
-        yield Fault("", "too_few_steps", f"A funnel needs at least {MIN_STEPS} required steps; there {_are(required)}.")
+        yield Fault(
+            "",
+            "too_few_steps",
+            f"A funnel needs at least {MIN_STEPS} required steps, not {required}.",
+        )
     if required > MAX_STEPS:
         yield Fault(
-            "", "too_many_steps", f"A funnel has at most {MAX_STEPS} required steps; there {_are(required)}. Diagnostic rows are extra."
+            "",
+            "too_many_steps",
+            f"A funnel has at most {MAX_STEPS} required steps, not {required}. "
+            "Diagnostic rows don't count.",
         )
     if objects and objects[0].get("diagnostic") is True:
-        yield Fault("[0].diagnostic", "first_row_diagnostic", "The first row must be a required step; put the diagnostic row after it.")
+        yield Fault(
+            "[0].diagnostic",
+            "first_row_diagnostic",
+            "The first row must be a required step; move the diagnostic row below it.",
+        )
     matches = sum(1 + len(row["or"]) if isinstance(row.get("or"), list) else 1 for row in objects)
     if matches > MAX_MATCHES:
-        yield Fault("", "too_many_matches", f"A funnel has at most {MAX_MATCHES} matches, `or` rows included; there are {matches}.")
+        yield Fault(
+            "",
+            "too_many_matches",
+            f"A funnel has at most {MAX_MATCHES} matches with all `or` rows, not {matches}.",
+        )
 
 
-def _are(count: int) -> str:
-    return "is 1" if count == 1 else f"are {count}"
-
-
-def _identical_parts(parts: list[MatchIn], goals: Mapping[str, SavedMatch]) -> Iterator[Fault]:
-    """Faults of the parts that ask for the same as an earlier one, which no second event could tell apart. parts: the parent first."""
+def _identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterator[Fault]:
+    """Faults of parts that match the same events as an earlier part. parts: the parent first."""
     seen: set[object] = set()
     for at, part in enumerate(parts):
         saved = part.saved()
-        if saved.type == GOAL and saved.value not in goals:
+        if saved.type == GOAL and saved.value not in context.goals:
             continue
-        match = resolved_match(saved, goals)
+        try:
+            match = resolved_match(saved, context.goals, context.check_regex)
+        except RulesBroken:  # of the goal, which its own routes tell about
+            continue
         meaning = (match.type, match.value, frozenset(match.filters))
         if meaning in seen:
-            yield Fault(f"[{at - 1}]", "identical_parts", "An earlier part of this group already asks for the same; make them differ.")
+            yield Fault(
+                f"[{at - 1}]",
+                "identical_parts",
+                "An earlier part of this group matches the same events; change one of the two.",
+            )
         seen.add(meaning)
 
 
 def goals_in(definition: SavedDefinition) -> frozenset[str]:
     """Names of the goals that the definition refers to."""
-    return frozenset(match.value for step in definition.steps for match in (step, *step.or_) if match.type == GOAL)
+    return frozenset(
+        match.value
+        for step in definition.steps
+        for match in (step, *step.or_)
+        if match.type == GOAL
+    )
 
 
-def resolve(definition: SavedDefinition, goals: Mapping[str, GoalRecord]) -> Definition:
-    """The definition ready to be evaluated. goals: by name, at least those that it refers to, as they are now."""
+def resolve(
+    definition: SavedDefinition,
+    goals: Mapping[str, GoalRecord],
+    check_regex: Callable[[str], None],
+) -> Definition:
+    """The definition ready to be evaluated.
+
+    goals: by name, at least those that the definition refers to, as they are now. Conflict when
+    a part of the definition or of a goal, such as a filter, cannot be read; it names each part.
+    """
     matches = {name: goal.match for name, goal in goals.items()}
     used = [goals[name] for name in sorted(goals_in(definition))]
+    rows, faults = [], []
+    for place, step in enumerate(definition.steps):
+        try:
+            rows.append(_row(step, matches, check_regex))
+        except RulesBroken as error:
+            faults += [
+                replace(fault, field=f"steps[{place}].{fault.field}") for fault in error.faults
+            ]
+    if faults:
+        more = f" (and {len(faults) - 1} more, see errors)" if len(faults) > 1 else ""
+        raise Conflict(
+            "Penstock cannot read the saved definition; correct it and save it again. "
+            f"{faults[0].field}{more}: {faults[0].message}",
+            code="definition_not_readable",
+            faults=faults,
+        )
     return Definition(
-        rows=tuple(_row(step, matches) for step in definition.steps),
+        rows=tuple(rows),
         counting_unit=definition.counting_unit,
         window_s=definition.conversion_window_seconds,
         attempt_property=definition.attempt_property,
@@ -204,6 +313,23 @@ def resolve(definition: SavedDefinition, goals: Mapping[str, GoalRecord]) -> Def
     )
 
 
-def _row(step: SavedStep, goals: Mapping[str, SavedMatch]) -> Row:
-    matches: tuple[Match, ...] = tuple(resolved_match(match, goals) for match in (step, *step.or_))
-    return Row(matches, all_of=step.mode is not None, diagnostic=step.diagnostic, saved_as=(step.type, step.value))
+def _row(
+    step: SavedStep, goals: Mapping[str, SavedMatch], check_regex: Callable[[str], None]
+) -> Row:
+    """RulesBroken with every fault below the step."""
+    matches: list[Match] = []
+    faults: list[Fault] = []
+    for place, match in enumerate((step, *step.or_)):
+        try:
+            matches.append(resolved_match(match, goals, check_regex))
+        except RulesBroken as error:
+            at = f"or[{place - 1}]" if place else ""
+            faults += [replace(fault, field=join_path(at, fault.field)) for fault in error.faults]
+    if faults:
+        raise RulesBroken(faults)
+    return Row(
+        tuple(matches),
+        all_of=step.mode is not None,
+        diagnostic=step.diagnostic,
+        saved_as=(step.type, step.value),
+    )

@@ -1,12 +1,14 @@
-"""Plain types of a funnel, with goals already replaced by the match they stand for. No I/O.
+"""Plain types of a funnel that is ready to be evaluated: goals replaced by their matches. No I/O.
 
-A row is one entry of `steps[]`. Its matches are its options (plain step or diagnostic row: any of them) or its parts (`all_of`: every one).
+A row is one entry of `steps[]`. Its matches are options (a plain step or a diagnostic row needs
+any of them) or parts (an `all_of` step needs every one).
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.base.errors import Fault
+from penstock.funnels.definitions.operators import Comparison
 
 
 class CountingUnit(StrEnum):
@@ -15,7 +17,7 @@ class CountingUnit(StrEnum):
 
 
 class MatchType(StrEnum):
-    """What kind of event a match is about; the value is the spelling of the API."""
+    """The kind of event of a match, spelled as in the API."""
 
     PAGEVIEW = "Pageview"
     SCREEN_VIEW = "Screen view"
@@ -25,16 +27,15 @@ class MatchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One condition on a property. value: text as sent; a JSON list for `in`, `not_in`, `between` and `not_between`."""
+    """One condition on a property of an event."""
 
     property: str
-    operator: str
-    value: str
+    comparison: Comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What one event must be: kind, name and all filters."""
+    """What an event must be: its kind, its name, and every filter."""
 
     type: MatchType
     value: str
@@ -45,7 +46,8 @@ class Match:
 class Row:
     """One entry of `steps[]`. matches: the parent's match first, then the `or` rows in order.
 
-    saved_as: type and value as the definition has them, where a goal or a page path was replaced by what it stands for.
+    saved_as: type and value as the definition spells them, before a goal was replaced by its match
+    or a page path was normalised.
     """
 
     matches: tuple[Match, ...]
@@ -56,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class GoalUse:
-    """A goal that rows refer to, in the revision whose match stands in them."""
+    """A goal that rows refer to. revision: the one whose match the rows contain."""
 
     name: str
     id: str
@@ -65,7 +67,10 @@ class GoalUse:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A funnel ready to be evaluated. window_s: seconds; None: unlimited (visitor funnels only). goals: by name."""
+    """A funnel ready to be evaluated.
+
+    window_s: seconds; None: unlimited (visitor funnels only). goals: sorted by name.
+    """
 
     rows: tuple[Row, ...]
     counting_unit: CountingUnit
@@ -76,17 +81,19 @@ class Definition:
     goals: tuple[GoalUse, ...] = ()
 
     def units(self, count: int) -> str:
-        """So many of what is counted, in words: `1 attempt`, `1,200 visitors`."""
+        """A count of units in words: `1 attempt`, `1,200 visitors`."""
         return f"{count:,} {self.counting_unit}{'' if count == 1 else 's'}"
 
     def not_a_breakdown(self, field: str) -> Fault:
-        """What to tell whoever names another property than those in a field."""
+        """The fault of a field that names any other property than a breakdown property."""
         if not self.breakdown_properties:
             return Fault(field, "not_a_breakdown", "This funnel has no breakdown properties.")
         known = ", ".join(self.breakdown_properties)
-        return Fault(field, "not_a_breakdown", f"Is no breakdown property of this funnel; it has: {known}.")
+        return Fault(
+            field, "not_a_breakdown", f"Must be a breakdown property of this funnel: {known}."
+        )
 
     @property
     def steps(self) -> tuple[Row, ...]:
-        """The required rows, which are steps 1 to n."""
+        """The required rows: steps 1 to n."""
         return tuple(row for row in self.rows if not row.diagnostic)

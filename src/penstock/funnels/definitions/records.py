@@ -1,4 +1,4 @@
-"""What is stored and answered of goals and funnels: complete, with every default filled in."""
+"""Goals and funnels as they are stored and answered, with every default filled in."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from penstock.http.schema import Record
 
 
 class SavedFilter(Record):
-    """value: empty for operators that take none."""
+    """value: as sent; empty for operators that take no value."""
 
     property: str
     operator: str
@@ -17,7 +17,10 @@ class SavedFilter(Record):
 
 
 class SavedMatch(Record):
-    """type: `Pageview`, `Screen view`, `Goal`, `Event` or `Transaction`; never `Goal` in a goal. value: as sent."""
+    """type: `Pageview`, `Screen view`, `Event`, `Transaction`, or `Goal` (not in a goal).
+
+    value: as sent.
+    """
 
     type: str
     value: str
@@ -25,7 +28,7 @@ class SavedMatch(Record):
 
 
 class SavedStep(SavedMatch):
-    """One row. or_: the further options of a plain step, or the further parts of a group."""
+    """One row. or_: the other options of a plain step, or the other parts of a group."""
 
     or_: Annotated[list[SavedMatch], Field(alias="or")]
     mode: str | None
@@ -33,7 +36,10 @@ class SavedStep(SavedMatch):
 
 
 class SavedDefinition(Record):
-    """A funnel's definition without its name, which is no part of what is counted. conversion_window_seconds: None is unlimited."""
+    """A funnel's definition without its name, which does not affect the counts.
+
+    conversion_window_seconds: None: unlimited.
+    """
 
     steps: list[SavedStep]
     counting_unit: CountingUnit
@@ -52,31 +58,39 @@ class _FunnelHead(Record):
 
 
 class FunnelRecord(SavedDefinition, _FunnelHead):
-    """A saved funnel. revision: from 1, one more for each saved change of the definition."""
+    """A saved funnel. revision: from 1; each saved change of the definition adds one."""
 
     @property
     def definition(self) -> SavedDefinition:
-        return SavedDefinition(**{name: getattr(self, name) for name in SavedDefinition.model_fields})
+        return SavedDefinition(
+            **{name: getattr(self, name) for name in SavedDefinition.model_fields}
+        )
 
 
 class DefinitionRecord(SavedDefinition):
-    """A definition that was checked and not saved."""
+    """A definition that was validated and not saved."""
 
     name: str
 
 
 class RevisionRecord(Record):
-    """A definition that the funnel has or had."""
+    """A present or past definition of a funnel."""
 
     revision: int
-    name: Annotated[str, Field(description="What the funnel was called then.")]
+    name: Annotated[str, Field(description="Name of the funnel at that time.")]
     definition: SavedDefinition
     created_at: str
-    changes: Annotated[list[str], Field(description="What differs from the revision before, in words; empty for the first.")]
+    changes: Annotated[
+        list[str],
+        Field(description="Differences from the previous revision, in words."),
+    ]
 
 
 class GoalRecord(Record):
-    """A saved goal: a name for a match, which funnels refer to. revision: from 1, one more for each new match."""
+    """A saved goal: a name for a match. Funnels refer to it by name.
+
+    revision: from 1; each new match adds one.
+    """
 
     id: str
     name: str

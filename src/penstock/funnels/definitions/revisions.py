@@ -1,26 +1,49 @@
-"""Revisions of a funnel, and what changed from one to the next in words. No I/O."""
+"""Revisions of a funnel, and the changes between two of them in words. No I/O."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
 from penstock.base.clock import iso
+from penstock.base.scalar import number_text
+from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.model import CountingUnit
-from penstock.funnels.definitions.records import RevisionRecord, SavedDefinition, SavedFilter, SavedMatch, SavedStep
+from penstock.funnels.definitions.operators import (
+    Comparison,
+    ListComparison,
+    NumberComparison,
+    Operator,
+    RangeComparison,
+    RegexComparison,
+    StateComparison,
+    TextComparison,
+    TimeComparison,
+)
+from penstock.funnels.definitions.records import (
+    RevisionRecord,
+    SavedDefinition,
+    SavedFilter,
+    SavedMatch,
+    SavedStep,
+)
+from penstock.http.schema import RuleBroken
 
 T = TypeVar("T", str, SavedFilter, SavedMatch)
 
 MAX_TEXT_CHARS = 100
-"""Longer values are cut; the definition beside the words has them whole."""
+"""Longer values are cut; the definition beside the words has their full text."""
 
 _SPANS = ((86_400, "day"), (3600, "hour"))
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A definition that a funnel has or had. number: from 1. name: what the funnel was called when it was saved."""
+    """A present or past definition of a funnel.
+
+    number: from 1. name: of the funnel when the revision was saved.
+    """
 
     number: int
     name: str
@@ -38,7 +61,7 @@ class Revision:
 
 
 def changes_between(before: Revision, after: Revision) -> Iterator[str]:
-    """What changed, a phrase each: rows in their order, then settings. At least one when the definitions differ."""
+    """A phrase for each change: rows in order, then settings. Definitions that differ have one."""
     if before.name != after.name:
         yield f"Name {_cut(before.name)} -> {_cut(after.name)}"
     yield from _row_changes(before.definition.steps, after.definition.steps)
@@ -47,14 +70,18 @@ def changes_between(before: Revision, after: Revision) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A row where it stands. at: position in `steps`. step: its own number; of a diagnostic row, that of the step before it."""
+    """A row and its place. at: index in `steps`. step: its number, or the number of the step
+    before a diagnostic row.
+    """
 
     at: int
     step: int
     row: SavedStep
 
     def __str__(self) -> str:
-        return f"diagnostic row after step {self.step}" if self.row.diagnostic else f"step {self.step}"
+        return (
+            f"diagnostic row after step {self.step}" if self.row.diagnostic else f"step {self.step}"
+        )
 
     @property
     def shown(self) -> str:
@@ -71,26 +98,30 @@ def _places(rows: Sequence[SavedStep]) -> list[_Place]:
 
 def _row_changes(before: Sequence[SavedStep], after: Sequence[SavedStep]) -> Iterator[str]:
     pairs, removed, added = _aligned(_places(before), _places(after))
-    told: list[tuple[int, str]] = []
-    for gone in removed:
-        if come := next((one for one in added if one.row == gone.row), None):
-            added.remove(come)
-            told.append((come.at, f"{gone.shown} moved: now {come}"))
+    changes: list[tuple[int, str]] = []
+    for old in removed:
+        if new := next((place for place in added if place.row == old.row), None):
+            added.remove(new)
+            changes.append((new.at, f"{old.shown} moved: now {new}"))
         else:
-            told.append((gone.at, f"{gone.shown} removed"))
-    told += [(come.at, _added(come)) for come in added]
-    told += [(new.at, text) for old, new in pairs for text in _changes_of_row(old, new)]
-    yield from (text for _, text in sorted(told, key=lambda item: item[0]))
+            changes.append((old.at, f"{old.shown} removed"))
+    changes += [(new.at, _added(new)) for new in added]
+    changes += [(new.at, text) for old, new in pairs for text in _changes_of_row(old, new)]
+    yield from (text for _, text in sorted(changes, key=lambda change: change[0]))
 
 
-def _aligned(old: list[_Place], new: list[_Place]) -> tuple[list[tuple[_Place, _Place]], list[_Place], list[_Place]]:
-    """Pairs of rows that stand for each other, rows that are gone and rows that came.
+def _aligned(
+    old: list[_Place], new: list[_Place]
+) -> tuple[list[tuple[_Place, _Place]], list[_Place], list[_Place]]:
+    """Pairs of corresponding rows, removed rows, and added rows.
 
-    A row stands for the one of the same type and value; between such pairs, a row for the one that came in its place.
+    Rows correspond when type and value are equal; between such pairs, when their places are.
     """
     pairs: list[tuple[_Place, _Place]] = []
     removed, added = [], []
-    before, after = ([(place.row.type, place.row.value) for place in places] for places in (old, new))
+    before, after = (
+        [(place.row.type, place.row.value) for place in places] for places in (old, new)
+    )
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         common = min(b - a, d - c) if kind in ("equal", "replace") else 0
         pairs += zip(old[a : a + common], new[c : c + common], strict=True)
@@ -115,9 +146,12 @@ def _changes_of_row(before: _Place, after: _Place) -> Iterator[str]:
     if (old.type, old.value) != (new.type, new.value):
         yield f"{label} now matches {_match(new)} instead of {_match(old)}"
     if old.mode != new.mode:
-        yield f"{label} now needs {'all of its parts, in any order' if new.mode else 'any one of its options'}"
+        needs = "all of its parts, in any order" if new.mode else "any one of its options"
+        yield f"{label} now needs {needs}"
     yield from _list_changes(f"{label}: filter", old.filters, new.filters, _filter)
-    yield from _list_changes(f"{label}: {'part' if new.mode else 'option'}", old.or_, new.or_, _row_in_words)
+    yield from _list_changes(
+        f"{label}: {'part' if new.mode else 'option'}", old.or_, new.or_, _row_in_words
+    )
 
 
 def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str]:
@@ -127,24 +161,36 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
         yield f"Attempt property {_key(old.attempt_property)} -> {_key(new.attempt_property)}"
     if old.sequence_property != new.sequence_property:
         yield f"Sequence property {_key(old.sequence_property)} -> {_key(new.sequence_property)}"
-    yield from _list_changes("Breakdown property", old.breakdown_properties, new.breakdown_properties, _cut)
+    yield from _list_changes(
+        "Breakdown property", old.breakdown_properties, new.breakdown_properties, _cut
+    )
     if old.conversion_window_seconds != new.conversion_window_seconds:
-        yield f"Conversion window {_window(old.conversion_window_seconds)} -> {_window(new.conversion_window_seconds)}"
+        windows = _window(old.conversion_window_seconds), _window(new.conversion_window_seconds)
+        yield f"Conversion window {' -> '.join(windows)}"
 
 
-def _list_changes(label: str, old: Sequence[T], new: Sequence[T], words: Callable[[T], str]) -> Iterator[str]:
-    """Items that went and came, by equality; where the same items stand in another order, that."""
+def _list_changes(
+    label: str, old: Sequence[T], new: Sequence[T], words: Callable[[T], str]
+) -> Iterator[str]:
+    """Removed and added items; for the same items in another order, the new order.
+
+    words: of an item. An item that is stored differently and has the same words has changed.
+    """
     before, after = (Counter(_comparable(item) for item in items) for items in (old, new))
-    for gone in _surplus(old, before - after):
-        yield f"{label} removed: {words(gone)}"
-    for come in _surplus(new, after - before):
-        yield f"{label} added: {words(come)}"
+    removed = Counter(map(words, _surplus(old, before - after)))
+    added = Counter(map(words, _surplus(new, after - before)))
+    for text in (removed - added).elements():
+        yield f"{label} removed: {text}"
+    for text in (added - removed).elements():
+        yield f"{label} added: {text}"
+    for text in (removed & added).elements():
+        yield f"{label} is written differently: {text}"
     if before == after and list(old) != list(new):
         yield f"{label}: order is now {', '.join(map(words, new))}"
 
 
-def _surplus(items: Sequence[T], more: Counter[str]) -> Iterator[T]:
-    left = Counter(more)
+def _surplus(items: Sequence[T], surplus: Counter[str]) -> Iterator[T]:
+    left = Counter(surplus)
     for item in items:
         key = _comparable(item)
         if left[key]:
@@ -157,13 +203,13 @@ def _comparable(item: str | SavedFilter | SavedMatch) -> str:
 
 
 def _row_in_words(match: SavedMatch) -> str:
-    """A match with its filters, and the options or parts of a row."""
+    """A match with its filters, and a row with its options or parts."""
     text = _match(match)
     if match.filters:
-        text += " where " + " and ".join(_filter(one) for one in match.filters)
+        text += " where " + " and ".join(map(_filter, match.filters))
     if isinstance(match, SavedStep) and match.or_:
         joint = " and " if match.mode else " or "
-        text = joint.join([text, *(_row_in_words(one) for one in match.or_)])
+        text = joint.join([text, *map(_row_in_words, match.or_)])
     return text
 
 
@@ -171,8 +217,44 @@ def _match(match: SavedMatch) -> str:
     return f"{match.type} {_cut(match.value)}"
 
 
-def _filter(one: SavedFilter) -> str:
-    return " ".join(part for part in (_cut(one.property), one.operator.replace("_", " "), _cut(one.value)) if part)
+def _filter(item: SavedFilter) -> str:
+    try:
+        comparison = parse_comparison(Operator(item.operator), item.value, _any_regex)
+        operand = _operand(comparison)
+    except (RuleBroken, ValueError):  # stored by other rules than today's
+        operand = item.value
+    parts = _cut(item.property), item.operator.replace("_", " "), _cut(operand)
+    return " ".join(part for part in parts if part)
+
+
+def _any_regex(pattern: str) -> None:
+    """Words need no regular expression that compiles."""
+
+
+def _operand(comparison: Comparison) -> str:
+    match comparison:
+        case TextComparison(operand=text) | RegexComparison(operand=text):
+            return text
+        case ListComparison(operand=texts):
+            return ", ".join(texts)
+        case NumberComparison(operand=number):
+            return number_text(number)
+        case RangeComparison(operand=ends):
+            return f"{number_text(ends.low)} and {number_text(ends.high)}"
+        case TimeComparison(operand=at_ms):
+            return _time(at_ms)
+        case StateComparison():
+            return ""
+        case _:
+            assert_never(comparison)
+
+
+def _time(at_ms: int) -> str:
+    """ISO 8601; epoch milliseconds for years that ISO 8601 cannot spell."""
+    try:
+        return iso(at_ms)
+    except (OverflowError, ValueError):
+        return str(at_ms)
 
 
 def _units(unit: CountingUnit) -> str:

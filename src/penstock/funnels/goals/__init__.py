@@ -1,1 +1,1 @@
-"""Goals: matches with a name, which funnels refer to."""
+"""Goals: named matches for use in funnels."""

@@ -1,9 +1,7 @@
 """HTTP of goals."""
 
-from typing import Any
-
 from anyio import to_thread
-from litestar import Request, Response, delete, get, patch, post
+from litestar import Response, delete, get, patch, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -14,44 +12,70 @@ from penstock.funnels.goals.service import GoalService
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
+from penstock.http.read_only import split_read_only
+from penstock.http.requests import AnyRequest
 from penstock.http.schema import SearchQuery
-
-AnyRequest = Request[Any, Any, Any]
 
 
 @post("/api/goals", opt=described("Save a goal", body=GoalIn, answers=GoalRecord, tag="goals"))
-async def create_goal(request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[bytes]:
-    """A name for a match, to use in funnels. Names are unique in the workspace; a goal cannot refer to a goal."""
+async def create_goal(
+    request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
+) -> Response[bytes]:
+    """A goal is a named match for use in funnels. Names are unique in the workspace."""
     require_json(request)
     goal = await to_thread.run_sync(goals.read, await read_bytes(request), GoalIn)
     return answer(await to_thread.run_sync(goals.create, caller.workspace_id, goal), status=201)
 
 
-@get("/api/goals", opt=described("Goals", answers=GoalRecord, query=SearchQuery, listed=True, tag="goals"))
-async def list_goals(request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[bytes]:
+@get(
+    "/api/goals",
+    opt=described("Goals", answers=GoalRecord, query=SearchQuery, listed=True, tag="goals"),
+)
+async def list_goals(
+    request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
+) -> Response[bytes]:
     """Newest first."""
     query = read_query(request, SearchQuery)
-    return listing(await to_thread.run_sync(goals.page, caller.workspace_id, query.asked, query.search))
+    return listing(
+        await to_thread.run_sync(goals.page, caller.workspace_id, query.asked, query.search)
+    )
 
 
 @get("/api/goals/{goal_id:str}", opt=described("A goal", answers=GoalRecord, tag="goals"))
-async def read_goal(goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[bytes]:
+async def read_goal(
+    goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
+) -> Response[bytes]:
     return answer(await to_thread.run_sync(goals.get, caller.workspace_id, goal_id))
 
 
-@patch("/api/goals/{goal_id:str}", opt=described("Change a goal", body=GoalChange, answers=GoalRecord, tag="goals"))
+@patch(
+    "/api/goals/{goal_id:str}",
+    opt=described("Change a goal", body=GoalChange, answers=GoalRecord, tag="goals"),
+)
 async def change_goal(
-    request: AnyRequest, goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
+    request: AnyRequest,
+    goal_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    goals: NamedDependency[GoalService],
 ) -> Response[bytes]:
-    """A field that is left out stays. A goal that funnels use keeps its name; a new match counts from their next report on."""
+    """Absent fields keep their values. A goal in use keeps its name.
+
+    A new match counts from the next report on. Read-only fields (`id`, `revision`, ...) may be sent
+    back with their stored values.
+    """
     require_json(request)
-    change = await to_thread.run_sync(goals.read, await read_bytes(request), GoalChange)
-    return answer(await to_thread.run_sync(goals.change, caller.workspace_id, goal_id, change))
+    body, read_only = split_read_only(await read_bytes(request), GoalChange, GoalRecord)
+    change = await to_thread.run_sync(goals.read, body, GoalChange)
+    return answer(
+        await to_thread.run_sync(goals.change, caller.workspace_id, goal_id, change, read_only)
+    )
 
 
 @delete("/api/goals/{goal_id:str}", opt=described("Delete a goal", tag="goals"))
-async def delete_goal(goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]) -> Response[None]:
-    """Refused while a funnel uses the goal."""
+async def delete_goal(
+    goal_id: FromPath[str], caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
+) -> Response[None]:
+    """Conflict while a funnel uses the goal."""
     await to_thread.run_sync(goals.delete, caller.workspace_id, goal_id)
     return no_content()
 

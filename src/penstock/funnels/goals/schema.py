@@ -1,4 +1,4 @@
-"""Goals as clients send them: a name for a match, which funnels refer to by that name."""
+"""Wire types of goals: named matches for use in funnels."""
 
 from typing import Annotated
 
@@ -9,13 +9,15 @@ from penstock.http.schema import Input, Name, RuleBroken
 
 
 class GoalMatchIn(MatchIn):
-    """What the goal stands for. type: any but `Goal`."""
+    """The match of a goal. type: any but `Goal`."""
 
     @field_validator("type")
     @classmethod
     def _is_no_goal(cls, match_type: MatchTypeIn) -> MatchTypeIn:
         if match_type == GOAL:
-            raise RuleBroken("goal_of_goal", "A goal cannot refer to a goal; write the other goal's match here.")
+            raise RuleBroken(
+                "goal_of_goal", "A goal cannot use a goal; write the other goal's match here."
+            )
         return match_type
 
 
@@ -25,14 +27,18 @@ class GoalIn(Input):
 
 
 class GoalChange(Input):
-    """What is to change; what is left out stays."""
+    """Changes of a goal; absent fields keep their values."""
 
-    name: Annotated[Name | None, Field(description="A new name; refused while a funnel uses the goal.")] = None
-    match: Annotated[GoalMatchIn | None, Field(description="A new match, in place of the whole old one.")] = None
+    name: Annotated[
+        Name | None, Field(description="A new name; refused while a funnel uses the goal.")
+    ] = None
+    match: Annotated[
+        GoalMatchIn | None, Field(description="A new match, which replaces the old one.")
+    ] = None
 
     @field_validator("name", "match")
     @classmethod
     def _is_not_null(cls, value: object) -> object:
         if value is None:
-            raise RuleBroken("not_null", "Must not be null; leave it out to keep it.")
+            raise RuleBroken("not_null", "Must not be null; leave the field out to keep its value.")
         return value

@@ -1,4 +1,4 @@
-"""The SQL of goals. Each function works inside the transaction of the connection that it is given."""
+"""SQL of goals. Each function runs in the transaction of its connection."""
 
 from collections.abc import Iterable, Mapping
 
@@ -23,8 +23,15 @@ def _goal(row: Row[*tuple[object, ...]]) -> GoalRecord:
     )
 
 
-def add_goal(db: Connection, workspace_id: WorkspaceId, goal_id: GoalId, name: str, match: SavedMatch, now_ms: int) -> None:
-    """IntegrityError when the workspace has a goal of this name."""
+def add_goal(
+    db: Connection,
+    workspace_id: WorkspaceId,
+    goal_id: GoalId,
+    name: str,
+    match: SavedMatch,
+    now_ms: int,
+) -> None:
+    """`StoreConflict` when the workspace has a goal of this name."""
     db.execute(
         insert(goals).values(
             id=goal_id,
@@ -38,34 +45,57 @@ def add_goal(db: Connection, workspace_id: WorkspaceId, goal_id: GoalId, name: s
     )
 
 
-def goal(db: Connection, workspace_id: WorkspaceId, goal_id: str, *, hold: bool = False) -> GoalRecord | None:
-    """hold: keep others from changing it, and from saving funnels that use it, until the transaction ends."""
+def goal(
+    db: Connection, workspace_id: WorkspaceId, goal_id: str, *, hold: bool = False
+) -> GoalRecord | None:
+    """hold: lock the goal, and funnels that would use it, until the transaction ends."""
     statement = select(goals).where(goals.c.workspace_id == workspace_id, goals.c.id == goal_id)
     row = db.execute(statement.with_for_update() if hold else statement).first()
     return None if row is None else _goal(row)
 
 
-def goals_page(db: Connection, workspace_id: WorkspaceId, page: Page, search: str) -> Listing[GoalRecord]:
-    """Newest first, those whose name contains the text."""
-    mine = select(goals).where(goals.c.workspace_id == workspace_id, named_like(goals.c.name, search))
-    rows, total = page_of(db, mine.order_by(goals.c.created_at.desc(), goals.c.id.desc()), page)
+def goals_page(
+    db: Connection, workspace_id: WorkspaceId, page: Page, search: str
+) -> Listing[GoalRecord]:
+    """Newest first. search: part of the name."""
+    matching = select(goals).where(
+        goals.c.workspace_id == workspace_id, named_like(goals.c.name, search)
+    )
+    rows, total = page_of(db, matching.order_by(goals.c.created_at.desc(), goals.c.id.desc()), page)
     return Listing([_goal(row) for row in rows], page, total)
 
 
 def goals_by_name(db: Connection, workspace_id: WorkspaceId) -> Mapping[str, GoalRecord]:
     """Every goal of the workspace."""
-    return {row.name: _goal(row) for row in db.execute(select(goals).where(goals.c.workspace_id == workspace_id))}
+    return {
+        row.name: _goal(row)
+        for row in db.execute(select(goals).where(goals.c.workspace_id == workspace_id))
+    }
 
 
-def hold_goals(db: Connection, workspace_id: WorkspaceId, names: Iterable[str]) -> Mapping[str, GoalId]:
-    """IDs by name of those that exist. They can be neither renamed nor deleted until the transaction ends."""
-    named = select(goals.c.name, goals.c.id).where(goals.c.workspace_id == workspace_id, goals.c.name.in_(list(names)))
-    return {row.name: GoalId(row.id) for row in db.execute(named.order_by(goals.c.id).with_for_update(read=True))}
+def hold_goals(
+    db: Connection, workspace_id: WorkspaceId, names: Iterable[str]
+) -> Mapping[str, GoalId]:
+    """IDs by name, of those that exist; locked against changes until the transaction ends."""
+    named = select(goals.c.name, goals.c.id).where(
+        goals.c.workspace_id == workspace_id, goals.c.name.in_(list(names))
+    )
+    return {
+        row.name: GoalId(row.id)
+        for row in db.execute(named.order_by(goals.c.id).with_for_update(read=True))
+    }
 
 
-def change_goal(db: Connection, goal_id: str, name: str, match: SavedMatch, revision: int, now_ms: int) -> None:
-    """IntegrityError when the workspace has another goal of this name."""
-    changed = {"name": name, "match": match.model_dump(), "revision": revision, "updated_at": now_ms}
+def change_goal(
+    db: Connection, goal_id: str, name: str, match: SavedMatch, revision: int, now_ms: int
+) -> None:
+    """`StoreConflict` when the workspace has another goal of this name."""
+    changed = {
+        "name": name,
+        "match": match.model_dump(),
+        "revision": revision,
+        "updated_at": now_ms,
+    }
     db.execute(update(goals).where(goals.c.id == goal_id).values(changed))
 
 
@@ -73,14 +103,27 @@ def delete_goal(db: Connection, goal_id: str) -> None:
     db.execute(delete(goals).where(goals.c.id == goal_id))
 
 
-def uses_of(db: Connection, workspace_id: WorkspaceId, goal_ids: Iterable[str]) -> list[tuple[str, str, str]]:
-    """Goal, funnel and the funnel's name, for each funnel that refers to one of the goals, in alphabetical order."""
-    uses = select(funnel_goals.c.goal_id, funnels.c.id, funnels.c.name).join(funnels, funnel_goals.c.funnel_id == funnels.c.id)
-    mine = uses.where(funnels.c.workspace_id == workspace_id, funnel_goals.c.goal_id.in_(list(goal_ids)))
-    return [(row.goal_id, row.id, row.name) for row in db.execute(mine.order_by(funnels.c.name, funnels.c.id))]
+def uses_of(
+    db: Connection, workspace_id: WorkspaceId, goal_ids: Iterable[str]
+) -> list[tuple[str, str, str]]:
+    """Goal ID, funnel ID and funnel name of each use of the goals, by funnel name."""
+    uses = select(funnel_goals.c.goal_id, funnels.c.id, funnels.c.name).join(
+        funnels, funnel_goals.c.funnel_id == funnels.c.id
+    )
+    own_uses = uses.where(
+        funnels.c.workspace_id == workspace_id, funnel_goals.c.goal_id.in_(list(goal_ids))
+    )
+    return [
+        (row.goal_id, row.id, row.name)
+        for row in db.execute(own_uses.order_by(funnels.c.name, funnels.c.id))
+    ]
 
 
 def funnels_using(db: Connection, goal_id: str) -> list[str]:
-    """Names of the funnels that refer to the goal, in alphabetical order."""
-    uses = select(funnels.c.name).join(funnel_goals, funnel_goals.c.funnel_id == funnels.c.id).where(funnel_goals.c.goal_id == goal_id)
+    """Names of the funnels that use the goal, in alphabetical order."""
+    uses = (
+        select(funnels.c.name)
+        .join(funnel_goals, funnel_goals.c.funnel_id == funnels.c.id)
+        .where(funnel_goals.c.goal_id == goal_id)
+    )
     return list(db.scalars(uses.order_by(funnels.c.name)))

@@ -1,1 +1,1 @@
-"""Counted units over time: trends by entry, times between steps, what those did next who stopped."""
+"""Units over time: trends by entry, times between steps, what came next."""

@@ -1,4 +1,4 @@
-"""What goes over the wire about units over time: trends, times between steps, what came next."""
+"""Wire types of trends, times between steps and next events."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ from pydantic import Field
 
 from penstock.base.calendar import Interval
 from penstock.base.paging import MAX_PAGE_SIZE
-from penstock.funnels.results.schema import CohortQuery, HeadRecord
+from penstock.funnels.queries.schema import CohortQuery, HeadRecord
 from penstock.http.period import InBuckets
 from penstock.http.schema import Record
 
@@ -26,12 +26,15 @@ class TrendBucketRecord(Record):
     dropped_off: int
     conversion_rate: float | None
     median_completion_minutes: float | None
-    maturing: Annotated[bool, Field(description="Windows of units that enter in it are still open: the numbers may yet change.")]
-    partial: Annotated[bool, Field(description="The period covers only a part of it.")]
+    maturing: Annotated[
+        bool,
+        Field(description="Windows of units in it are still open: the numbers may still change."),
+    ]
+    partial: Annotated[bool, Field(description="The period covers only a part of the bucket.")]
 
 
 class TrendRecord(HeadRecord):
-    """A funnel by the time of entry, gaps filled. Without a period: from the first entry to the last."""
+    """A funnel by time of entry, with empty buckets. Without a period: from first to last entry."""
 
     interval: Interval
     timezone: str
@@ -41,7 +44,15 @@ class TrendRecord(HeadRecord):
 class TimingQuery(CohortQuery):
     """The query parameters of times between steps."""
 
-    from_: Annotated[int | None, Field(alias="from", ge=1, le=20, description="A pair of steps beside the usual ones; needs to.")] = None
+    from_: Annotated[
+        int | None,
+        Field(
+            alias="from",
+            ge=1,
+            le=20,
+            description="First step of one more pair; needs to.",
+        ),
+    ] = None
     to: Annotated[int | None, Field(ge=1, le=20, description="A later step; needs from.")] = None
 
 
@@ -52,7 +63,7 @@ class BinRecord(Record):
 
 
 class DurationsRecord(Record):
-    """How long units took from the completion of one step to that of another. Exact; null where no unit did both."""
+    """Times from the completion of one step to that of another. Exact; null without units."""
 
     from_: Annotated[int, Field(alias="from")]
     to: int
@@ -69,7 +80,7 @@ class DurationsRecord(Record):
 
 
 class TimingRecord(HeadRecord):
-    """Times between steps. asked: the pair of the query."""
+    """Times between steps. asked: the pair of `from` and `to`."""
 
     overall: DurationsRecord
     steps: list[DurationsRecord]
@@ -79,28 +90,42 @@ class TimingRecord(HeadRecord):
 class NextQuery(CohortQuery):
     """The query parameters of what came next."""
 
-    step: Annotated[int, Field(ge=1, le=19, description="Units whose furthest step it is.")]
-    outcome: Annotated[Literal["pending", "droppedOff"] | None, Field(description="Both when left out.")] = None
+    step: Annotated[int, Field(ge=1, le=19, description="Units whose furthest step this is.")]
+    outcome: Annotated[
+        Literal["pending", "droppedOff"] | None, Field(description="By default both.")
+    ] = None
     of: Annotated[
         Literal["unit", "visitor"],
-        Field(description="unit: the events of the unit, an attempt's having its ID. visitor: all that the attempt's visitors did."),
+        Field(
+            description="unit: events of the unit (those with the attempt's ID). visitor: all "
+            "events of the attempt's visitors."
+        ),
     ] = "unit"
-    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Kinds of events, the most frequent first; 1 to 100.")] = 20
+    page_size: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=MAX_PAGE_SIZE,
+            description="Number of kinds of events, most frequent first; 1 to 100.",
+        ),
+    ] = 20
 
 
 class NextEventRecord(Record):
     type: str
     name: str
-    units: Annotated[int, Field(description="Units that did it.")]
+    units: Annotated[int, Field(description="Units with this event.")]
     events: int
-    first: Annotated[int, Field(description="Units for which it was the very next event.")]
+    first: Annotated[int, Field(description="Units whose very next event it was.")]
     share: Annotated[float | None, Field(description="units / stopped, to four decimals.")]
 
 
 class NextRecord(HeadRecord):
-    """What the units that stopped after a step did later, up to the end of their windows."""
+    """Later events of units that stopped after a step, up to the end of their windows."""
 
     step: int
-    stopped: Annotated[int, Field(description="Units whose furthest step it is.")]
-    silent: Annotated[int, Field(description="Of these, units without any later event in the window.")]
+    stopped: Annotated[int, Field(description="Units whose furthest step this is.")]
+    silent: Annotated[
+        int, Field(description="Units among them without a later event in the window.")
+    ]
     data: list[NextEventRecord]

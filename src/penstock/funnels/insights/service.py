@@ -1,6 +1,8 @@
-"""Units over time: trends by entry, times between steps, what those did next who stopped."""
+"""Units over time: trends by entry, times between steps, and what units did after they stopped."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -20,9 +22,14 @@ from penstock.funnels.insights.schema import (
     TrendQuery,
     TrendRecord,
 )
-from penstock.funnels.results.asking import Asker, bad_parameters
-from penstock.funnels.results.inquiry import Inquiry
-from penstock.funnels.results.report import MS_PER_MINUTE
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.history import after_last_pause
+from penstock.funnels.queries.parameters import unfit_parameters
+from penstock.funnels.queries.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.provenance import QueryResult, head_of, without_rows
+from penstock.funnels.queries.resolve import SavedFunnel
+from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.results.shaping import MS_PER_MINUTE
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.statements.units import Outcome, next_events, timing, trend
@@ -35,83 +42,159 @@ BIN_EDGES_MS = (
     *(n * _HOUR for n in (1, 2, 4, 8, 12)),
     *(n * _DAY for n in (1, 2, 4, 7, 14, 30, 60, 90, 180, 365)),
 )
-"""Beginnings of a histogram's bins: durations that people name, each about twice the one before."""
+"""Starts of a histogram's bins: durations with familiar names, each about twice the one before."""
 
 
 class InsightService:
-    """Its methods block; call them from a worker thread. Errors as of `Asker.saved`, and Malformed for parameters that do not fit."""
+    """Methods block: call them from a worker thread.
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    Errors as of `FunnelQueryRunner.prepare`, and Malformed for parameters that do not fit.
+    """
+
+    def __init__(self, runner: FunnelQueryRunner) -> None:
+        self._runner = runner
 
     def trend(self, workspace_id: WorkspaceId, funnel_id: str, query: TrendQuery) -> TrendRecord:
-        inquiry = self._asker.saved(workspace_id, funnel_id, query)
-        edges = _edges(inquiry, query)
-        found: dict[int, Mapping[str, Any]] = {}
-        if edges:
-            statement = trend(_counted(inquiry), edges[:-1])
-            found = {record["bucket"]: record for record in self._asker.records(statement, inquiry)}
-        buckets = list(pairwise(edges))
-        if inquiry.question.start_ms is None and found:  # without a period: from the first entry to the last
-            buckets = [(start, end) for start, end in buckets if min(found) <= start <= max(found)]
-        elif inquiry.question.start_ms is None:
-            buckets = []
-        now_ms = self._asker.now_ms()
-        data = [_bucket(inquiry, now_ms, start_ms, end_ms, found.get(start_ms)) for start_ms, end_ms in buckets]
-        return TrendRecord.model_validate({**inquiry.head, "interval": query.interval, "timezone": query.timezone, "data": data})
+        context = self._prepare(workspace_id, funnel_id, query)
+        edges, result = self._trend(context, query)
+        rows = {row["bucket"]: row for row in result.rows}
+        now_ms = self._runner.now_ms()
+        return TrendRecord.model_validate(
+            {
+                **head_of(context, result.provenance),
+                "interval": query.interval,
+                "timezone": query.timezone,
+                "data": [
+                    _bucket(context, now_ms, start_ms, end_ms, rows.get(start_ms))
+                    for start_ms, end_ms in pairwise(edges)
+                ],
+            }
+        )
+
+    def _trend(self, context: QueryContext, query: TrendQuery) -> tuple[Sequence[int], QueryResult]:
+        """Edges of the buckets, and the rows of those with an entry."""
+        start_ms, end_ms = context.params.start_ms, context.params.end_ms
+        if start_ms is not None and end_ms is not None:
+            edges = query.edges(start_ms, end_ms - 1, "The period")
+            return edges, self._entries(context, edges)
+        first_ms, last_ms = context.profile.first_event_ms, context.profile.last_event_ms
+        if first_ms is None or last_ms is None:
+            return [], without_rows(context)
+        history = query.edges_or_none(first_ms, last_ms)
+        if history is not None:
+            result = self._entries(context, history)
+            rows = _after_last_pause(result)
+            first, last = (rows[0]["bucket"], rows[-1]["bucket"]) if rows else (0, -1)
+            return history[bisect_left(history, first) : bisect_right(history, last) + 1], result
+        # More buckets than a trend may have: find where the entries lie before counting them.
+        years = self._entries(context, _years(first_ms, last_ms))
+        rows = _after_last_pause(years)
+        if not rows:
+            return [], years
+        span = "The time from the first entry to the last"
+        edges = query.edges(rows[0]["first_ms"], rows[-1]["last_ms"], span)
+        earlier = min(edges[0], 0) - 1  # a bucket for the entries before the last pause
+        result = self._entries(context, [earlier, *edges])
+        return edges, QueryResult(result.rows, years.provenance + result.provenance)
+
+    def _entries(self, context: QueryContext, edges: Sequence[int]) -> QueryResult:
+        """Units by the bucket of their entry."""
+        return self._runner.fetch(context, trend(_counted_units(context), edges[:-1]))
 
     def timing(self, workspace_id: WorkspaceId, funnel_id: str, query: TimingQuery) -> TimingRecord:
-        inquiry = self._asker.saved(workspace_id, funnel_id, query)
-        n = len(inquiry.definition.steps)
-        pairs = [(1, n), *((step, step + 1) for step in range(1, n)), *_asked_pair(query, n)]
-        [record] = self._asker.records(timing(_counted(inquiry), pairs, BIN_EDGES_MS), inquiry)
-        overall, *others = [_durations(pair, record, place) for place, pair in enumerate(pairs)]
-        asked = others[n - 1] if len(others) == n else None
-        return TimingRecord.model_validate({**inquiry.head, "overall": overall, "steps": others[: n - 1], "asked": asked})
+        context = self._prepare(workspace_id, funnel_id, query)
+        n = len(context.definition.steps)
+        extra = _requested_pair(query, n)
+        pairs = [(1, n), *pairwise(range(1, n + 1)), *extra]
+        result = self._runner.fetch(context, timing(_counted_units(context), pairs, BIN_EDGES_MS))
+        [row] = result.rows
+        overall, *others = [_durations(pair, row, place) for place, pair in enumerate(pairs)]
+        return TimingRecord.model_validate(
+            {
+                **head_of(context, result.provenance),
+                "overall": overall,
+                "steps": others[: n - 1],
+                "asked": others[n - 1] if extra else None,
+            }
+        )
 
     def next(self, workspace_id: WorkspaceId, funnel_id: str, query: NextQuery) -> NextRecord:
-        inquiry = self._asker.saved(workspace_id, funnel_id, query)
-        n = len(inquiry.definition.steps)
+        context = self._prepare(workspace_id, funnel_id, query)
+        n = len(context.definition.steps)
         if query.step >= n:
-            raise bad_parameters({"step": f"This funnel has {n} steps; units can stop after 1 to {n - 1}."})
-        outcome = None if query.outcome is None else Outcome(query.outcome)
-        of_visitors = query.of == "visitor" and inquiry.definition.counting_unit is CountingUnit.ATTEMPT
-        statement = next_events(_counted(inquiry), query.step, outcome, query.page_size, of_visitors=of_visitors)
-        total, *rows = self._asker.records(statement, inquiry)
-        data = [
-            NextEventRecord(
-                type=TYPES[row["kind"]],
-                name=row["name"],
-                units=row["units"],
-                events=row["events"],
-                first=row["first_units"],
-                share=rate(row["units"], total["stopped"]),
+            raise unfit_parameters(
+                {"step": f"This funnel has {n} steps; units can stop after 1 to {n - 1}."}
             )
-            for row in rows
-        ]
-        silent = total["stopped"] - total["units"]
-        return NextRecord.model_validate({**inquiry.head, "step": query.step, "stopped": total["stopped"], "silent": silent, "data": data})
+        outcome = None if query.outcome is None else Outcome(query.outcome)
+        counts_attempts = context.definition.counting_unit is CountingUnit.ATTEMPT
+        statement = next_events(
+            _counted_units(context),
+            query.step,
+            outcome,
+            query.page_size,
+            of_visitors=query.of == "visitor" and counts_attempts,
+        )
+        result = self._runner.fetch(context, statement)
+        total, *rows = result.rows
+        return NextRecord.model_validate(
+            {
+                **head_of(context, result.provenance),
+                "step": query.step,
+                "stopped": total["stopped"],
+                "silent": total["stopped"] - total["units"],
+                "data": [_next_event(row, total["stopped"]) for row in rows],
+            }
+        )
+
+    def _prepare(
+        self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery
+    ) -> QueryContext:
+        source = SavedFunnel(funnel_id, query.revision)
+        return self._runner.prepare(workspace_id, source, query.selection())
 
 
-def _counted(inquiry: Inquiry) -> CountedUnits:
-    return CountedUnits(inquiry.definition, inquiry.question, inquiry.facts)
+def _counted_units(context: QueryContext) -> CountedUnits:
+    return CountedUnits(context.definition, context.params, context.profile)
 
 
-def _edges(inquiry: Inquiry, query: TrendQuery) -> list[int]:
-    """Edges of the buckets of the period, or of the retained history; none when nothing is retained."""
-    question, facts = inquiry.question, inquiry.facts
-    first_ms, last_ms = question.start_ms, None if question.end_ms is None else question.end_ms - 1
-    if first_ms is None or last_ms is None:
-        if facts.first_event_ms is None or facts.last_event_ms is None:
-            return []
-        first_ms, last_ms = facts.first_event_ms, facts.last_event_ms
-    return query.edges(first_ms, last_ms, "The period" if question.start_ms is not None else "The retained history")
+def _after_last_pause(result: QueryResult) -> Sequence[Mapping[str, Any]]:
+    """The rows of a trend after the last pause that a history may not have."""
+    spans = [(row["first_ms"], row["last_ms"]) for row in result.rows]
+    return result.rows[len(spans) - len(after_last_pause(spans)) :]
 
 
-def _bucket(inquiry: Inquiry, now_ms: int, start_ms: int, end_ms: int, record: Mapping[str, Any] | None) -> TrendBucketRecord:
-    question, window_s = inquiry.question, inquiry.definition.window_s
-    entered, completed, pending = (record[name] if record else 0 for name in ("entered", "completed", "pending"))
-    cut = question.start_ms is not None and question.end_ms is not None and (start_ms < question.start_ms or end_ms > question.end_ms)
+def _years(first_ms: int, last_ms: int) -> list[int]:
+    """Edges of the calendar years, in UTC, that hold a span of time."""
+    first, last = (datetime.fromtimestamp(at_ms / 1000, UTC).year for at_ms in (first_ms, last_ms))
+    return [
+        round(datetime(year, 1, 1, tzinfo=UTC).timestamp() * 1000)
+        for year in range(first, last + 2)
+    ]
+
+
+def _next_event(row: Mapping[str, Any], stopped: int) -> NextEventRecord:
+    return NextEventRecord(
+        type=TYPES[row["kind"]],
+        name=row["name"],
+        units=row["units"],
+        events=row["events"],
+        first=row["first_units"],
+        share=rate(row["units"], stopped),
+    )
+
+
+def _bucket(
+    context: QueryContext, now_ms: int, start_ms: int, end_ms: int, row: Mapping[str, Any] | None
+) -> TrendBucketRecord:
+    params, window_s = context.params, context.definition.window_s
+    entered, completed, pending = (
+        row[name] if row else 0 for name in ("entered", "completed", "pending")
+    )
+    is_cut = (
+        params.start_ms is not None
+        and params.end_ms is not None
+        and (start_ms < params.start_ms or end_ms > params.end_ms)
+    )
     return TrendBucketRecord(
         from_=iso(start_ms),
         to=iso(end_ms),
@@ -120,32 +203,45 @@ def _bucket(inquiry: Inquiry, now_ms: int, start_ms: int, end_ms: int, record: M
         pending=pending,
         dropped_off=entered - completed - pending,
         conversion_rate=rate(completed, entered),
-        median_completion_minutes=record["median_ms"] / MS_PER_MINUTE if record and completed else None,
+        median_completion_minutes=row["median_ms"] / MS_PER_MINUTE if row and completed else None,
         maturing=window_s is None or now_ms <= end_ms - 1 + window_s * 1000,
-        partial=cut,
+        partial=is_cut,
     )
 
 
-def _asked_pair(query: TimingQuery, n: int) -> list[tuple[int, int]]:
+def _requested_pair(query: TimingQuery, n: int) -> list[tuple[int, int]]:
+    """The pair of `from` and `to`, if the query has one."""
     first, last = query.from_, query.to
     if first is None and last is None:
         return []
     if first is None or last is None:
-        raise bad_parameters({"from" if first is None else "to": "Give from and to together: two steps, the earlier one first."})
-    faults = {name: f"This funnel has {n} steps." for name, step in (("from", first), ("to", last)) if step > n}
+        missing = "from" if first is None else "to"
+        raise unfit_parameters(
+            {missing: "Send from and to together: two steps, the earlier one first."}
+        )
+    faults = {
+        name: f"This funnel has {n} steps."
+        for name, step in (("from", first), ("to", last))
+        if step > n
+    }
     if not faults and last <= first:
         faults = {"to": "Must be a later step than from."}
     if faults:
-        raise bad_parameters(faults)
+        raise unfit_parameters(faults)
     return [(first, last)]
 
 
-def _durations(pair: tuple[int, int], record: Mapping[str, Any], place: int) -> DurationsRecord:
-    units = record[f"units_{place}"]
+def _durations(pair: tuple[int, int], row: Mapping[str, Any], place: int) -> DurationsRecord:
+    units = row[f"units_{place}"]
     figures: Sequence[float | None] = (None,) * 8
     if units:
-        told = (record[f"mean_{place}"], record[f"least_{place}"], *record[f"quantiles_{place}"], record[f"most_{place}"])
-        figures = [figure / MS_PER_MINUTE for figure in told]
+        durations_ms = (
+            row[f"mean_{place}"],
+            row[f"least_{place}"],
+            *row[f"quantiles_{place}"],
+            row[f"most_{place}"],
+        )
+        figures = [duration_ms / MS_PER_MINUTE for duration_ms in durations_ms]
     mean, least, p25, median, p75, p90, p95, most = figures
     return DurationsRecord(
         from_=pair[0],
@@ -159,12 +255,12 @@ def _durations(pair: tuple[int, int], record: Mapping[str, Any], place: int) -> 
         p90_minutes=p90,
         p95_minutes=p95,
         max_minutes=most,
-        histogram=_histogram(*record[f"bins_{place}"]),
+        histogram=_histogram(*row[f"bins_{place}"]),
     )
 
 
 def _histogram(starts_ms: Sequence[int], counts: Sequence[int]) -> list[BinRecord]:
-    """Bins from the first that holds a unit to the last, those between them without any included."""
+    """Bins from the first with a unit to the last, empty ones between them included."""
     if not starts_ms:
         return []
     units = dict(zip(starts_ms, counts, strict=True))

@@ -1,1 +1,1 @@
-"""The report of a funnel: the way to the engine and back that all answers take, what was counted, its coverage, its file."""
+"""Reports of a funnel: results, previews and exports."""

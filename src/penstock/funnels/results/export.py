@@ -1,9 +1,11 @@
-"""A funnel's report as a table: one row for the total and one for every cohort, as CSV, JSON or Parquet.
+"""A funnel's report as a table: CSV, JSON or Parquet. Columns: contract, "Funnels".
 
-The engine's rows come in blocks and go into a file block by block, so that hundreds of thousands of cohorts need little memory. The file
-goes out when it is whole, so that a slow reader does not hold up the engine. Columns: contract, "Funnels".
+One row for the total and one for every cohort. The engine's rows arrive in blocks and are written
+to a file block by block, so that hundreds of thousands of cohorts need little memory. The file is
+sent when it is complete, so that a slow reader does not occupy the engine.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -16,14 +18,26 @@ from penstock.base.ids import WorkspaceId
 from penstock.base.rates import rate
 from penstock.base.scalar import Scalar, untagged
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.results.asking import Asker
-from penstock.funnels.results.report import MS_PER_MINUTE
+from penstock.funnels.queries.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.results.schema import ExportQuery
+from penstock.funnels.results.shaping import MS_PER_MINUTE
 from penstock.funnels.statements.report import build_export
 
 UNKNOWN = "Unknown"
+
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the beginning of a formula. Source: OWASP, "CSV Injection"."""
+"""Text that a spreadsheet takes for a formula begins so. Source: OWASP, "CSV Injection"."""
+
+_LIKE_ANOTHER_VALUE = re.compile(
+    r"""\s*                                     # empty
+      | \s*-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s* # a number
+      | true | false | unknown                 # a boolean, or the missing value
+      | ".*                                    # a text in quotes
+      | '[=+\-@\t\r].*                         # a formula made harmless""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+"""Texts that a reader of a CSV cell would take for something else."""
 
 
 class Format(StrEnum):
@@ -32,7 +46,11 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-MEDIA_TYPES = {Format.CSV: "text/csv", Format.JSON: "application/json", Format.PARQUET: "application/vnd.apache.parquet"}
+MEDIA_TYPES = {
+    Format.CSV: "text/csv",
+    Format.JSON: "application/json",
+    Format.PARQUET: "application/vnd.apache.parquet",
+}
 
 Figures = Sequence[int | float | None]
 TableRow = tuple[Sequence[Scalar | None] | None, Figures]
@@ -40,20 +58,23 @@ TableRow = tuple[Sequence[Scalar | None] | None, Figures]
 
 
 class ExportService:
-    """Its methods block; call them from a worker thread."""
+    """Methods block: call them from a worker thread."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, runner: FunnelQueryRunner) -> None:
+        self._runner = runner
 
     def export(self, workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> IO[bytes]:
-        """The whole table in an open temporary file, at its beginning. Errors as of `Asker.saved`."""
-        inquiry = self._asker.saved(workspace_id, funnel_id, query)
-        definition = inquiry.definition
+        """The complete table in an open temporary file, at its start.
+
+        Errors as of `FunnelQueryRunner.prepare`.
+        """
+        source = SavedFunnel(funnel_id, query.revision)
+        context = self._runner.prepare(workspace_id, source, query.selection())
+        statement = build_export(context.definition, context.params, context.profile)
         file = TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:
-            statement = build_export(definition, inquiry.question, inquiry.facts)
-            with self._asker.engine.blocks(statement) as blocks:
-                write_table(definition, blocks, Format(query.format), file)
+            with self._runner.stream(statement) as blocks:
+                write_table(context.definition, blocks, Format(query.format), file)
         except BaseException:
             file.close()
             raise
@@ -61,10 +82,15 @@ class ExportService:
         return file
 
 
-def write_table(definition: Definition, blocks: Iterable[Sequence[Mapping[str, Any]]], form: Format, file: IO[bytes]) -> None:
-    """Write the rows of `build_export`, which come in blocks, into a file."""
-    with _WRITERS[form](definition, file) as writer:
-        for rows in _with_total(definition, blocks):
+def write_table(
+    definition: Definition,
+    blocks: Iterable[Sequence[Mapping[str, Any]]],
+    table_format: Format,
+    file: IO[bytes],
+) -> None:
+    """Write the rows of `build_export`, which come in blocks, to a file."""
+    with _WRITERS[table_format](definition, file) as writer:
+        for rows in _table_rows(definition, blocks):
             writer.write(rows)
 
 
@@ -72,16 +98,31 @@ def figure_names(definition: Definition) -> list[str]:
     names = ["entered"]
     for step in range(1, len(definition.steps) + 1):
         names += [f"step_{step}_count", f"step_{step}_pending", f"step_{step}_dropped_off"]
-    return [*names, "completed", "pending", "dropped_off", "conversion_rate", "median_completion_minutes"]
+    return [
+        *names,
+        "completed",
+        "pending",
+        "dropped_off",
+        "conversion_rate",
+        "median_completion_minutes",
+    ]
 
 
-def _with_total(definition: Definition, blocks: Iterable[Sequence[Mapping[str, Any]]]) -> Iterator[list[TableRow]]:
-    """The rows block by block; the total is always there, also when nobody entered."""
-    n, empty = len(definition.steps), True
+def _table_rows(
+    definition: Definition, blocks: Iterable[Sequence[Mapping[str, Any]]]
+) -> Iterator[list[TableRow]]:
+    """The rows block by block, with a total even when nobody entered."""
+    n, is_empty = len(definition.steps), True
     for block in blocks:
-        empty = False
-        yield [(None if row["is_total"] else [untagged(text) for text in row["texts"]], _figures(n, row)) for row in block]
-    if empty:
+        is_empty = False
+        yield [
+            (
+                None if row["is_total"] else [untagged(text) for text in row["texts"]],
+                _figures(n, row),
+            )
+            for row in block
+        ]
+    if is_empty:
         yield [(None, _figures(n, {"counts": [], "pendings": [], "median_ms": None}))]
 
 
@@ -97,10 +138,14 @@ def _figures(n: int, row: Mapping[str, Any]) -> Figures:
 
 
 class _Writer(ABC):
-    """Writes a table into a file, block by block; complete when its context ends without an error."""
+    """Writes a table to a file block by block. The table is complete when the context ends."""
 
     def __init__(self, definition: Definition, file: IO[bytes]) -> None:
-        self.properties, self.figures, self.file = definition.breakdown_properties, figure_names(definition), file
+        self.properties, self.figures, self.file = (
+            definition.breakdown_properties,
+            figure_names(definition),
+            file,
+        )
         self.begin()
 
     def __enter__(self) -> "_Writer":
@@ -119,13 +164,16 @@ class _Writer(ABC):
     def end(self) -> None: ...
 
     def property_columns(self, *suffixes: str) -> list[str]:
-        """The names of the breakdown columns; one that is taken gets a prefix. suffixes: of further columns beside each."""
-        taken, columns = set(self.figures), []
+        """Names of the breakdown columns, with a prefix where a name is in use.
+
+        suffixes: of further columns next to each.
+        """
+        used, columns = set(self.figures), []
         for name in self.properties:
-            while taken & {name, *(name + suffix for suffix in suffixes)}:
+            while used & {name, *(name + suffix for suffix in suffixes)}:
                 name = f"cohort_{name}"
             columns.append(name)
-            taken |= {name, *(name + suffix for suffix in suffixes)}
+            used |= {name, *(name + suffix for suffix in suffixes)}
         return columns
 
 
@@ -138,7 +186,10 @@ class _JsonWriter(_Writer):
     def write(self, rows: Sequence[TableRow]) -> None:
         for values, figures in rows:
             cohort = None if values is None else dict(zip(self.properties, values, strict=True))
-            self.file.write(self._separator + json.encode({"cohort": cohort, **dict(zip(self.figures, figures, strict=True))}))
+            self.file.write(
+                self._separator
+                + json.encode({"cohort": cohort, **dict(zip(self.figures, figures, strict=True))})
+            )
             self._separator = b",\n"
 
     def end(self) -> None:
@@ -146,14 +197,19 @@ class _JsonWriter(_Writer):
 
 
 class _ArrowWriter(_Writer):
-    """What CSV and Parquet have in common: a schema, and batches of columns."""
+    """Common to CSV and Parquet: a schema, and batches of columns."""
 
     def schema(self) -> Any:
         import pyarrow as pa
 
         floats = ("conversion_rate", "median_completion_minutes")
         texts = [(name, pa.string()) for name in self.text_columns()]
-        return pa.schema([*texts, *((name, pa.float64() if name in floats else pa.int64()) for name in self.figures)])
+        return pa.schema(
+            [
+                *texts,
+                *((name, pa.float64() if name in floats else pa.int64()) for name in self.figures),
+            ]
+        )
 
     @abstractmethod
     def text_columns(self) -> list[str]: ...
@@ -167,11 +223,19 @@ class _ArrowWriter(_Writer):
         schema = self.schema()
         table = [[*self.texts(values), *figures] for values, figures in rows]
         columns = zip(*table, strict=True)
-        return pa.record_batch([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+        return pa.record_batch(
+            [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
+            schema=schema,
+        )
 
 
 class _CsvWriter(_ArrowWriter):
-    """Missing values are `Unknown`, cells of the total empty; text that a spreadsheet would run as a formula begins with an apostrophe."""
+    """Each value has its own spelling, so that a reader can tell types apart.
+
+    Missing values are `Unknown`, the cells of the total are empty. Numbers and booleans are bare.
+    A text that looks like one of these is a JSON string, in quotes. A text that a spreadsheet would
+    run as a formula begins with an apostrophe.
+    """
 
     def begin(self) -> None:
         from pyarrow import csv
@@ -184,7 +248,14 @@ class _CsvWriter(_ArrowWriter):
     def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]:
         if values is None:
             return [None] * len(self.properties)
-        return [UNKNOWN if value is None else _harmless(value) if isinstance(value, str) else _plain(value) for value in values]
+        return [
+            UNKNOWN
+            if value is None
+            else _unambiguous(value)
+            if isinstance(value, str)
+            else _plain(value)
+            for value in values
+        ]
 
     def write(self, rows: Sequence[TableRow]) -> None:
         self._csv.write_batch(self.batch(rows))
@@ -194,7 +265,10 @@ class _CsvWriter(_ArrowWriter):
 
 
 class _ParquetWriter(_ArrowWriter):
-    """Each breakdown property as two columns: its text, and under `<name>_type` what it is in JSON, `missing`, or `total`."""
+    """Two columns for each breakdown property: its text, and its JSON type in `<name>_type`.
+
+    The type is `missing` for a missing value and `total` for the total.
+    """
 
     def begin(self) -> None:
         from pyarrow import parquet
@@ -202,12 +276,18 @@ class _ParquetWriter(_ArrowWriter):
         self._parquet = parquet.ParquetWriter(self.file, self.schema(), compression="zstd")
 
     def text_columns(self) -> list[str]:
-        return [column for name in self.property_columns("_type") for column in (name, f"{name}_type")]
+        return [
+            column for name in self.property_columns("_type") for column in (name, f"{name}_type")
+        ]
 
     def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]:
         if values is None:
             return [None, "total"] * len(self.properties)
-        return [cell for value in values for cell in (None if value is None else _plain(value), _type(value))]
+        return [
+            cell
+            for value in values
+            for cell in (None if value is None else _plain(value), _type(value))
+        ]
 
     def write(self, rows: Sequence[TableRow]) -> None:
         self._parquet.write_batch(self.batch(rows))
@@ -216,10 +296,22 @@ class _ParquetWriter(_ArrowWriter):
         self._parquet.close()
 
 
-_WRITERS: Mapping[Format, type[_Writer]] = {Format.CSV: _CsvWriter, Format.JSON: _JsonWriter, Format.PARQUET: _ParquetWriter}
+_WRITERS: Mapping[Format, type[_Writer]] = {
+    Format.CSV: _CsvWriter,
+    Format.JSON: _JsonWriter,
+    Format.PARQUET: _ParquetWriter,
+}
+
+
+def _unambiguous(text: str) -> str:
+    """The text, in quotes where the cell would read as another value."""
+    if _LIKE_ANOTHER_VALUE.fullmatch(text):
+        return json.encode(text).decode()
+    return _harmless(text)
 
 
 def _harmless(text: str) -> str:
+    """The text, marked where a spreadsheet would run it as a formula."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
@@ -230,4 +322,6 @@ def _plain(value: Scalar) -> str:
 def _type(value: Scalar | None) -> str:
     if value is None:
         return "missing"
-    return "string" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
+    return (
+        "string" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
+    )

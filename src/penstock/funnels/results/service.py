@@ -1,33 +1,51 @@
-"""Reading a funnel's results: what the engine counted, and what history it stands on."""
+"""Use cases of results: the report of a saved funnel, or of a draft."""
 
 from penstock.base.ids import WorkspaceId
-from penstock.funnels.results.asking import Asker
-from penstock.funnels.results.coverage import ReadGaps, coverage_of
-from penstock.funnels.results.inquiry import Inquiry
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.coverage import ReadGaps, coverage_of
+from penstock.funnels.queries.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.provenance import head_of
+from penstock.funnels.queries.resolve import DraftFunnel, SavedFunnel
 from penstock.funnels.results.schema import PreviewIn, ResultsQuery, ResultsRecord
+from penstock.funnels.results.shaping import open_windows, shape_report
+from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.statements.report import build
 
 
 class ResultsService:
-    """Use cases of results. Its methods block; call them from a worker thread."""
+    """Methods block: call them from a worker thread."""
 
-    def __init__(self, asker: Asker, read_gaps: ReadGaps) -> None:
-        self._asker, self._read_gaps = asker, read_gaps
+    def __init__(
+        self, runner: FunnelQueryRunner, funnels: FunnelService, read_gaps: ReadGaps
+    ) -> None:
+        self._runner, self._funnels, self._read_gaps = runner, funnels, read_gaps
 
-    def results(self, workspace_id: WorkspaceId, funnel_id: str, query: ResultsQuery) -> ResultsRecord:
-        """The report of a saved funnel. Errors as of `Asker.saved`."""
-        return self._report(self._asker.saved(workspace_id, funnel_id, query))
+    def results(
+        self, workspace_id: WorkspaceId, funnel_id: str, query: ResultsQuery
+    ) -> ResultsRecord:
+        """The report of a saved funnel. Errors as of `FunnelQueryRunner.prepare`."""
+        source = SavedFunnel(funnel_id, query.revision)
+        return self._report(self._runner.prepare(workspace_id, source, query.selection()))
 
     def read_preview(self, workspace_id: WorkspaceId, body: bytes) -> PreviewIn:
-        """Malformed when it is not JSON, Invalid with every fault when it breaks rules."""
-        return self._asker.read_draft(workspace_id, body)
+        """Malformed when the body is not JSON, Invalid with every fault when it breaks rules."""
+        return self._funnels.read(workspace_id, body, PreviewIn)
 
-    def preview(self, workspace_id: WorkspaceId, sent: PreviewIn) -> ResultsRecord:
-        """The report of a definition that is not saved. Errors as of `Asker.draft`."""
-        return self._report(self._asker.draft(workspace_id, sent))
+    def preview(self, workspace_id: WorkspaceId, draft: PreviewIn) -> ResultsRecord:
+        """The report of a draft. Errors as of `FunnelQueryRunner.prepare`."""
+        source = DraftFunnel(draft.saved())
+        return self._report(self._runner.prepare(workspace_id, source, draft.selection()))
 
-    def _report(self, inquiry: Inquiry) -> ResultsRecord:
-        counted = self._asker.counted(inquiry)
-        gaps = self._read_gaps(inquiry.workspace_id, inquiry.question.website_ids)
-        open_windows = counted.pop("openWindows")
-        coverage = coverage_of(inquiry.question, inquiry.definition, inquiry.facts, gaps, open_windows, fresh=inquiry.fresh)
-        return ResultsRecord.model_validate({**inquiry.head, **counted, "coverage": coverage})
+    def _report(self, context: QueryContext) -> ResultsRecord:
+        definition, params = context.definition, context.params
+        result = self._runner.fetch(context, build(definition, params, context.profile))
+        gaps = self._read_gaps(context.workspace_id, params.website_ids)
+        return ResultsRecord.model_validate(
+            {
+                **head_of(context, result.provenance),
+                **shape_report(definition, params, result.rows),
+                "coverage": coverage_of(
+                    context, result.provenance, gaps, open_windows(result.rows)
+                ),
+            }
+        )

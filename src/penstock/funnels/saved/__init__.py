@@ -1,1 +1,1 @@
-"""Saved funnels: create, read, replace, delete, with the revisions of each."""
+"""Saved funnels and their revisions."""

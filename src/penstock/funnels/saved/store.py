@@ -1,4 +1,4 @@
-"""The SQL of saved funnels. Each function works inside the transaction of the connection that it is given."""
+"""SQL of saved funnels. Each function runs in the transaction of its connection."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -25,7 +25,14 @@ def _funnel(row: Row[*tuple[Any, ...]]) -> FunnelRecord:
     )
 
 
-def add_funnel(db: Connection, workspace_id: WorkspaceId, funnel_id: FunnelId, name: str, definition: SavedDefinition, now_ms: int) -> None:
+def add_funnel(
+    db: Connection,
+    workspace_id: WorkspaceId,
+    funnel_id: FunnelId,
+    name: str,
+    definition: SavedDefinition,
+    now_ms: int,
+) -> None:
     db.execute(
         insert(funnels).values(
             id=funnel_id,
@@ -39,29 +46,53 @@ def add_funnel(db: Connection, workspace_id: WorkspaceId, funnel_id: FunnelId, n
     )
 
 
-def funnel(db: Connection, workspace_id: WorkspaceId, funnel_id: str, *, hold: bool = False) -> FunnelRecord | None:
-    """hold: keep others from changing it until the transaction ends."""
-    statement = select(funnels).where(funnels.c.workspace_id == workspace_id, funnels.c.id == funnel_id)
+def funnel(
+    db: Connection, workspace_id: WorkspaceId, funnel_id: str, *, hold: bool = False
+) -> FunnelRecord | None:
+    """hold: lock the row until the transaction ends."""
+    statement = select(funnels).where(
+        funnels.c.workspace_id == workspace_id, funnels.c.id == funnel_id
+    )
     row = db.execute(statement.with_for_update() if hold else statement).first()
     return None if row is None else _funnel(row)
 
 
-def funnels_page(db: Connection, workspace_id: WorkspaceId, page: Page, search: str) -> Listing[FunnelRecord]:
-    """Newest first, those whose name contains the text."""
-    mine = select(funnels).where(funnels.c.workspace_id == workspace_id, named_like(funnels.c.name, search))
-    rows, total = page_of(db, mine.order_by(funnels.c.created_at.desc(), funnels.c.id.desc()), page)
+def funnels_page(
+    db: Connection, workspace_id: WorkspaceId, page: Page, search: str
+) -> Listing[FunnelRecord]:
+    """Newest first. search: part of the name."""
+    matching = select(funnels).where(
+        funnels.c.workspace_id == workspace_id, named_like(funnels.c.name, search)
+    )
+    rows, total = page_of(
+        db, matching.order_by(funnels.c.created_at.desc(), funnels.c.id.desc()), page
+    )
     return Listing([_funnel(row) for row in rows], page, total)
 
 
-def change_funnel(db: Connection, funnel_id: str, name: str, definition: SavedDefinition, revision: int, now_ms: int) -> None:
+def change_funnel(
+    db: Connection,
+    funnel_id: str,
+    name: str,
+    definition: SavedDefinition,
+    revision: int,
+    now_ms: int,
+) -> None:
     db.execute(
         update(funnels)
         .where(funnels.c.id == funnel_id)
-        .values(name=name, definition=definition.model_dump(mode="json"), revision=revision, updated_at=now_ms)
+        .values(
+            name=name,
+            definition=definition.model_dump(mode="json"),
+            revision=revision,
+            updated_at=now_ms,
+        )
     )
 
 
-def add_revision(db: Connection, workspace_id: WorkspaceId, funnel_id: str, revision: Revision) -> None:
+def add_revision(
+    db: Connection, workspace_id: WorkspaceId, funnel_id: str, revision: Revision
+) -> None:
     db.execute(
         insert(funnel_revisions).values(
             funnel_id=funnel_id,
@@ -74,34 +105,47 @@ def add_revision(db: Connection, workspace_id: WorkspaceId, funnel_id: str, revi
     )
 
 
-def revision(db: Connection, workspace_id: WorkspaceId, funnel_id: str, number: int) -> Revision | None:
-    row = db.execute(_revisions(workspace_id, funnel_id).where(funnel_revisions.c.revision == number)).first()
+def revision(
+    db: Connection, workspace_id: WorkspaceId, funnel_id: str, number: int
+) -> Revision | None:
+    row = db.execute(
+        _revisions(workspace_id, funnel_id).where(funnel_revisions.c.revision == number)
+    ).first()
     return None if row is None else _revision(row)
 
 
-def revisions_page(db: Connection, workspace_id: WorkspaceId, funnel_id: str, page: Page) -> tuple[list[Revision], int]:
-    """Newest first, and how many there are in all."""
-    rows, total = page_of(db, _revisions(workspace_id, funnel_id).order_by(funnel_revisions.c.revision.desc()), page)
+def revisions_page(
+    db: Connection, workspace_id: WorkspaceId, funnel_id: str, page: Page
+) -> tuple[list[Revision], int]:
+    """Newest first, and the total number."""
+    rows, total = page_of(
+        db, _revisions(workspace_id, funnel_id).order_by(funnel_revisions.c.revision.desc()), page
+    )
     return [_revision(row) for row in rows], total
 
 
 def _revisions(workspace_id: WorkspaceId, funnel_id: str) -> Select[*tuple[Any, ...]]:
-    mine = funnel_revisions.c.workspace_id == workspace_id
-    return select(funnel_revisions).where(mine, funnel_revisions.c.funnel_id == funnel_id)
+    return select(funnel_revisions).where(
+        funnel_revisions.c.workspace_id == workspace_id, funnel_revisions.c.funnel_id == funnel_id
+    )
 
 
 def _revision(row: Row[*tuple[Any, ...]]) -> Revision:
-    return Revision(row.revision, row.name, SavedDefinition.model_validate(row.definition), row.created_at)
+    return Revision(
+        row.revision, row.name, SavedDefinition.model_validate(row.definition), row.created_at
+    )
 
 
-def note_goals(db: Connection, funnel_id: str, goal_ids: Iterable[GoalId]) -> None:
-    """Write down which goals the funnel uses, in place of those that it used before."""
+def save_goal_uses(db: Connection, funnel_id: str, goal_ids: Iterable[GoalId]) -> None:
+    """Replace the list of goals that the funnel uses."""
     db.execute(delete(funnel_goals).where(funnel_goals.c.funnel_id == funnel_id))
     if uses := [{"funnel_id": funnel_id, "goal_id": goal_id} for goal_id in goal_ids]:
         db.execute(insert(funnel_goals), uses)
 
 
 def delete_funnel(db: Connection, workspace_id: WorkspaceId, funnel_id: str) -> bool:
-    """Whether there was one to delete. Its revisions and its uses of goals go with it."""
-    result = db.execute(delete(funnels).where(funnels.c.workspace_id == workspace_id, funnels.c.id == funnel_id))
+    """Delete the funnel, its revisions and its uses of goals. False when there is none."""
+    result = db.execute(
+        delete(funnels).where(funnels.c.workspace_id == workspace_id, funnels.c.id == funnel_id)
+    )
     return result.rowcount > 0

@@ -1,1 +1,1 @@
-"""The SQL of funnels: how events are matched, folded into counted units, and grouped into a report or asked for single units."""
+"""The SQL of funnels: matching events, folding them into units, reports, and single units."""

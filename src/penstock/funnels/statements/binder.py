@@ -1,10 +1,10 @@
-"""Bound parameters of one statement. Values reach the engine beside the text, never in it."""
+"""Bound parameters of a statement. Values travel to the engine beside the SQL, never in it."""
 
 from typing import Any
 
 
 class Binder:
-    """Collects values and gives each a placeholder.
+    """Collects values and returns a placeholder for each.
 
     >>> binder = Binder()
     >>> binder.bind("String", "pro")
@@ -18,7 +18,10 @@ class Binder:
         self._names: dict[tuple[str, str], str] = {}
 
     def bind(self, engine_type: str, value: Any) -> str:
-        """The placeholder for a value of an engine type such as `String` or `Array(UInt64)`. Equal values share one."""
+        """The placeholder of a value; equal values share one.
+
+        engine_type: such as `String` or `Array(UInt64)`.
+        """
         key = (engine_type, repr(value))
         name = self._names.setdefault(key, f"p{len(self._names)}")
         self.values[name] = value

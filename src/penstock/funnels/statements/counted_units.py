@@ -1,63 +1,93 @@
-"""Counted units, one row each, for everything that is asked about single units: lists, trends, times.
+"""Counted units, one row each: for lists of units, trends, times and next events.
 
-The same two folds as a report (`penstock.funnels.statements.report`), put together before they are counted.
+The same two folds as in a report (`penstock.funnels.statements.report`), put together uncounted.
 """
 
 from functools import reduce
 
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.fold import DETAIL_COLUMNS, UNIT_COLUMNS
-from penstock.funnels.statements.packed import ODD, PLAIN, Layout, layout_of, unit_chains
-from penstock.funnels.statements.query import Facts, Plan, Question, Statement, Strategy, matched_events
+from penstock.funnels.statements.packed import COMPLEX, SIMPLE, Layout, layout_of, unit_chains
+from penstock.funnels.statements.query import (
+    DataProfile,
+    Plan,
+    QueryParams,
+    Statement,
+    Strategy,
+    matched_events,
+)
 from penstock.funnels.statements.report import composed, entry_values, folded_units, packs
 
 COLUMNS = ("unit", *UNIT_COLUMNS, *DETAIL_COLUMNS)
 
-_KEPT = ("chains", "entry_values")
+_MATERIALIZED = ("chains", "entry_values")
 
 
 class CountedUnits:
-    """The relation `counted`, with `COLUMNS`: one row for each unit whose entry is in the period.
+    """The relation `counted`, with `COLUMNS`: one row per unit whose entry is in the period.
 
-    keys are hashes; the relation `entry_values` has their texts, if the funnel has breakdown properties.
+    keys are hashes; the relation `entry_values` has their texts if the funnel has breakdown
+    properties.
     """
 
-    def __init__(self, definition: Definition, question: Question, facts: Facts, strategy: Strategy = Strategy.AUTO) -> None:
-        self.plan = Plan(definition, question, facts)
-        layout = layout_of(self.plan) if packs(strategy, facts) else None
+    def __init__(
+        self,
+        definition: Definition,
+        params: QueryParams,
+        profile: DataProfile,
+        strategy: Strategy = Strategy.AUTO,
+    ) -> None:
+        self.plan = Plan(definition, params, profile)
+        layout = layout_of(self.plan) if packs(strategy, profile) else None
         self._relations = {"matched": matched_events(self.plan)}
         to_fold = "matched"
         if layout:
             self._relations["chains"] = unit_chains(self.plan, layout)
-            self._relations["odd"] = f"SELECT * FROM matched WHERE unit IN (SELECT unit FROM chains WHERE class = {ODD})"
-            to_fold = "odd"
+            complex_units = f"SELECT unit FROM chains WHERE class = {COMPLEX}"
+            self._relations["complex_events"] = (
+                f"SELECT * FROM matched WHERE unit IN ({complex_units})"
+            )
+            to_fold = "complex_events"
         self._relations |= folded_units(self.plan, to_fold, detailed=True)
         if self.plan.breadth:
             self._relations["entry_values"] = entry_values(self.plan)
         columns = ", ".join(COLUMNS)
         parts = [f"SELECT {columns} FROM units"]
         if layout:
-            parts.append(f"SELECT {columns} FROM ({_plain_units(self.plan, layout)})")
+            parts.append(f"SELECT {columns} FROM ({_simple_units(self.plan, layout)})")
         self._relations["counted"] = " UNION ALL ".join(parts)
 
     def statement(self, tail: str, **more: str) -> Statement:
-        """A statement that ends with `tail`, which reads `counted`. more: further relations by name, which may read `counted` too."""
-        return composed(self.plan, {**self._relations, **more}, tail, kept=_KEPT)
+        """A statement that ends with `tail`.
+
+        more: other relations by name. They and the tail may read `counted`.
+        """
+        return composed(self.plan, {**self._relations, **more}, tail, materialized=_MATERIALIZED)
 
 
-def _plain_units(plan: Plan, layout: Layout) -> str:
-    """The packed fold's plain units in the shape of folded ones. By its definition such a unit has nothing that data quality counts."""
+def _simple_units(plan: Plan, layout: Layout) -> str:
+    """The packed fold's simple units in the shape of folded ones.
+
+    By definition a simple unit has nothing that data quality counts, except several visitors.
+    """
     diagnostics = sum(bits.row.diagnostic for bits in plan.rows)
-    keys = f"arrayResize(entry_values.keys, {plan.breadth})" if plan.breadth else "CAST([], 'Array(UInt64)')"
+    keys = (
+        f"arrayResize(entry_values.keys, {plan.breadth})"
+        if plan.breadth
+        else "CAST([], 'Array(UInt64)')"
+    )
     join = "LEFT ANY JOIN entry_values ON chains.value = entry_values.value" if plan.breadth else ""
     return f"""
-        SELECT chains.unit AS unit, {keys} AS keys, toUInt8(chains.reached) AS reached, chains.entry_ts AS entry_ts,
-               chains.done_ts AS done_ts, {_chosen(plan, layout)} AS chosen,
-               toUInt32(0) AS skips, toUInt32(0) AS ties, toUInt32(0) AS invalid, 0 AS tied, toUInt8(0) AS conflicts,
-               chains.several AS several,
+        SELECT chains.unit AS unit, {keys} AS keys, toUInt8(chains.reached) AS reached,
+               chains.entry_ts AS entry_ts, chains.done_ts AS done_ts,
+               {_chosen(plan, layout)} AS chosen,
+               toUInt32(0) AS skips, toUInt32(0) AS ties, toUInt32(0) AS invalid, 0 AS tied,
+               toUInt8(0) AS conflicts, chains.several AS several,
                arrayResize(CAST([], 'Array(UInt32)'), {diagnostics}) AS seen,
-               arrayMap(p -> {layout.time("p")}, arraySlice(chains.firsts, 1, chains.reached)) AS done, chains.window_end AS window_end
-        FROM chains {join} WHERE chains.class = {PLAIN}"""
+               arrayMap(p -> {layout.time("p")},
+                        arraySlice(chains.firsts, 1, chains.reached)) AS done,
+               chains.window_end AS window_end
+        FROM chains {join} WHERE chains.class = {SIMPLE}"""
 
 
 def _chosen(plan: Plan, layout: Layout) -> str:

@@ -1,30 +1,43 @@
-"""Where a unit enters: which events of its sorted history complete step 1, and which of those entries can count.
+"""The entries of a unit: the events of its history that complete step 1 and can count.
 
-Source: funnel semantics, "Entry" and "Visitor funnels". Expressions here read `history`, an array of (ts, seq, event_id, mask, ...).
+Source: funnel semantics, "Entry" and "Visitor funnels". The expressions read `history`, a sorted
+array of (ts, seq, event_id, mask, ...).
 """
 
 from penstock.funnels.statements.query import UNUSABLE, Plan
 
 _ENTRY = "Tuple(at UInt32, began UInt32, least UInt64)"
-"""at: position of the entry. began: position where its set of parts began. least: the least number that may follow (rule 4)."""
+"""at: position of the entry. began: position of the first event that could fill a part of it.
+least: the least number that may follow (rule 4)."""
 
 
 def entries_of(plan: Plan) -> str:
-    """The entries that may count: an attempt's first; a visitor's in the period, or the best one where it can be told beforehand."""
+    """The entries that may count: an attempt's first; a visitor's in the period.
+
+    Where time alone decides which of a visitor's entries leads furthest, only that one.
+    """
     if plan.steps[0].row.all_of:
         entries = _group_entries(plan)
-        return f"arraySlice({entries}, 1, 1)" if plan.by_attempt else f"arrayFilter(e -> {plan.in_period('history[e.at].ts')}, {entries})"
+        return (
+            f"arraySlice({entries}, 1, 1)"
+            if plan.by_attempt
+            else f"arrayFilter(e -> {plan.in_period('history[e.at].ts')}, {entries})"
+        )
     if plan.by_attempt:
         positions = f"arrayFilter(i -> i != 0, [arrayFirstIndex(x -> {_starts(plan)}, history)])"
-    elif _is_plain(plan):
+    elif _time_decides(plan):
         positions = _best_entry(plan)
     else:
         positions = f"arrayFilter((i, x) -> {_starts(plan)}, arrayEnumerate(history), history)"
-    return f"arrayMap(i -> CAST((i, 1, {after_number('history[i].seq', '0')}), '{_ENTRY}'), {positions})"
+    least = after_number("history[i].seq", "0")
+    return f"arrayMap(i -> CAST((i, 1, {least}), '{_ENTRY}'), {positions})"
 
 
 def _starts(plan: Plan) -> str:
-    """Whether `x` completes a plain step 1 in the period. An attempt's first entry is its only one, wherever the period begins."""
+    """Whether `x` completes a plain step 1, for a visitor in the period.
+
+    An attempt's first entry is its only one, wherever the period begins.
+    """
     condition = plan.overlaps("x.mask", plan.steps[0].all)
     return condition if plan.by_attempt else f"{condition} AND {plan.in_period('x.ts')}"
 
@@ -35,47 +48,66 @@ def after_number(seq: str, otherwise: str) -> str:
 
 
 def _group_entries(plan: Plan) -> str:
-    """Every completion of a group as step 1, each by a fresh set of parts. Every part that is filled counts as accepted."""
+    """Every completion of a group as step 1, each by a fresh set of parts.
+
+    Every filled part counts as accepted.
+    """
     every, none = plan.mask(plan.steps[0].all), plan.mask(0)
     hits = f"bitAnd(x.mask, {every})"
     least = f"if(bitOr(s.filled, {hits}) != s.filled AND x.seq != {UNUSABLE}, x.seq + 1, s.least)"
-    state = f"Tuple(position UInt32, began UInt32, filled {plan.mask_type}, least UInt64, found Array({_ENTRY}))"
+    state = (
+        f"Tuple(position UInt32, began UInt32, filled {plan.mask_type}, least UInt64,"
+        f" entries Array({_ENTRY}))"
+    )
     after = "toUInt32(s.position + 1)"
-    complete = f"tuple({after}, {after}, {none}, toUInt64(0), arrayPushBack(s.found, tuple(s.position, s.began, {least})))"
-    partial = f"tuple({after}, s.began, bitOr(s.filled, {hits}), {least}, s.found)"
+    entries = f"arrayPushBack(s.entries, tuple(s.position, s.began, {least}))"
+    complete = f"tuple({after}, {after}, {none}, toUInt64(0), {entries})"
+    partial = f"tuple({after}, s.began, bitOr(s.filled, {hits}), {least}, s.entries)"
     step = f"CAST(if(bitOr(s.filled, {hits}) = {every}, {complete}, {partial}), '{state}')"
-    return f"arrayFold((s, x) -> {step}, history, CAST((1, 1, {none}, 0, []), '{state}')).found"
+    return f"arrayFold((s, x) -> {step}, history, CAST((1, 1, {none}, 0, []), '{state}')).entries"
 
 
 def open_parts(plan: Plan) -> str:
-    """The matches of step 1 that were still unfilled just before the entry's timestamp. Source: semantics, "Entry values"."""
+    """The matches of step 1 that were unfilled just before the entry's timestamp.
+
+    Source: semantics, "Entry values".
+    """
     first = plan.steps[0]
     if not first.row.all_of:
         return plan.mask(first.all)
-    earlier = "arrayFilter(x -> x.ts < entry_ts, arraySlice(history, entry.began, entry.at - entry.began))"
+    before = "arraySlice(history, entry.began, entry.at - entry.began)"
+    earlier = f"arrayFilter(x -> x.ts < entry_ts, {before})"
     filled = f"arrayFold((s, x) -> bitOr(s, x.mask), {earlier}, {plan.mask(0)})"
     return f"bitAnd({plan.mask(first.all)}, bitNot({filled}))"
 
 
-def _is_plain(plan: Plan) -> bool:
-    """Whether time alone decides what follows an entry: no numbers, no groups."""
-    return plan.definition.sequence_property is None and not any(step.row.all_of for step in plan.steps)
+def _time_decides(plan: Plan) -> bool:
+    """Whether time alone decides what follows an entry: no sequence numbers, no groups."""
+    return plan.definition.sequence_property is None and not any(
+        step.row.all_of for step in plan.steps
+    )
 
 
 def _best_entry(plan: Plan) -> str:
-    """Position of the entry that leads furthest, the earliest of several; without numbers and groups it can be told without folding each.
+    """Position of the entry that leads furthest, the earliest of several, without folding each.
 
-    From the last step back: for every event, the times at which the later steps would be completed after it, which are those of the first
-    match that is strictly later. So the work grows with the events of a visitor, not with events times entries.
+    From the last step back: for every event, the times at which the later steps would be completed
+    after it, which are those of the first match that is strictly later. So the work grows with
+    the number of a visitor's events, not with events times entries.
     """
-    last_of_its_time = "arrayMap((now, next) -> now != next, history.ts, arrayPushBack(arrayPopFront(history.ts), -1))"
-    at_or_after = """arrayReverseFill(times -> notEmpty(times), arrayMap(
-        (x, times) -> if(bitAnd(x.mask, wanted) != 0, arrayPushFront(times, x.ts), []), history, s))"""
-    later = f"arrayReverseFill((times, last) -> last, arrayPushBack(arrayPopFront({at_or_after}), []), {last_of_its_time})"
-    wanted = ", ".join(plan.mask(step.all) for step in reversed(plan.steps[1:]))
+    next_times = "arrayPushBack(arrayPopFront(history.ts), -1)"
+    last_of_its_time = f"arrayMap((now, next) -> now != next, history.ts, {next_times})"
+    matched = "if(bitAnd(x.mask, step) != 0, arrayPushFront(times, x.ts), [])"
+    at_matches = f"arrayMap((x, times) -> {matched}, history, s)"
+    at_or_after = f"arrayReverseFill(times -> notEmpty(times), {at_matches})"
+    after_next = f"arrayPushBack(arrayPopFront({at_or_after}), [])"
+    later = f"arrayReverseFill((times, last) -> last, {after_next}, {last_of_its_time})"
+    steps = ", ".join(plan.mask(step.all) for step in reversed(plan.steps[1:]))
     nothing = "arrayMap(x -> CAST([], 'Array(Int64)'), history)"
-    times = f"arrayFold((s, wanted) -> {later}, [{wanted}], {nothing})"
+    times = f"arrayFold((s, step) -> {later}, [{steps}], {nothing})"
     inside = "1" if plan.window_ms is None else f"time <= x.ts + {plan.window_ms}"
-    reached = f"arrayMap((x, times) -> if({_starts(plan)}, 1 + arrayCount(time -> {inside}, times), 0), history, {times})"
-    best = f"arrayMap(reached -> if(arrayMax(reached) = 0, 0, indexOf(reached, arrayMax(reached))), [{reached}])"
+    count = f"if({_starts(plan)}, 1 + arrayCount(time -> {inside}, times), 0)"
+    reached = f"arrayMap((x, times) -> {count}, history, {times})"
+    furthest = "if(arrayMax(reached) = 0, 0, indexOf(reached, arrayMax(reached)))"
+    best = f"arrayMap(reached -> {furthest}, [{reached}])"
     return f"arrayFilter(i -> i != 0, {best})"

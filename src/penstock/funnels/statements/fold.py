@@ -1,12 +1,14 @@
 """The general fold: every counting rule, for any definition and any order of events.
 
-Reads the columns of `query.matched_events`, gives one row for each counted unit (`UNIT_COLUMNS`). Stages, each a subquery:
+Reads the columns of `query.matched_events` and gives one row per counted unit (`UNIT_COLUMNS`).
+Stages, each a subquery:
 
     histories   a unit's events, sorted (semantics, "Order")
-    entries     where step 1 is completed ("Entry"); an attempt has one, a visitor one for every completion in the period
+    entries     where step 1 is complete ("Entry"): once for an attempt, for a visitor each time
+                that the period contains
     values      the entry's values, decided by agreement where tied events have no usable order
-    folded      progress after each entry ("Progress after entry")
-    units       the one entry that counts, with what the diagnostic rows saw
+    folded      the progress after each entry ("Progress after entry")
+    units       the one entry that counts, with the events that diagnostic rows counted
 """
 
 from typing import NamedTuple
@@ -23,10 +25,10 @@ UNIT_COLUMNS = (
     "skips",
     "ties",
     "invalid",
-    "tied",  # 1 where entry values were decided by agreement
-    "conflicts",  # bit j: an accepted later event disagrees with entry value j
-    "several",  # 1 where more than one visitor sent the attempt
-    "seen",  # Array(UInt32): events that each diagnostic row saw
+    "tied",  # 1 if the entry values were decided by agreement
+    "conflicts",  # bit j: a later event disagrees with entry value j
+    "several",  # 1 if events of more than one visitor match steps of the attempt
+    "seen",  # Array(UInt32): events that each diagnostic row counted
 )
 
 
@@ -37,12 +39,16 @@ DETAIL_COLUMNS = (
 
 
 def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
-    """One row for each counted unit. matched: a relation with the columns of `matched_events`. detailed: with `DETAIL_COLUMNS`."""
-    keys = f"CAST([{', '.join(f'key_{j}' for j in range(1, plan.breadth + 1))}], 'Array(UInt64)') AS keys"
+    """One row per counted unit.
+
+    matched: a relation with the columns of `matched_events`. detailed: with `DETAIL_COLUMNS`.
+    """
+    keys = ", ".join(f"key_{j}" for j in range(1, plan.breadth + 1))
     histories = f"""
         SELECT unit,
                arraySort(groupArray(
-                   tuple(ts, seq, event_id, mask, {keys}, invalid, visitor))) AS history
+                   tuple(ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)') AS keys, invalid,
+                         visitor))) AS history
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
     entries = f"""
         SELECT unit, history, arrayJoin({entries_of(plan)}) AS entry,
@@ -52,29 +58,39 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     values = f"""
         SELECT *,
                {open_parts(plan)} AS open_parts,
-               arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0, history) AS tied_events,
+               arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0,
+                           history) AS tied_events,
                length(tied_events) > 1
-                   AND (has(tied_events.seq, {UNUSABLE}) OR length(arrayDistinct(tied_events.seq)) < length(tied_events)) AS tied,
-               arrayMap(j -> if(tied AND arrayUniq(arrayMap(x -> x.keys[j], tied_events)) > 1, 0, first_event.keys[j]),
+                   AND (has(tied_events.seq, {UNUSABLE})
+                        OR length(arrayDistinct(tied_events.seq)) < length(tied_events)) AS tied,
+               arrayMap(j -> if(tied AND arrayUniq(arrayMap(x -> x.keys[j], tied_events)) > 1,
+                                0, first_event.keys[j]),
                         range(1, {plan.breadth + 1})) AS entry_keys
         FROM ({entries}) WHERE {plan.in_period("entry_ts")}"""
     state = _state(plan, detailed=detailed)
-    kind = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
+    inputs = {"ts": "followers.ts", "seq": "followers.seq", "mask": "followers.mask"}
+    if _folds_conflicts(plan):
+        inputs["conflicts"] = _follower_conflicts(plan)
+    state_type = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
     start = ", ".join(item.start for item in state)
     step = ", ".join(item.next for item in state)
-    # Without short circuits: the fold's conditions are cheap, and taking rows out of columns for each of them is not.
+    # Without short circuits: the fold's conditions are cheap, and taking rows out of columns for
+    # each of them is not.
     folded = f"""
         SELECT *,
                {_followers(plan)} AS followers,
-               arrayFold((s, ts, seq, mask, conflicts) -> CAST(({step}), '{kind}'),
-                         followers.ts, followers.seq, followers.mask, {_conflicts(plan)}, CAST(({start}), '{kind}')) AS progress
+               arrayFold((s, {", ".join(inputs)}) -> CAST(({step}), '{state_type}'),
+                         {", ".join(inputs.values())},
+                         CAST(({start}), '{state_type}')) AS progress
         FROM ({values})
         SETTINGS short_circuit_function_evaluation = 'disable'"""
     outcome = f"""
-        SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts, progress.last_ts AS done_ts, {_chosen(plan)} AS chosen,
+        SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts,
+               progress.last_ts AS done_ts, {_chosen(plan)} AS chosen,
                progress.skips AS skips, progress.ties AS ties,
-               arrayCount(x -> x.invalid AND {plan.overlaps("x.mask", plan.required)}, history) AS invalid,
-               tied, progress.conflicts AS conflicts,
+               arrayCount(x -> x.invalid AND {plan.overlaps("x.mask", plan.required)},
+                          history) AS invalid,
+               tied, {_unit_conflicts(plan)} AS conflicts,
                {_several(plan)} AS several,
                {_seen(plan)} AS seen,
                {"progress.done AS done, window_end," if detailed else ""}
@@ -86,24 +102,50 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
 
 
 def _followers(plan: Plan) -> str:
-    """The events after the entry, inside the window (rule 1), that match any later step."""
+    """The events after the entry and inside the window (rule 1) that match any later step."""
     later = plan.overlaps("x.mask", sum(step.all for step in plan.steps[1:]))
     return f"arrayFilter(x -> x.ts <= window_end AND {later}, arraySlice(history, entry.at + 1))"
 
 
-def _conflicts(plan: Plan) -> str:
-    """Of each follower the entry values that it disagrees with, a bit each."""
-    bits = " + ".join(
-        f"{1 << j} * (x.keys[{j + 1}] != 0 AND entry_keys[{j + 1}] != 0 AND x.keys[{j + 1}] != entry_keys[{j + 1}])"
+def _folds_conflicts(plan: Plan) -> bool:
+    """Whether acceptance decides which events can conflict: so for visitors, not for attempts."""
+    return not plan.by_attempt and plan.breadth > 0
+
+
+def _follower_conflicts(plan: Plan) -> str:
+    """For each follower, a bit per entry value that it disagrees with."""
+    bits = " + ".join(f"{1 << j} * ({_disagrees(j + 1)})" for j in range(plan.breadth))
+    return f"arrayMap(x -> toUInt8({bits}), followers)"
+
+
+def _unit_conflicts(plan: Plan) -> str:
+    """A bit per entry value that a later event disagrees with. Source: semantics, "Data quality".
+
+    Of a visitor, who may enter again: an accepted event. Of an attempt: any event inside the
+    window that matches a required step, accepted or not.
+    """
+    if _folds_conflicts(plan):
+        return "progress.conflicts"
+    later = f"x.ts <= window_end AND {plan.overlaps('x.mask', plan.required)}"
+    bits = [
+        f"{1 << j} * arrayExists(x -> {later} AND {_disagrees(j + 1)},"
+        " arraySlice(history, entry.at + 1))"
         for j in range(plan.breadth)
-    )
-    return f"arrayMap(x -> toUInt8({bits or '0'}), followers)"
+    ]
+    return f"toUInt8({' + '.join(bits) or '0'})"
+
+
+def _disagrees(place: int) -> str:
+    """Whether event `x` and the entry have different values of a property, neither missing."""
+    value, entry_value = f"x.keys[{place}]", f"entry_keys[{place}]"
+    return f"{value} != 0 AND {entry_value} != 0 AND {value} != {entry_value}"
 
 
 class _Field(NamedTuple):
-    """One field of the fold's state. start: its value right after entry. next: its value after an event (ts, seq, mask, conflicts).
+    """One field of the fold's state.
 
-    `s` is the state before that event.
+    start: its value right after the entry. next: its value after an event (ts, seq, mask and, for
+    `_folds_conflicts`, conflicts); `s` is the state before that event.
     """
 
     name: str
@@ -115,42 +157,73 @@ class _Field(NamedTuple):
 def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
     """The state of the fold. Source: semantics, "Progress after entry", rules 2 to 5."""
     groups = [step.row.all_of for step in plan.steps]
-    # After the last step nothing is wanted any more: the list has one mask more than there are steps.
-    wanted = f"[{', '.join([*(plan.mask(step.all) for step in plan.steps), plan.mask(0)])}][s.reached + 1]"
-    hit = f"bitAnd(mask, {wanted})" if not any(groups) else f"bitAnd(mask, bitAnd({wanted}, bitNot(s.filled)))"
+    # No event matches after the last step: the list has one more mask than there are steps.
+    masks = [*(plan.mask(step.all) for step in plan.steps), plan.mask(0)]
+    next_step = f"[{', '.join(masks)}][s.reached + 1]"
+    hit = (
+        f"bitAnd(mask, {next_step})"
+        if not any(groups)
+        else f"bitAnd(mask, bitAnd({next_step}, bitNot(s.filled)))"
+    )
     candidate = f"({hit} != 0)"  # rule 2
-    after = f"(ts > s.last_ts OR (ts = s.last_ts AND seq != {UNUSABLE} AND seq > s.last_seq))"  # rule 3
+    after = (
+        f"(ts > s.last_ts OR (ts = s.last_ts AND seq != {UNUSABLE} AND seq > s.last_seq))"  # rule 3
+    )
     fresh = "(seq >= s.least)"  # rule 4
     accepted = f"({candidate} AND {after} AND {fresh})"  # rule 5
     completes = accepted
     if any(groups):
-        full = f"bitOr(s.filled, {hit}) = {wanted}"
+        full = f"bitOr(s.filled, {hit}) = {next_step}"
         completes = f"({accepted} AND ({_of_group(groups, '0', '1')} OR {full}))"
     fields = [
         _Field("reached", "UInt8", "1", f"s.reached + {completes}"),
         _Field("last_ts", "Int64", "entry_ts", f"if({completes}, ts, s.last_ts)"),
         _Field("last_seq", "UInt64", "first_event.seq", f"if({completes}, seq, s.last_seq)"),
-        _Field("least", "UInt64", "entry.least", f"if({accepted}, {after_number('seq', 's.least')}, s.least)"),
+        _Field(
+            "least",
+            "UInt64",
+            "entry.least",
+            f"if({accepted}, {after_number('seq', 's.least')}, s.least)",
+        ),
         _Field("skips", "UInt32", "0", f"s.skips + ({candidate} AND {after} AND NOT {fresh})"),
         _Field("ties", "UInt32", "0", f"s.ties + ({candidate} AND NOT {after})"),
-        _Field("conflicts", "UInt8", "0", f"if({accepted}, bitOr(s.conflicts, conflicts), s.conflicts)"),
     ]
+    if _folds_conflicts(plan):
+        conflicts = f"if({accepted}, bitOr(s.conflicts, conflicts), s.conflicts)"
+        fields.append(_Field("conflicts", "UInt8", "0", conflicts))
     if any(groups):
-        filled = f"multiIf({completes}, {plan.mask(0)}, {accepted}, bitOr(s.filled, {hit}), s.filled)"
+        filled = (
+            f"multiIf({completes}, {plan.mask(0)}, {accepted}, bitOr(s.filled, {hit}), s.filled)"
+        )
         fields.append(_Field("filled", plan.mask_type, plan.mask(0), filled))
     if _has_options(plan):
         counted = f"if({_of_group(groups, '1', '0')}, {hit}, {_lowest_bit(plan, hit)})"
-        fields.append(_Field("chosen", plan.mask_type, _chosen_at_entry(plan), f"if({accepted}, bitOr(s.chosen, {counted}), s.chosen)"))
+        fields.append(
+            _Field(
+                "chosen",
+                plan.mask_type,
+                _chosen_at_entry(plan),
+                f"if({accepted}, bitOr(s.chosen, {counted}), s.chosen)",
+            )
+        )
     if detailed or any(bits.row.diagnostic for bits in plan.rows):
-        fields.append(_Field("done", "Array(Int64)", "[entry_ts]", f"if({completes}, arrayPushBack(s.done, ts), s.done)"))
+        fields.append(
+            _Field(
+                "done",
+                "Array(Int64)",
+                "[entry_ts]",
+                f"if({completes}, arrayPushBack(s.done, ts), s.done)",
+            )
+        )
     return fields
 
 
 def _of_group(groups: list[bool], group: str, plain: str) -> str:
-    """One of two constants, by whether the step that is wanted next is a group."""
+    """One of two constants, depending on whether the next step is a group."""
     if all(groups) or not any(groups):
         return group if groups[0] else plain
-    return f"[{', '.join(group if is_group else plain for is_group in [*groups, False])}][s.reached + 1]"
+    constants = [group if is_group else plain for is_group in [*groups, False]]
+    return f"[{', '.join(constants)}][s.reached + 1]"
 
 
 def _has_options(plan: Plan) -> bool:
@@ -158,15 +231,22 @@ def _has_options(plan: Plan) -> bool:
 
 
 def _chosen(plan: Plan) -> str:
-    """The matches that a unit's accepted events counted for. Without OR rows each step has but one."""
+    """The matches that a unit's accepted events counted for."""
     if _has_options(plan):
         return "progress.chosen"
-    return f"[{', '.join(plan.mask(sum(step.all for step in plan.steps[:k])) for k in range(1, len(plan.steps) + 1))}][reached]"
+    # One match a step: the masks of the first step, the first two, and so on.
+    counts = range(1, len(plan.steps) + 1)
+    masks = [plan.mask(sum(step.all for step in plan.steps[:k])) for k in counts]
+    return f"[{', '.join(masks)}][reached]"
 
 
 def _chosen_at_entry(plan: Plan) -> str:
     first = plan.steps[0]
-    return plan.mask(first.all) if first.row.all_of else _lowest_bit(plan, f"bitAnd(first_event.mask, {plan.mask(first.all)})")
+    return (
+        plan.mask(first.all)
+        if first.row.all_of
+        else _lowest_bit(plan, f"bitAnd(first_event.mask, {plan.mask(first.all)})")
+    )
 
 
 def _lowest_bit(plan: Plan, mask: str) -> str:
@@ -182,7 +262,10 @@ def _several(plan: Plan) -> str:
 
 
 def _seen(plan: Plan) -> str:
-    """How many events each diagnostic row saw: 0 where the unit did not come so far. Source: semantics, "Diagnostic rows"."""
+    """The number of events that each diagnostic row counted; 0 if the unit did not get so far.
+
+    Source: semantics, "Diagnostic rows".
+    """
     counts, step = [], 0
     for bits in plan.rows:
         if not bits.row.diagnostic:
@@ -193,15 +276,20 @@ def _seen(plan: Plan) -> str:
 
 
 def _seen_by(plan: Plan, bits: RowBits, step: int) -> str:
+    since = f"progress.done[{step}]"
     until = f"if(reached > {step}, progress.done[{step + 1}], window_end)"
-    inside = f"x.ts >= progress.done[{step}] AND x.ts <= {until} AND {plan.overlaps('x.mask', bits.all)}"
+    inside = f"x.ts >= {since} AND x.ts <= {until} AND {plan.overlaps('x.mask', bits.all)}"
     return f"if(reached >= {step}, arrayCount(x -> {inside}, history), 0)"
 
 
 def _furthest(outcome: str, columns: tuple[str, ...]) -> str:
-    """Of a visitor's entries the one that leads furthest, among equals the earliest. Source: semantics, "Visitor funnels"."""
+    """The visitor's entry that leads furthest, among equals the earliest.
+
+    Source: semantics, "Visitor funnels".
+    """
     best = ", ".join(f"best.{column} AS {column}" for column in columns)
     return f"""
         SELECT unit, {best} FROM (
-            SELECT unit, argMax(tuple({", ".join(columns)}), tuple(reached, -toInt64(entry_at))) AS best
+            SELECT unit, argMax(tuple({", ".join(columns)}),
+                                tuple(reached, -toInt64(entry_at))) AS best
             FROM ({outcome}) GROUP BY unit)"""

@@ -1,16 +1,27 @@
-"""How a match and its filters are asked of the engine. Source: funnel semantics, "Matching".
+"""Matches and their filters as SQL conditions. Source: funnel semantics, "Matching".
 
-Every function returns an SQL expression that is 0 or 1, never NULL; names of properties and values are bound.
+Each condition is 0 or 1, never NULL. Property names and values are bound parameters.
 """
 
-import json
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from typing import assert_never
 
-from penstock.base.scalar import COMPOSITE, column_key, plain_text
+from penstock.base.scalar import COMPOSITE, column_key
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
 from penstock.funnels.definitions.model import Filter, Match, MatchType
+from penstock.funnels.definitions.operators import (
+    ListComparison,
+    NumberComparison,
+    NumberOperator,
+    Operator,
+    RangeComparison,
+    RegexComparison,
+    StateComparison,
+    StateOperator,
+    TextComparison,
+    TimeComparison,
+)
 from penstock.funnels.statements.binder import Binder
 
 KINDS = {
@@ -20,39 +31,48 @@ KINDS = {
     MatchType.TRANSACTION: "transaction",
 }
 
-TYPES: Mapping[str, str] = {**{kind: str(match_type) for match_type, kind in KINDS.items()}, "provider": "Provider"}
-"""What a kind of event is called. Provider: one of a payment provider that no match can ask for."""
+TYPES: Mapping[str, str] = {
+    **{kind: str(match_type) for match_type, kind in KINDS.items()},
+    "provider": "Provider",
+}
+"""Display name of each kind of event. Provider: a payment provider's, which no match can name."""
 
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
-_MOMENT = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?$"
+_YEAR = r"([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_ISO_TIME = (
+    rf"^{_YEAR}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?"
+    r"(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?$"
 )
+# The engine's own parser takes year, month and day 0 for something else, hence the exact digits.
 
 
 def property_text(name: str, binder: Binder) -> str:
-    """The tagged text of a property (`penstock.base.scalar`); '' where it is absent."""
+    """The tagged text of a property (`penstock.base.scalar`); '' if it is absent."""
     if name in BUILTIN_COLUMNS:
         column = _builtin(name)
         return f"if({column} = '', '', concat('s', {column}))"
-    return f"ifNull(events.scalars.{binder.bind('Identifier', column_key(name))}.:String, '')"
+    key = binder.bind("Identifier", column_key(name))
+    return f"ifNull(events.scalars.{key}.:String, '')"
 
 
 def property_hash(name: str, binder: Binder) -> str:
-    """A typed value as 64 bits (`penstock.base.scalar.value_hash`); 0 where it is missing."""
+    """A typed value as 64 bits (`penstock.base.scalar.value_hash`); 0 if it is missing."""
     if name in BUILTIN_COLUMNS:
         column = _builtin(name)
         text = f"concat('s', {column})"
         return f"if({column} = '', 0, {text_hash(text)})"
-    return f"reinterpretAsUInt64(ifNull(events.hashes.{binder.bind('Identifier', column_key(name))}.:Int64, 0))"
+    key = binder.bind("Identifier", column_key(name))
+    return f"reinterpretAsUInt64(ifNull(events.hashes.{key}.:Int64, 0))"
 
 
 def property_sent(name: str, binder: Binder) -> str:
-    """Whether an event carries a property of its own at all, be it an object or an array; null counts as not sent."""
+    """Whether an event has this property with any value but null, objects and arrays included."""
     return f"isNotNull(events.scalars.{binder.bind('Identifier', column_key(name))}.:String)"
 
 
 def text_hash(tagged_text: str) -> str:
-    """The hash of a built-in field, which the engine takes itself."""
+    """The hash of a built-in field's tagged text, computed by the engine."""
     return f"cityHash64({tagged_text})"
 
 
@@ -62,12 +82,12 @@ def _builtin(name: str) -> str:
 
 
 def present(tagged_text: str) -> str:
-    """Whether a tagged text is a scalar."""
+    """Whether a tagged text stands for a scalar."""
     return f"{tagged_text} NOT IN ('', '{COMPOSITE}')"
 
 
 def match_condition(match: Match, binder: Binder) -> str:
-    """Whether an event is what a match asks for: kind, name and all filters."""
+    """Whether an event has a match's kind and name and satisfies all of its filters."""
     parts = [f"events.kind = '{KINDS[match.type]}'", _name_condition(match, binder)]
     parts += [filter_condition(item, binder) for item in match.filters]
     return "(" + " AND ".join(parts) + ")"
@@ -84,7 +104,7 @@ def is_pattern(match: Match) -> bool:
 
 
 def path_regex(pattern: str) -> str:
-    """RE2 of a page pattern: `*` is any run inside one path segment, `**` any run at all.
+    """The RE2 pattern of a page path: `*` is any run within a path segment, `**` any run at all.
 
     >>> path_regex("/blog/*")
     '^/blog/[^/]*$'
@@ -95,95 +115,109 @@ def path_regex(pattern: str) -> str:
 
 
 def filter_condition(item: Filter, binder: Binder) -> str:
-    """Whether a property of an event satisfies a filter. A missing one satisfies only the negative operators and `is_not_set`."""
-    positive = _NEGATIONS.get(item.operator)
-    if positive is not None:
-        return f"NOT {filter_condition(Filter(item.property, positive, item.value), binder)}"
+    """Whether a property of an event satisfies a filter.
+
+    A missing property satisfies only the negative operators and `is_not_set`.
+    """
     text = property_text(item.property, binder)
-    return f"({_positive_condition(item, text, binder)})"
+    plain = f"substring({text}, 2)"
+    match item.comparison:
+        case TextComparison() as comparison:
+            return _text_condition(comparison, text, plain, binder)
+        case RegexComparison(operator=operator, operand=pattern):
+            matched = f"{present(text)} AND match({plain}, {binder.bind('String', pattern)})"
+            return _negated(matched, operator is Operator.NOT_MATCHES_REGEX)
+        case ListComparison(operator=operator, operand=texts):
+            return _negated(_one_of(texts, text, binder), operator is Operator.NOT_IN)
+        case NumberComparison(operator=operator, operand=number):
+            limit = binder.bind("Float64", number)
+            return _known(f"{_number(plain)} {_SIGNS[operator]} {limit}", text)
+        case RangeComparison(operator=operator, operand=ends):
+            low, high = (binder.bind("Float64", end) for end in ends)
+            inside = _known(f"{_number(plain)} BETWEEN {low} AND {high}", text)
+            return _negated(inside, operator is Operator.NOT_BETWEEN)
+        case TimeComparison(operator=operator, operand=at_ms):
+            limit = binder.bind("Float64", float(at_ms))
+            sign = "<" if operator is Operator.BEFORE else ">"
+            return _known(f"{_time_ms(text)} {sign} {limit}", text)
+        case StateComparison(operator=operator):
+            return _state_condition(operator, text, binder)
+        case _:
+            assert_never(item.comparison)
 
 
-_NEGATIONS = {
-    "not_equals": "equals",
-    "not_in": "in",
-    "not_contains": "contains",
-    "not_matches_regex": "matches_regex",
-    "not_between": "between",
-    "is_not_set": "is_set",
+def _text_condition(
+    comparison: TextComparison, tagged_text: str, plain: str, binder: Binder
+) -> str:
+    operator, text = comparison.operator, comparison.operand
+    match operator:
+        case Operator.EQUALS | Operator.NOT_EQUALS:
+            equal = _one_of((text,), tagged_text, binder)
+            return _negated(equal, operator is Operator.NOT_EQUALS)
+        case Operator.CONTAINS | Operator.NOT_CONTAINS:
+            within = f"position({plain}, {binder.bind('String', text)}) > 0"
+            contains = f"{present(tagged_text)} AND {within}"
+            return _negated(contains, operator is Operator.NOT_CONTAINS)
+        case Operator.STARTS_WITH:
+            starts = f"startsWith({plain}, {binder.bind('String', text)})"
+            return f"({present(tagged_text)} AND {starts})"
+        case Operator.ENDS_WITH:
+            ends = f"endsWith({plain}, {binder.bind('String', text)})"
+            return f"({present(tagged_text)} AND {ends})"
+        case _:
+            assert_never(operator)
+
+
+def _state_condition(operator: StateOperator, tagged_text: str, binder: Binder) -> str:
+    match operator:
+        case Operator.IS_SET | Operator.IS_NOT_SET:
+            return _negated(present(tagged_text), operator is Operator.IS_NOT_SET)
+        case Operator.IS_TRUE:
+            return f"({_one_of(('true',), tagged_text, binder)})"
+        case Operator.IS_FALSE:
+            return f"({_one_of(('false',), tagged_text, binder)})"
+        case _:
+            assert_never(operator)
+
+
+_SIGNS: Mapping[NumberOperator, str] = {
+    Operator.GREATER_THAN: ">",
+    Operator.GREATER_THAN_OR_EQUAL: ">=",
+    Operator.LESS_THAN: "<",
+    Operator.LESS_THAN_OR_EQUAL: "<=",
 }
-_COMPARISONS = {
-    "greater_than": ">",
-    "greater_than_or_equal": ">=",
-    "less_than": "<",
-    "less_than_or_equal": "<=",
-}
 
 
-def _positive_condition(item: Filter, tagged_text: str, binder: Binder) -> str:
-    plain = f"substring({tagged_text}, 2)"
-    match item.operator:
-        case "equals":
-            return _one_of([item.value], tagged_text, binder)
-        case "in":
-            return _one_of([plain_text(value) for value in json.loads(item.value)], tagged_text, binder)
-        case "is_true":
-            return _one_of(["true"], tagged_text, binder)
-        case "is_false":
-            return _one_of(["false"], tagged_text, binder)
-        case "is_set":
-            return present(tagged_text)
-        case "contains":
-            condition = f"position({plain}, {binder.bind('String', item.value)}) > 0"
-        case "starts_with":
-            condition = f"startsWith({plain}, {binder.bind('String', item.value)})"
-        case "ends_with":
-            condition = f"endsWith({plain}, {binder.bind('String', item.value)})"
-        case "matches_regex":
-            condition = f"match({plain}, {binder.bind('String', item.value)})"
-        case "between":
-            low, high = json.loads(item.value)
-            number = _number(plain)
-            condition = f"ifNull({number} BETWEEN {binder.bind('Float64', float(low))} AND {binder.bind('Float64', float(high))}, 0)"
-        case "before" | "after":
-            sign = "<" if item.operator == "before" else ">"
-            condition = f"ifNull({_moment(tagged_text)} {sign} {binder.bind('Float64', float(moment_ms(item.value)))}, 0)"
-        case operator:
-            condition = f"ifNull({_number(plain)} {_COMPARISONS[operator]} {binder.bind('Float64', float(item.value))}, 0)"
-    return f"{present(tagged_text)} AND {condition}"
+def _negated(condition: str, is_negative: bool) -> str:
+    return f"NOT ({condition})" if is_negative else f"({condition})"
 
 
-def _one_of(texts: list[str], tagged_text: str, binder: Binder) -> str:
-    """Equality of plain texts, whatever the type: each text with each tag."""
-    wanted = [tag + text for text in texts for tag in "snb"]
-    return f"{tagged_text} IN {binder.bind('Array(String)', wanted)}"
+def _known(nullable_condition: str, tagged_text: str) -> str:
+    """A condition on a scalar that is NULL where the scalar is no number or no time."""
+    return f"({present(tagged_text)} AND ifNull({nullable_condition}, 0))"
+
+
+def _one_of(texts: Sequence[str], tagged_text: str, binder: Binder) -> str:
+    """Equality of plain texts of any JSON type: with each text, each tag is looked up."""
+    tagged_texts = [tag + text for text in texts for tag in "snb"]
+    return f"{tagged_text} IN {binder.bind('Array(String)', tagged_texts)}"
 
 
 def _number(plain: str) -> str:
     return f"if(match({plain}, '{_sql(_NUMBER)}'), toFloat64OrNull({plain}), NULL)"
 
 
-def _moment(tagged_text: str) -> str:
-    """Milliseconds since 1970 of a number (epoch milliseconds) or of an ISO 8601 text, as a float; NULL for anything else."""
+def _time_ms(tagged_text: str) -> str:
+    """Milliseconds since 1970 as a float, of a number or an ISO 8601 text; else NULL."""
     plain = f"substring({tagged_text}, 2)"
-    parsed = f"toFloat64(toUnixTimestamp64Milli(parseDateTime64BestEffortOrNull({plain}, 3, 'UTC')))"
+    time = f"parseDateTime64BestEffortOrNull({plain}, 3, 'UTC')"
+    parsed = f"toFloat64(toUnixTimestamp64Milli({time}))"
     return (
         f"multiIf(startsWith({tagged_text}, 'n'), toFloat64OrNull({plain}), "
-        f"startsWith({tagged_text}, 's') AND match({plain}, '{_sql(_MOMENT)}'), {parsed}, NULL)"
+        f"startsWith({tagged_text}, 's') AND match({plain}, '{_sql(_ISO_TIME)}'), {parsed}, NULL)"
     )
 
 
 def _sql(regex: str) -> str:
-    """A regex of this module inside a quoted SQL text."""
+    """A regular expression of this module as it stands inside a quoted SQL string."""
     return regex.replace("\\", "\\\\")
-
-
-def moment_ms(value: str) -> int:
-    """Milliseconds since 1970 of a `before` or `after` value: an ISO 8601 date or time (UTC without offset), or epoch milliseconds."""
-    if re.fullmatch(r"-?[0-9]+", value):
-        return int(value)
-    if not re.fullmatch(_MOMENT[1:-1], value):
-        raise ValueError("is neither an ISO 8601 date or time nor epoch milliseconds")
-    moment = datetime.fromisoformat(value)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -1,6 +1,6 @@
-"""What is asked of single units: what they are called, their visitors, their events.
+"""Statements about single units: their names, their visitors, their events.
 
-Each function gives one statement; comments of its columns stand in its docstring. Source: contract, "Funnels".
+Each docstring describes the statement's columns. Source: contract, "Funnels".
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import property_text
 from penstock.funnels.statements.query import (
-    Facts,
+    DataProfile,
     Plan,
-    Question,
+    QueryParams,
     Statement,
     event_scope,
     event_source,
@@ -24,100 +24,152 @@ from penstock.funnels.statements.query import (
 )
 
 
-def unit_names(definition: Definition, question: Question, facts: Facts, units: Sequence[int], *, every_name: bool = False) -> Statement:
-    """What units are called: the attempt ID, or the canonical visitor's ID. every_name: also of units that match no row.
+def unit_names(
+    definition: Definition,
+    params: QueryParams,
+    profile: DataProfile,
+    units: Sequence[int],
+    *,
+    every_name: bool = False,
+) -> Statement:
+    """The names of units: the attempt ID, or the canonical visitor's ID. Columns: unit, name.
 
-    Columns: unit, name.
+    every_name: also of units that match no row.
     """
-    plan = Plan(definition, question, facts)
+    plan = Plan(definition, params, profile)
     names = "1" if every_name else name_scope(plan)
-    asked = plan.binder.bind("Array(UInt64)", list(units))
+    keys = plan.binder.bind("Array(UInt64)", list(units))
     if definition.attempt_property is not None:
         name = f"substring(any({property_text(definition.attempt_property, plan.binder)}), 2)"
         sql = f"""
         SELECT {unit_key(plan)} AS unit, {name} AS name FROM events
-        WHERE {event_scope(plan)} AND {names} AND unit IN {asked} GROUP BY unit"""
+        WHERE {event_scope(plan)} AND {names} AND unit IN {keys} GROUP BY unit"""
     else:
-        scopes = plan.binder.bind("Array(String)", list(question.scope_ids))
-        # A canonical visitor may have no event of its own: then the alias that leads to it has its ID.
+        scopes = plan.binder.bind("Array(String)", list(params.scope_ids))
+        # A canonical visitor may have no event of its own: then an alias has its ID.
         sql = f"""
         SELECT unit, any(name) AS name FROM (
-            SELECT visitor_key AS unit, visitor_id AS name FROM events WHERE {event_scope(plan)} AND visitor_key IN {asked}
+            SELECT visitor_key AS unit, visitor_id AS name FROM events
+            WHERE {event_scope(plan)} AND visitor_key IN {keys}
             UNION ALL
-            SELECT canonical_key, canonical_id FROM visitor_aliases WHERE scope_id IN {scopes} AND canonical_key IN {asked})
+            SELECT canonical_key, canonical_id FROM visitor_aliases
+            WHERE scope_id IN {scopes} AND canonical_key IN {keys})
         GROUP BY unit"""
     return Statement(sql, plan.binder.values)
 
 
-def visitors_named(question: Question, visitor_id: str) -> Statement:
-    """The canonical visitors that an ID stands for, one for each identity scope. Column: unit."""
+def visitors_named(params: QueryParams, visitor_id: str) -> Statement:
+    """The canonical visitors with an ID, one per identity scope. Column: unit."""
     binder = Binder()
-    scopes, named = binder.bind("Array(String)", list(question.scope_ids)), binder.bind("String", visitor_id)
+    scopes = binder.bind("Array(String)", list(params.scope_ids))
+    visitor = binder.bind("String", visitor_id)
     return Statement(
         f"""
-        SELECT if(kept.canonical_key = 0, sipHash64(scopes.scope_id, {named}), kept.canonical_key) AS unit
+        SELECT if(aliases.canonical_key = 0, sipHash64(scopes.scope_id, {visitor}),
+                  aliases.canonical_key) AS unit
         FROM (SELECT arrayJoin({scopes}) AS scope_id) AS scopes
         LEFT JOIN (
             SELECT scope_id, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
-            WHERE scope_id IN {scopes} AND visitor_id = {named} GROUP BY scope_id
-        ) AS kept ON scopes.scope_id = kept.scope_id""",
+            WHERE scope_id IN {scopes} AND visitor_id = {visitor} GROUP BY scope_id
+        ) AS aliases ON scopes.scope_id = aliases.scope_id""",
         binder.values,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
-    """Which unit, or which of several that one visitor ID may stand for. attempt: the ID of an attempt, None for visitors."""
+class UnitSelector:
+    """One unit, or the several that one visitor ID may stand for.
+
+    attempt: the ID of an attempt; None for visitors.
+    """
 
     units: tuple[int, ...]
     attempt: str | None = None
 
 
-def attempt_named(attempt_id: str) -> Whose:
-    """Source: `unit_key`."""
-    return Whose((((value_hash(tagged(attempt_id)) % 2**64) >> 3) + 1,), attempt_id)
+def attempt_named(attempt_id: str) -> UnitSelector:
+    """The unit of an attempt ID, as `unit_key` computes it."""
+    return UnitSelector((((value_hash(tagged(attempt_id)) % 2**64) >> 3) + 1,), attempt_id)
 
 
-def visitors_of_attempt(definition: Definition, question: Question, facts: Facts, whose: Whose) -> Statement:
-    """The canonical visitors of an attempt's events that are no payment provider's (R18). Column: visitor."""
-    plan = Plan(definition, question, facts)
+def visitors_of_attempt(
+    definition: Definition, params: QueryParams, profile: DataProfile, selector: UnitSelector
+) -> Statement:
+    """The canonical visitors of an attempt's non-provider events (R18). Column: visitor."""
+    plan = Plan(definition, params, profile)
     sql = f"""
         SELECT DISTINCT {visitor_key(plan)} AS visitor FROM {event_source(plan)}
-        WHERE {event_scope(plan)} AND events.source != 'provider' AND {_is_unit(plan, whose)}"""
+        WHERE {event_scope(plan)} AND events.source != 'provider' AND {_is_unit(plan, selector)}"""
     return Statement(sql, plan.binder.values)
 
 
 def unit_events(
-    definition: Definition, question: Question, facts: Facts, whose: Whose, properties: Sequence[str], most: int, *, matching: bool
+    definition: Definition,
+    params: QueryParams,
+    profile: DataProfile,
+    selector: UnitSelector,
+    properties: Sequence[str],
+    most: int,
+    *,
+    matching: bool,
 ) -> Statement:
-    """The events of a unit, oldest first. properties: whose tagged texts are wanted. matching: only those that a row matches.
+    """The events of a unit, oldest first.
 
-    Columns: scope_id, event_id, kind, name, ts, source, verified, visitor_id (as stored), visitor (canonical, a number), number_sent, seq,
-    invalid, mask, texts.
+    properties: those whose tagged texts to select. most: limit. matching: only events that match
+    a row. Columns: scope_id, event_id, client_event_id, kind, name, ts, source, verified,
+    visitor_id (as stored), visitor (canonical, a number), number_sent, seq, invalid, mask, texts.
     """
-    plan = Plan(definition, question, facts)
-    return Statement(_events(plan, _is_unit(plan, whose), properties, most, matching=matching), plan.binder.values)
-
-
-def one_event(definition: Definition, question: Question, facts: Facts, event_id: str, properties: Sequence[str]) -> Statement:
-    """As `unit_events`, of one event; `unit` tells whether it has one."""
-    plan = Plan(definition, question, facts)
-    named = f"events.event_id = {plan.binder.bind('String', event_id)}"
-    return Statement(_events(plan, named, properties, 1, matching=False), plan.binder.values)
-
-
-def _events(plan: Plan, which: str, properties: Sequence[str], most: int, *, matching: bool) -> str:
-    texts = ", ".join(property_text(name, plan.binder) for name in properties)
-    more = f"""toString(events.scope_id) AS scope_id, toString(events.kind) AS kind, toString(events.name) AS name,
-           toString(events.source) AS source, events.visitor_id AS visitor_id, CAST([{texts}], 'Array(String)') AS texts,"""
-    return (
-        f"{matched_events(plan, matching=matching, more=more)} AND {which} ORDER BY ts, event_id LIMIT {plan.binder.bind('UInt64', most)}"
+    plan = Plan(definition, params, profile)
+    return Statement(
+        _events(plan, _is_unit(plan, selector), properties, most, matching=matching),
+        plan.binder.values,
     )
 
 
-def _is_unit(plan: Plan, whose: Whose) -> str:
-    units = plan.binder.bind("Array(UInt64)", list(whose.units))
-    if whose.attempt is None or plan.definition.attempt_property is None:
+def events_with_id(
+    definition: Definition,
+    params: QueryParams,
+    profile: DataProfile,
+    event_id: str,
+    properties: Sequence[str],
+) -> Statement:
+    """At most two events with an ID: the one whose own ID it is comes first.
+
+    event_id: Penstock's own, or the sender's, which may name several events. Columns: as of
+    `unit_events`; unit is 0 if the event has none.
+    """
+    plan = Plan(definition, params, profile)
+    sent = plan.binder.bind("String", event_id)
+    named = f"(events.event_id = {sent} OR events.client_event_id = {sent})"
+    own_first = f"events.event_id != {sent}, ts, event_id"
+    events = _events(plan, named, properties, 2, matching=False, order=own_first)
+    return Statement(events, plan.binder.values)
+
+
+def _events(
+    plan: Plan,
+    condition: str,
+    properties: Sequence[str],
+    most: int,
+    *,
+    matching: bool,
+    order: str = "ts, event_id",
+) -> str:
+    texts = ", ".join(property_text(name, plan.binder) for name in properties)
+    more = f"""
+           toString(events.scope_id) AS scope_id, events.client_event_id AS client_event_id,
+           toString(events.kind) AS kind, toString(events.name) AS name,
+           toString(events.source) AS source, events.visitor_id AS visitor_id,
+           CAST([{texts}], 'Array(String)') AS texts,"""
+    limit = plan.binder.bind("UInt64", most)
+    events = matched_events(plan, matching=matching, more=more)
+    return f"{events} AND {condition} ORDER BY {order} LIMIT {limit}"
+
+
+def _is_unit(plan: Plan, selector: UnitSelector) -> str:
+    units = plan.binder.bind("Array(UInt64)", list(selector.units))
+    if selector.attempt is None or plan.definition.attempt_property is None:
         return f"{visitor_key(plan)} IN {units}"
-    texts = plan.binder.bind("Array(String)", [tag + whose.attempt for tag in "sn"])
-    return f"{unit_key(plan)} IN {units} AND {property_text(plan.definition.attempt_property, plan.binder)} IN {texts}"
+    texts = plan.binder.bind("Array(String)", [tag + selector.attempt for tag in "sn"])
+    attempt = property_text(plan.definition.attempt_property, plan.binder)
+    return f"{unit_key(plan)} IN {units} AND {attempt} IN {texts}"

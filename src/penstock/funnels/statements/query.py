@@ -1,11 +1,12 @@
 """A funnel as one parameterised statement.
 
-    matched   what the rows match: each event's unit, time, number, the matches it fulfils (a bit each), its entry values (a hash each)
-    units     one row per counted unit, folded (`fold` in general, `packed` where the data allows)
+    matched   the events that rows match: unit, time, sequence number, a bit per satisfied match,
+              a hash per entry value
+    units     one row per counted unit (`fold` in general, `packed` where the data allows)
     cohorts   units grouped by their entry values
     answer    the total and one page of cohorts, with typed values
 
-Source: funnel semantics. Comments name its sections.
+Source: funnel semantics. Comments name its sections. docs/development/statement.md shows one.
 """
 
 from collections.abc import Mapping
@@ -19,15 +20,25 @@ from penstock.base.paging import Page
 from penstock.base.scalar import BIG_INTEGER, INTEGER, STRING, Scalar, tagged, value_hash
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
 from penstock.funnels.statements.binder import Binder
-from penstock.funnels.statements.matching import KINDS, is_pattern, match_condition, property_hash, property_sent, property_text
+from penstock.funnels.statements.matching import (
+    KINDS,
+    is_pattern,
+    match_condition,
+    property_hash,
+    property_sent,
+    property_text,
+)
 
 LARGEST_NUMBER = 2**63 - 1
 UNUSABLE = 2**64 - 1
-"""Stands for a sequence number that proves nothing; sorts after all usable ones."""
+"""Stands for an unusable sequence number; sorts after all usable ones."""
 
 
 class Strategy(StrEnum):
-    """How units are folded; the answer is the same. PACKED: plain units first, the general fold for the rest. AUTO: whichever is sooner."""
+    """How to fold units. The answer is the same.
+
+    PACKED: the packed fold, and the general one for complex units. AUTO: whichever is faster.
+    """
 
     AUTO = "auto"
     PACKED = "packed"
@@ -35,7 +46,7 @@ class Strategy(StrEnum):
 
 
 class Sort(StrEnum):
-    """Figures of a cohort that cohorts can be sorted by."""
+    """Figures that cohorts can be sorted by."""
 
     ENTERED = "entered"
     COMPLETED = "completed"
@@ -46,11 +57,12 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked of a definition.
+class QueryParams:
+    """The parameters of a query about a funnel.
 
-    start_ms, end_ms: the reporting period, milliseconds since 1970, both or neither. evaluated_at_ms: events after it are not read.
-    cohort: entry property -> exact value, None for missing. sort, descending: the order of the cohorts.
+    start_ms, end_ms: the reporting period, milliseconds since 1970, both or neither.
+    evaluated_at_ms: later events are not read. cohort: entry property -> exact value, None for
+    missing. sort, descending: the order of the cohorts.
     """
 
     website_ids: tuple[WebsiteId, ...]
@@ -65,11 +77,13 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of the data before the funnel is asked; it decides what the statement has to care for.
+class DataProfile:
+    """Facts about the data, known before the query; they decide the statement's parts.
 
-    events: how many are retained. has_aliases: visitors were merged. has_provider_events: payment providers sent something.
-    holds_until_ms: until then, and including it, time alone changes no count; None: for ever.
+    events: number of retained events. has_aliases: visitors were merged. has_provider_events: some
+    come from payment providers. holds_until_ms: until then, inclusive, time alone changes no count;
+    None: for ever. history_start_ms: the first event at most two years before the period; None:
+    there is none.
     """
 
     events: int
@@ -78,6 +92,7 @@ class Facts:
     has_provider_events: bool
     has_aliases: bool
     holds_until_ms: int | None = None
+    history_start_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +103,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class RowBits:
-    """The bits of one row in an event's `mask`. all: every match of the row. each: one a match, in order."""
+    """The bits of one row in an event's `mask`. all: of every match. each: per match, in order."""
 
     row: Row
     all: int
@@ -96,10 +111,10 @@ class RowBits:
 
 
 class Plan:
-    """What the parts of one statement share: the definition's bits, its parameters, the engine types in use."""
+    """What the parts of a statement share: the definition's bits, parameters, engine types."""
 
-    def __init__(self, definition: Definition, question: Question, facts: Facts) -> None:
-        self.definition, self.question, self.facts = definition, question, facts
+    def __init__(self, definition: Definition, params: QueryParams, profile: DataProfile) -> None:
+        self.definition, self.params, self.profile = definition, params, profile
         self.binder = Binder()
         self.rows = _row_bits(definition)
         self.steps = [bits for bits in self.rows if not bits.row.diagnostic]
@@ -119,17 +134,23 @@ class Plan:
 
     def in_period(self, at: str) -> str:
         """Whether a time in milliseconds lies in the reporting period."""
-        if self.question.start_ms is None:
+        if self.params.start_ms is None:
             return "1"
-        start, end = (self.binder.bind("Int64", at_ms) for at_ms in (self.question.start_ms, self.question.end_ms))
+        start, end = (
+            self.binder.bind("Int64", at_ms) for at_ms in (self.params.start_ms, self.params.end_ms)
+        )
         return f"({at} >= {start} AND {at} < {end})"
 
     def window_end(self, entry_ts: str) -> str:
         """The last millisecond of a unit's window."""
-        return "toInt64(9223372036854775807)" if self.window_ms is None else f"{entry_ts} + {self.window_ms}"
+        return (
+            "toInt64(9223372036854775807)"
+            if self.window_ms is None
+            else f"{entry_ts} + {self.window_ms}"
+        )
 
     def evaluated_at(self) -> str:
-        return self.binder.bind("Int64", self.question.evaluated_at_ms)
+        return self.binder.bind("Int64", self.params.evaluated_at_ms)
 
 
 def _row_bits(definition: Definition) -> list[RowBits]:
@@ -142,9 +163,10 @@ def _row_bits(definition: Definition) -> list[RowBits]:
 
 
 def matched_events(plan: Plan, *, matching: bool = True, more: str = "") -> str:
-    """The events that match any row, with everything that the fold needs to know of them.
+    """The events that match any row, with every column that the folds need.
 
-    matching: without it, events that match nothing are there too. more: further columns, each followed by a comma.
+    matching: False includes events that match no row. more: extra columns, each followed by
+    a comma.
     """
     condition = f"{name_scope(plan)} AND mask != 0" if matching else "1"
     definition, binder = plan.definition, plan.binder
@@ -168,96 +190,111 @@ def matched_events(plan: Plan, *, matching: bool = True, more: str = "") -> str:
 
 
 def _mask(plan: Plan) -> str:
-    """The matches that an event fulfils, a bit each. Matches by name alone are looked up; the engine does that once for each name."""
+    """A bit for each match that an event satisfies.
+
+    Matches by name alone are looked up: the engine does that once for each name.
+    """
     by_kind: dict[str, dict[str, int]] = {}
     parts = []
     for row in plan.rows:
         for match, bit in zip(row.row.matches, row.each, strict=True):
             if match.filters or is_pattern(match):
-                parts.append(f"if({match_condition(match, plan.binder)}, {plan.mask(bit)}, {plan.mask(0)})")
+                condition = match_condition(match, plan.binder)
+                parts.append(f"if({condition}, {plan.mask(bit)}, {plan.mask(0)})")
             else:
                 names = by_kind.setdefault(KINDS[match.type], {})
                 names[match.value] = names.get(match.value, 0) | bit
     for kind, names in by_kind.items():
-        known, masks = plan.binder.bind("Array(String)", list(names)), ", ".join(plan.mask(bits) for bits in names.values())
-        if plan.mask_type == "UInt64":
-            looked_up = f"transform(events.name, {known}, [{masks}], {plan.mask(0)})"
-        else:  # the lookup knows no wider type
-            looked_up = f"[{plan.mask(0)}, {masks}][transform(events.name, {known}, range(1, {len(names) + 1}), 0) + 1]"
-        parts.append(f"if(events.kind = '{kind}', {looked_up}, {plan.mask(0)})")
+        known = plan.binder.bind("Array(String)", list(names))
+        masks = ", ".join(plan.mask(bits) for bits in names.values())
+        mask = f"transform(events.name, {known}, [{masks}], {plan.mask(0)})"
+        if plan.mask_type != "UInt64":  # `transform` supports no wider type
+            place = f"transform(events.name, {known}, range(1, {len(names) + 1}), 0) + 1"
+            mask = f"[{plan.mask(0)}, {masks}][{place}]"
+        parts.append(f"if(events.kind = '{kind}', {mask}, {plan.mask(0)})")
     return reduce(lambda left, right: f"bitOr({left}, {right})", parts)
 
 
 def _number(plan: Plan) -> str:
-    """What was sent as the sequence number, as a value hash; 0 where nothing was."""
+    """The value hash of an event's sequence property; 0 if it has none."""
     name = plan.definition.sequence_property
     return property_hash(name, plan.binder) if name else "toUInt64(0)"
 
 
 def small_number(number: str) -> str:
-    """Whether a value hash is a usable sequence number that it holds itself, in its upper bits."""
+    """Whether a value hash contains a usable sequence number in its upper bits."""
     return f"(bitAnd({number}, 7) = {INTEGER} AND {number} < {2**63})"
 
 
 def _sequence(plan: Plan) -> str:
-    """An event's sequence number, `UNUSABLE` where it has none. Source: semantics, "Order"."""
+    """An event's sequence number, `UNUSABLE` if it has none. Source: semantics, "Order"."""
     name = plan.definition.sequence_property
     if name is None:
         return f"toUInt64({UNUSABLE})"
     big = f"toUInt64OrNull(substring({property_text(name, plan.binder)}, 2))"
+    is_big = f"bitAnd(number, 7) = {BIG_INTEGER} AND {big} <= {LARGEST_NUMBER}"
     return f"""multiIf({small_number("number")}, bitShiftRight(number, 3),
-                   bitAnd(number, 7) = {BIG_INTEGER} AND {big} <= {LARGEST_NUMBER}, assumeNotNull({big}), {UNUSABLE})"""
+                   {is_big}, assumeNotNull({big}), {UNUSABLE})"""
 
 
 def _number_sent(plan: Plan) -> str:
-    """Whether an event carries anything as its sequence number, usable or not."""
+    """Whether an event has any sequence value, usable or not."""
     name = plan.definition.sequence_property
     return property_sent(name, plan.binder) if name else "toUInt8(0)"
 
 
 def event_source(plan: Plan) -> str:
-    """The events table, with the canonical visitor beside each event where visitors were merged."""
-    if not plan.facts.has_aliases:
+    """The events table; if visitors were merged, with the canonical visitor of each event."""
+    if not plan.profile.has_aliases:
         return "events"
+    scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
     return f"""events LEFT ANY JOIN (
         SELECT visitor_key, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
-        WHERE scope_id IN {plan.binder.bind("Array(String)", list(plan.question.scope_ids))} GROUP BY visitor_key
+        WHERE scope_id IN {scopes} GROUP BY visitor_key
     ) AS aliases ON events.visitor_key = aliases.visitor_key"""
 
 
 def visitor_key(plan: Plan) -> str:
     """The canonical visitor of an event."""
-    if not plan.facts.has_aliases:
+    if not plan.profile.has_aliases:
         return "events.visitor_key"
     return "if(aliases.canonical_key = 0, events.visitor_key, aliases.canonical_key)"
 
 
 def unit_key(plan: Plan) -> str:
-    """What an event is counted under; 0 for an event without an attempt ID: neither a non-empty string nor an integer."""
+    """The unit of an event; 0 for an event without an attempt ID.
+
+    An attempt ID is a non-empty string or an integer.
+    """
     if plan.definition.attempt_property is None:
         return visitor_key(plan)
     value = property_hash(plan.definition.attempt_property, plan.binder)
     empty = value_hash(tagged("")) % 2**64
-    return f"if(bitAnd({value}, 7) BETWEEN {STRING} AND {BIG_INTEGER} AND {value} != {empty}, bitShiftRight({value}, 3) + 1, 0)"
+    is_id = f"bitAnd({value}, 7) BETWEEN {STRING} AND {BIG_INTEGER} AND {value} != {empty}"
+    return f"if({is_id}, bitShiftRight({value}, 3) + 1, 0)"
 
 
 def event_scope(plan: Plan) -> str:
-    websites = plan.binder.bind("Array(String)", list(plan.question.website_ids))
-    return f"events.website_id IN {websites} AND events.occurred_at <= fromUnixTimestamp64Milli({plan.evaluated_at()})"
+    websites = plan.binder.bind("Array(String)", list(plan.params.website_ids))
+    end = f"fromUnixTimestamp64Milli({plan.evaluated_at()})"
+    return f"events.website_id IN {websites} AND events.occurred_at <= {end}"
 
 
 def name_scope(plan: Plan) -> str:
-    """Which names can match at all: lets the engine skip the rest by the sort order."""
+    """The names that can match: the engine skips other names by the table's sort order."""
     matches = [match for row in plan.definition.rows for match in row.matches]
     if any(is_pattern(match) for match in matches):
         return "1"
-    return f"events.name IN {plan.binder.bind('Array(String)', sorted({match.value for match in matches}))}"
+    names = sorted({match.value for match in matches})
+    return f"events.name IN {plan.binder.bind('Array(String)', names)}"
 
 
 def period_scope(plan: Plan) -> str:
-    """Events that occurred in the reporting period, by the column that the table is sorted by."""
-    start, end = plan.question.start_ms, plan.question.end_ms
+    """Events in the reporting period, by a column of the table's sort order."""
+    start, end = plan.params.start_ms, plan.params.end_ms
     if start is None or end is None:
         return "1"
-    first, last = (f"fromUnixTimestamp64Milli({plan.binder.bind('Int64', at_ms)})" for at_ms in (start, end))
+    first, last = (
+        f"fromUnixTimestamp64Milli({plan.binder.bind('Int64', at_ms)})" for at_ms in (start, end)
+    )
     return f"(events.occurred_at >= {first} AND events.occurred_at < {last})"

@@ -1,6 +1,6 @@
-"""What is asked of counted units: a page of them, trends, times, what came next.
+"""Statements over counted units: a page of them, trends, times, next events.
 
-Each function gives one statement; comments of its columns stand in its docstring. Source: contract, "Funnels".
+Each docstring describes the statement's columns. Source: contract, "Funnels".
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from penstock.funnels.statements.query import (
     unit_key,
     visitor_key,
 )
-from penstock.funnels.statements.report import known_texts, wanted
+from penstock.funnels.statements.report import in_cohort_filter, known_texts
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
 
 
 class Outcome(StrEnum):
-    """What became of a unit. Source: semantics, "Outcome"."""
+    """The outcome of a unit. Source: semantics, "Outcome"."""
 
     COMPLETED = "completed"
     PENDING = "pending"
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 
 class Quality(StrEnum):
-    """Kinds of trouble that a unit can have, after the fields of `dataQuality`."""
+    """Data problems that a unit can have, named after the fields of `dataQuality`."""
 
     SEQUENCE_SKIP = "sequenceSkip"
     UNORDERED_TIE = "unorderedTie"
@@ -43,12 +43,12 @@ class Quality(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which units are asked for; every condition that is given holds.
+class UnitConditions:
+    """Conditions on units, all of which must hold.
 
-    step: those that reached it; beside an outcome other than completed, those whose furthest step it is. option: of that step.
-    diagnostic: place among the diagnostic rows, from 1. property: place among the breakdown properties, from 1, for a quality that is about
-    one; 0: any.
+    step: units that reached it; with the outcome pending or dropped off, units whose furthest step
+    it is. option: of that step. diagnostic: place among the diagnostic rows, from 1. property:
+    place among the breakdown properties, from 1, for a quality that concerns one; 0: any.
     """
 
     step: int | None = None
@@ -61,46 +61,57 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page begins: after the unit with this entry (milliseconds) and number, in the order of the list."""
+    """The start of a page: after the unit with this entry (milliseconds) and number."""
 
     entry_ms: int
     unit: int
 
 
-def units_page(counted: CountedUnits, which: Wanted, after: Position | None, size: int) -> Statement:
-    """The newest entries first. Columns: those of `counted`, `texts` (tagged entry values), `total` (how many there are on all pages)."""
+def units_page(
+    counted: CountedUnits, units: UnitConditions, after: Position | None, size: int
+) -> Statement:
+    """The newest entries first.
+
+    Columns: those of `counted`, `texts` (tagged entry values), `total` (units on all pages).
+    """
     plan = counted.plan
-    conditions = " AND ".join(_conditions(plan, which))
+    condition = " AND ".join(_conditions(plan, units))
     beyond = "1"
     if after is not None:
-        entry, unit = plan.binder.bind("Int64", after.entry_ms), plan.binder.bind("UInt64", after.unit)
+        entry, unit = (
+            plan.binder.bind("Int64", after.entry_ms),
+            plan.binder.bind("UInt64", after.unit),
+        )
         beyond = f"(entry_ts, unit) < ({entry}, {unit})"
     page = f"""
-        SELECT * FROM (SELECT {", ".join(COLUMNS)}, count() OVER () AS total FROM counted WHERE {conditions})
+        SELECT * FROM (
+            SELECT {", ".join(COLUMNS)}, count() OVER () AS total FROM counted WHERE {condition})
         WHERE {beyond} ORDER BY entry_ts DESC, unit DESC LIMIT {plan.binder.bind("UInt64", size)}"""
     if not plan.breadth:
-        return counted.statement(f"SELECT *, CAST([], 'Array(String)') AS texts FROM ({page}) ORDER BY entry_ts DESC, unit DESC")
+        return counted.statement(f"""
+        SELECT *, CAST([], 'Array(String)') AS texts
+        FROM ({page}) ORDER BY entry_ts DESC, unit DESC""")
     return counted.statement(f"""
         SELECT page.*, arrayResize(known.texts, {plan.breadth}) AS texts
         FROM ({page}) AS page LEFT ANY JOIN ({known_texts(plan)}) AS known ON page.keys = known.keys
         ORDER BY entry_ts DESC, unit DESC""")
 
 
-def _conditions(plan: Plan, which: Wanted) -> list[str]:
+def _conditions(plan: Plan, units: UnitConditions) -> list[str]:
     n = len(plan.steps)
-    conditions = [wanted(plan)]
-    if which.step is not None:
-        furthest = which.outcome in (Outcome.PENDING, Outcome.DROPPED_OFF)
-        conditions.append(f"reached {'=' if furthest else '>='} {which.step}")
-        step = plan.steps[which.step - 1]
-        if which.option is not None and not step.row.all_of:
-            conditions.append(plan.overlaps("chosen", step.each[which.option]))
-    if which.outcome is not None:
-        conditions.append(_outcome(plan, which.outcome, n))
-    if which.diagnostic is not None:
-        conditions.append(f"seen[{which.diagnostic}] > 0")
-    if which.quality is not None:
-        conditions.append(_quality(plan, which.quality, which.property))
+    conditions = [in_cohort_filter(plan)]
+    if units.step is not None:
+        furthest = units.outcome in (Outcome.PENDING, Outcome.DROPPED_OFF)
+        conditions.append(f"reached {'=' if furthest else '>='} {units.step}")
+        step = plan.steps[units.step - 1]
+        if units.option is not None and not step.row.all_of:
+            conditions.append(plan.overlaps("chosen", step.each[units.option]))
+    if units.outcome is not None:
+        conditions.append(_outcome(plan, units.outcome, n))
+    if units.diagnostic is not None:
+        conditions.append(f"seen[{units.diagnostic}] > 0")
+    if units.quality is not None:
+        conditions.append(_quality(plan, units.quality, units.property))
     return [f"({condition})" for condition in conditions]
 
 
@@ -128,23 +139,31 @@ def _quality(plan: Plan, quality: Quality, place: int) -> str:
 
 
 def trend(counted: CountedUnits, edges_ms: Sequence[int]) -> Statement:
-    """Units by the time of their entry. edges_ms: beginnings of the buckets, ascending, the first not after any entry.
+    """Units by the time of their entry.
 
-    Columns: bucket (its beginning), entered, completed, pending, median_ms. Buckets without an entry are left out.
+    edges_ms: starts of the buckets, ascending, the first not after any entry. Columns: bucket (its
+    start), first_ms and last_ms (of its entries), entered, completed, pending, median_ms. No rows
+    for buckets without an entry.
     """
     plan = counted.plan
     n = len(plan.steps)
+    edges = plan.binder.bind("Array(Int64)", list(edges_ms))
     return counted.statement(f"""
-        SELECT roundDown(entry_ts, {plan.binder.bind("Array(Int64)", list(edges_ms))}) AS bucket, count() AS entered,
-               countIf(reached = {n}) AS completed, countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
+        SELECT roundDown(entry_ts, {edges}) AS bucket, count() AS entered,
+               min(entry_ts) AS first_ms, max(entry_ts) AS last_ms,
+               countIf(reached = {n}) AS completed,
+               countIf({_outcome(plan, Outcome.PENDING, n)}) AS pending,
                quantileExactInclusiveIf(0.5)(done_ts - entry_ts, reached = {n}) AS median_ms
-        FROM counted WHERE {wanted(plan)} GROUP BY bucket ORDER BY bucket""")
+        FROM counted WHERE {in_cohort_filter(plan)} GROUP BY bucket ORDER BY bucket""")
 
 
-def timing(counted: CountedUnits, pairs: Sequence[tuple[int, int]], edges_ms: Sequence[int]) -> Statement:
-    """How long units took from one step's completion to another's, exactly. edges_ms: beginnings of the histogram's bins, from 0.
+def timing(
+    counted: CountedUnits, pairs: Sequence[tuple[int, int]], edges_ms: Sequence[int]
+) -> Statement:
+    """Exact times from the completion of one step to that of another. One row.
 
-    One row. Columns, for each pair i: units_i, mean_i, least_i, most_i, quantiles_i (`QUANTILES`), bins_i (beginnings and counts).
+    edges_ms: starts of the histogram's bins, from 0. Columns, for each pair i: units_i, mean_i,
+    least_i, most_i, quantiles_i (`QUANTILES`), bins_i (starts and counts).
     """
     plan = counted.plan
     edges = plan.binder.bind("Array(Int64)", list(edges_ms))
@@ -160,38 +179,52 @@ def timing(counted: CountedUnits, pairs: Sequence[tuple[int, int]], edges_ms: Se
             f"quantilesExactInclusiveIf({levels})({took}, {both}) AS quantiles_{i}",
             f"sumMapIf([roundDown({took}, {edges})], [toUInt64(1)], {both}) AS bins_{i}",
         ]
-    return counted.statement(f"SELECT {', '.join(columns)} FROM counted WHERE {wanted(plan)}")
+    return counted.statement(
+        f"SELECT {', '.join(columns)} FROM counted WHERE {in_cohort_filter(plan)}"
+    )
 
 
-def next_events(counted: CountedUnits, step: int, outcome: Outcome | None, most: int, *, of_visitors: bool = False) -> Statement:
-    """What the units that stopped after a step did later, inside their window. of_visitors: all that the visitors of attempts did.
+def next_events(
+    counted: CountedUnits,
+    step: int,
+    outcome: Outcome | None,
+    most: int,
+    *,
+    of_visitors: bool = False,
+) -> Statement:
+    """Later events of the units that stopped after a step, inside their window.
 
-    Columns: is_total, kind, name, units, events, first_units (for how many it was the very next event), stopped (units in all).
+    of_visitors: all events of the visitors of attempts. Columns: is_total, kind, name, units,
+    events, first_units (units whose very next event it was), stopped (all units).
     """
     plan = counted.plan
-    conditions = [wanted(plan), f"reached = {step}"]
+    conditions = [in_cohort_filter(plan), f"reached = {step}"]
     if outcome is not None:
         conditions.append(_outcome(plan, outcome, len(plan.steps)))
-    stopped = f"SELECT unit, unit AS whose, done_ts, window_end FROM counted WHERE {' AND '.join(conditions)}"
+    stopped = f"""
+        SELECT unit, unit AS owner, done_ts, window_end
+        FROM counted WHERE {" AND ".join(conditions)}"""
     if of_visitors:
         stopped = f"""
-        SELECT DISTINCT matched.unit AS unit, matched.visitor AS whose, done_ts, window_end
+        SELECT DISTINCT matched.unit AS unit, matched.visitor AS owner, done_ts, window_end
         FROM matched INNER JOIN ({stopped}) AS stopped_units ON matched.unit = stopped_units.unit
         WHERE NOT provider OR verified"""
     events = f"""
-        SELECT {visitor_key(plan) if of_visitors else unit_key(plan)} AS whose, events.event_id AS event_id,
+        SELECT {visitor_key(plan) if of_visitors else unit_key(plan)} AS owner,
+               events.event_id AS event_id,
                toString(events.kind) AS kind, toString(events.name) AS name,
                toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts
-        FROM {event_source(plan)} WHERE {event_scope(plan)} AND whose != 0"""
+        FROM {event_source(plan)} WHERE {event_scope(plan)} AND owner != 0"""
     later = f"""
         SELECT stopped.unit AS unit, kind, name, event_id,
                row_number() OVER (PARTITION BY stopped.unit ORDER BY ts, event_id) = 1 AS is_first
-        FROM ({events}) AS later INNER JOIN stopped ON later.whose = stopped.whose
+        FROM ({events}) AS later INNER JOIN stopped ON later.owner = stopped.owner
         WHERE ts > stopped.done_ts AND ts <= stopped.window_end"""
     tail = f"""
-        SELECT grouping(kind) = 1 AS is_total, kind, name, uniqExact(unit) AS units, uniqExact(event_id) AS events,
-               countIf(is_first) AS first_units,
+        SELECT grouping(kind) = 1 AS is_total, kind, name, uniqExact(unit) AS units,
+               uniqExact(event_id) AS events, countIf(is_first) AS first_units,
                (SELECT uniqExact(unit) FROM stopped) AS stopped
         FROM ({later}) GROUP BY GROUPING SETS ((kind, name), ())
-        ORDER BY is_total DESC, units DESC, events DESC, kind, name LIMIT {plan.binder.bind("UInt64", most + 1)}"""
+        ORDER BY is_total DESC, units DESC, events DESC, kind, name
+        LIMIT {plan.binder.bind("UInt64", most + 1)}"""
     return counted.statement(tail, stopped=stopped)

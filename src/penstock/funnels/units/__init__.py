@@ -1,1 +1,1 @@
-"""Single counted units: who is behind a number, and what was decided on each event of one of them."""
+"""Single counted units: who is behind a number, and the decision on each of their events."""

@@ -5,11 +5,22 @@ from typing import NamedTuple
 
 from penstock.base.clock import iso
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
-from penstock.funnels.units.trace import Decision, Journey, Reading, Verdict, required_rows, seen_by_diagnostics
+from penstock.funnels.units.trace import (
+    Decision,
+    FunnelPath,
+    MatchedEvent,
+    Verdict,
+    required_rows,
+    seen_by_diagnostics,
+)
 
 
 class Explained(NamedTuple):
-    """What became of one event. step, row: which required step or diagnostic row it concerned. diagnostic_rows: those that counted it."""
+    """The decision on one event.
+
+    step, row: the required step or diagnostic row of the decision. diagnostic_rows: those that
+    counted the event.
+    """
 
     decision: Decision
     step: int | None
@@ -18,82 +29,117 @@ class Explained(NamedTuple):
     sentence: str
 
 
-LEFT_OUT = (
-    "Left out: a payment provider's event counts only when its link to a visitor is verified "
-    "and another event of this attempt has that visitor."
-)
+def left_out(*, verified: bool) -> Explained:
+    """Of a payment provider's event that takes no part in its attempt (R18)."""
+    reason = (
+        "its visitor has none of the attempt's other events"
+        if verified
+        else "it has no verified link to a visitor"
+    )
+    sentence = f"Left out: the event comes from a payment provider, and {reason}."
+    return Explained(Decision.UNVERIFIED_PROVIDER, None, None, (), sentence)
 
 
-def explained(definition: Definition, journey: Journey | None, readings: Sequence[Reading]) -> dict[str, Explained]:
-    """Every event of a unit by its ID. journey: the one that counts; None when the unit never completed step 1."""
-    seen: dict[str, list[int]] = {}
-    if journey is not None:
-        for place, events in seen_by_diagnostics(definition, journey).items():
-            for reading in events:
-                seen.setdefault(reading.event_id, []).append(place)
-    return {reading.event_id: _explained(definition, journey, reading, tuple(seen.get(reading.event_id, ()))) for reading in readings}
+def explained(
+    definition: Definition, path: FunnelPath | None, events: Sequence[MatchedEvent]
+) -> dict[str, Explained]:
+    """The decision on each event of a unit, by event ID.
+
+    path: the one that counts; None when the unit never completed step 1.
+    """
+    rows_of: dict[str, list[int]] = {}
+    if path is not None:
+        for place, seen in seen_by_diagnostics(definition, path).items():
+            for event in seen:
+                rows_of.setdefault(event.event_id, []).append(place)
+    return {
+        event.event_id: _explained(definition, path, event, tuple(rows_of.get(event.event_id, ())))
+        for event in events
+    }
 
 
-def _explained(definition: Definition, journey: Journey | None, reading: Reading, diagnostic_rows: tuple[int, ...]) -> Explained:
-    verdict = None if journey is None else journey.verdicts.get(reading.event_id)
-    if journey is not None and verdict is not None:
+def _explained(
+    definition: Definition,
+    path: FunnelPath | None,
+    event: MatchedEvent,
+    diagnostic_rows: tuple[int, ...],
+) -> Explained:
+    verdict = None if path is None else path.verdicts.get(event.event_id)
+    if path is not None and verdict is not None:
         place, row = required_rows(definition)[verdict.step - 1]
-        return Explained(verdict.decision, verdict.step, place, diagnostic_rows, _of_verdict(row, journey, reading, verdict))
+        sentence = _of_verdict(row, path, event, verdict)
+        return Explained(verdict.decision, verdict.step, place, diagnostic_rows, sentence)
     if diagnostic_rows:
         place = diagnostic_rows[0]
-        return Explained(Decision.DIAGNOSTIC, None, place, diagnostic_rows, f"Counted by the diagnostic row {place}, which gates nothing.")
-    return Explained(Decision.NO_MATCH, None, None, (), _not_wanted(definition, journey, reading))
+        sentence = f"Counted by diagnostic row {place}, which doesn't affect conversion."
+        return Explained(Decision.DIAGNOSTIC, None, place, diagnostic_rows, sentence)
+    return Explained(Decision.NO_MATCH, None, None, (), _why_ignored(definition, path, event))
 
 
-def _of_verdict(row: Row, journey: Journey, reading: Reading, verdict: Verdict) -> str:
+def _of_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: Verdict) -> str:
     step = f"step {verdict.step}"
     match verdict.decision:
         case Decision.ENTRY:
-            if journey.window_end_ms is None:
+            if path.window_end_ms is None:
                 return "Completes step 1: the entry. The window never ends."
-            return f"Completes step 1: the entry. The window lasts until {iso(journey.window_end_ms)}, inclusive."
+            end = iso(path.window_end_ms)
+            return f"Completes step 1: the entry. The window lasts until {end}, inclusive."
         case Decision.ACCEPTED if verdict.completes:
             return f"Accepted: completes {step}."
         case Decision.ACCEPTED:
             parts = _joined([str(part + 1) for part in sorted(verdict.parts)])
             return f"Accepted: fills part {parts} of {len(row.matches)} of {step}."
         case Decision.SEQUENCE_SKIP:
-            return f"Skipped: sequence number {reading.number} is not greater than {verdict.number}, the last accepted."
+            return (
+                f"Skipped: sequence number {event.number} is not greater than {verdict.number}, "
+                "the last accepted."
+            )
         case Decision.OUTSIDE_WINDOW:
-            assert journey.window_end_ms is not None
-            return f"Matches {step}, but comes after the window, which ended at {iso(journey.window_end_ms)}."
+            assert path.window_end_ms is not None
+            end = iso(path.window_end_ms)
+            return f"Matches {step}, but comes after the window, which ended at {end}."
         case _:
-            return f"Not accepted for {step}: {_why_tied(reading, verdict)}"
+            return f"Not accepted for {step}: {_why_tied(event, verdict)}"
 
 
-def _why_tied(reading: Reading, verdict: Verdict) -> str:
+def _why_tied(event: MatchedEvent, verdict: Verdict) -> str:
     assert verdict.against is not None
     same = f"it has the same timestamp as the event that completed step {verdict.step - 1}, and "
-    if reading.number is None or verdict.against.number is None:
+    if event.number is None or verdict.against.number is None:
         return same + "no sequence numbers on both prove which came first."
-    return same + f"its sequence number {reading.number} is not greater than {verdict.against.number}."
+    return (
+        same + f"its sequence number {event.number} is not greater than {verdict.against.number}."
+    )
 
 
-def _not_wanted(definition: Definition, journey: Journey | None, reading: Reading) -> str:
-    steps = [number for number, (place, _) in enumerate(required_rows(definition), start=1) if reading.matched[place]]
-    matches = f"Matches step {_joined([str(step) for step in steps])}, but " if steps else "Matches no step: "
-    if journey is None:
-        return f"{matches}step 1 was never completed, so nothing counts." if steps else "Matches no step."
-    n = len(required_rows(definition))
-    if reading.order < journey.entry.order:
-        if 1 in steps and definition.counting_unit is CountingUnit.VISITOR:
-            return "Matches step 1, but another entry of this visitor counts: the one that leads furthest, the earliest among equals."
-        return f"{matches}it comes before the entry." if steps else "Matches no step."
-    if journey.reached == n and reading.order > journey.completed[-1].order:
-        return f"{matches}the funnel was completed before." if steps else "Matches no step."
+def _why_ignored(definition: Definition, path: FunnelPath | None, event: MatchedEvent) -> str:
+    """Of an event that no step and no diagnostic row counted."""
+    steps = [
+        number
+        for number, (place, _) in enumerate(required_rows(definition), start=1)
+        if event.matched[place]
+    ]
     if not steps:
         return "Matches no step."
-    wanted = 1 + sum(done.order < reading.order for done in journey.completed)
+    matches = f"Matches step {_joined([str(step) for step in steps])}, but "
+    if path is None:
+        return f"{matches}step 1 was never completed, so nothing counts."
+    n = len(required_rows(definition))
+    if event.order < path.entry.order:
+        if 1 in steps and definition.counting_unit is CountingUnit.VISITOR:
+            return (
+                "Matches step 1, but another entry of this visitor counts: the one that leads "
+                "furthest, the earliest among equals."
+            )
+        return f"{matches}it comes before the entry."
+    if path.reached == n and event.order > path.completed[-1].order:
+        return f"{matches}the funnel was already completed."
+    next_step = 1 + sum(done.order < event.order for done in path.completed)
     if steps == [1] and definition.counting_unit is CountingUnit.ATTEMPT:
-        return f"Matches step 1, but an attempt enters once; step {wanted} was wanted."
-    if wanted in steps:
-        return f"Matches step {wanted}, but its part of the group was filled before."
-    return f"{matches}step {wanted} was wanted."
+        return f"Matches step 1, but an attempt enters only once; step {next_step} was next."
+    if next_step in steps:
+        return f"Matches step {next_step}, but its part of the group was already filled."
+    return f"{matches}step {next_step} was next."
 
 
 def _joined(words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What goes over the wire about single units: who is behind a number, and what was decided on each event of one of them."""
+"""Wire types of single units: lists, traces and explanations."""
 
 from typing import Annotated, Literal
 
@@ -6,28 +6,53 @@ from pydantic import Field, JsonValue
 
 from penstock.base.paging import MAX_PAGE_SIZE
 from penstock.base.scalar import Scalar
-from penstock.funnels.results.schema import CohortQuery, HeadRecord, PeriodQuery
+from penstock.funnels.queries.schema import CohortQuery, HeadRecord, PeriodQuery
 from penstock.funnels.statements.units import Outcome, Quality
 from penstock.funnels.units.trace import Decision
 from penstock.http.schema import Record
 
 
 class UnitsQuery(CohortQuery):
-    """The query parameters of a list of units. Every condition that is given holds."""
+    """Query parameters of a list of units. A unit meets all conditions."""
 
     step: Annotated[
         int | None,
-        Field(ge=1, le=20, description="Units that reached it; with outcome pending or droppedOff, those whose furthest step it is."),
+        Field(
+            ge=1,
+            le=20,
+            description="Units that reached this step; with outcome pending or droppedOff, units "
+            "whose furthest step it is.",
+        ),
     ] = None
-    option: Annotated[int | None, Field(ge=0, le=30, description="Units that count for this option of the step; needs step.")] = None
+    option: Annotated[
+        int | None,
+        Field(ge=0, le=30, description="Units that count for this option of the step; needs step."),
+    ] = None
     outcome: Outcome | None = None
-    diagnostic: Annotated[int | None, Field(ge=0, le=29, description="Units of which this diagnostic row (its `row`) saw an event.")] = None
-    quality: Annotated[Quality | None, Field(description="Units that data quality counts for this.")] = None
-    property: Annotated[
-        str | None, Field(description="The breakdown property that unknownEntryValue or conflict is about; any of them when left out.")
+    diagnostic: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=29,
+            description="Units with an event that this diagnostic row (its `row`) counts.",
+        ),
     ] = None
-    cursor: Annotated[str | None, Field(max_length=200, description="`nextCursor` of the page before.")] = None
-    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Units on a page, 1 to 100.")] = 20
+    quality: Annotated[
+        Quality | None, Field(description="Units with this data-quality problem.")
+    ] = None
+    property: Annotated[
+        str | None,
+        Field(
+            description="Breakdown property for quality unknownEntryValue or conflict; by default "
+            "any."
+        ),
+    ] = None
+    cursor: Annotated[
+        str | None, Field(max_length=200, description="`nextCursor` of the previous page.")
+    ] = None
+    page_size: Annotated[
+        int, Field(ge=1, le=MAX_PAGE_SIZE, description="Units per page, 1 to 100.")
+    ] = 20
 
 
 class UnitRecord(Record):
@@ -44,7 +69,10 @@ class UnitRecord(Record):
     unordered_ties: int
     invalid_sequence_values: int
     tied_entry: bool
-    conflicting_entry_values: Annotated[list[str], Field(description="Breakdown properties of which a later event carries another value.")]
+    conflicting_entry_values: Annotated[
+        list[str],
+        Field(description="Breakdown properties that have another value in a later event."),
+    ]
     several_visitors: bool
 
 
@@ -57,7 +85,10 @@ class UnitsRecord(HeadRecord):
 
 
 class EntryValueRecord(Record):
-    """Where an entry value comes from. how: the entry event alone, the agreement of tied events, their disagreement, or none carries it."""
+    """Where an entry value comes from.
+
+    how: from the entry event, or whether tied events agree, disagree or all lack it.
+    """
 
     value: Scalar | None
     how: Literal["entryEvent", "agreed", "disagreed", "missing"]
@@ -65,7 +96,7 @@ class EntryValueRecord(Record):
 
 
 class ConflictRecord(Record):
-    """An accepted later event that carries another value of a breakdown property."""
+    """A later event with another value of a breakdown property."""
 
     property: str
     entry_value: Scalar | None
@@ -84,6 +115,9 @@ class TracedEventRecord(Record):
     """One event of a unit, in the order read."""
 
     event_id: str
+    client_event_id: Annotated[
+        str | None, Field(description="The sender's own ID of the event; null: none was sent.")
+    ]
     occurred_at: str
     type: str
     name: str
@@ -91,19 +125,26 @@ class TracedEventRecord(Record):
     visitor_id: Annotated[str, Field(description="The canonical visitor.")]
     sequence_number: int | None
     invalid_sequence_value: bool
-    properties: Annotated[dict[str, JsonValue], Field(description="Those that the funnel reads; null for an object or array.")]
+    properties: Annotated[
+        dict[str, JsonValue],
+        Field(description="Properties that the funnel reads; null for an object or array."),
+    ]
     decision: Decision
-    step: Annotated[int | None, Field(description="The required step that the decision concerned.")]
+    step: Annotated[int | None, Field(description="The required step of the decision.")]
     row: int | None
-    diagnostic_rows: Annotated[list[int], Field(description="Diagnostic rows that counted the event.")]
+    diagnostic_rows: Annotated[
+        list[int], Field(description="Diagnostic rows that count the event.")
+    ]
     explanation: str
 
 
 class TraceRecord(HeadRecord):
-    """One unit: what was decided on each of its events, and what came of it."""
+    """One unit: its outcome, and the decision on each of its events."""
 
     unit: str
-    selected: Annotated[bool, Field(description="Whether the unit is in the report: it entered, and in the period.")]
+    selected: Annotated[
+        bool, Field(description="Whether the unit is in the report: it entered in the period.")
+    ]
     summary: str
     visitors: list[str]
     entry_at: str | None
@@ -114,22 +155,41 @@ class TraceRecord(HeadRecord):
     steps: list[CompletedStepRecord]
     entry_values: dict[str, EntryValueRecord]
     conflicts: list[ConflictRecord]
-    matching_only: Annotated[bool, Field(description="The unit has so many events that those which match no row are left out.")]
+    matching_only: Annotated[
+        bool,
+        Field(
+            description="Whether events that match no row are left out because there are so many."
+        ),
+    ]
     events: list[TracedEventRecord]
 
 
 class ExplainQuery(PeriodQuery):
-    """The query parameters of an explanation."""
+    """Query parameters of an explanation."""
 
-    event_id: Annotated[str, Field(min_length=1, max_length=200, description="`eventId` as the intake answered it.")]
+    event_id: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=200,
+            description="`eventId` from the response to the event, or the ID that the sender gave "
+            "it: `eventId`, `dedupeKey` or `transactionId`.",
+        ),
+    ]
 
 
 class ExplainRecord(HeadRecord):
     """Whether one stored event counts in a funnel, and why."""
 
-    event_id: str
-    unit: Annotated[str | None, Field(description="null: the event carries no attempt ID.")]
-    counts: Annotated[bool, Field(description="Whether it was the entry, was accepted, or was counted by a diagnostic row.")]
+    event_id: Annotated[str, Field(description="Penstock's own ID of the event.")]
+    client_event_id: Annotated[
+        str | None, Field(description="The sender's own ID of the event; null: none was sent.")
+    ]
+    unit: Annotated[str | None, Field(description="null: the event has no attempt ID.")]
+    counts: Annotated[
+        bool,
+        Field(description="Whether it is the entry, is accepted, or counts for a diagnostic row."),
+    ]
     selected: bool
     decision: Decision
     step: int | None

@@ -1,68 +1,107 @@
-"""Who is behind a number: lists of counted units."""
+"""The units behind a number of a report: lists of counted units."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
 from msgspec import DecodeError, json
 
 from penstock.base.clock import iso, iso_or_none
+from penstock.base.cursors import decode_cursor, encode_cursor
 from penstock.base.errors import Fault
 from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.results.asking import Asker, bad_parameters
-from penstock.funnels.results.inquiry import Inquiry
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.parameters import unfit_parameters
+from penstock.funnels.queries.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.provenance import Provenance, head_of
+from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.one_unit import unit_names
-from penstock.funnels.statements.units import Outcome, Position, Quality, Wanted, units_page
+from penstock.funnels.statements.units import Outcome, Position, Quality, UnitConditions, units_page
 from penstock.funnels.units.schema import UnitRecord, UnitsQuery, UnitsRecord
 
-_OF_A_PROPERTY = (Quality.UNKNOWN_ENTRY_VALUE, Quality.CONFLICT)
+_WITH_PROPERTY = (Quality.UNKNOWN_ENTRY_VALUE, Quality.CONFLICT)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitNames:
+    """What units are called, by their key; and where that comes from, None without a statement."""
+
+    by_unit: Mapping[int, str]
+    provenance: Provenance | None
 
 
 class UnitService:
-    """Its methods block; call them from a worker thread."""
+    """Methods block: call them from a worker thread."""
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, runner: FunnelQueryRunner) -> None:
+        self._runner = runner
 
     def units(self, workspace_id: WorkspaceId, funnel_id: str, query: UnitsQuery) -> UnitsRecord:
-        """One page. Errors as of `Asker.saved`; Malformed for a parameter that this funnel has no use for."""
-        inquiry = self._asker.saved(workspace_id, funnel_id, query)
-        wanted = wanted_units(inquiry.definition, query)
+        """One page. Errors as of `FunnelQueryRunner.prepare`.
+
+        Malformed for a parameter that does not fit the funnel.
+        """
+        source = SavedFunnel(funnel_id, query.revision)
+        context = self._runner.prepare(workspace_id, source, query.selection())
+        wanted = unit_conditions(context.definition, query)
+        fingerprint = _query_fingerprint(funnel_id, query)
         after = None
         if query.cursor is not None:
-            evaluated_at_ms, after = _position(query.cursor, _asked(funnel_id, query), self._asker.now_ms())
-            # Later pages see the moment of the first one, so that no unit changes sides between them.
-            inquiry = replace(inquiry, question=replace(inquiry.question, evaluated_at_ms=evaluated_at_ms))
-        counted = CountedUnits(inquiry.definition, inquiry.question, inquiry.facts)
-        records = self._asker.records(units_page(counted, wanted, after, query.page_size + 1), inquiry)
-        shown = records[: query.page_size]
-        names = self.names(inquiry, [record["unit"] for record in shown])
+            now_ms = self._runner.now_ms()
+            evaluated_at_ms, after = _position(query.cursor, fingerprint, now_ms)
+            # All pages have the evaluation time of the first: no unit changes its outcome between.
+            params = replace(context.params, evaluated_at_ms=evaluated_at_ms)
+            context = replace(context, params=params)
+        counted_units = CountedUnits(context.definition, context.params, context.profile)
+        result = self._runner.fetch(
+            context, units_page(counted_units, wanted, after, query.page_size + 1)
+        )
+        rows = result.rows[: query.page_size]
+        names = self.names(context, [row["unit"] for row in rows])
+        provenance = result.provenance
+        if names.provenance is not None:
+            provenance += names.provenance
+        has_more = len(result.rows) > len(rows)
         return UnitsRecord.model_validate(
             {
-                **inquiry.head,
-                "total": records[0]["total"] if records else 0,
-                "nextCursor": _cursor(inquiry, _asked(funnel_id, query), shown[-1]) if len(records) > len(shown) else None,
-                "data": [_record(inquiry, record, names) for record in shown],
+                **head_of(context, provenance),
+                "total": result.rows[0]["total"] if result.rows else 0,
+                "nextCursor": _cursor(context, fingerprint, rows[-1]) if has_more else None,
+                "data": [_record(context, row, names.by_unit) for row in rows],
             }
         )
 
     def names(
-        self, inquiry: Inquiry, units: Sequence[int], definition: Definition | None = None, *, every_name: bool = False
-    ) -> dict[int, str]:
-        """What units are called. definition: of another counting unit than the inquiry's. every_name: also of units that match no row."""
+        self,
+        context: QueryContext,
+        units: Sequence[int],
+        definition: Definition | None = None,
+        *,
+        every_name: bool = False,
+    ) -> UnitNames:
+        """definition: of another counting unit than the query's.
+
+        every_name: also of units that match no row.
+        """
         if not units:
-            return {}
-        statement = unit_names(definition or inquiry.definition, inquiry.question, inquiry.facts, units, every_name=every_name)
-        return {record["unit"]: record["name"] for record in self._asker.records(statement, inquiry)}
+            return UnitNames({}, None)
+        statement = unit_names(
+            definition or context.definition,
+            context.params,
+            context.profile,
+            units,
+            every_name=every_name,
+        )
+        result = self._runner.fetch(context, statement)
+        return UnitNames({row["unit"]: row["name"] for row in result.rows}, result.provenance)
 
 
-def wanted_units(definition: Definition, query: UnitsQuery) -> Wanted:
-    """The conditions of a query, held against the funnel; Malformed with every parameter that does not fit."""
+def unit_conditions(definition: Definition, query: UnitsQuery) -> UnitConditions:
+    """The conditions of a query. Malformed with every parameter that does not fit the funnel."""
     steps = definition.steps
     diagnostics = [place for place, row in enumerate(definition.rows) if row.diagnostic]
     faults: dict[str, str] = {}
@@ -70,78 +109,101 @@ def wanted_units(definition: Definition, query: UnitsQuery) -> Wanted:
     if query.step is not None and query.step > len(steps):
         faults["step"] = f"This funnel has {len(steps)} steps."
     if query.option is not None and query.step is None:
-        faults["option"] = "Give step as well, whose option it is."
-    elif query.option is not None and "step" not in faults and query.option >= len(steps[(query.step or 1) - 1].matches):
-        faults["option"] = f"Step {query.step} has {len(steps[(query.step or 1) - 1].matches)} options, numbered from 0."
+        faults["option"] = "Send step as well: options belong to a step."
+    elif query.option is not None and "step" not in faults:
+        options = len(steps[(query.step or 1) - 1].matches)
+        if query.option >= options:
+            faults["option"] = f"Step {query.step} has {options} options, numbered from 0."
     if query.diagnostic is not None and query.diagnostic not in diagnostics:
         known = ", ".join(map(str, diagnostics)) or "none"
-        faults["diagnostic"] = f"This row is no diagnostic row; the funnel has: {known}."
-    if query.property is not None and query.quality not in _OF_A_PROPERTY:
-        faults["property"] = f"Goes with quality {' or '.join(_OF_A_PROPERTY)}."
+        faults["diagnostic"] = f"This is not a diagnostic row; the funnel has: {known}."
+    if query.property is not None and query.quality not in _WITH_PROPERTY:
+        faults["property"] = f"Send it with quality {' or '.join(_WITH_PROPERTY)}."
     elif query.property is not None and query.property not in definition.breakdown_properties:
         others.append(definition.not_a_breakdown("property"))
     if faults or others:
-        raise bad_parameters(faults, *others)
-    return Wanted(
+        raise unfit_parameters(faults, *others)
+    return UnitConditions(
         step=query.step,
         option=query.option,
         outcome=query.outcome,
         diagnostic=None if query.diagnostic is None else diagnostics.index(query.diagnostic) + 1,
         quality=query.quality,
-        property=0 if query.property is None else definition.breakdown_properties.index(query.property) + 1,
+        property=0
+        if query.property is None
+        else definition.breakdown_properties.index(query.property) + 1,
     )
 
 
-def outcome_of(definition: Definition, reached: int, window_end_ms: int | None, evaluated_at_ms: int) -> Outcome:
+def outcome_of(
+    definition: Definition, reached: int, window_end_ms: int | None, evaluated_at_ms: int
+) -> Outcome:
     """Source: semantics, "Outcome"."""
     if reached == len(definition.steps):
         return Outcome.COMPLETED
-    return Outcome.PENDING if window_end_ms is None or evaluated_at_ms <= window_end_ms else Outcome.DROPPED_OFF
+    return (
+        Outcome.PENDING
+        if window_end_ms is None or evaluated_at_ms <= window_end_ms
+        else Outcome.DROPPED_OFF
+    )
 
 
-def _record(inquiry: Inquiry, record: Mapping[str, Any], names: Mapping[int, str]) -> UnitRecord:
-    definition = inquiry.definition
-    window_end_ms = None if definition.window_s is None else record["window_end"]
-    outcome = outcome_of(definition, record["reached"], window_end_ms, inquiry.question.evaluated_at_ms)
+def _record(context: QueryContext, row: Mapping[str, Any], names: Mapping[int, str]) -> UnitRecord:
+    definition = context.definition
+    window_end_ms = None if definition.window_s is None else row["window_end"]
+    outcome = outcome_of(definition, row["reached"], window_end_ms, context.params.evaluated_at_ms)
     properties = definition.breakdown_properties
     return UnitRecord.model_validate(
         {
-            "unit": names.get(record["unit"], ""),
-            "entryAt": iso(record["entry_ts"]),
+            "unit": names.get(row["unit"], ""),
+            "entryAt": iso(row["entry_ts"]),
             "windowEndsAt": iso_or_none(window_end_ms),
-            "reached": record["reached"],
+            "reached": row["reached"],
             "outcome": outcome,
-            "completedAt": iso(record["done_ts"]) if outcome is Outcome.COMPLETED else None,
-            "cohort": dict(zip(properties, map(untagged, record["texts"]), strict=True)),
-            "sequenceSkips": record["skips"],
-            "unorderedTies": record["ties"],
-            "invalidSequenceValues": record["invalid"],
-            "tiedEntry": bool(record["tied"]),
-            "conflictingEntryValues": [name for place, name in enumerate(properties) if record["conflicts"] >> place & 1],
-            "severalVisitors": bool(record["several"]),
+            "completedAt": iso(row["done_ts"]) if outcome is Outcome.COMPLETED else None,
+            "cohort": dict(zip(properties, map(untagged, row["texts"]), strict=True)),
+            "sequenceSkips": row["skips"],
+            "unorderedTies": row["ties"],
+            "invalidSequenceValues": row["invalid"],
+            "tiedEntry": bool(row["tied"]),
+            "conflictingEntryValues": [
+                name for place, name in enumerate(properties) if row["conflicts"] >> place & 1
+            ],
+            "severalVisitors": bool(row["several"]),
         }
     )
 
 
-def _asked(funnel_id: str, query: UnitsQuery) -> int:
-    """A number for what is asked, apart from the place in the list: a cursor goes with the question that it came from."""
-    said = query.model_dump_json(exclude={"cursor", "page_size"})
-    return int.from_bytes(blake2b(f"{funnel_id} {said}".encode(), digest_size=4).digest(), "big")
+def _query_fingerprint(funnel_id: str, query: UnitsQuery) -> int:
+    """Identifies a list, whatever its page: a cursor is valid for the query that it came from."""
+    text = query.model_dump_json(exclude={"cursor", "page_size"})
+    return int.from_bytes(blake2b(f"{funnel_id} {text}".encode(), digest_size=4).digest(), "big")
 
 
-def _cursor(inquiry: Inquiry, asked: int, last: Mapping[str, Any]) -> str:
-    position = [asked, inquiry.question.evaluated_at_ms, last["entry_ts"], last["unit"]]
-    return urlsafe_b64encode(json.encode(position)).decode().rstrip("=")
+def _cursor(context: QueryContext, fingerprint: int, last_row: Mapping[str, Any]) -> str:
+    position = [
+        fingerprint,
+        context.params.evaluated_at_ms,
+        last_row["entry_ts"],
+        last_row["unit"],
+    ]
+    return encode_cursor(json.encode(position))
 
 
-def _position(cursor: str, asked: int, now_ms: int) -> tuple[int, Position]:
+def _position(cursor: str, fingerprint: int, now_ms: int) -> tuple[int, Position]:
     """When the first page was evaluated, and where this one begins."""
     try:
-        told, evaluated_at_ms, entry_ms, unit = json.decode(
-            urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=tuple[int, int, int, int]
+        sent, evaluated_at_ms, entry_ms, unit = json.decode(
+            decode_cursor(cursor), type=tuple[int, int, int, int]
         )
     except (ValueError, DecodeError):
-        told = evaluated_at_ms = entry_ms = unit = -1
-    if told != asked or not (0 <= entry_ms <= evaluated_at_ms <= now_ms and 0 <= unit < 2**64):
-        raise bad_parameters({"cursor": "Send nextCursor of the page before as it came, with the same other parameters."})
+        sent = evaluated_at_ms = entry_ms = unit = -1
+    is_in_order = 0 <= entry_ms <= evaluated_at_ms <= now_ms and 0 <= unit < 2**64
+    if sent != fingerprint or not is_in_order:
+        raise unfit_parameters(
+            {
+                "cursor": "Send nextCursor of the previous page unchanged, with the same other "
+                "parameters."
+            }
+        )
     return evaluated_at_ms, Position(entry_ms, unit)

@@ -1,7 +1,8 @@
-"""The counting rules in plain Python, for one unit, with the decision taken on each of its events.
+"""The counting rules in plain Python, for one unit, with the decision on each of its events.
 
-The same rules as the engine's statement (`penstock.funnels.statements.fold`), in the rules' own words. It explains single units to people,
-and the property test holds the statement against it. Source: funnel semantics; "R7" and the like are the attempt counting rules.
+The same rules as in the engine's statement (`penstock.funnels.statements.fold`), in their own
+words. They explain single units to people, and the property tests hold the statement against them.
+Source: funnel semantics; "R7" and the like are the attempt counting rules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from penstock.funnels.definitions.model import CountingUnit, Definition, Row
 
 
 class Decision(StrEnum):
-    """What became of an event. Source: contract, "Funnels"."""
+    """The decision on an event. Source: contract, "Funnels"."""
 
     ENTRY = "entry"
     ACCEPTED = "accepted"
@@ -26,11 +27,12 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MatchedEvent:
     """An event as one funnel reads it.
 
-    number: its usable sequence number. invalid: it carries one that is not usable. matched: of each row of the definition, the matches that
-    it satisfies, by index. values: tagged entry values, one a breakdown property.
+    number: its usable sequence number. invalid: it has a sequence value that is not usable.
+    matched: for each row of the definition, the indexes of the matches that it satisfies.
+    values: tagged entry values, one per breakdown property.
     """
 
     event_id: str
@@ -42,48 +44,55 @@ class Reading:
 
     @property
     def order(self) -> tuple[int, int, int, str]:
+        """Sorts events into reading order."""
         return self.at_ms, self.number is None, self.number or 0, self.event_id
 
-    def provably_after(self, earlier: "Reading") -> bool:
+    def provably_after(self, earlier: "MatchedEvent") -> bool:
         """Whether time, or at equal times both numbers, prove the order (R6)."""
         if self.at_ms != earlier.at_ms:
             return self.at_ms > earlier.at_ms
-        return self.number is not None and earlier.number is not None and self.number > earlier.number
+        return (
+            self.number is not None and earlier.number is not None and self.number > earlier.number
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One decision. step: the required step it concerned, from 1. parts: of a group, the parts that the event filled.
+    """The decision on an event that matches the next step.
 
-    against: the event that it was compared with, for a tie. number: the last accepted sequence number, for a skip.
+    step: the required step, from 1. parts: of a group, the parts that the event filled. against:
+    for a tie, the event that it was compared with. number: for a skip, the last accepted number.
     """
 
     decision: Decision
     step: int
     parts: frozenset[int] = frozenset()
     completes: bool = False
-    against: Reading | None = None
+    against: MatchedEvent | None = None
     number: int | None = None
 
 
 @dataclass(slots=True)
-class Journey:
-    """What one unit did from one entry on.
+class FunnelPath:
+    """The way of one unit through the funnel from one entry on.
 
-    entry: the event that completed step 1. values: tagged entry values. rivals: the events that decide them. tied: whether by agreement.
-    completed: the event that completed each step. options: for each completed step, the matches that count. accepted: the events that
-    rule 5 took, after the entry. verdicts: what was decided, by event ID; events that are not in it concerned no wanted step.
+    entry: the event that completed step 1. values: tagged entry values. candidates: the events
+    that decide the values. tied: whether they decide by agreement. completed: the event that
+    completed each step. options: for each completed step, the matches that count. events: all of
+    the unit, in reading order. later: those read after the entry. accepted: by rule 5, after the
+    entry. verdicts: by event ID, for the events that matched the next step.
     """
 
-    entry: Reading
+    entry: MatchedEvent
     values: tuple[str, ...]
-    rivals: Sequence[Reading]
+    candidates: Sequence[MatchedEvent]
     tied: bool
-    completed: list[Reading]
+    completed: list[MatchedEvent]
     options: list[frozenset[int]]
-    events: Sequence[Reading]
+    events: Sequence[MatchedEvent]
+    later: Sequence[MatchedEvent]
     window_end_ms: int | None
-    accepted: list[Reading] = field(default_factory=list)
+    accepted: list[MatchedEvent] = field(default_factory=list)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     @property
@@ -104,143 +113,209 @@ class Journey:
 
     def is_open(self, evaluated_at_ms: int) -> bool:
         """Whether the window has not ended yet (R14)."""
-        return self.window_end_ms is None or evaluated_at_ms <= self.window_end_ms
+        return self.in_window(evaluated_at_ms)
+
+    def in_window(self, at_ms: int) -> bool:
+        """Whether a time after the entry is inside the window, its end included."""
+        return self.window_end_ms is None or at_ms <= self.window_end_ms
 
 
 def required_rows(definition: Definition) -> list[tuple[int, Row]]:
-    """The required steps with their places among the rows."""
+    """The required steps with their indexes among the rows."""
     return [(place, row) for place, row in enumerate(definition.rows) if not row.diagnostic]
 
 
-def journeys(definition: Definition, events: Sequence[Reading]) -> Iterator[Journey]:
-    """One for each completion of step 1, the earliest first. events: of one unit, in reading order."""
+def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iterator[FunnelPath]:
+    """A path for each completion of step 1, the earliest first.
+
+    events: of one unit, in reading order.
+    """
     place, step = required_rows(definition)[0]
     filled: frozenset[int] = frozenset()
     filled_before: frozenset[int] = frozenset()
     verdicts: dict[str, Verdict] = {}
     now_ms, number = None, None
-    for index, reading in enumerate(events):
-        if reading.at_ms != now_ms:
-            now_ms, filled_before = reading.at_ms, filled
-        found = reading.matched[place] - filled
-        if not found:
+    for index, event in enumerate(events):
+        if event.at_ms != now_ms:
+            now_ms, filled_before = event.at_ms, filled
+        matches = event.matched[place] - filled
+        if not matches:
             continue
-        number = number if reading.number is None else reading.number
+        number = number if event.number is None else event.number
         if step.all_of:
-            filled |= found
+            filled |= matches
             if len(filled) < len(step.matches):
-                verdicts[reading.event_id] = Verdict(Decision.ACCEPTED, 1, found)
+                verdicts[event.event_id] = Verdict(Decision.ACCEPTED, 1, matches)
                 continue
-        rivals = [other for other in events if other.at_ms == now_ms and other.matched[place] - filled_before]
-        verdicts[reading.event_id] = Verdict(Decision.ENTRY, 1, found, completes=True)
-        yield _followed(definition, events, index, found, number, rivals, verdicts)
+        candidates = [
+            other
+            for other in events
+            if other.at_ms == now_ms and other.matched[place] - filled_before
+        ]
+        verdicts[event.event_id] = Verdict(Decision.ENTRY, 1, matches, completes=True)
+        yield _followed(definition, events, index, matches, number, candidates, verdicts)
         filled, filled_before, number, verdicts = frozenset(), frozenset(), None, {}
 
 
 def _followed(
     definition: Definition,
-    events: Sequence[Reading],
+    events: Sequence[MatchedEvent],
     index: int,
-    found: frozenset[int],
+    matches: frozenset[int],
     number: int | None,
-    rivals: Sequence[Reading],
+    candidates: Sequence[MatchedEvent],
     verdicts: dict[str, Verdict],
-) -> Journey:
-    """The progress from the entry `events[index]` on. number: the last usable one that step 1 took. rivals: *S* of the rules."""
+) -> FunnelPath:
+    """The path from the entry `events[index]` on.
+
+    matches: of step 1 that the entry counts for. number: the last usable one of step 1.
+    candidates: *S* of the rules.
+    """
     steps, entry = required_rows(definition), events[index]
-    values, tied = entry_values(entry, rivals)
-    window_end_ms = None if definition.window_s is None else entry.at_ms + definition.window_s * 1000
-    first = _counted(steps[0][1], found)
-    journey = Journey(entry, values, rivals, tied, [entry], [first], events, window_end_ms, verdicts=verdicts)
+    values, tied = entry_values(entry, candidates)
+    path = FunnelPath(
+        entry=entry,
+        values=values,
+        candidates=candidates,
+        tied=tied,
+        completed=[entry],
+        options=[_counted(steps[0][1], matches)],
+        events=events,
+        later=events[index + 1 :],
+        window_end_ms=None
+        if definition.window_s is None
+        else entry.at_ms + definition.window_s * 1000,
+        verdicts=verdicts,
+    )
     last, filled = entry, frozenset[int]()
-    for reading in events[index + 1 :]:
-        if journey.reached == len(steps):
+    for event in path.later:
+        if path.reached == len(steps):
             break
-        place, step = steps[journey.reached]
-        wanted = journey.reached + 1
-        found = reading.matched[place] - filled
-        if not found:
+        place, step = steps[path.reached]
+        next_step = path.reached + 1
+        matches = event.matched[place] - filled
+        if not matches:
             continue
-        if window_end_ms is not None and reading.at_ms > window_end_ms:
-            verdicts[reading.event_id] = Verdict(Decision.OUTSIDE_WINDOW, wanted, found)
+        if not path.in_window(event.at_ms):
+            verdicts[event.event_id] = Verdict(Decision.OUTSIDE_WINDOW, next_step, matches)
             continue
-        if not reading.provably_after(last):
-            verdicts[reading.event_id] = Verdict(Decision.UNORDERED_TIE, wanted, found, against=last)
+        if not event.provably_after(last):
+            verdicts[event.event_id] = Verdict(
+                Decision.UNORDERED_TIE, next_step, matches, against=last
+            )
             continue
-        if reading.number is not None and number is not None and reading.number <= number:
-            verdicts[reading.event_id] = Verdict(Decision.SEQUENCE_SKIP, wanted, found, number=number)
+        if event.number is not None and number is not None and event.number <= number:
+            verdicts[event.event_id] = Verdict(
+                Decision.SEQUENCE_SKIP, next_step, matches, number=number
+            )
             continue
-        journey.accepted.append(reading)
-        number = number if reading.number is None else reading.number
+        path.accepted.append(event)
+        number = number if event.number is None else event.number
         if step.all_of:
-            filled |= found
+            filled |= matches
             if len(filled) < len(step.matches):
-                verdicts[reading.event_id] = Verdict(Decision.ACCEPTED, wanted, found)
+                verdicts[event.event_id] = Verdict(Decision.ACCEPTED, next_step, matches)
                 continue
-        verdicts[reading.event_id] = Verdict(Decision.ACCEPTED, wanted, found, completes=True)
-        journey.completed.append(reading)
-        journey.options.append(_counted(step, found))
-        last, filled = reading, frozenset()
-    return journey
+        verdicts[event.event_id] = Verdict(Decision.ACCEPTED, next_step, matches, completes=True)
+        path.completed.append(event)
+        path.options.append(_counted(step, matches))
+        last, filled = event, frozenset()
+    return path
 
 
-def _counted(row: Row, found: frozenset[int]) -> frozenset[int]:
+def _counted(row: Row, matches: frozenset[int]) -> frozenset[int]:
     """Every part of a complete group; else the first option that matched."""
-    return frozenset(range(len(row.matches))) if row.all_of else frozenset((min(found),))
+    return frozenset(range(len(row.matches))) if row.all_of else frozenset((min(matches),))
 
 
-def entry_values(entry: Reading, rivals: Sequence[Reading]) -> tuple[tuple[str, ...], bool]:
-    """The entry's values (R9, R10), or at a tie without usable order what all agree on (R11); and whether it was such a tie."""
-    numbers = [rival.number for rival in rivals]
-    ordered = len(rivals) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))
+def entry_values(
+    entry: MatchedEvent, candidates: Sequence[MatchedEvent]
+) -> tuple[tuple[str, ...], bool]:
+    """The entry values, and whether agreement decided them.
+
+    They are the entry's own (R9, R10), or at a tie without usable order what all candidates
+    agree on (R11).
+    """
+    numbers = [candidate.number for candidate in candidates]
+    ordered = len(candidates) == 1 or (None not in numbers and len(set(numbers)) == len(numbers))
     if ordered:
         return entry.values, False
-    seen = [{rival.values[place] for rival in rivals} for place in range(len(entry.values))]
+    places = range(len(entry.values))
+    seen = [{candidate.values[place] for candidate in candidates} for place in places]
     return tuple(values.pop() if len(values) == 1 else MISSING for values in seen), True
 
 
-def conflicts(journey: Journey, place: int) -> list[Reading]:
-    """The accepted later events that carry another value of a breakdown property than the entry does, which has one (R12)."""
-    mine = journey.values[place]
-    return [reading for reading in journey.accepted if mine != MISSING and reading.values[place] not in (mine, MISSING)]
+def conflicts(definition: Definition, path: FunnelPath, place: int) -> list[MatchedEvent]:
+    """The later events that disagree with an entry value that is not missing (R12).
 
-
-def seen_by_diagnostics(definition: Definition, journey: Journey) -> dict[int, list[Reading]]:
-    """Of each diagnostic row that the unit came to, by place: its matching events there.
-
-    They lie between the completion of the step above and that of the next, or the window's end; both ends included.
+    Of a visitor, who may enter again: accepted events. Of an attempt: events inside the window
+    that match a required step, accepted or not. place: index of the breakdown property.
     """
-    found: dict[int, list[Reading]] = {}
+    events: Sequence[MatchedEvent] = path.accepted
+    if definition.counting_unit is CountingUnit.ATTEMPT:
+        rows = [row for row, _ in required_rows(definition)]
+        events = [
+            event
+            for event in path.later
+            if path.in_window(event.at_ms) and any(event.matched[row] for row in rows)
+        ]
+    entry_value = path.values[place]
+    return [
+        event
+        for event in events
+        if entry_value != MISSING and event.values[place] not in (entry_value, MISSING)
+    ]
+
+
+def seen_by_diagnostics(definition: Definition, path: FunnelPath) -> dict[int, list[MatchedEvent]]:
+    """The events that each diagnostic row counts, by the row's index; no key if not reached.
+
+    They lie between the completion of the step above and that of the next step, or the window's
+    end; both ends included.
+    """
+    seen: dict[int, list[MatchedEvent]] = {}
     above = 0
     for place, row in enumerate(definition.rows):
         if not row.diagnostic:
             above += 1
             continue
-        if journey.reached < above:
+        if path.reached < above:
             continue
-        until_ms = journey.completed[above].at_ms if journey.reached > above else journey.window_end_ms
-        from_ms = journey.completed[above - 1].at_ms
-        found[place] = [
-            reading
-            for reading in journey.events
-            if reading.matched[place] and from_ms <= reading.at_ms and (until_ms is None or reading.at_ms <= until_ms)
+        until_ms = path.completed[above].at_ms if path.reached > above else path.window_end_ms
+        from_ms = path.completed[above - 1].at_ms
+        seen[place] = [
+            event
+            for event in path.events
+            if event.matched[place]
+            and from_ms <= event.at_ms
+            and (until_ms is None or event.at_ms <= until_ms)
         ]
-    return found
+    return seen
 
 
-def chosen_journey(definition: Definition, events: Sequence[Reading], start_ms: int | None, end_ms: int | None) -> Journey | None:
-    """The journey that counts for a unit, if its entry is inside the period.
+def chosen_path(
+    definition: Definition,
+    events: Sequence[MatchedEvent],
+    start_ms: int | None,
+    end_ms: int | None,
+) -> FunnelPath | None:
+    """The path that counts for a unit, if its entry is inside the period.
 
-    An attempt has its first one only (R12, R13); a visitor the one that leads furthest, the earliest among equals.
+    An attempt has only its first (R12, R13); a visitor the one that leads furthest, the earliest
+    among equals.
     """
 
-    def inside(journey: Journey) -> bool:
-        return in_period(journey.entry_ms, start_ms, end_ms)
+    def inside(path: FunnelPath) -> bool:
+        return in_period(path.entry_ms, start_ms, end_ms)
 
     if definition.counting_unit is CountingUnit.ATTEMPT:
-        first = next(journeys(definition, events), None)
+        first = next(funnel_paths(definition, events), None)
         return first if first is not None and inside(first) else None
-    return max(filter(inside, journeys(definition, events)), key=lambda journey: journey.reached, default=None)
+    return max(
+        filter(inside, funnel_paths(definition, events)),
+        key=lambda path: path.reached,
+        default=None,
+    )
 
 
 def in_period(at_ms: int, start_ms: int | None, end_ms: int | None) -> bool:

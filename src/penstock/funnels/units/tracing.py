@@ -1,4 +1,4 @@
-"""What was decided on each event of one unit, and whether and why a stored event counts."""
+"""The decision on each event of one unit, and why one stored event counts or not."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,13 +9,23 @@ from penstock.base.errors import Fault, Invalid, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.base.scalar import COMPOSITE, MISSING, untagged
 from penstock.funnels.definitions.model import CountingUnit, Definition
-from penstock.funnels.results.asking import Asker, bad_parameters
-from penstock.funnels.results.inquiry import Inquiry
-from penstock.funnels.results.schema import PeriodQuery
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.parameters import Selection, unfit_parameters
+from penstock.funnels.queries.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.provenance import Provenance, QueryResult, head_of
+from penstock.funnels.queries.resolve import SavedFunnel
+from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.statements.matching import TYPES
-from penstock.funnels.statements.one_unit import Whose, attempt_named, one_event, unit_events, visitors_named, visitors_of_attempt
-from penstock.funnels.statements.query import UNUSABLE, Question
-from penstock.funnels.units.explaining import LEFT_OUT, Explained, explained
+from penstock.funnels.statements.one_unit import (
+    UnitSelector,
+    attempt_named,
+    events_with_id,
+    unit_events,
+    visitors_named,
+    visitors_of_attempt,
+)
+from penstock.funnels.statements.query import UNUSABLE, QueryParams
+from penstock.funnels.units.explaining import Explained, explained, left_out
 from penstock.funnels.units.schema import (
     CompletedStepRecord,
     ConflictRecord,
@@ -26,252 +36,411 @@ from penstock.funnels.units.schema import (
     TraceRecord,
 )
 from penstock.funnels.units.service import UnitService, outcome_of
-from penstock.funnels.units.trace import Decision, Journey, Reading, chosen_journey, conflicts, in_period
+from penstock.funnels.units.trace import (
+    Decision,
+    FunnelPath,
+    MatchedEvent,
+    chosen_path,
+    conflicts,
+    in_period,
+)
 
-MOST_EVENTS = 5_000
+MAX_EVENTS = 5_000
 _COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The events of a unit as the engine gave them, and what the rules make of them.
+    """The events of a unit, and what the rules make of them.
 
-    journey: the one that counts; of a unit that is not selected, the one that would without the period. left_out: of payment providers.
+    path: the one that counts; of a unit outside the period, the one that would count without it.
+    matching_only: whether events that match no row are left out.
     """
 
     name: str
     rows: Sequence[Mapping[str, Any]]
-    journey: Journey | None
+    path: FunnelPath | None
     selected: bool
     decisions: Mapping[str, Explained]
     matching_only: bool
 
 
 class TraceService:
-    """Its methods block; call them from a worker thread."""
+    """Methods block: call them from a worker thread."""
 
-    def __init__(self, asker: Asker, units: UnitService) -> None:
-        self._asker, self._units = asker, units
+    def __init__(self, runner: FunnelQueryRunner, units: UnitService) -> None:
+        self._runner, self._units = runner, units
 
-    def trace(self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery, unit: str) -> TraceRecord:
-        """NotFound when no event of the unit is retained; other errors as of `Asker.saved`."""
-        inquiry = self._asker.saved(workspace_id, funnel_id, query)
+    def trace(
+        self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery, unit: str
+    ) -> TraceRecord:
+        """NotFound when no event of the unit is retained; else errors as of `prepare`."""
+        context = self._prepare(workspace_id, funnel_id, query)
         if "\x00" in unit or not unit:
-            raise _unknown_unit(inquiry.definition)
-        whose = attempt_named(unit)
-        if inquiry.definition.counting_unit is CountingUnit.VISITOR:
-            whose = Whose(tuple(record["unit"] for record in self._asker.records(visitors_named(inquiry.question, unit), inquiry)))
-        return self._record(inquiry, self._unit(inquiry, unit, whose))
+            raise _unknown_unit(context.definition)
+        if context.definition.counting_unit is CountingUnit.ATTEMPT:
+            traced, provenance = self._unit(context, unit, attempt_named(unit))
+        else:
+            visitors = self._runner.fetch(context, visitors_named(context.params, unit))
+            selector = UnitSelector(tuple(row["unit"] for row in visitors.rows))
+            traced, provenance = self._unit(context, unit, selector)
+            provenance += visitors.provenance
+        return self._trace_record(context, traced, provenance)
 
-    def explain(self, workspace_id: WorkspaceId, funnel_id: str, query: ExplainQuery) -> ExplainRecord:
-        """NotFound when no such event is retained; other errors as of `Asker.saved`."""
-        inquiry = self._asker.saved(workspace_id, funnel_id, query)
-        definition = inquiry.definition
-        statement = one_event(definition, inquiry.question, inquiry.facts, query.event_id, read_properties(definition))
-        found = self._asker.records(statement, inquiry)
-        if not found:
-            raise NotFound("No event of this ID is retained, or its time has not come yet.", code="event_not_found")
-        event = found[0]
-        if event["unit"] == 0:
-            needed = f"{definition.attempt_property} must be a non-empty text or an integer"
-            return ExplainRecord.model_validate(
-                {
-                    **inquiry.head, "eventId": query.event_id, "unit": None, "counts": False, "selected": False,
-                    "decision": Decision.NO_MATCH, "step": None, "row": None, "unitSummary": None,
-                    "explanation": f"The event carries no attempt ID: {needed}.",
-                }
-            )  # fmt: skip
-        [name] = self._units.names(inquiry, [event["unit"]], every_name=True).values()
-        by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
-        unit = self._unit(inquiry, name, attempt_named(name) if by_attempt else Whose((event["unit"],)))
-        decided = unit.decisions.get(query.event_id) or Explained(Decision.NO_MATCH, None, None, (), "Matches no row of the funnel.")
-        return ExplainRecord.model_validate(
-            {
-                **inquiry.head,
-                "eventId": query.event_id,
-                "unit": name,
-                "counts": unit.selected and (decided.decision in _COUNTING or bool(decided.diagnostic_rows)),
-                "selected": unit.selected,
-                "decision": decided.decision,
-                "step": decided.step,
-                "row": decided.row,
-                "explanation": decided.sentence,
-                "unitSummary": _summary(inquiry, unit),
-            }
+    def explain(
+        self, workspace_id: WorkspaceId, funnel_id: str, query: ExplainQuery
+    ) -> ExplainRecord:
+        """NotFound when no such event is retained; Malformed when the sender's ID names several.
+
+        Else errors as of `prepare`.
+        """
+        context = self._prepare(workspace_id, funnel_id, query)
+        definition = context.definition
+        statement = events_with_id(
+            definition,
+            context.params,
+            context.profile,
+            query.event_id,
+            read_properties(definition),
         )
+        result = self._runner.fetch(context, statement)
+        event = _only_event(query.event_id, result.rows)
+        if event["unit"] == 0:
+            return _without_attempt(context, result.provenance, event)
+        names = self._units.names(context, [event["unit"]], every_name=True)
+        [name] = names.by_unit.values()
+        by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+        selector = attempt_named(name) if by_attempt else UnitSelector((event["unit"],))
+        unit, provenance = self._unit(context, name, selector)
+        provenance += result.provenance
+        if names.provenance is not None:
+            provenance += names.provenance
+        return _explain_record(context, provenance, event, unit)
 
-    def _unit(self, inquiry: Inquiry, name: str, whose: Whose) -> Unit:
-        definition, question = inquiry.definition, inquiry.question
-        rows, matching_only = self._events(inquiry, whose)
-        if not rows:
+    def _prepare(
+        self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery
+    ) -> QueryContext:
+        # A trace follows one unit, whatever cohort it is in.
+        selection = Selection(query.website_id, query.start_at, query.end_at)
+        return self._runner.prepare(workspace_id, SavedFunnel(funnel_id, query.revision), selection)
+
+    def _unit(
+        self, context: QueryContext, name: str, selector: UnitSelector
+    ) -> tuple[Unit, Provenance]:
+        definition, params = context.definition, context.params
+        by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+        events, matching_only = self._events(context, selector)
+        if not events.rows:
             raise _unknown_unit(definition)
-        if len({row["visitor"] for row in rows}) > 1 and definition.counting_unit is CountingUnit.VISITOR:
-            raise bad_parameters({"websiteId": "This visitor ID stands for different visitors on several websites; say which website."})
-        witnesses: set[int] = set()
-        if any(row["provider"] for row in rows) and definition.counting_unit is CountingUnit.ATTEMPT:
-            statement = visitors_of_attempt(definition, question, inquiry.facts, whose)
-            witnesses = {record["visitor"] for record in self._asker.records(statement, inquiry)}
-        return unit_of(definition, question, name, rows, witnesses, matching_only=matching_only)
+        if not by_attempt and len({row["visitor"] for row in events.rows}) > 1:
+            raise unfit_parameters(
+                {
+                    "websiteId": "This visitor ID belongs to different visitors on several "
+                    "websites; send websiteId."
+                }
+            )
+        provenance = events.provenance
+        visitors: set[int] = set()
+        if by_attempt and any(row["provider"] for row in events.rows):
+            statement = visitors_of_attempt(definition, params, context.profile, selector)
+            others = self._runner.fetch(context, statement)
+            visitors = {row["visitor"] for row in others.rows}
+            provenance += others.provenance
+        unit = unit_of(definition, params, name, events.rows, visitors, matching_only=matching_only)
+        return unit, provenance
 
-    def _events(self, inquiry: Inquiry, whose: Whose) -> tuple[list[dict[str, Any]], bool]:
-        """The unit's events, and whether those that match no row are left out, because there are so many."""
+    def _events(self, context: QueryContext, selector: UnitSelector) -> tuple[QueryResult, bool]:
+        """The unit's events, and whether those that match no row are left out: too many."""
         for matching in (False, True):
             statement = unit_events(
-                inquiry.definition, inquiry.question, inquiry.facts, whose, read_properties(inquiry.definition), MOST_EVENTS + 1,
+                context.definition,
+                context.params,
+                context.profile,
+                selector,
+                read_properties(context.definition),
+                MAX_EVENTS + 1,
                 matching=matching,
-            )  # fmt: skip
-            rows = self._asker.records(statement, inquiry)
-            if len(rows) <= MOST_EVENTS:
-                return rows, matching
-        told = f"More than {MOST_EVENTS:,} events of this unit match a row of the funnel; a trace takes no more."
-        raise Invalid([Fault("unit", "trace_too_long", told)])
+            )
+            result = self._runner.fetch(context, statement)
+            if len(result.rows) <= MAX_EVENTS:
+                return result, matching
+        message = (
+            f"More than {MAX_EVENTS:,} events of this unit match the funnel, the limit of a trace."
+        )
+        raise Invalid([Fault("unit", "trace_too_long", message)])
 
-    def _record(self, inquiry: Inquiry, unit: Unit) -> TraceRecord:
-        definition, journey = inquiry.definition, unit.journey
+    def _trace_record(
+        self, context: QueryContext, unit: Unit, provenance: Provenance
+    ) -> TraceRecord:
+        definition, path = context.definition, unit.path
         by_visitor = replace(definition, counting_unit=CountingUnit.VISITOR, attempt_property=None)
-        visitors = self._units.names(inquiry, sorted({row["visitor"] for row in unit.rows}), by_visitor)
+        names = self._units.names(
+            context, sorted({row["visitor"] for row in unit.rows}), by_visitor
+        )
+        if names.provenance is not None:
+            provenance += names.provenance
+        visitors = names.by_unit
         outcome = None
-        if journey is not None:
-            outcome = outcome_of(definition, journey.reached, journey.window_end_ms, inquiry.question.evaluated_at_ms)
-        done = journey is not None and journey.reached == len(definition.steps)
+        if path is not None:
+            outcome = outcome_of(
+                definition, path.reached, path.window_end_ms, context.params.evaluated_at_ms
+            )
+        done = path is not None and path.reached == len(definition.steps)
         return TraceRecord.model_validate(
             {
-                **inquiry.head,
-                "unit": unit.name if definition.attempt_property else next(iter(visitors.values()), unit.name),
+                **head_of(context, provenance),
+                "unit": unit.name
+                if definition.attempt_property
+                else next(iter(visitors.values()), unit.name),
                 "selected": unit.selected,
-                "summary": _summary(inquiry, unit),
+                "summary": _summary(context, unit),
                 "visitors": sorted(visitors.values()),
-                "entryAt": iso(journey.entry_ms) if journey else None,
-                "windowEndsAt": iso_or_none(journey.window_end_ms) if journey else None,
-                "reached": journey.reached if journey else 0,
+                "entryAt": iso(path.entry_ms) if path else None,
+                "windowEndsAt": iso_or_none(path.window_end_ms) if path else None,
+                "reached": path.reached if path else 0,
                 "outcome": outcome,
-                "completedAt": iso(journey.completed[-1].at_ms) if journey and done else None,
-                "steps": _steps(journey),
-                "entryValues": _entry_values(definition, journey) if journey else {},
-                "conflicts": _conflicts(definition, journey) if journey else [],
+                "completedAt": iso(path.completed[-1].at_ms) if path and done else None,
+                "steps": _steps(path),
+                "entryValues": _entry_values(definition, path) if path else {},
+                "conflicts": _conflicts(definition, path) if path else [],
                 "matchingOnly": unit.matching_only,
-                "events": [_event(definition, row, unit.decisions[row["event_id"]], visitors) for row in unit.rows],
+                "events": [
+                    _event(definition, row, unit.decisions[row["event_id"]], visitors)
+                    for row in unit.rows
+                ],
             }
         )
+
+
+def _only_event(event_id: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The event with an ID. Penstock's own ID comes before the sender's."""
+    if not rows:
+        raise NotFound(
+            "No event with this ID is retained, or its time is in the future.",
+            code="event_not_found",
+        )
+    if len(rows) > 1 and rows[0]["event_id"] != event_id:
+        raise unfit_parameters(
+            {
+                "eventId": "Several events have this ID from their senders; send websiteId, "
+                "or Penstock's own ID of the event."
+            }
+        )
+    return rows[0]
+
+
+def _explain_record(
+    context: QueryContext, provenance: Provenance, event: Mapping[str, Any], unit: Unit
+) -> ExplainRecord:
+    explanation = unit.decisions.get(event["event_id"]) or Explained(
+        Decision.NO_MATCH, None, None, (), "Matches no row of the funnel."
+    )
+    counts = explanation.decision in _COUNTING or bool(explanation.diagnostic_rows)
+    return ExplainRecord.model_validate(
+        {
+            **head_of(context, provenance),
+            **_ids(event),
+            "unit": unit.name,
+            "counts": unit.selected and counts,
+            "selected": unit.selected,
+            "decision": explanation.decision,
+            "step": explanation.step,
+            "row": explanation.row,
+            "explanation": explanation.sentence,
+            "unitSummary": _summary(context, unit),
+        }
+    )
+
+
+def _ids(event: Mapping[str, Any]) -> dict[str, str | None]:
+    return {"eventId": event["event_id"], "clientEventId": event["client_event_id"] or None}
+
+
+def _without_attempt(
+    context: QueryContext, provenance: Provenance, event: Mapping[str, Any]
+) -> ExplainRecord:
+    attempt_property = context.definition.attempt_property
+    return ExplainRecord.model_validate(
+        {
+            **head_of(context, provenance),
+            **_ids(event),
+            "unit": None,
+            "counts": False,
+            "selected": False,
+            "decision": Decision.NO_MATCH,
+            "step": None,
+            "row": None,
+            "explanation": "The event has no attempt ID: "
+            f"{attempt_property} must be a non-empty text or an integer.",
+            "unitSummary": None,
+        }
+    )
 
 
 def unit_of(
     definition: Definition,
-    question: Question,
+    params: QueryParams,
     name: str,
     rows: Sequence[Mapping[str, Any]],
-    witnesses: Collection[int],
+    visitors: Collection[int],
     *,
     matching_only: bool,
 ) -> Unit:
-    """What the rules make of a unit's events. witnesses: the visitors of the attempt's events that are no payment provider's (R18)."""
-    by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
-    read = sorted(((_reading(definition, row), row) for row in rows), key=lambda pair: pair[0].order)
-    left_out = {row["event_id"] for row in rows if by_attempt and row["provider"] and not (row["verified"] and row["visitor"] in witnesses)}
-    readings = [reading for reading, _ in read if reading.event_id not in left_out]
-    journey = chosen_journey(definition, readings, question.start_ms, question.end_ms)
-    selected = journey is not None
-    journey = journey or chosen_journey(definition, readings, None, None)
-    decisions = explained(definition, journey, readings)
-    decisions |= {event_id: Explained(Decision.UNVERIFIED_PROVIDER, None, None, (), LEFT_OUT) for event_id in left_out}
-    return Unit(name, [row for _, row in read], journey, selected, decisions, matching_only)
+    """A unit with the decision on each of its events.
+
+    visitors: of the attempt's events that do not come from a payment provider (R18).
+    """
+    in_order = sorted(
+        ((_matched_event(definition, row), row) for row in rows), key=lambda pair: pair[0].order
+    )
+    outside = [row for row in rows if not _takes_part(definition, row, visitors)]
+    outside_ids = {row["event_id"] for row in outside}
+    events = [event for event, _ in in_order if event.event_id not in outside_ids]
+    path = chosen_path(definition, events, params.start_ms, params.end_ms)
+    selected = path is not None
+    path = path or chosen_path(definition, events, None, None)
+    decisions = explained(definition, path, events)
+    decisions |= {row["event_id"]: left_out(verified=row["verified"]) for row in outside}
+    return Unit(name, [row for _, row in in_order], path, selected, decisions, matching_only)
+
+
+def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collection[int]) -> bool:
+    """Whether an event takes part in its unit (R18). visitors: as of `unit_of`."""
+    if definition.counting_unit is CountingUnit.VISITOR or not row["provider"]:
+        return True
+    return bool(row["verified"]) and (not visitors or row["visitor"] in visitors)
 
 
 def read_properties(definition: Definition) -> list[str]:
-    """The properties that the funnel reads: those of its units, numbers, cohorts and filters."""
-    named = (definition.attempt_property, definition.sequence_property, *definition.breakdown_properties)
-    filtered = (item.property for row in definition.rows for match in row.matches for item in match.filters)
-    return list(dict.fromkeys(name for name in (*named, *filtered) if name is not None))
+    """The properties that the funnel reads: for its units, numbers, cohorts and filters."""
+    names = (
+        definition.attempt_property,
+        definition.sequence_property,
+        *definition.breakdown_properties,
+    )
+    filtered = (
+        item.property for row in definition.rows for match in row.matches for item in match.filters
+    )
+    return list(dict.fromkeys(name for name in (*names, *filtered) if name is not None))
 
 
-def _reading(definition: Definition, row: Mapping[str, Any]) -> Reading:
+def _matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEvent:
     """An event as the engine matched it."""
     matched, bits = [], row["mask"]
     for definition_row in definition.rows:
         matched.append(frozenset(at for at in range(len(definition_row.matches)) if bits >> at & 1))
         bits >>= len(definition_row.matches)
     texts = dict(zip(read_properties(definition), row["texts"], strict=True))
-    values = tuple(MISSING if texts[name] == COMPOSITE else texts[name] for name in definition.breakdown_properties)
+    values = tuple(
+        MISSING if texts[name] == COMPOSITE else texts[name]
+        for name in definition.breakdown_properties
+    )
     number = None if row["seq"] == UNUSABLE else row["seq"]
-    return Reading(row["event_id"], row["ts"], number, bool(row["invalid"]), tuple(matched), values)
+    return MatchedEvent(
+        row["event_id"], row["ts"], number, bool(row["invalid"]), tuple(matched), values
+    )
 
 
-def _event(definition: Definition, row: Mapping[str, Any], decided: Explained, visitors: Mapping[int, str]) -> TracedEventRecord:
-    reading = _reading(definition, row)
+def _event(
+    definition: Definition,
+    row: Mapping[str, Any],
+    explanation: Explained,
+    visitors: Mapping[int, str],
+) -> TracedEventRecord:
+    event = _matched_event(definition, row)
     texts = zip(read_properties(definition), row["texts"], strict=True)
     return TracedEventRecord(
         event_id=row["event_id"],
+        client_event_id=row["client_event_id"] or None,
         occurred_at=iso(row["ts"]),
         type=TYPES[row["kind"]],
         name=row["name"],
         source=row["source"],
         visitor_id=visitors.get(row["visitor"], row["visitor_id"]),
-        sequence_number=reading.number,
-        invalid_sequence_value=reading.invalid,
-        properties={name: None if text == COMPOSITE else untagged(text) for name, text in texts if text},
-        decision=decided.decision,
-        step=decided.step,
-        row=decided.row,
-        diagnostic_rows=list(decided.diagnostic_rows),
-        explanation=decided.sentence,
+        sequence_number=event.number,
+        invalid_sequence_value=event.invalid,
+        properties={
+            name: None if text == COMPOSITE else untagged(text) for name, text in texts if text
+        },
+        decision=explanation.decision,
+        step=explanation.step,
+        row=explanation.row,
+        diagnostic_rows=list(explanation.diagnostic_rows),
+        explanation=explanation.sentence,
     )
 
 
-def _steps(journey: Journey | None) -> list[CompletedStepRecord]:
-    completed = journey.completed if journey else ()
+def _steps(path: FunnelPath | None) -> list[CompletedStepRecord]:
+    completed = path.completed if path else ()
     return [
-        CompletedStepRecord(step=step, event_id=reading.event_id, at=iso(reading.at_ms)) for step, reading in enumerate(completed, start=1)
+        CompletedStepRecord(step=step, event_id=event.event_id, at=iso(event.at_ms))
+        for step, event in enumerate(completed, start=1)
     ]
 
 
-def _entry_values(definition: Definition, journey: Journey) -> dict[str, EntryValueRecord]:
+def _entry_values(definition: Definition, path: FunnelPath) -> dict[str, EntryValueRecord]:
     values = {}
     for place, name in enumerate(definition.breakdown_properties):
-        sources = list(journey.rivals) if journey.tied else [journey.entry]
-        told = {reading.values[place] for reading in sources}
-        how = "missing" if told == {MISSING} else "entryEvent" if not journey.tied else "agreed" if len(told) == 1 else "disagreed"
+        sources = list(path.candidates) if path.tied else [path.entry]
+        source_values = {event.values[place] for event in sources}
+        how = (
+            "missing"
+            if source_values == {MISSING}
+            else "entryEvent"
+            if not path.tied
+            else "agreed"
+            if len(source_values) == 1
+            else "disagreed"
+        )
         values[name] = EntryValueRecord.model_validate(
-            {"value": untagged(journey.values[place]), "how": how, "eventIds": [reading.event_id for reading in sources]}
+            {
+                "value": untagged(path.values[place]),
+                "how": how,
+                "eventIds": [event.event_id for event in sources],
+            }
         )
     return values
 
 
-def _conflicts(definition: Definition, journey: Journey) -> list[ConflictRecord]:
+def _conflicts(definition: Definition, path: FunnelPath) -> list[ConflictRecord]:
     return [
         ConflictRecord(
             property=name,
-            entry_value=untagged(journey.values[place]),
-            value=untagged(reading.values[place]),
-            event_id=reading.event_id,
-            occurred_at=iso(reading.at_ms),
+            entry_value=untagged(path.values[place]),
+            value=untagged(event.values[place]),
+            event_id=event.event_id,
+            occurred_at=iso(event.at_ms),
         )
         for place, name in enumerate(definition.breakdown_properties)
-        for reading in conflicts(journey, place)
+        for event in conflicts(definition, path, place)
     ]
 
 
-def _summary(inquiry: Inquiry, unit: Unit) -> str:
-    """What came of the unit, in one or two sentences."""
-    definition, question, journey = inquiry.definition, inquiry.question, unit.journey
+def _summary(context: QueryContext, unit: Unit) -> str:
+    """The outcome of the unit, in one or two sentences."""
+    definition, params, path = context.definition, context.params, unit.path
     kind = "attempt" if definition.counting_unit is CountingUnit.ATTEMPT else "visitor"
-    if journey is None:
+    if path is None:
         return f"The {kind} never completed step 1, so it is not in the report."
-    n, reached = len(definition.steps), journey.reached
-    entered = f"Entered at {iso(journey.entry_ms)}"
+    n, reached = len(definition.steps), path.reached
+    entry = f"Entered at {iso(path.entry_ms)}"
     if reached == n:
-        came = f"and completed all {n} steps at {iso(journey.completed[-1].at_ms)}."
-    elif journey.window_end_ms is None:
-        came = f"and came to step {reached} of {n}; the window never ends, so it may still complete."
-    elif journey.is_open(question.evaluated_at_ms):
-        came = f"and came to step {reached} of {n} so far; the window is open until {iso(journey.window_end_ms)}."
+        outcome = f"and completed all {n} steps at {iso(path.completed[-1].at_ms)}."
+    elif path.window_end_ms is None:
+        outcome = f"and reached step {reached} of {n}; the window never ends, so it may complete."
+    elif path.is_open(params.evaluated_at_ms):
+        end = iso(path.window_end_ms)
+        outcome = f"and reached step {reached} of {n} so far; the window is open until {end}."
     else:
-        came = f"and came to step {reached} of {n}; the window ended at {iso(journey.window_end_ms)}."
-    outside = (
-        "" if unit.selected or in_period(journey.entry_ms, question.start_ms, question.end_ms) else " The entry lies outside the period."
-    )
-    return f"{entered} {came}{outside}"
+        end = iso(path.window_end_ms)
+        outcome = f"and reached step {reached} of {n}; the window ended at {end}."
+    in_report = unit.selected or in_period(path.entry_ms, params.start_ms, params.end_ms)
+    return f"{entry} {outcome}{'' if in_report else ' The entry is outside the period.'}"
 
 
 def _unknown_unit(definition: Definition) -> NotFound:
     kind = "attempt" if definition.counting_unit is CountingUnit.ATTEMPT else "visitor"
-    return NotFound(f"No event of this {kind} is retained. Check the ID against those under /units, and websiteId.", code="unit_not_found")
+    return NotFound(
+        f"No event of this {kind} is retained. Check the ID (/units lists them) and websiteId.",
+        code="unit_not_found",
+    )

@@ -1,1 +1,1 @@
-"""The pages, by area: each module only reads what services give and renders a template. Its routes are in `ROUTES`."""
+"""The pages by area. A module reads from services, renders templates, and lists its `ROUTES`."""

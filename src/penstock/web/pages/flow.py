@@ -1,16 +1,22 @@
-"""The map of a link's clicks to installs: a stream for each way in which installs were matched, and one for clicks without an install."""
+"""The flow chart of a link: from its clicks to installs by match method, and to no install."""
 
 from dataclasses import dataclass
 
-from penstock.links.resolving import Method
-from penstock.links.stats_schema import LinkStatsRecord
+from penstock.links.attribution.model import Method
+from penstock.links.statistics.schema import LinkStatisticsRecord
 
-_ROW, _WIDTH, _FILLED, _LEAST = 56.0, 100.0, 0.8, 1.5
+_ROW_HEIGHT, _WIDTH = 56.0, 100.0
+_FULL_HEIGHT = 44.8
+"""Thickness of all clicks together, on both sides of the chart; fits into a row."""
+_MIN_HEIGHT = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """method: empty for clicks without an install. path: of an SVG that is 100 wide and as high as its flow."""
+    """Some of the clicks. method: how their installs were matched; empty for no install.
+
+    path: of an SVG that is `_WIDTH` wide and as high as the flow.
+    """
 
     method: str
     installs: int
@@ -20,34 +26,55 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """height: of the drawing. without: clicks that have no install."""
+    """streams: add up to the clicks, unless some installs are of clicks before the period.
+
+    direct_installs, direct_opens: the app was opened by the link's address, without a click.
+    height: of the drawing.
+    """
 
     streams: list[Stream]
     height: float
-    without: int
+    unmatched: int
+    has_earlier_clicks: bool
+    direct_installs: int
+    direct_opens: int
 
 
-def flow_of(stats: LinkStatsRecord) -> Flow:
-    """Thickness is the share of clicks; of installs, where these are more, for an app that is opened by its address has no click."""
-    installs = stats.installs_by_method
-    without = max(stats.totals.clicks - stats.totals.installs, 0)
-    amounts = [(str(method), installs.get(method, 0)) for method in Method if method in installs or method in stats.opens_by_method]
-    amounts.append(("", without))
-    whole, height = max(sum(amount for _, amount in amounts), 1), _ROW * len(amounts)
-    streams, top = [], 0.0
+def flow_of(stats: LinkStatisticsRecord) -> Flow:
+    """The thickness of a stream is its share of the clicks, the same at both ends."""
+    installs, opens = stats.installs_by_method, stats.opens_by_method
+    amounts = [
+        (str(method), installs.get(method, 0))
+        for method in Method
+        if method is not Method.URL and (method in installs or method in opens)
+    ]
+    matched = sum(amount for _, amount in amounts)
+    unmatched = max(stats.totals.clicks - matched, 0)
+    amounts.append(("", unmatched))
+    total, height = max(matched + unmatched, 1), _ROW_HEIGHT * len(amounts)
+    streams, top = [], (height - _FULL_HEIGHT) / 2
     for row, (method, amount) in enumerate(amounts):
-        share = amount / whole
-        path = _ribbon(top, share * height, _ROW * (row + 0.5), share * _ROW * _FILLED) if amount else ""
-        streams.append(Stream(method, amount if method else 0, stats.opens_by_method.get(method, 0), path))
-        top += share * height
-    return Flow(streams, height, without)
+        thickness = _FULL_HEIGHT * amount / total
+        path = _ribbon(top, _ROW_HEIGHT * (row + 0.5), thickness) if amount else ""
+        streams.append(Stream(method, amount if method else 0, opens.get(method, 0), path))
+        top += thickness
+    return Flow(
+        streams=streams,
+        height=height,
+        unmatched=unmatched,
+        has_earlier_clicks=matched > stats.totals.clicks,
+        direct_installs=installs.get(Method.URL, 0),
+        direct_opens=opens.get(Method.URL, 0),
+    )
 
 
-def _ribbon(top: float, left: float, middle: float, right: float) -> str:
-    """From `left` high below `top` to `right` high around `middle`."""
-    right, left, half = max(right, _LEAST), max(left, _LEAST), _WIDTH / 2
-    up, down, bottom = middle - right / 2, middle + right / 2, top + left
+def _ribbon(left_top: float, right_middle: float, thickness: float) -> str:
+    """A band from `left_top` on the left to around `right_middle` on the right."""
+    thickness, half = max(thickness, _MIN_HEIGHT), _WIDTH / 2
+    left_bottom = left_top + thickness
+    right_top, right_bottom = right_middle - thickness / 2, right_middle + thickness / 2
     return (
-        f"M0 {top:.2f}C{half:g} {top:.2f} {half:g} {up:.2f} {_WIDTH:g} {up:.2f}"
-        f"L{_WIDTH:g} {down:.2f}C{half:g} {down:.2f} {half:g} {bottom:.2f} 0 {bottom:.2f}Z"
+        f"M0 {left_top:.2f}C{half:g} {left_top:.2f} {half:g} {right_top:.2f} {_WIDTH:g} "
+        f"{right_top:.2f}L{_WIDTH:g} {right_bottom:.2f}C{half:g} {right_bottom:.2f} {half:g} "
+        f"{left_bottom:.2f} 0 {left_bottom:.2f}Z"
     )

@@ -1,4 +1,4 @@
-"""Goals: the list with what uses each, and the form of one."""
+"""The list of goals with the funnels that use them, and the form of a goal."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -12,9 +12,14 @@ from penstock.web.view import View
 @get("/goals", sync_to_thread=True)
 def list_page(view: NamedDependency[View], goals: NamedDependency[GoalService]) -> Response[bytes]:
     query = view.query(SearchQuery)
-    found = goals.page(view.workspace_id, query.asked, query.search)
-    uses = goals.uses(view.workspace_id, found.data)
-    return view.render("goals/list.html", parts=("list",), found=found, uses=uses, search=query.search)
+    listing = goals.page(view.workspace_id, query.asked, query.search)
+    return view.render(
+        "goals/list.html",
+        parts=("list",),
+        goals=listing,
+        uses=goals.uses(view.workspace_id, listing.data),
+        search=query.search,
+    )
 
 
 @get("/goals/new", sync_to_thread=True)
@@ -23,9 +28,13 @@ def new_page(view: NamedDependency[View]) -> Response[bytes]:
 
 
 @get("/goals/{goal_id:str}/edit", sync_to_thread=True)
-def edit_page(view: NamedDependency[View], goal_id: FromPath[str], goals: NamedDependency[GoalService]) -> Response[bytes]:
+def edit_page(
+    view: NamedDependency[View], goal_id: FromPath[str], goals: NamedDependency[GoalService]
+) -> Response[bytes]:
     goal = goals.get(view.workspace_id, goal_id)
-    return view.render("goals/form.html", goal=goal, uses=goals.uses(view.workspace_id, [goal]).get(goal.id, []))
+    return view.render(
+        "goals/form.html", goal=goal, uses=goals.uses(view.workspace_id, [goal]).get(goal.id, [])
+    )
 
 
 ROUTES = (list_page, new_page, edit_page)

@@ -1,41 +1,55 @@
-"""Imports and deletions: what was asked for and how far it is."""
+"""Imports and deletions with their progress."""
 
 from typing import Annotated
 
 from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from penstock.accounts.model import Role
 from penstock.accounts.service import AccountService
-from penstock.activity.schema import Text, VisitorDetailRecord, VisitorsQuery, WebsiteQuery
-from penstock.activity.visitors import VisitorService
+from penstock.activity.schema import Text
+from penstock.activity.visitors.schema import VisitorDetailRecord, VisitorsQuery, WebsiteQuery
+from penstock.activity.visitors.service import VisitorService
+from penstock.base.clock import parse_time
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.events.deletions.model import STEPS, Deletion, State
 from penstock.events.deletions.service import DeletionService
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.events.imports.service import ImportService
-from penstock.http.schema import PageQuery, Query, RecordsQuery
-from penstock.jobs.answered import Answered
+from penstock.http.schema import PageQuery, Query, RecordsQuery, RuleBroken
+from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.nav import Entry
-from penstock.web.view import View, names_of, without_foreign
+from penstock.web.view import View, names_of
 
 IMPORT_TABS = (Entry("Imports", "/imports"), Entry("Deletions", "/deletions"))
 
-Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$")]
-"""As a browser's field gives it; read as UTC."""
+_LOCAL_TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$"
+
+
+def _is_a_time(text: str) -> str:
+    try:
+        parse_time(f"{text}Z")
+    except ValueError:
+        raise RuleBroken("not_a_time", "This is not a valid date and time.") from None
+    return text
+
+
+FieldTime = Annotated[str, Field(pattern=_LOCAL_TIME), AfterValidator(_is_a_time)]
+"""The value of a browser's date and time field, which is read as UTC."""
 
 
 class NewDeletionQuery(Query):
-    """What a deletion is to be of, before it is confirmed."""
+    """The target of a deletion, before it is confirmed."""
 
     website_id: str | None = None
     visitor_id: Text | None = None
     user_id: Text | None = None
-    from_: Annotated[Moment | None, Field(alias="from")] = None
-    to: Moment | None = None
+    from_: Annotated[FieldTime | None, Field(alias="from")] = None
+    to: FieldTime | None = None
 
 
 @get("/imports", sync_to_thread=True)
@@ -46,16 +60,17 @@ def list_imports(
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     websites = accounts.websites(view.workspace_id)
-    found = imports.page(view.workspace_id, without_foreign(view.query(RecordsQuery), websites))
+    query = view.own_websites_only(view.query(RecordsQuery), websites)
+    listing = imports.page(view.workspace_id, query)
     return view.render(
         "imports/list.html",
         parts=("list",),
-        found=found,
-        polls=any(job.is_open for job in found.data),
-        shares={job.id: share_read(job) for job in found.data},
+        imports=listing,
+        polls=any(job.is_open for job in listing.data),
+        shares={job.id: share_read(job) for job in listing.data},
         websites=websites,
         names=names_of(websites),
-        most_bytes=settings.max_import_bytes,
+        max_bytes=settings.max_import_bytes,
         tabs=IMPORT_TABS,
     )
 
@@ -68,23 +83,34 @@ def read_import(
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     job = imports.find(view.workspace_id, import_id)
-    found = imports.rejects(view.workspace_id, import_id, view.query(PageQuery).asked)
+    rejects = imports.rejects(view.workspace_id, import_id, view.query(PageQuery).asked)
     names = names_of(accounts.websites(view.workspace_id))
-    return view.render("imports/import.html", parts=("import",), job=job, share=share_read(job), found=found, names=names)
+    return view.render(
+        "imports/import.html",
+        parts=("import",),
+        job=job,
+        share=share_read(job),
+        rejects=rejects,
+        names=names,
+        is_owner=view.reader.role is Role.OWNER,
+    )
 
 
 @get("/deletions", sync_to_thread=True)
 def list_deletions(
-    view: NamedDependency[View], accounts: NamedDependency[AccountService], deletions: NamedDependency[DeletionService]
+    view: NamedDependency[View],
+    accounts: NamedDependency[AccountService],
+    deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
     websites = accounts.websites(view.workspace_id)
-    found = deletions.page(view.workspace_id, without_foreign(view.query(RecordsQuery), websites))
+    query = view.own_websites_only(view.query(RecordsQuery), websites)
+    listing = deletions.page(view.workspace_id, query)
     return view.render(
         "imports/deletions.html",
         parts=("list",),
-        found=found,
-        polls=any(one.state is not State.DONE for one in found.data),
-        shares={one.id: share_deleted(one) for one in found.data},
+        deletions=listing,
+        polls=any(deletion.state is not State.DONE for deletion in listing.data),
+        shares={deletion.id: share_deleted(deletion) for deletion in listing.data},
         names=names_of(websites),
         tabs=IMPORT_TABS,
     )
@@ -95,14 +121,14 @@ async def new_deletion(
     view: NamedDependency[View],
     accounts: NamedDependency[AccountService],
     visitors: NamedDependency[VisitorService],
-    answered: NamedDependency[Answered],
+    respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """First what is to go, then, with that in the address, what exactly goes with it."""
+    """First a form for the target; with a target in the address, a preview to confirm."""
 
-    def made() -> Response[bytes]:
+    def render() -> Response[bytes]:
         websites = accounts.websites(view.workspace_id)
-        query = without_foreign(view.query(NewDeletionQuery), websites)
-        website = next((one for one in websites if one.id == query.website_id), None)
+        query = view.own_websites_only(view.query(NewDeletionQuery), websites)
+        website = next((site for site in websites if site.id == query.website_id), None)
         is_span = query.from_ is not None and query.to is not None
         if website is None or not (query.visitor_id or query.user_id or is_span):
             return view.render("imports/deletion_new.html", query=query, names=names_of(websites))
@@ -111,18 +137,23 @@ async def new_deletion(
             query=query,
             website=website,
             is_span=is_span and not query.visitor_id and not query.user_id,
-            one=_visitor_of(visitors, view.workspace_id, query),
-            sharing=[one for one in websites if one.scope_id == website.scope_id],
+            visitor=_visitor_of(visitors, view.workspace_id, query),
+            sharing=[site for site in websites if site.scope_id == website.scope_id],
         )
 
-    return await answered(made)
+    return await respond(render)
 
 
-def _visitor_of(visitors: VisitorService, workspace_id: WorkspaceId, query: NewDeletionQuery) -> VisitorDetailRecord | None:
+def _visitor_of(
+    visitors: VisitorService, workspace_id: WorkspaceId, query: NewDeletionQuery
+) -> VisitorDetailRecord | None:
+    """The visitor that a deletion is about, None when no visitor has the ID."""
     visitor_id = query.visitor_id
     if visitor_id is None and query.user_id is not None:
-        found = visitors.visitors(workspace_id, VisitorsQuery(websiteId=query.website_id, search=query.user_id)).data
-        visitor_id = next((one.visitor_id for one in found if one.user_id == query.user_id), None)
+        matches = visitors.visitors(
+            workspace_id, VisitorsQuery(websiteId=query.website_id, search=query.user_id)
+        ).data
+        visitor_id = next((row.visitor_id for row in matches if row.user_id == query.user_id), None)
     if visitor_id is None:
         return None
     try:
@@ -132,14 +163,14 @@ def _visitor_of(visitors: VisitorService, workspace_id: WorkspaceId, query: NewD
 
 
 def share_read(job: ImportJob) -> float:
-    """Of an import's file, from 0 to 1."""
+    """Progress of an import, 0 to 1."""
     if job.state is ImportState.DONE:
         return 1.0
     return job.bytes_read / job.bytes_total if job.bytes_total else 0.0
 
 
 def share_deleted(deletion: Deletion) -> float:
-    """Of a deletion's steps, from 0 to 1."""
+    """Progress of a deletion, 0 to 1."""
     steps = STEPS[deletion.target]
     return 1.0 if deletion.step is None else steps.index(deletion.step) / len(steps)
 

@@ -1,6 +1,7 @@
-"""What comes in, and what was refused, as it happens.
+"""Accepted and rejected events as they arrive.
 
-A page asks for its part `stream` again with the cursor that the part carries, and is given only what is new (static/live.js).
+The page polls its part `stream` with the cursor of the last response, for new rows only
+(static/live.js).
 """
 
 from collections.abc import Collection, Iterable
@@ -11,30 +12,31 @@ from litestar.di import NamedDependency
 from pydantic import Field
 
 from penstock.accounts.service import AccountService
-from penstock.activity.live import LiveService
-from penstock.activity.schema import RecentQuery, StoredEventRecord
+from penstock.activity.live.schema import RecentQuery
+from penstock.activity.live.service import LiveService
+from penstock.activity.schema import StoredEventRecord
 from penstock.base.ids import WebsiteId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.events.service import EventService
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.schema import Query
-from penstock.jobs.answered import Answered
+from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.nav import Entry
-from penstock.web.view import View, names_of, without_foreign
+from penstock.web.view import View, names_of
 
-LIVE_TABS = (Entry("Arriving", "/live"), Entry("Refused", "/refused"))
-_MOST = Page(1, MAX_PAGE_SIZE)
+LIVE_TABS = (Entry("Accepted", "/live"), Entry("Rejected", "/refused"))
+_LARGEST_PAGE = Page(1, MAX_PAGE_SIZE)
 
 
-class RefusedQuery(Query):
-    """after: the number of the refusal seen last."""
+class RejectedQuery(Query):
+    """after: the number of the last rejection on the page."""
 
     website_id: str | None = None
     after: Annotated[int, Field(ge=0)] = 0
 
 
 class Attempt(NamedTuple):
-    """The attempt that an event belongs to, by a property that a saved funnel tells attempts by."""
+    """The attempt of an event, by the attempt property of a saved funnel."""
 
     property: str
     value: str
@@ -46,42 +48,48 @@ async def live_events(
     accounts: NamedDependency[AccountService],
     live: NamedDependency[LiveService],
     funnels: NamedDependency[FunnelService],
-    answered: NamedDependency[Answered],
+    respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    def made() -> Response[bytes]:
+    def render() -> Response[bytes]:
         websites = accounts.websites(view.workspace_id)
-        query = without_foreign(view.query(RecentQuery), websites)
-        found = live.recent(view.workspace_id, query)
-        told_by = {one.attempt_property for one in funnels.page(view.workspace_id, _MOST).data if one.attempt_property}
+        query = view.own_websites_only(view.query(RecentQuery), websites)
+        recent = live.recent(view.workspace_id, query)
+        attempt_properties = {
+            funnel.attempt_property
+            for funnel in funnels.page(view.workspace_id, _LARGEST_PAGE).data
+            if funnel.attempt_property
+        }
         return view.render(
             "live/events.html",
             parts=("stream",),
             query=query,
-            found=found,
-            attempts=attempts_of(found.data, told_by),
+            recent=recent,
+            attempts=attempts_of(recent.data, attempt_properties),
             websites=websites,
             names=names_of(websites),
             tabs=LIVE_TABS,
         )
 
-    return await answered(made)
+    return await respond(render)
 
 
 @get("/refused", sync_to_thread=True)
-def refused(
-    view: NamedDependency[View], accounts: NamedDependency[AccountService], events: NamedDependency[EventService]
+def rejected(
+    view: NamedDependency[View],
+    accounts: NamedDependency[AccountService],
+    events: NamedDependency[EventService],
 ) -> Response[bytes]:
     websites = accounts.websites(view.workspace_id)
-    query = without_foreign(view.query(RefusedQuery), websites)
+    query = view.own_websites_only(view.query(RejectedQuery), websites)
     website_id = WebsiteId(query.website_id) if query.website_id else None
-    found = events.refusals.page(view.workspace_id, website_id, _MOST).data
-    newest = found[0].number if found else 0
-    after = query.after if query.after <= newest else 0  # numbers begin anew when the service does
+    rejections = events.rejections.page(view.workspace_id, website_id, _LARGEST_PAGE).data
+    newest = rejections[0].number if rejections else 0
+    after = query.after if query.after <= newest else 0  # numbers restart with the service
     return view.render(
-        "live/refused.html",
+        "live/rejected.html",
         parts=("stream",),
         query=query,
-        refusals=[one for one in found if one.number > after],
+        rejections=[rejection for rejection in rejections if rejection.number > after],
         cursor=newest,
         websites=websites,
         names=names_of(websites),
@@ -89,10 +97,16 @@ def refused(
     )
 
 
-def attempts_of(events: Iterable[StoredEventRecord], properties: Collection[str]) -> dict[str, list[Attempt]]:
-    """By event ID: what attempts the event belongs to. properties: those that attempts are told by."""
+def attempts_of(
+    events: Iterable[StoredEventRecord], properties: Collection[str]
+) -> dict[str, list[Attempt]]:
+    """The attempts of each event, by event ID. properties: the attempt properties of funnels."""
     return {
-        event.event_id: [Attempt(name, _text(event.properties[name])) for name in sorted(properties) if name in event.properties]
+        event.event_id: [
+            Attempt(name, _text(event.properties[name]))
+            for name in sorted(properties)
+            if name in event.properties
+        ]
         for event in events
     }
 
@@ -101,4 +115,4 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-ROUTES = (live_events, refused)
+ROUTES = (live_events, rejected)

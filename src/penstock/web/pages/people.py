@@ -1,41 +1,49 @@
-"""Settings: who is in the workspace, and the reader's own account."""
+"""Settings: the members of the workspace, and the reader's own account."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
 
 from penstock.accounts.callers import SESSION_COOKIE
+from penstock.accounts.invitations.service import InvitationService
+from penstock.accounts.members.service import MemberService
 from penstock.accounts.model import Role
-from penstock.accounts.people.invitations import InvitationService
-from penstock.accounts.people.members import MemberService
-from penstock.accounts.people.own import OwnAccountService
+from penstock.accounts.own_account.service import OwnAccountService
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.http.schema import PageQuery
 from penstock.settings import Settings
 from penstock.web.view import View
 
-_MOST = Page(1, MAX_PAGE_SIZE)
+_LARGEST_PAGE = Page(1, MAX_PAGE_SIZE)
 
 
 @get("/settings/members", sync_to_thread=True)
 def members(
-    view: NamedDependency[View], members: NamedDependency[MemberService], invitations: NamedDependency[InvitationService]
+    view: NamedDependency[View],
+    members: NamedDependency[MemberService],
+    invitations: NamedDependency[InvitationService],
 ) -> Response[bytes]:
     return view.render(
         "people/members.html",
         parts=("members", "invitations"),
-        found=members.members(view.workspace_id, view.query(PageQuery).asked),
-        invited=invitations.invitations(view.workspace_id, _MOST),
+        members=members.members(view.workspace_id, view.query(PageQuery).asked),
+        invitations=invitations.invitations(view.workspace_id, _LARGEST_PAGE),
         is_owner=view.reader.role is Role.OWNER,
     )
 
 
 @get("/settings/account", sync_to_thread=True)
 def account(
-    view: NamedDependency[View], own_account: NamedDependency[OwnAccountService], settings: NamedDependency[Settings]
+    view: NamedDependency[View],
+    own_account: NamedDependency[OwnAccountService],
+    settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     token = view.request.cookies[SESSION_COOKIE]
-    found = own_account.sessions(view.reader.user, token, view.query(PageQuery).asked)
-    return view.render("people/account.html", parts=("sessions",), found=found, session_days=settings.session_days)
+    return view.render(
+        "people/account.html",
+        parts=("sessions",),
+        sessions=own_account.sessions(view.reader.user, token, view.query(PageQuery).asked),
+        session_days=settings.session_days,
+    )
 
 
 ROUTES = (members, account)

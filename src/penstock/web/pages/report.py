@@ -1,4 +1,4 @@
-"""The report of one funnel. The page shows at once; its two parts, the bars and what is chosen below them, are loaded by themselves."""
+"""The report of one funnel. The page opens at once; the bars and the tab load separately."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -7,10 +7,10 @@ from litestar.params import FromPath
 from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.results.service import ResultsService
-from penstock.jobs.answered import Answered
+from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.pages import panels
-from penstock.web.pages.asked import ReportAsked, Show
-from penstock.web.pages.subject import Subjects, part_of
+from penstock.web.pages.funnel_page import FunnelPages, load_part
+from penstock.web.pages.queries import ReportPageQuery, Show
 from penstock.web.view import View
 
 TABS = {
@@ -21,37 +21,43 @@ TABS = {
     Show.NEXT: "What came next",
     Show.QUALITY: "Data quality",
 }
-_OF_COHORTS = (Show.COHORTS, Show.COMPARE)
+_COHORT_TABS = (Show.COHORTS, Show.COMPARE)
 
 
 @get("/funnels/{funnel_id:str}")
 async def report(
     view: NamedDependency[View],
     funnel_id: FromPath[str],
-    subjects: NamedDependency[Subjects],
+    funnel_pages: NamedDependency[FunnelPages],
     results: NamedDependency[ResultsService],
     insights: NamedDependency[InsightService],
     comparisons: NamedDependency[CompareService],
-    answered: NamedDependency[Answered],
+    respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    def made() -> Response[bytes]:
-        asked = view.query(ReportAsked)
-        subject = subjects.of(funnel_id, asked)
-        tabs = {show: text for show, text in TABS.items() if show not in _OF_COHORTS or subject.definition.breakdown_properties}
-        show = asked.show if asked.show in tabs else next(iter(tabs))
-        sources = panels.Sources(view.workspace_id, funnel_id, subject, asked, results, insights, comparisons)
+    def render() -> Response[bytes]:
+        query = view.query(ReportPageQuery)
+        page = funnel_pages.load(funnel_id, query)
+        tabs = {
+            show: text
+            for show, text in TABS.items()
+            if show not in _COHORT_TABS or page.definition.breakdown_properties
+        }
+        show = query.show if query.show in tabs else next(iter(tabs))
+        context = panels.ReportContext(
+            view.workspace_id, funnel_id, page, query, results, insights, comparisons
+        )
         return view.render(
             "report/report.html",
             parts=("overview", "detail"),
-            report=subject,
-            asked=asked,
+            report=page,
+            query=query,
             tabs=tabs,
             show=show,
-            overview=part_of(view, "overview", lambda: panels.overview(sources)),
-            detail=part_of(view, "detail", lambda: panels.DETAILS[show](sources)),
+            overview=load_part(view, "overview", lambda: panels.overview(context)),
+            detail=load_part(view, "detail", lambda: panels.DETAILS[show](context)),
         )
 
-    return await answered(made)
+    return await respond(render)
 
 
 ROUTES = (report,)

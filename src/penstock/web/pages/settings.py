@@ -4,8 +4,8 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.response import Redirect
 
-from penstock.accounts.limits import LimitService
 from penstock.accounts.service import AccountService
+from penstock.accounts.workspace.service import WorkspaceService
 from penstock.http.schema import PageQuery
 from penstock.settings import Settings
 from penstock.web.nav import SETTINGS
@@ -18,13 +18,25 @@ async def first_settings() -> Redirect:
 
 
 @get("/settings/api-keys", sync_to_thread=True)
-def api_keys(view: NamedDependency[View], accounts: NamedDependency[AccountService]) -> Response[bytes]:
-    return view.render("settings/keys.html", parts=("keys",), found=accounts.keys(view.workspace_id, view.query(PageQuery).asked))
+def api_keys(
+    view: NamedDependency[View], accounts: NamedDependency[AccountService]
+) -> Response[bytes]:
+    return view.render(
+        "settings/keys.html",
+        parts=("keys",),
+        keys=accounts.keys(view.workspace_id, view.query(PageQuery).asked),
+    )
 
 
 @get("/settings/workspace", sync_to_thread=True)
-def workspace(view: NamedDependency[View], limits: NamedDependency[LimitService], settings: NamedDependency[Settings]) -> Response[bytes]:
-    return view.render("settings/workspace.html", chosen=limits.chosen(view.workspace_id), operator=settings)
+def workspace(
+    view: NamedDependency[View],
+    limits: NamedDependency[WorkspaceService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    return view.render(
+        "settings/workspace.html", limits=limits.own_limits(view.workspace_id), operator=settings
+    )
 
 
 ROUTES = (first_settings, api_keys, workspace)

@@ -1,4 +1,4 @@
-"""Who is behind a number of a report, and the trace of one of them."""
+"""The units behind a number of a report, and the trace of one unit."""
 
 from typing import Any
 
@@ -7,15 +7,15 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.base.clock import parse_time
-from penstock.funnels.results.schema import PeriodQuery
+from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.units.routes import unit_in_path
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace import Decision
 from penstock.funnels.units.tracing import TraceService
-from penstock.jobs.answered import Answered
-from penstock.web.pages.asked import PeriodAsked
-from penstock.web.pages.subject import Subject, Subjects, part_of
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, load_part
+from penstock.web.pages.queries import FunnelPageQuery
 from penstock.web.view import View
 
 _CONDITIONS = ("step", "option", "outcome", "diagnostic", "quality", "property", "cursor")
@@ -23,24 +23,24 @@ _CONDITIONS = ("step", "option", "outcome", "diagnostic", "quality", "property",
 DECISIONS: dict[Decision, tuple[str, str]] = {
     Decision.ENTRY: ("Entry", "info"),
     Decision.ACCEPTED: ("Accepted", "good"),
-    Decision.SEQUENCE_SKIP: ("Skipped by its number", "warn"),
-    Decision.UNORDERED_TIE: ("Order not proven", "warn"),
-    Decision.OUTSIDE_WINDOW: ("Outside the window", "warn"),
-    Decision.NO_MATCH: ("Not wanted", ""),
-    Decision.UNVERIFIED_PROVIDER: ("Provider not verified", "warn"),
+    Decision.SEQUENCE_SKIP: ("Skipped: sequence number", "warn"),
+    Decision.UNORDERED_TIE: ("Skipped: unordered tie", "warn"),
+    Decision.OUTSIDE_WINDOW: ("Outside window", "warn"),
+    Decision.NO_MATCH: ("No match", ""),
+    Decision.UNVERIFIED_PROVIDER: ("Unverified provider", "warn"),
     Decision.DIAGNOSTIC: ("Diagnostic", "info"),
 }
-"""Each decision in a word or two, with the tone of its badge."""
+"""Text and tone of the badge for each decision."""
 
 _QUALITIES = {
-    "sequenceSkip": "with an event skipped for its sequence number",
+    "sequenceSkip": "with an event skipped by sequence number",
     "unorderedTie": "with an unordered tie",
-    "invalidSequenceValue": "with an unusable sequence number",
-    "orderingIssue": "with an order that is in doubt",
-    "tiedEntry": "with several entries at one time",
-    "unknownEntryValue": "without a value at entry",
-    "conflict": "with another value later on",
-    "severalVisitors": "with events of several visitors",
+    "invalidSequenceValue": "with an invalid sequence number",
+    "orderingIssue": "with uncertain event order",
+    "tiedEntry": "with tied entries",
+    "unknownEntryValue": "with no entry value",
+    "conflict": "with a later, different value",
+    "severalVisitors": "with events from several visitors",
 }
 
 
@@ -48,78 +48,97 @@ _QUALITIES = {
 async def units(
     view: NamedDependency[View],
     funnel_id: FromPath[str],
-    subjects: NamedDependency[Subjects],
+    funnel_pages: NamedDependency[FunnelPages],
     units: NamedDependency[UnitService],
-    answered: NamedDependency[Answered],
+    respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    def made() -> Response[bytes]:
-        subject = subjects.of(funnel_id, view.query(PeriodAsked))
-        wanted = view.query(UnitsQuery)
-        told = wanted.model_dump(include=set(_CONDITIONS), exclude_none=True, mode="json")
-        query = UnitsQuery.model_validate({**subject.parameters(), **told})
+    def render() -> Response[bytes]:
+        page = funnel_pages.load(funnel_id, view.query(FunnelPageQuery))
+        query = view.query(UnitsQuery)
+        conditions = query.model_dump(include=set(_CONDITIONS), exclude_none=True, mode="json")
+
+        def load() -> Any:
+            full_query = UnitsQuery.model_validate({**page.parameters(), **conditions})
+            return units.units(view.workspace_id, funnel_id, full_query)
+
         return view.render(
             "report/units.html",
             parts=("list",),
-            report=subject,
-            wanted=wanted,
-            told={name: value for name, value in told.items() if name != "cursor"},
-            words=_in_words(subject, wanted),
-            found=part_of(view, "list", lambda: units.units(view.workspace_id, funnel_id, query)),
+            report=page,
+            query=query,
+            conditions={name: value for name, value in conditions.items() if name != "cursor"},
+            title=_title(page, query),
+            list_part=load_part(view, "list", load),
         )
 
-    return await answered(made)
+    return await respond(render)
 
 
-def _in_words(subject: Subject, wanted: UnitsQuery) -> str:
-    """Which units a list has, as `Attempts that reached step 2`."""
+def _title(page: FunnelPage, query: UnitsQuery) -> str:
+    """The conditions of a list in words, such as `Attempts that reached step 2`."""
     phrases = []
-    step = wanted.step
+    step, outcome = query.step, query.outcome
+    outcomes = {
+        "completed": "that completed the funnel",
+        "pending": "that are pending" if page.has_window else "that have not converted",
+        "droppedOff": "that dropped off",
+    }
     if step is not None:
-        row = subject.required[step - 1] if step <= len(subject.required) else None
+        row = page.required[step - 1] if step <= len(page.required) else None
         name = f"step {step}" + (f", {row.value}" if row else "")
-        stopped = {"pending": f"that are at {name}, and may go on", "droppedOff": f"that dropped off after {name}"}
-        phrases.append(stopped.get(wanted.outcome or "", f"that reached {name}"))
-        if row and wanted.option is not None and wanted.option <= len(row.or_):
-            phrases.append(f"by {[row, *row.or_][wanted.option].value}")
-    if wanted.outcome and (step is None or wanted.outcome == "completed"):
-        outcomes = {"completed": "that completed the funnel", "pending": "that may still complete", "droppedOff": "that dropped off"}
-        phrases.append(outcomes[wanted.outcome])
-    if wanted.diagnostic is not None and wanted.diagnostic < len(subject.definition.steps):
-        phrases.append(f"with {subject.definition.steps[wanted.diagnostic].value}")
-    if wanted.quality:
-        phrases.append(_QUALITIES[wanted.quality] + (f" of {wanted.property}" if wanted.property else ""))
-    return " ".join([subject.noun().capitalize(), *(phrases or ["that entered"])])
+        stopped = {
+            "pending": f"pending at {name}" if page.has_window else f"that stopped at {name}",
+            "droppedOff": f"that dropped off after {name}",
+        }
+        phrases.append(stopped.get(outcome or "", f"that reached {name}"))
+        if row and query.option is not None and query.option <= len(row.or_):
+            phrases.append(f"by {[row, *row.or_][query.option].value}")
+    if outcome and (step is None or outcome == "completed"):
+        phrases.append(outcomes[outcome])
+    if query.diagnostic is not None and query.diagnostic < len(page.definition.steps):
+        phrases.append(f"with {page.definition.steps[query.diagnostic].value}")
+    if query.quality:
+        suffix = f" for {query.property}" if query.property else ""
+        phrases.append(_QUALITIES[query.quality] + suffix)
+    return " ".join([page.noun().capitalize(), *(phrases or ["that entered"])])
 
 
 @get("/funnels/{funnel_id:str}/units/{unit:path}")
 async def trace(
     view: NamedDependency[View],
     funnel_id: FromPath[str],
-    subjects: NamedDependency[Subjects],
+    funnel_pages: NamedDependency[FunnelPages],
     traces: NamedDependency[TraceService],
-    answered: NamedDependency[Answered],
+    respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    def made() -> Response[bytes]:
-        subject = subjects.of(funnel_id, view.query(PeriodAsked))
+    def render() -> Response[bytes]:
+        page = funnel_pages.load(funnel_id, view.query(FunnelPageQuery))
         unit = unit_in_path(view.request)
-        query = PeriodQuery.model_validate(subject.parameters(cohort=False))
+
+        def load() -> dict[str, Any]:
+            query = PeriodQuery.model_validate(page.parameters(cohort=False))
+            return _timeline(traces.trace(view.workspace_id, funnel_id, query, unit))
+
         return view.render(
             "report/trace.html",
             parts=("timeline",),
-            report=subject,
+            report=page,
             unit=unit,
             decisions=DECISIONS,
-            found=part_of(view, "timeline", lambda: _timeline(traces.trace(view.workspace_id, funnel_id, query, unit))),
+            timeline=load_part(view, "timeline", load),
         )
 
-    return await answered(made)
+    return await respond(render)
 
 
 def _timeline(record: TraceRecord) -> dict[str, Any]:
-    """A trace, and for each event the seconds since the entry; None before it."""
+    """The trace, and each event with the seconds since entry; None without an entry."""
     entry_ms = None if record.entry_at is None else parse_time(record.entry_at)
-    since = [None if entry_ms is None else (parse_time(one.occurred_at) - entry_ms) / 1000 for one in record.events]
-    return {"trace": record, "events": list(zip(record.events, since, strict=True))}
+    seconds = [
+        None if entry_ms is None else (parse_time(event.occurred_at) - entry_ms) / 1000
+        for event in record.events
+    ]
+    return {"trace": record, "events": list(zip(record.events, seconds, strict=True))}
 
 
 ROUTES = (units, trace)

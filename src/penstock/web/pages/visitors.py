@@ -1,4 +1,4 @@
-"""Visitors: finding them, and everything about one."""
+"""The list of visitors, and the page of one visitor."""
 
 from urllib.parse import unquote, urlencode
 
@@ -8,12 +8,12 @@ from litestar.params import FromPath
 from litestar.response import Redirect
 
 from penstock.accounts.service import AccountService
-from penstock.activity.schema import TimelineQuery, VisitorsQuery
-from penstock.activity.visitors import VisitorService
+from penstock.activity.visitors.schema import TimelineQuery, VisitorsQuery
+from penstock.activity.visitors.service import VisitorService
 from penstock.base.errors import Malformed
-from penstock.http.paths import sent_after
-from penstock.jobs.answered import Answered
-from penstock.web.view import View, names_of, without_foreign
+from penstock.http.requests import raw_path_after
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.web.view import View, names_of
 
 
 @get("/visitors")
@@ -21,15 +21,21 @@ async def find_visitors(
     view: NamedDependency[View],
     accounts: NamedDependency[AccountService],
     visitors: NamedDependency[VisitorService],
-    answered: NamedDependency[Answered],
+    respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    def made() -> Response[bytes]:
+    def render() -> Response[bytes]:
         websites = accounts.websites(view.workspace_id)
-        query = without_foreign(view.query(VisitorsQuery), websites)
-        found = visitors.visitors(view.workspace_id, query)
-        return view.render("visitors/list.html", parts=("list",), query=query, found=found, websites=websites, names=names_of(websites))
+        query = view.own_websites_only(view.query(VisitorsQuery), websites)
+        return view.render(
+            "visitors/list.html",
+            parts=("list",),
+            query=query,
+            visitors=visitors.visitors(view.workspace_id, query),
+            websites=websites,
+            names=names_of(websites),
+        )
 
-    return await answered(made)
+    return await respond(render)
 
 
 @get("/visitors/{visitor_id:path}")
@@ -38,21 +44,28 @@ async def visitor(
     visitor_id: FromPath[str],
     accounts: NamedDependency[AccountService],
     visitors: NamedDependency[VisitorService],
-    answered: NamedDependency[Answered],
+    respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """An ID that stands for several visitors leads to the list of them."""
+    """An ID that several visitors have leads to the list of them."""
 
-    def made() -> Response[bytes]:
-        visitor_id = unquote(sent_after(view.request, "/visitors/"))
+    def render() -> Response[bytes]:
+        visitor_id = unquote(raw_path_after(view.request, "/visitors/"))
         websites = accounts.websites(view.workspace_id)
-        query = without_foreign(view.query(TimelineQuery), websites)
+        query = view.own_websites_only(view.query(TimelineQuery), websites)
         try:
-            one, found = visitors.visitor_with_timeline(view.workspace_id, visitor_id, query)
+            detail, timeline = visitors.visitor_with_timeline(view.workspace_id, visitor_id, query)
         except Malformed:
             return Redirect(f"/visitors?{urlencode({'search': visitor_id})}", status_code=302)
-        return view.render("visitors/visitor.html", parts=("timeline",), one=one, found=found, websites=websites, names=names_of(websites))
+        return view.render(
+            "visitors/visitor.html",
+            parts=("timeline",),
+            visitor=detail,
+            timeline=timeline,
+            websites=websites,
+            names=names_of(websites),
+        )
 
-    return await answered(made)
+    return await respond(render)
 
 
 ROUTES = (find_visitors, visitor)

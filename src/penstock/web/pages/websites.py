@@ -7,14 +7,19 @@ from litestar.params import FromPath
 from penstock.accounts.model import WebsiteKind
 from penstock.accounts.service import AccountService
 from penstock.http.schema import PageQuery
-from penstock.links.association import AssociationService
+from penstock.links.association.service import AssociationService
 from penstock.settings import Settings
 from penstock.web.view import View
 
 
 @get("/settings/websites", sync_to_thread=True)
-def websites(view: NamedDependency[View], accounts: NamedDependency[AccountService]) -> Response[bytes]:
-    return view.render("settings/websites.html", found=accounts.websites_page(view.workspace_id, view.query(PageQuery).asked))
+def websites(
+    view: NamedDependency[View], accounts: NamedDependency[AccountService]
+) -> Response[bytes]:
+    return view.render(
+        "settings/websites.html",
+        websites=accounts.websites_page(view.workspace_id, view.query(PageQuery).asked),
+    )
 
 
 @get("/settings/websites/new", sync_to_thread=True)
@@ -30,9 +35,14 @@ def website(
     associations: NamedDependency[AssociationService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    found = accounts.website(view.workspace_id, website_id)
-    check = associations.check(view.workspace_id, found.id) if found.kind is WebsiteKind.MOBILE else None
-    return view.render("settings/website.html", website=found, check=check, base_url=settings.base_url)
+    record = accounts.website(view.workspace_id, website_id)
+    is_app = record.kind is WebsiteKind.MOBILE
+    return view.render(
+        "settings/website.html",
+        website=record,
+        check=associations.check(view.workspace_id, record.id) if is_app else None,
+        base_url=settings.base_url,
+    )
 
 
 ROUTES = (websites, new_website, website)

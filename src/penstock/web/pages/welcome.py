@@ -1,4 +1,4 @@
-"""The first run: a website or an app, how to send events for it, the first of them."""
+"""The first run: add a website or app, send events, see the first event."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -7,11 +7,11 @@ from litestar.params import FromPath
 from penstock.accounts.service import AccountService
 from penstock.catalogue.schema import NamesQuery
 from penstock.catalogue.service import CatalogueService
-from penstock.jobs.answered import Answered
+from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.view import View
 
-_STOP_POLLING = 286  # htmx: swap this answer in and ask no more
+_STOP_POLLING = 286  # htmx swaps this response in and stops polling
 
 
 @get("/welcome", sync_to_thread=True)
@@ -26,23 +26,26 @@ async def connect(
     accounts: NamedDependency[AccountService],
     catalogue: NamedDependency[CatalogueService],
     settings: NamedDependency[Settings],
-    answered: NamedDependency[Answered],
+    respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """Also what the page asks every two seconds for its part `arrival`, until there is an event."""
+    """The page polls its part `arrival` every two seconds, until there is an event."""
 
-    def made() -> Response[bytes]:
+    def render() -> Response[bytes]:
         website = accounts.website(view.workspace_id, website_id)
-        seen = catalogue.names(view.workspace_id, NamesQuery(websiteId=website.id, pageSize=5))
+        polls = "hx-request" in view.request.headers
+        event_names = catalogue.names(
+            view.workspace_id, NamesQuery(websiteId=website.id, pageSize=5)
+        )
         return view.render(
             "welcome/connect.html",
             parts=("arrival",),
-            status=_STOP_POLLING if seen.total and "hx-request" in view.request.headers else 200,
+            status=_STOP_POLLING if event_names.total and polls else 200,
             website=website,
-            seen=seen,
+            event_names=event_names,
             base_url=settings.base_url,
         )
 
-    return await answered(made)
+    return await respond(render)
 
 
 ROUTES = (add_first, connect)

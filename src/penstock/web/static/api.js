@@ -1,5 +1,5 @@
-// Calls of /api with the session cookie. Answers {ok, status, body, problem}; throws Unreachable when there is no answer at all.
-const PATIENCE_MS = 60_000;
+// Calls /api with the session cookie. Returns {ok, status, body, problem}; throws Unreachable without a response.
+const TIMEOUT_MS = 60_000;
 
 export class Unreachable extends Error {}
 
@@ -10,16 +10,16 @@ export async function call(method, url, body, headers = {}) {
       method,
       headers: { Accept: "application/json", ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     });
   } catch (error) {
-    throw new Unreachable(error.name === "TimeoutError" ? "The server took too long to answer." : "The server cannot be reached.");
+    throw new Unreachable(error.name === "TimeoutError" ? "The server took too long to respond." : "The server cannot be reached.");
   }
-  const answer = await read(response);
-  return response.ok ? { ok: true, status: response.status, body: answer } : { ok: false, status: response.status, problem: answer ?? {} };
+  const json = await readJson(response);
+  return response.ok ? { ok: true, status: response.status, body: json } : { ok: false, status: response.status, problem: json ?? {} };
 }
 
-async function read(response) {
+async function readJson(response) {
   if (!/json/.test(response.headers.get("content-type") ?? "")) return null;
   try {
     return await response.json();

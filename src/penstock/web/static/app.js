@@ -1,4 +1,4 @@
-// What every page has. Each module listens at the document, so that parts which htmx loads later work as well.
+// Modules of every page. They listen at the document, so that parts which htmx loads later work, too.
 import "./colours.js";
 import "./copying.js";
 import "./dialogs.js";

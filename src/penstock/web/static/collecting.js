@@ -1,4 +1,4 @@
-// A form's inputs as the body of a call. A name is the path of its value: steps[2].value.
+// The inputs of a form as a request body. An input's name is the path of its value: steps[2].value.
 
 export function collect(form) {
   const body = {};
@@ -24,7 +24,7 @@ function valueOf(input, empty) {
   return input.value;
 }
 
-// What cannot be read goes as it stands: the server says what is wrong with it.
+// Invalid text is sent unchanged: the server says what is wrong.
 function numberOf(text) {
   const number = Number(text);
   return text.trim() === "" || Number.isNaN(number) ? text : number;
@@ -40,9 +40,9 @@ function jsonOf(text) {
 
 export function put(body, path, value) {
   const parts = path.match(/[^.[\]]+/g);
-  let place = body;
-  parts.forEach((part, at) => {
-    if (at === parts.length - 1) place[part] = value;
-    else place = place[part] ??= /^\d+$/.test(parts[at + 1]) ? [] : {};
+  let target = body;
+  parts.forEach((part, index) => {
+    if (index === parts.length - 1) target[part] = value;
+    else target = target[part] ??= /^\d+$/.test(parts[index + 1]) ? [] : {};
   });
 }

@@ -1,23 +1,23 @@
-// The switch of colours: system, light or dark. `theme` is told at the document when they change, for what is drawn on a canvas.
+// The theme switch: system, light or dark. Dispatches `theme` at the document, for drawings on a canvas.
 import { on } from "./listening.js";
 
 const root = document.documentElement;
 
 function show() {
-  const chosen = root.dataset.theme ?? "system";
+  const selected = root.dataset.theme ?? "system";
   for (const button of document.querySelectorAll("[data-theme-choice]")) {
-    button.setAttribute("aria-pressed", String(button.dataset.themeChoice === chosen));
+    button.setAttribute("aria-pressed", String(button.dataset.themeChoice === selected));
   }
 }
 
 on("click", "[data-theme-choice]", (button) => {
-  const chosen = button.dataset.themeChoice;
-  if (chosen === "system") delete root.dataset.theme;
-  else root.dataset.theme = chosen;
+  const selected = button.dataset.themeChoice;
+  if (selected === "system") delete root.dataset.theme;
+  else root.dataset.theme = selected;
   try {
-    localStorage.setItem("theme", chosen);
+    localStorage.setItem("theme", selected);
   } catch {
-    // storage is switched off: it holds for this page
+    // storage is disabled: the choice holds for this page
   }
   show();
   document.dispatchEvent(new CustomEvent("theme"));

@@ -1,4 +1,4 @@
-// data-copy="text" copies the text, data-copy-from="#id" what stands in an element.
+// data-copy="text" copies the text; data-copy-from="#id" copies the text of an element.
 import { on } from "./listening.js";
 import { toast } from "./toast.js";
 

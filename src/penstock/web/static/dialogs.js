@@ -1,4 +1,4 @@
-// data-opens="#id" on a button opens a dialog; data-closes inside of it, or a click beside it, closes it. Escape does so by itself.
+// data-opens="#id" on a button opens a dialog. data-closes in it, a click outside or Escape closes it.
 import { on } from "./listening.js";
 
 on("click", "[data-opens]", (button) => document.querySelector(button.dataset.opens).showModal());

@@ -1,17 +1,17 @@
-// What is pressed before the modules of a page are here is pressed again once they are, so that a slow line loses nothing and no
-// form leaves the page. Runs in the head, so it is no module.
+// Repeats clicks on buttons from before the modules were loaded, so that a slow connection loses none
+// and no form leaves the page. Runs in the head, so it is not a module.
 (() => {
-  const pressed = new Set();
-  const keep = (event) => {
+  const clicked = new Set();
+  const postpone = (event) => {
     const button = event.target.closest("button");
     if (!button) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    pressed.add(button);
+    clicked.add(button);
   };
-  addEventListener("click", keep, true);
+  addEventListener("click", postpone, true);
   addEventListener("DOMContentLoaded", () => {
-    removeEventListener("click", keep, true);
-    for (const button of pressed) button.click();
+    removeEventListener("click", postpone, true);
+    for (const button of clicked) button.click();
   });
 })();

@@ -1,7 +1,7 @@
-// The faults of a problem document, each at its field; those that have none, above the form.
+// The errors of a problem document: each at its field; those without a field above the form.
 
 export function clearFaults(form) {
-  for (const place of form.querySelectorAll(".fault")) place.hidden = true;
+  for (const message of form.querySelectorAll(".fault")) message.hidden = true;
   for (const input of form.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
   form.querySelector(".form-faults").hidden = true;
 }
@@ -21,20 +21,20 @@ export function showFaults(form, problem) {
   first?.focus();
 }
 
-// The same without a change of the focus: for faults that were not asked for.
+// The same without moving the focus, for checks while the reader types.
 export function placeFaults(form, faults) {
-  const elsewhere = faults.filter((fault) => !showAtField(form, fault));
-  if (elsewhere.length) showAbove(form, elsewhere.map((fault) => (fault.field ? `${fault.field}: ${fault.message}` : fault.message)));
+  const withoutField = faults.filter((fault) => !showAtField(form, fault));
+  if (withoutField.length) showAbove(form, withoutField.map((fault) => (fault.field ? `${fault.field}: ${fault.message}` : fault.message)));
 }
 
 export function showAbove(form, lines) {
-  const place = form.querySelector(".form-faults");
-  place.replaceChildren(...(lines.length === 1 ? [lines[0] || "The server refused this without a reason."] : [listOf(lines)]));
-  place.tabIndex = -1;
-  place.hidden = false;
+  const summary = form.querySelector(".form-faults");
+  summary.replaceChildren(...(lines.length === 1 ? [lines[0] || "The server rejected this without a reason."] : [listOf(lines)]));
+  summary.tabIndex = -1;
+  summary.hidden = false;
 }
 
-// The nearest field around a path: steps[2].filters[0].value, steps[2].filters[0], steps[2].filters, steps[2], steps.
+// The field of a path, or the nearest one around it: steps[2].filters[0].value, steps[2].filters[0], steps[2].filters, steps[2], steps.
 export function fieldOf(form, path) {
   for (; path; path = path.replace(/(\.[^.[]+|\[\d+\]|^[^.[]+)$/, "")) {
     const field = form.querySelector(`[data-field="${CSS.escape(path)}"]`);
@@ -46,18 +46,18 @@ export function fieldOf(form, path) {
 export function showAtField(form, fault) {
   const field = fieldOf(form, fault.field);
   if (!field) return false;
-  const place = field.querySelector(".fault");
-  place.textContent = place.hidden ? fault.message : `${place.textContent} ${fault.message}`;
-  place.hidden = false;
-  mark(field.querySelector("input:not([type=hidden]), select, textarea, button"), place);
+  const message = field.querySelector(".fault");
+  message.textContent = message.hidden ? fault.message : `${message.textContent} ${fault.message}`;
+  message.hidden = false;
+  markInvalid(field.querySelector("input:not([type=hidden]), select, textarea, button"), message);
   return true;
 }
 
-function mark(input, place) {
+function markInvalid(input, message) {
   if (!input) return;
   input.setAttribute("aria-invalid", "true");
-  const described = new Set((input.getAttribute("aria-describedby") ?? "").split(" ").filter(Boolean));
-  input.setAttribute("aria-describedby", [...described.add(place.id)].join(" "));
+  const descriptions = new Set((input.getAttribute("aria-describedby") ?? "").split(" ").filter(Boolean));
+  input.setAttribute("aria-describedby", [...descriptions.add(message.id)].join(" "));
 }
 
 function listOf(lines) {

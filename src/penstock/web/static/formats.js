@@ -1,58 +1,60 @@
-// <time> and <data> in the reader's own spelling and time zone. What the server wrote stays for readers without modules.
-const locale = navigator.languages?.length ? navigator.languages : undefined;
+// Formats <time> in the reader's time zone, and <data>. The pages are in English, so dates and numbers are, too: a page
+// that mixed English text with the formats of the browser's language would have two spellings of the same number.
+export const LOCALE = "en-GB";
 
-const SPELLINGS = {
+const TIME_STYLES = {
   date: { dateStyle: "medium" },
   day: { day: "numeric", month: "short" },
   time: { timeStyle: "medium" },
   datetime: { dateStyle: "medium", timeStyle: "short" },
   full: { dateStyle: "full", timeStyle: "long" },
 };
-const made = new Map();
+const formatters = new Map();
 const numbers = {
-  number: new Intl.NumberFormat(locale, { maximumFractionDigits: 2 }),
-  exact: new Intl.NumberFormat(locale, { maximumFractionDigits: 4 }),
-  percent: new Intl.NumberFormat(locale, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 }),
+  number: new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 2 }),
+  exact: new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 4 }),
+  percent: new Intl.NumberFormat(LOCALE, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 }),
 };
-const ago = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+const relativeTime = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto" });
 
 const SPANS = [["year", 31_557_600], ["month", 2_629_800], ["week", 604_800], ["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
-const LENGTHS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
-const SIZES = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
+const DURATION_UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
+const BYTE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
 
-function agoOf(date) {
+function relativeTimeOf(date) {
   const seconds = (date.getTime() - Date.now()) / 1000;
   const [unit, size] = SPANS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
-  return ago.format(Math.round(seconds / size), unit);
+  return relativeTime.format(Math.round(seconds / size), unit);
 }
 
 // 93784 as "1 day, 2 hr": the two largest units.
 function durationOf(seconds) {
-  const at = LENGTHS.findIndex(([, length]) => seconds >= length);
+  const at = DURATION_UNITS.findIndex(([, length]) => seconds >= length);
   if (at < 0) return unitOf("second", seconds, 2);
-  const [unit, length] = LENGTHS[at];
-  const whole = at === LENGTHS.length - 1 ? seconds : Math.floor(seconds / length);
-  const next = LENGTHS[at + 1];
+  const [unit, length] = DURATION_UNITS[at];
+  const whole = at === DURATION_UNITS.length - 1 ? seconds : Math.floor(seconds / length);
+  const next = DURATION_UNITS[at + 1];
   const rest = next ? Math.floor((seconds % length) / next[1]) : 0;
-  return rest ? `${unitOf(unit, whole, 0)} ${unitOf(next[0], rest, 0)}` : unitOf(unit, whole, at === LENGTHS.length - 1 ? 1 : 0);
+  return rest ? `${unitOf(unit, whole, 0)} ${unitOf(next[0], rest, 0)}` : unitOf(unit, whole, at === DURATION_UNITS.length - 1 ? 1 : 0);
 }
 
 function bytesOf(bytes) {
-  const power = Math.min(Math.floor(Math.log(Math.max(bytes, 1)) / Math.log(1024)), SIZES.length - 1);
-  return unitOf(SIZES[power], bytes / 1024 ** power, 1);
+  const power = Math.min(Math.floor(Math.log(Math.max(bytes, 1)) / Math.log(1024)), BYTE_UNITS.length - 1);
+  return unitOf(BYTE_UNITS[power], bytes / 1024 ** power, 1);
 }
 
 function unitOf(unit, value, digits) {
-  return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: digits }).format(value);
+  const unitDisplay = unit === "byte" ? "long" : "short"; // the short form has no plural
+  return new Intl.NumberFormat(LOCALE, { style: "unit", unit, unitDisplay, maximumFractionDigits: digits }).format(value);
 }
 
-// zone: a time zone by its IANA name; the reader's own when it is left out.
+// zone: IANA name of a time zone; by default the reader's.
 export function formatTime(date, style = "datetime", zone = undefined) {
-  if (style === "ago") return agoOf(date);
+  if (style === "ago") return relativeTimeOf(date);
   if (style === "recent") return formatTime(date, date.toDateString() === new Date().toDateString() ? "time" : "datetime", zone);
   const key = `${style} ${zone}`;
-  if (!made.has(key)) made.set(key, new Intl.DateTimeFormat(locale, { ...(SPELLINGS[style] ?? SPELLINGS.datetime), timeZone: zone }));
-  return made.get(key).format(date);
+  if (!formatters.has(key)) formatters.set(key, new Intl.DateTimeFormat(LOCALE, { ...(TIME_STYLES[style] ?? TIME_STYLES.datetime), timeZone: zone }));
+  return formatters.get(key).format(date);
 }
 
 export function formatNumber(value, style = "number") {
@@ -74,4 +76,4 @@ export function formatAll(root = document) {
 
 formatAll();
 document.addEventListener("htmx:load", (event) => formatAll(event.detail.elt.parentElement ?? document));
-setInterval(() => formatAll(), 60_000); // "2 minutes ago" grows old
+setInterval(() => formatAll(), 60_000); // updates "2 minutes ago"

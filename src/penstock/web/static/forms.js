@@ -1,7 +1,7 @@
-// Forms with data-api are sent as JSON to the API (macro ui.form). What was typed stays until it is stored.
+// Sends forms with data-api to the API as JSON (macro ui.form). The input stays until it is stored.
 //
-// Events at the form, for modules of pages: "form:body" before it is sent, detail.body may be changed; "form:done" with detail.answer;
-// "form:refused" with detail.problem. preventDefault() of form:done keeps the page as it is.
+// Events at the form, for modules of pages: "form:body" before sending, detail.body may be changed; "form:done" with
+// detail.answer, preventDefault() keeps the page as it is; "form:refused" with detail.problem.
 import { call, Unreachable } from "./api.js";
 import { collect } from "./collecting.js";
 import { clearFaults, showAbove, showFaults } from "./faults.js";
@@ -11,6 +11,9 @@ import { sessionEnded } from "./session.js";
 import { toast, toastLater } from "./toast.js";
 
 const SLOW_MS = 4000;
+
+// Conflicts that belong to a field, by their codes.
+const FIELD_OF_CODE = { name_taken: "name", slug_taken: "slug", email_taken: "email" };
 
 on("submit", "form[data-api]", (form, event) => {
   event.preventDefault();
@@ -23,7 +26,7 @@ export async function send(form) {
   const detail = { body };
   form.dispatchEvent(new CustomEvent("form:body", { detail }));
   clearFaults(form);
-  const done = busy(form);
+  const rest = showBusy(form);
   try {
     const method = form.dataset.api;
     const answer = await call(method, form.getAttribute("action"), method === "DELETE" ? undefined : detail.body, headers);
@@ -31,9 +34,9 @@ export async function send(form) {
     else refuse(form, answer);
   } catch (error) {
     if (!(error instanceof Unreachable)) throw error;
-    showAbove(form, [`${error.message} What you typed is still here: try again.`]);
+    showAbove(form, [`${error.message} Nothing you typed is lost: try again.`]);
   } finally {
-    done();
+    rest();
   }
 }
 
@@ -44,12 +47,18 @@ function refuse(form, answer) {
     return;
   }
   form.dispatchEvent(new CustomEvent("form:refused", { detail: { problem: answer.problem } }));
-  showFaults(form, answer.problem);
+  showFaults(form, withField(form, answer.problem));
+}
+
+function withField(form, problem) {
+  const field = FIELD_OF_CODE[problem.code];
+  if (!field || problem.errors || !form.elements[field]) return problem;
+  return { ...problem, errors: [{ field, code: problem.code, message: problem.detail }] };
 }
 
 async function finish(form, answer) {
   delete form.dataset.typed;
-  const kept = !form.dispatchEvent(new CustomEvent("form:done", { bubbles: true, cancelable: true, detail: { answer } }));
+  const stays = !form.dispatchEvent(new CustomEvent("form:done", { bubbles: true, cancelable: true, detail: { answer } }));
   const { doneTo, donePart, doneSay } = form.dataset;
   if (doneTo) {
     if (doneSay) toastLater(doneSay);
@@ -57,25 +66,25 @@ async function finish(form, answer) {
     return;
   }
   if (doneSay) toast(doneSay);
-  if (kept) return;
+  if (stays) return;
   form.closest("dialog")?.close();
   if (donePart) await loadPart(donePart);
   if (form.dataset.api === "POST") form.reset();
 }
 
-// While it is sent: the button rests, and says so when it takes long. Answers how to end that.
-function busy(form) {
+// Disables the buttons while a form is sent, and says so when it takes long. Returns a function that ends this.
+function showBusy(form) {
   form.dataset.sending = "true";
   const buttons = [...form.querySelectorAll("button[type=submit]")];
-  const told = form.querySelector(".sending");
+  const status = form.querySelector(".sending");
   for (const button of buttons) {
     button.classList.add("busy");
     button.setAttribute("aria-disabled", "true");
   }
-  const timer = setTimeout(() => told && (told.textContent = "Still sending…"), SLOW_MS);
+  const timer = setTimeout(() => status && (status.textContent = "Still sending…"), SLOW_MS);
   return () => {
     clearTimeout(timer);
-    if (told) told.textContent = "";
+    if (status) status.textContent = "";
     delete form.dataset.sending;
     for (const button of buttons) {
       button.classList.remove("busy");

@@ -1,49 +1,73 @@
-// Sends a file to be imported, and tells how much of it is sent: fetch cannot.
+// Uploads a file to import. XMLHttpRequest, because fetch reports no upload progress.
 import { clearFaults, showAbove, showFaults } from "./faults.js";
 import { formatNumber } from "./formats.js";
 import { sessionEnded } from "./session.js";
 import { toastLater } from "./toast.js";
 
 const form = document.querySelector("#upload-form");
-const place = document.querySelector("#uploading");
+const progress = document.querySelector("#uploading");
 const button = form.querySelector("button[type=submit]");
-let sending = null;
+let request = null;
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  if (!sending) send();
+  if (!request) send();
 });
-form.closest("dialog").addEventListener("close", () => sending?.abort());
+form.elements.file.addEventListener("change", async () => {
+  clearFaults(form);
+  const [file] = form.elements.file.files;
+  const message = file && (await formatError(file));
+  if (message) fault("not_json", message);
+});
+form.closest("dialog").addEventListener("close", () => request?.abort());
 
-function send() {
+async function send() {
   clearFaults(form);
   const [file] = form.elements.file.files;
   if (!file) return fault("required", "Choose a file.");
-  if (file.size > Number(form.elements.file.dataset.most)) {
-    return fault("too_large", `The file has ${formatNumber(file.size, "bytes")}; at most ${formatNumber(Number(form.elements.file.dataset.most), "bytes")} are taken at once.`);
+  const maxBytes = Number(form.elements.file.dataset.max);
+  if (file.size > maxBytes) {
+    return fault("too_large", `The file has ${formatNumber(file.size, "bytes")}. The limit is ${formatNumber(maxBytes, "bytes")}: split the file.`);
   }
-  const asked = new URLSearchParams({ websiteId: form.elements.websiteId.value, fileName: file.name.slice(0, 200) });
-  sending = new XMLHttpRequest();
-  sending.open("POST", `/api/imports?${asked}`);
-  sending.setRequestHeader("Content-Type", "application/x-ndjson");
-  sending.upload.addEventListener("progress", (told) => told.lengthComputable && show(told.loaded / told.total));
-  sending.addEventListener("load", () => answered(sending));
-  sending.addEventListener("error", () => showAbove(form, ["The server cannot be reached, or it stopped reading. The file is still chosen: try again."]));
-  sending.addEventListener("loadend", rest);
+  request = new XMLHttpRequest();
+  const wrongFormat = await formatError(file);
+  if (wrongFormat) {
+    request = null;
+    return fault("not_json", wrongFormat);
+  }
+  const query = new URLSearchParams({ websiteId: form.elements.websiteId.value, fileName: file.name.slice(0, 200) });
+  request.open("POST", `/api/imports?${query}`);
+  request.setRequestHeader("Content-Type", "application/x-ndjson");
+  request.upload.addEventListener("progress", (event) => event.lengthComputable && show(event.loaded / event.total));
+  request.addEventListener("load", () => finish(request));
+  request.addEventListener("error", () => showAbove(form, ["The server cannot be reached. The file is still selected: try again."]));
+  request.addEventListener("loadend", rest);
   show(0);
   button.setAttribute("aria-disabled", "true");
-  sending.send(file);
+  request.send(file);
 }
 
-function answered({ status, responseText }) {
+function finish({ status, responseText }) {
   if (status === 401) return sessionEnded(send);
   let answer = {};
   try {
     answer = JSON.parse(responseText);
-  } catch { /* a proxy's page */ }
+  } catch { /* the page of a proxy */ }
   if (status !== 201) return showFaults(form, answer);
-  toastLater("The file is here; it is being read.");
+  toastLater("Upload complete. The import has started.");
   location.assign(`/imports/${encodeURIComponent(answer.id)}`);
+}
+
+// What is wrong with the format of a file, by its first bytes; null when it may be NDJSON, plain or gzip.
+async function formatError(file) {
+  const bytes = new Uint8Array(await file.slice(0, 4096).arrayBuffer());
+  if (bytes[0] === 0x1f && bytes[1] === 0x8b) return null;
+  const start = new TextDecoder().decode(bytes).replace(/^\uFEFF/, "").trimStart();
+  if (start.split("\n").some((line) => line.startsWith("{"))) return null;
+  if (start === "") return "This file is empty.";
+  if (start.startsWith("[")) return "This file is one JSON array. Import NDJSON: one JSON object per line, such as {\"type\": \"event\", …}.";
+  const kind = /\.(csv|tsv)$/i.test(file.name) || /^[^\n]*[,;\t]/.test(start) ? "a CSV file" : "not NDJSON";
+  return `This is ${kind}. Convert it to NDJSON: one JSON object per line, such as {"type": "event", …}.`;
 }
 
 function fault(code, message) {
@@ -51,13 +75,13 @@ function fault(code, message) {
 }
 
 function show(share) {
-  place.hidden = false;
-  place.querySelector("progress").value = share;
-  place.querySelector("[role=status]").textContent = share < 1 ? "Sending…" : "Sent; being kept…";
+  progress.hidden = false;
+  progress.querySelector("progress").value = share;
+  progress.querySelector("[role=status]").textContent = share < 1 ? "Sending…" : "Upload complete; saving…";
 }
 
 function rest() {
-  sending = null;
-  place.hidden = true;
+  request = null;
+  progress.hidden = true;
   button.removeAttribute("aria-disabled");
 }

@@ -1,4 +1,4 @@
-// An accepted invitation leads into the workspace.
+// Opens the workspace once its invitation is accepted.
 import { call } from "./api.js";
 
 document.querySelector("#accept")?.addEventListener("form:done", (event) => {

@@ -1,5 +1,6 @@
-// Managed links: the form of a new one, and the names of countries.
+// Managed links: the form for a new link, and the names of countries.
 import { clearFaultAt, showAtField } from "./faults.js";
+import { LOCALE } from "./formats.js";
 
 const form = document.querySelector("#link");
 if (form) watch(form);
@@ -7,33 +8,29 @@ if (form) watch(form);
 function watch(form) {
   const { name, slug, destinationPath, fallbackUrl } = form.elements;
   const pattern = new RegExp(`^(?:${slug.dataset.pattern})$`);
-  let chosen = slug.value !== ""; // the slug follows the name until somebody types one
+  let typed = slug.value !== ""; // the slug follows the name until the reader types one
 
-  // A hyphen at the end is on its way to something while one still types.
-  const judge = (text) => (text && !pattern.test(text) ? showSlugFault() : clearFaultAt(form, "slug"));
+  // A hyphen at the end is valid while the reader still types.
+  const check = (text) => (text && !pattern.test(text) ? showSlugFault() : clearFaultAt(form, "slug"));
   const showSlugFault = () => {
     clearFaultAt(form, "slug");
     showAtField(form, { field: "slug", message: slug.dataset.rule });
   };
 
   const follow = () => {
-    if (chosen) return;
+    if (typed) return;
     slug.value = slugOf(name.value);
-    judge(slug.value);
+    check(slug.value);
   };
 
   name.addEventListener("input", follow);
   slug.addEventListener("input", () => {
-    chosen = slug.value !== "";
-    judge(slug.value.replace(/(?<=.)-$/, ""));
+    typed = slug.value !== "";
+    check(slug.value.replace(/(?<=.)-$/, ""));
   });
-  slug.addEventListener("change", () => judge(slug.value));
+  slug.addEventListener("change", () => check(slug.value));
   form.addEventListener("input", () => preview(form, pattern));
-  // A slug that is taken is no fault of the input, but it stands at its field all the same.
-  form.addEventListener("form:refused", ({ detail: { problem } }) => {
-    if (problem.code === "slug_taken") problem.errors = [{ field: "slug", message: "This slug is taken, maybe by a disabled link. Choose another." }];
-  });
-  if (name.value !== name.defaultValue) follow(); // it was typed before this module was here
+  if (name.value !== name.defaultValue) follow(); // typed before this module was loaded
   if (slug.value || destinationPath.value || fallbackUrl.value) preview(form, pattern);
 }
 
@@ -44,17 +41,17 @@ function slugOf(text) {
 
 function preview(form, pattern) {
   const { slug, destinationPath, fallbackUrl, utmSource, utmMedium, utmCampaign } = form.elements;
-  const place = document.querySelector("#preview");
+  const output = document.querySelector("#preview");
   const utm = { utm_source: utmSource.value, utm_medium: utmMedium.value, utm_campaign: utmCampaign.value };
   const query = Object.entries(utm).filter(([, value]) => value).map(([key, value]) => `${key}=${encodeURIComponent(value)}`);
   const end = Object.assign(document.createElement("strong"), { textContent: pattern.test(slug.value) ? slug.value : "your-slug" });
   const rest = Object.assign(document.createElement("span"), { className: "soft", textContent: `?${["lk=…", ...query].join("&")}` });
-  place.replaceChildren(place.dataset.base, end, rest);
+  output.replaceChildren(output.dataset.base, end, rest);
   document.querySelector("#preview-destination").textContent = destinationPath.value || "/";
-  document.querySelector("#preview-otherwise").textContent = fallbackUrl.value || "the app’s store";
+  document.querySelector("#preview-otherwise").textContent = fallbackUrl.value || "the app’s store page";
 }
 
-const regions = new Intl.DisplayNames(navigator.languages, { type: "region", fallback: "code" });
+const regions = new Intl.DisplayNames(LOCALE, { type: "region", fallback: "code" });
 const nameCountries = (root) => {
   for (const element of root.querySelectorAll("[data-country]")) element.textContent = regions.of(element.dataset.country);
 };

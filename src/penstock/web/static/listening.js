@@ -1,4 +1,4 @@
-// on("click", "[data-copy]", (element, event) => ...): one listener at the document for all elements there are and will be.
+// on("click", "[data-copy]", (element, event) => ...): a listener at the document for present and future elements.
 export function on(type, selector, handle, options) {
   document.addEventListener(type, (event) => {
     const element = event.target instanceof Element ? event.target.closest(selector) : null;

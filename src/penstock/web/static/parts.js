@@ -1,8 +1,8 @@
-// Parts of pages that htmx loads, and what goes wrong with them.
+// Parts of pages that htmx loads, and their errors.
 import { sessionEnded } from "./session.js";
 import { toast } from "./toast.js";
 
-// Load a part of this page anew: selector names the same element here and in the answer.
+// Reload a part of this page. selector: the element, here and in the response.
 export function loadPart(selector) {
   return htmx.ajax("GET", location.pathname + location.search, { target: selector, select: selector, swap: "outerHTML" });
 }

@@ -1,4 +1,4 @@
-// Reports: days are the reader's own unless the address says whose, and a part whose answer never came says so.
+// Reports: the reader's time zone by default, and an error in parts without a response.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const here = new URL(location.href);
 
@@ -9,10 +9,10 @@ if (zone && !here.searchParams.has("timezone")) {
   for (const input of document.querySelectorAll("#timezone")) input.value = zone;
 }
 
-// Parts that the page was made with do not know the zone yet.
+// The parts in the first page do not know the time zone yet.
 document.addEventListener("htmx:configRequest", ({ detail }) => {
-  const asked = new URL(detail.path || location.href, location.href).searchParams;
-  if (zone && !asked.has("timezone") && !detail.parameters.timezone) detail.parameters.timezone = new URL(location.href).searchParams.get("timezone");
+  const parameters = new URL(detail.path || location.href, location.href).searchParams;
+  if (zone && !parameters.has("timezone") && !detail.parameters.timezone) detail.parameters.timezone = new URL(location.href).searchParams.get("timezone");
 });
 
 for (const list of document.querySelectorAll("#timezones")) {
@@ -28,10 +28,10 @@ for (const type of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
   });
 }
 
-// A menu closes by Escape, and when the reader goes elsewhere.
-function closeMenus(but) {
+// Escape closes a menu, and so does a click or focus outside.
+function closeMenus(except) {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
-    if (menu !== but) menu.open = false;
+    if (menu !== except) menu.open = false;
   }
 }
 document.addEventListener("click", (event) => closeMenus(event.target.closest("details.menu")));

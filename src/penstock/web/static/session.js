@@ -1,14 +1,14 @@
-// When the session has ended: a dialog asks for the password over the page as it is, then what was refused is done again.
+// When the session has ended: a dialog asks for the password on the open page, then repeats the request.
 
-let again = null;
-let told = false;
+let retryRequest = null;
+let wasShown = false;
 
-// insist: ask also where the dialog was closed before; what polls does not.
+// insist: show the dialog again after the reader closed it; polling does not.
 export function sessionEnded(retry, { insist = true } = {}) {
   const dialog = document.querySelector("#session-ended");
-  if (dialog.open || (told && !insist)) return;
-  again = retry;
-  told = true;
+  if (dialog.open || (wasShown && !insist)) return;
+  retryRequest = retry;
+  wasShown = true;
   dialog.showModal();
   dialog.querySelector("[name=password]").focus();
 }
@@ -17,10 +17,10 @@ document.addEventListener("form:done", (event) => {
   const form = event.target;
   if (!form.matches("[data-log-in-again]")) return;
   const { user, workspace } = event.detail.answer;
-  const { account, workspace: shown } = document.body.dataset;
+  const { account, workspace: pageWorkspace } = document.body.dataset;
   form.querySelector("[name=password]").value = "";
-  if (user.id !== account || workspace.id !== shown) location.reload(); // this page is another's
-  told = false;
-  again?.();
-  again = null;
+  if (user.id !== account || workspace.id !== pageWorkspace) location.reload(); // this page belongs to another account
+  wasShown = false;
+  retryRequest?.();
+  retryRequest = null;
 });

@@ -1,11 +1,11 @@
-// What is told once only: data-shows="key" on a form puts that field of its answer into the element data-shows-in="#id", opens the dialog
-// around it, and takes it out of the page when that is closed.
+// Values that are shown only once: data-shows="key" on a form writes that field of the response into the element
+// data-shows-in="#id" and opens the dialog around it; closing the dialog removes the value.
 import { on } from "./listening.js";
 
 on("form:done", "form[data-shows]", (form, event) => {
-  const place = document.querySelector(form.dataset.showsIn);
-  const dialog = place.closest("dialog");
-  place.textContent = event.detail.answer[form.dataset.shows];
-  dialog.addEventListener("close", () => (place.textContent = ""), { once: true });
+  const output = document.querySelector(form.dataset.showsIn);
+  const dialog = output.closest("dialog");
+  output.textContent = event.detail.answer[form.dataset.shows];
+  dialog.addEventListener("close", () => (output.textContent = ""), { once: true });
   dialog.showModal();
 });

@@ -1,10 +1,10 @@
-// Before the first paint: the colours that the reader chose, if they are not the system's. Runs in the head, so it is no module.
+// Before the first paint: the theme that the reader selected. Runs in the head, so it is not a module.
 (() => {
-  let chosen = null;
+  let selected = null;
   try {
-    chosen = localStorage.getItem("theme");
+    selected = localStorage.getItem("theme");
   } catch {
-    // storage is switched off: the system's colours hold
+    // storage is disabled: the system's theme applies
   }
-  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+  if (selected === "light" || selected === "dark") document.documentElement.dataset.theme = selected;
 })();

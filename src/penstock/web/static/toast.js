@@ -1,15 +1,16 @@
-// A sentence in the corner, read out by screen readers. tone: "" or "bad".
-const LASTS_MS = 5000;
+// A short message that screen readers announce; a click closes it. tone: "" or "bad".
+const DURATION_MS = 5000;
 
 export function toast(text, tone = "") {
   const element = document.createElement("div");
   element.className = `toast ${tone}`;
   element.textContent = text;
+  element.addEventListener("click", () => element.remove());
   document.querySelector(".toasts").append(element);
-  setTimeout(() => element.remove(), tone === "bad" ? LASTS_MS * 2 : LASTS_MS);
+  setTimeout(() => element.remove(), tone === "bad" ? DURATION_MS * 2 : DURATION_MS);
 }
 
-// To be said on the page that comes next.
+// For the next page.
 export function toastLater(text) {
   sessionStorage.setItem("toast", text);
 }

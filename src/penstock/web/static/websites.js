@@ -1,4 +1,4 @@
-// Fields of an app are there, and are sent, only while the kind is "mobile".
+// Fields of an app are shown and sent only for the type "mobile".
 import { on } from "./listening.js";
 
 const fields = document.querySelector("#app-fields");

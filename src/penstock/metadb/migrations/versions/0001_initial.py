@@ -20,24 +20,49 @@ def upgrade() -> None:
             nullable=False,
             comment="in the order of use; the oldest are forgotten first",
         ),
-        sa.Column("key", sa.LargeBinary(), nullable=False, comment="hash of (website, route family, the client's ID)"),
+        sa.Column(
+            "key",
+            sa.LargeBinary(),
+            nullable=False,
+            comment="hash of (website, route family, the client's ID)",
+        ),
         sa.Column("body_hash", sa.LargeBinary(), nullable=False),
         sa.Column("event_id", sa.Text(), nullable=False),
-        sa.Column("visitor_id", sa.Text(), nullable=True, comment="null once the visitor was deleted"),
-        sa.Column("scope_tag", sa.BigInteger(), nullable=False, comment="hash of the visitor's identity scope"),
+        sa.Column(
+            "visitor_id", sa.Text(), nullable=True, comment="null once the visitor was deleted"
+        ),
+        sa.Column(
+            "scope_tag",
+            sa.BigInteger(),
+            nullable=False,
+            comment="hash of the visitor's identity scope",
+        ),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_dedupe_keys")),
         sa.UniqueConstraint("key", name=op.f("uq_dedupe_keys_key")),
     )
     op.create_table(
         "installation",
-        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False, comment="always 1: there is one row"),
-        sa.Column("id", sa.Text(), nullable=False, comment="names this installation in shipment tokens"),
+        sa.Column(
+            "number",
+            sa.Integer(),
+            autoincrement=False,
+            nullable=False,
+            comment="always 1: there is one row",
+        ),
+        sa.Column(
+            "id", sa.Text(), nullable=False, comment="names this installation in shipment tokens"
+        ),
         sa.PrimaryKeyConstraint("number", name=op.f("pk_installation")),
     )
     op.create_table(
         "merges",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
+        sa.Column(
+            "id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=True,
+            nullable=False,
+        ),
         sa.Column("scope_id", sa.Text(), nullable=False),
         sa.Column("absorbed_id", sa.Text(), nullable=False),
         sa.Column("kept_id", sa.Text(), nullable=False),
@@ -47,14 +72,36 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     with op.batch_alter_table("merges", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_merges_scope_id_kept_id"), ["scope_id", "kept_id"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_merges_scope_id_kept_id"), ["scope_id", "kept_id"], unique=False
+        )
 
     op.create_table(
         "outbox",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
-        sa.Column("target", sa.Text(), nullable=False, comment="the warehouse table: events, visitor_aliases or clicks"),
-        sa.Column("lines", sa.Text(), nullable=False, comment="rows of one commit as the warehouse takes them, a JSON object each"),
-        sa.Column("shipment_id", sa.BigInteger(), nullable=True, comment="set once it is cut into a shipment"),
+        sa.Column(
+            "id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=True,
+            nullable=False,
+        ),
+        sa.Column(
+            "target",
+            sa.Text(),
+            nullable=False,
+            comment="the warehouse table: events, visitor_aliases or clicks",
+        ),
+        sa.Column(
+            "lines",
+            sa.Text(),
+            nullable=False,
+            comment="rows of one commit as the warehouse takes them, a JSON object each",
+        ),
+        sa.Column(
+            "shipment_id",
+            sa.BigInteger(),
+            nullable=True,
+            comment="set once it is cut into a shipment",
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_outbox")),
         sqlite_autoincrement=True,
     )
@@ -63,7 +110,12 @@ def upgrade() -> None:
 
     op.create_table(
         "shipments",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
+        sa.Column(
+            "id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=True,
+            nullable=False,
+        ),
         sa.Column("target", sa.Text(), nullable=False),
         sa.Column("cut_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_shipments")),
@@ -74,7 +126,9 @@ def upgrade() -> None:
         sa.Column("scope_id", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=False),
         sa.Column("visitor_id", sa.Text(), nullable=False, comment="canonical"),
-        sa.Column("traits", sa.JSON(), nullable=True, comment="what identify last said of the user"),
+        sa.Column(
+            "traits", sa.JSON(), nullable=True, comment="what identify last said of the user"
+        ),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("scope_id", "user_id", name=op.f("pk_user_links")),
         sqlite_with_rowid=False,
@@ -92,8 +146,18 @@ def upgrade() -> None:
         "visitors",
         sa.Column("scope_id", sa.Text(), nullable=False),
         sa.Column("visitor_id", sa.Text(), nullable=False),
-        sa.Column("canonical_id", sa.Text(), nullable=False, comment="itself, or the visitor that it was merged into; never a chain"),
-        sa.Column("user_id", sa.Text(), nullable=True, comment="the user that the canonical visitor is linked to"),
+        sa.Column(
+            "canonical_id",
+            sa.Text(),
+            nullable=False,
+            comment="itself, or the visitor that it was merged into; never a chain",
+        ),
+        sa.Column(
+            "user_id",
+            sa.Text(),
+            nullable=True,
+            comment="the user that the canonical visitor is linked to",
+        ),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("scope_id", "visitor_id", name=op.f("pk_visitors")),
         sqlite_with_rowid=False,
@@ -104,7 +168,9 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("query_timeout_s", sa.Double(), nullable=True, comment="unset: the operator's"),
-        sa.Column("query_memory_bytes", sa.BigInteger(), nullable=True, comment="unset: the operator's"),
+        sa.Column(
+            "query_memory_bytes", sa.BigInteger(), nullable=True, comment="unset: the operator's"
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_workspaces")),
     )
     op.create_table(
@@ -113,16 +179,27 @@ def upgrade() -> None:
         sa.Column("workspace_id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("key_hash", sa.LargeBinary(), nullable=False, comment="SHA-256 of the key"),
-        sa.Column("prefix", sa.Text(), nullable=False, comment="first characters of the key, to recognise it by"),
+        sa.Column(
+            "prefix",
+            sa.Text(),
+            nullable=False,
+            comment="first characters of the key, to recognise it by",
+        ),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("last_used_at", sa.BigInteger(), nullable=True),
         sa.Column("revoked_at", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_api_keys_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_api_keys_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_api_keys")),
         sa.UniqueConstraint("key_hash", name=op.f("uq_api_keys_key_hash")),
     )
     with op.batch_alter_table("api_keys", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_api_keys_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_api_keys_workspace_id_created_at"),
+            ["workspace_id", "created_at"],
+            unique=False,
+        )
 
     op.create_table(
         "funnels",
@@ -133,11 +210,17 @@ def upgrade() -> None:
         sa.Column("revision", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_funnels_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_funnels_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_funnels")),
     )
     with op.batch_alter_table("funnels", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_funnels_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_funnels_workspace_id_created_at"),
+            ["workspace_id", "created_at"],
+            unique=False,
+        )
 
     op.create_table(
         "goals",
@@ -145,15 +228,23 @@ def upgrade() -> None:
         sa.Column("workspace_id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("match", sa.JSON(), nullable=False),
-        sa.Column("revision", sa.Integer(), nullable=False, comment="from 1; rises with each new match"),
+        sa.Column(
+            "revision", sa.Integer(), nullable=False, comment="from 1; rises with each new match"
+        ),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_goals_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_goals_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_goals")),
         sa.UniqueConstraint("workspace_id", "name", name=op.f("uq_goals_workspace_id_name")),
     )
     with op.batch_alter_table("goals", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_goals_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_goals_workspace_id_created_at"),
+            ["workspace_id", "created_at"],
+            unique=False,
+        )
 
     op.create_table(
         "memberships",
@@ -162,7 +253,9 @@ def upgrade() -> None:
         sa.Column("role", sa.Text(), nullable=False, comment="owner or member"),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_memberships_user_id")),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_memberships_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_memberships_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("workspace_id", "user_id", name=op.f("pk_memberships")),
     )
     with op.batch_alter_table("memberships", schema=None) as batch_op:
@@ -173,12 +266,19 @@ def upgrade() -> None:
         sa.Column("token_hash", sa.LargeBinary(), nullable=False, comment="SHA-256 of the cookie"),
         sa.Column("id", sa.Text(), nullable=False, comment="names the session to its user"),
         sa.Column("user_id", sa.Text(), nullable=False),
-        sa.Column("workspace_id", sa.Text(), nullable=False, comment="the one that its user works in at the moment"),
+        sa.Column(
+            "workspace_id",
+            sa.Text(),
+            nullable=False,
+            comment="the one that its user works in at the moment",
+        ),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("last_seen_at", sa.BigInteger(), nullable=False, comment="to the hour"),
         sa.Column("expires_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_sessions_user_id")),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_sessions_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_sessions_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("token_hash", name=op.f("pk_sessions")),
         sa.UniqueConstraint("id", name=op.f("uq_sessions_id")),
     )
@@ -192,17 +292,35 @@ def upgrade() -> None:
         sa.Column("workspace_id", sa.Text(), nullable=False),
         sa.Column("email", sa.Text(), nullable=False, comment="lower case"),
         sa.Column("role", sa.Text(), nullable=False, comment="owner or member"),
-        sa.Column("token_hash", sa.LargeBinary(), nullable=False, comment="SHA-256 of the token in the URL"),
-        sa.Column("invited_by", sa.Text(), nullable=False, comment="the e-mail address of the member who invited"),
+        sa.Column(
+            "token_hash",
+            sa.LargeBinary(),
+            nullable=False,
+            comment="SHA-256 of the token in the URL",
+        ),
+        sa.Column(
+            "invited_by",
+            sa.Text(),
+            nullable=False,
+            comment="the e-mail address of the member who invited",
+        ),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("expires_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_invitations_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_invitations_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_invitations")),
         sa.UniqueConstraint("token_hash", name=op.f("uq_invitations_token_hash")),
-        sa.UniqueConstraint("workspace_id", "email", name=op.f("uq_invitations_workspace_id_email")),
+        sa.UniqueConstraint(
+            "workspace_id", "email", name=op.f("uq_invitations_workspace_id_email")
+        ),
     )
     with op.batch_alter_table("invitations", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_invitations_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_invitations_workspace_id_created_at"),
+            ["workspace_id", "created_at"],
+            unique=False,
+        )
 
     op.create_table(
         "websites",
@@ -212,25 +330,51 @@ def upgrade() -> None:
         sa.Column("kind", sa.Text(), nullable=False, comment="web or mobile"),
         sa.Column("domain", sa.Text(), nullable=True),
         sa.Column(
-            "identity_scope", sa.Text(), nullable=True, comment="a name shared by the websites of one scope; unset: the website is its own"
+            "identity_scope",
+            sa.Text(),
+            nullable=True,
+            comment="a name shared by the websites of one scope; unset: the website is its own",
         ),
-        sa.Column("scope_id", sa.Text(), nullable=False, comment="the identity scope that visitors and user links belong to"),
-        sa.Column("app", sa.JSON(), nullable=False, comment="what a mobile app carries: bundle, package, store URLs"),
+        sa.Column(
+            "scope_id",
+            sa.Text(),
+            nullable=False,
+            comment="the identity scope that visitors and user links belong to",
+        ),
+        sa.Column(
+            "app",
+            sa.JSON(),
+            nullable=False,
+            comment="what a mobile app carries: bundle, package, store URLs",
+        ),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.Column("deleted_at", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_websites_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_websites_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_websites")),
     )
     with op.batch_alter_table("websites", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_websites_kind_created_at"), ["kind", "created_at"], unique=False)
-        batch_op.create_index(batch_op.f("ix_websites_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_websites_kind_created_at"), ["kind", "created_at"], unique=False
+        )
+        batch_op.create_index(
+            batch_op.f("ix_websites_workspace_id_created_at"),
+            ["workspace_id", "created_at"],
+            unique=False,
+        )
 
     op.create_table(
         "funnel_goals",
         sa.Column("funnel_id", sa.Text(), nullable=False),
         sa.Column("goal_id", sa.Text(), nullable=False, comment="a goal in use cannot be deleted"),
-        sa.ForeignKeyConstraint(["funnel_id"], ["funnels.id"], name=op.f("fk_funnel_goals_funnel_id"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["funnel_id"],
+            ["funnels.id"],
+            name=op.f("fk_funnel_goals_funnel_id"),
+            ondelete="CASCADE",
+        ),
         sa.ForeignKeyConstraint(["goal_id"], ["goals.id"], name=op.f("fk_funnel_goals_goal_id")),
         sa.PrimaryKeyConstraint("funnel_id", "goal_id", name=op.f("pk_funnel_goals")),
     )
@@ -251,8 +395,15 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(), nullable=False, comment="what the funnel was called then"),
         sa.Column("definition", sa.JSON(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["funnel_id"], ["funnels.id"], name=op.f("fk_funnel_revisions_funnel_id"), ondelete="CASCADE"),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_funnel_revisions_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["funnel_id"],
+            ["funnels.id"],
+            name=op.f("fk_funnel_revisions_funnel_id"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_funnel_revisions_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("funnel_id", "revision", name=op.f("pk_funnel_revisions")),
     )
     op.create_table(
@@ -262,14 +413,21 @@ def upgrade() -> None:
         sa.Column("website_id", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False, comment="queued, running, done or failed"),
         sa.Column("file_name", sa.Text(), nullable=True),
-        sa.Column("sha256", sa.Text(), nullable=False, comment="of the file as it was sent, in hex"),
+        sa.Column(
+            "sha256", sa.Text(), nullable=False, comment="of the file as it was sent, in hex"
+        ),
         sa.Column("bytes_total", sa.BigInteger(), nullable=False),
         sa.Column("bytes_read", sa.BigInteger(), nullable=False),
         sa.Column("lines_read", sa.BigInteger(), nullable=False),
         sa.Column("accepted", sa.BigInteger(), nullable=False),
         sa.Column("duplicates", sa.BigInteger(), nullable=False),
         sa.Column("rejected", sa.BigInteger(), nullable=False),
-        sa.Column("first_event_at", sa.BigInteger(), nullable=True, comment="earliest occurrence among accepted and repeated events"),
+        sa.Column(
+            "first_event_at",
+            sa.BigInteger(),
+            nullable=True,
+            comment="earliest occurrence among accepted and repeated events",
+        ),
         sa.Column("last_event_at", sa.BigInteger(), nullable=True),
         sa.Column(
             "reach_from",
@@ -282,51 +440,97 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.Column("finished_at", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["website_id"], ["websites.id"], name=op.f("fk_imports_website_id")),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_imports_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["website_id"], ["websites.id"], name=op.f("fk_imports_website_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_imports_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_imports")),
     )
     with op.batch_alter_table("imports", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_imports_state"), ["state"], unique=False)
-        batch_op.create_index(batch_op.f("ix_imports_website_id_created_at"), ["website_id", "created_at"], unique=False)
-        batch_op.create_index(batch_op.f("ix_imports_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_imports_website_id_created_at"),
+            ["website_id", "created_at"],
+            unique=False,
+        )
+        batch_op.create_index(
+            batch_op.f("ix_imports_workspace_id_created_at"),
+            ["workspace_id", "created_at"],
+            unique=False,
+        )
 
     op.create_table(
         "provider_secrets",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("workspace_id", sa.Text(), nullable=False),
         sa.Column("website_id", sa.Text(), nullable=False),
-        sa.Column("provider", sa.Text(), nullable=False, comment="stripe, polar or standardwebhooks"),
-        sa.Column("secret", sa.Text(), nullable=False, comment="in plain text: signatures are computed with it"),
+        sa.Column(
+            "provider", sa.Text(), nullable=False, comment="stripe, polar or standardwebhooks"
+        ),
+        sa.Column(
+            "secret",
+            sa.Text(),
+            nullable=False,
+            comment="in plain text: signatures are computed with it",
+        ),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("valid_until", sa.BigInteger(), nullable=True, comment="set once another took its place"),
-        sa.ForeignKeyConstraint(["website_id"], ["websites.id"], name=op.f("fk_provider_secrets_website_id")),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_provider_secrets_workspace_id")),
+        sa.Column(
+            "valid_until", sa.BigInteger(), nullable=True, comment="set once another took its place"
+        ),
+        sa.ForeignKeyConstraint(
+            ["website_id"], ["websites.id"], name=op.f("fk_provider_secrets_website_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_provider_secrets_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_provider_secrets")),
     )
     with op.batch_alter_table("provider_secrets", schema=None) as batch_op:
         batch_op.create_index(
-            batch_op.f("ix_provider_secrets_workspace_id_website_id_provider"), ["workspace_id", "website_id", "provider"], unique=False
+            batch_op.f("ix_provider_secrets_workspace_id_website_id_provider"),
+            ["workspace_id", "website_id", "provider"],
+            unique=False,
         )
 
     op.create_table(
         "provider_customers",
         sa.Column("scope_id", sa.Text(), nullable=False),
-        sa.Column("key", sa.LargeBinary(), nullable=False, comment="hash of the provider's customer ID or of an e-mail address"),
-        sa.Column("visitor_id", sa.Text(), nullable=False, comment="whom the newest event that named a visitor said this customer is"),
+        sa.Column(
+            "key",
+            sa.LargeBinary(),
+            nullable=False,
+            comment="hash of the provider's customer ID or of an e-mail address",
+        ),
+        sa.Column(
+            "visitor_id",
+            sa.Text(),
+            nullable=False,
+            comment="whom the newest event that named a visitor said this customer is",
+        ),
         sa.Column("occurred_at", sa.BigInteger(), nullable=False, comment="of that event"),
         sa.PrimaryKeyConstraint("scope_id", "key", name=op.f("pk_provider_customers")),
         sqlite_with_rowid=False,
     )
     with op.batch_alter_table("provider_customers", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_provider_customers_scope_id_visitor_id"), ["scope_id", "visitor_id"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_provider_customers_scope_id_visitor_id"),
+            ["scope_id", "visitor_id"],
+            unique=False,
+        )
 
     op.create_table(
         "import_rejects",
         sa.Column("import_id", sa.Text(), nullable=False),
         sa.Column("line", sa.BigInteger(), nullable=False, comment="from 1"),
         sa.Column("errors", sa.JSON(), nullable=False),
-        sa.ForeignKeyConstraint(["import_id"], ["imports.id"], name=op.f("fk_import_rejects_import_id"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["import_id"],
+            ["imports.id"],
+            name=op.f("fk_import_rejects_import_id"),
+            ondelete="CASCADE",
+        ),
         sa.PrimaryKeyConstraint("import_id", "line", name=op.f("pk_import_rejects")),
     )
 
@@ -339,33 +543,88 @@ def upgrade() -> None:
         sa.Column("target", sa.Text(), nullable=False, comment="visitor, user or span"),
         sa.Column("visitor_id", sa.Text(), nullable=True, comment="as asked for; null once done"),
         sa.Column("user_id", sa.Text(), nullable=True, comment="as asked for; null once done"),
-        sa.Column("from_at", sa.BigInteger(), nullable=True, comment="of a span: the first millisecond"),
-        sa.Column("to_at", sa.BigInteger(), nullable=True, comment="of a span: the first millisecond after it"),
-        sa.Column("visitor_ids", sa.JSON(), nullable=False, comment="the canonical visitor and all it absorbed; empty once done"),
-        sa.Column("open_imports", sa.JSON(), nullable=False, comment="IDs of the imports that were not done when it was asked for"),
-        sa.Column("outbox_id", sa.BigInteger(), nullable=False, comment="the newest bundle when it was asked for"),
-        sa.Column("merge_id", sa.BigInteger(), nullable=False, comment="the newest merge that was removed"),
-        sa.Column("key_id", sa.BigInteger(), nullable=False, comment="the newest dedupe key when it was asked for"),
-        sa.Column("keys_read", sa.BigInteger(), nullable=False, comment="dedupe keys are gone through up to this one"),
+        sa.Column(
+            "from_at", sa.BigInteger(), nullable=True, comment="of a span: the first millisecond"
+        ),
+        sa.Column(
+            "to_at",
+            sa.BigInteger(),
+            nullable=True,
+            comment="of a span: the first millisecond after it",
+        ),
+        sa.Column(
+            "visitor_ids",
+            sa.JSON(),
+            nullable=False,
+            comment="the canonical visitor and all it absorbed; empty once done",
+        ),
+        sa.Column(
+            "open_imports",
+            sa.JSON(),
+            nullable=False,
+            comment="IDs of the imports that were not done when it was asked for",
+        ),
+        sa.Column(
+            "outbox_id",
+            sa.BigInteger(),
+            nullable=False,
+            comment="the newest bundle when it was asked for",
+        ),
+        sa.Column(
+            "merge_id", sa.BigInteger(), nullable=False, comment="the newest merge that was removed"
+        ),
+        sa.Column(
+            "key_id",
+            sa.BigInteger(),
+            nullable=False,
+            comment="the newest dedupe key when it was asked for",
+        ),
+        sa.Column(
+            "keys_read",
+            sa.BigInteger(),
+            nullable=False,
+            comment="dedupe keys are gone through up to this one",
+        ),
         sa.Column("state", sa.Text(), nullable=False, comment="queued, running or done"),
-        sa.Column("step", sa.Text(), nullable=True, comment="what is done now or next; null once done"),
+        sa.Column(
+            "step", sa.Text(), nullable=True, comment="what is done now or next; null once done"
+        ),
         sa.Column("visitors", sa.BigInteger(), nullable=False, comment="removed"),
         sa.Column("user_links", sa.BigInteger(), nullable=False, comment="removed"),
-        sa.Column("events_found", sa.BigInteger(), nullable=True, comment="null until they are counted"),
+        sa.Column(
+            "events_found", sa.BigInteger(), nullable=True, comment="null until they are counted"
+        ),
         sa.Column("events_removed", sa.BigInteger(), nullable=False),
         sa.Column("keys_cleared", sa.BigInteger(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True, comment="why it waits at the moment"),
-        sa.Column("created_at", sa.BigInteger(), nullable=False, comment="when it was asked for: what was received later stays"),
+        sa.Column(
+            "created_at",
+            sa.BigInteger(),
+            nullable=False,
+            comment="when it was asked for: what was received later stays",
+        ),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.Column("finished_at", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["website_id"], ["websites.id"], name=op.f("fk_deletions_website_id")),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_deletions_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["website_id"], ["websites.id"], name=op.f("fk_deletions_website_id")
+        ),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_deletions_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_deletions")),
     )
     with op.batch_alter_table("deletions", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_deletions_state"), ["state"], unique=False)
-        batch_op.create_index(batch_op.f("ix_deletions_website_id_created_at"), ["website_id", "created_at"], unique=False)
-        batch_op.create_index(batch_op.f("ix_deletions_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_deletions_website_id_created_at"),
+            ["website_id", "created_at"],
+            unique=False,
+        )
+        batch_op.create_index(
+            batch_op.f("ix_deletions_workspace_id_created_at"),
+            ["workspace_id", "created_at"],
+            unique=False,
+        )
 
     op.create_table(
         "deletion_websites",
@@ -374,38 +633,65 @@ def upgrade() -> None:
         sa.Column("events", sa.BigInteger(), nullable=True, comment="null until they are counted"),
         sa.Column("first_event_at", sa.BigInteger(), nullable=True),
         sa.Column("last_event_at", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["deletion_id"], ["deletions.id"], name=op.f("fk_deletion_websites_deletion_id"), ondelete="CASCADE"),
-        sa.ForeignKeyConstraint(["website_id"], ["websites.id"], name=op.f("fk_deletion_websites_website_id")),
+        sa.ForeignKeyConstraint(
+            ["deletion_id"],
+            ["deletions.id"],
+            name=op.f("fk_deletion_websites_deletion_id"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(
+            ["website_id"], ["websites.id"], name=op.f("fk_deletion_websites_website_id")
+        ),
         sa.PrimaryKeyConstraint("deletion_id", "website_id", name=op.f("pk_deletion_websites")),
     )
     with op.batch_alter_table("deletion_websites", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_deletion_websites_website_id"), ["website_id"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_deletion_websites_website_id"), ["website_id"], unique=False
+        )
 
     op.create_table(
         "links",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("workspace_id", sa.Text(), nullable=False),
         sa.Column("website_id", sa.Text(), nullable=False),
-        sa.Column("slug", sa.Text(), nullable=False, comment="one space for all workspaces: it is the public address"),
+        sa.Column(
+            "slug",
+            sa.Text(),
+            nullable=False,
+            comment="one space for all workspaces: it is the public address",
+        ),
         sa.Column("name", sa.Text(), nullable=False, comment="internal, never shown"),
         sa.Column("destination_path", sa.Text(), nullable=False),
         sa.Column("fallback_url", sa.Text(), nullable=True),
         sa.Column("utm_source", sa.Text(), nullable=True),
         sa.Column("utm_medium", sa.Text(), nullable=True),
         sa.Column("utm_campaign", sa.Text(), nullable=True),
-        sa.Column("search_text", sa.Text(), nullable=False, comment="name and slug in folded letter case, a line each"),
+        sa.Column(
+            "search_text",
+            sa.Text(),
+            nullable=False,
+            comment="name and slug in folded letter case, a line each",
+        ),
         sa.Column("is_active", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("updated_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["website_id"], ["websites.id"], name=op.f("fk_links_website_id")),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_links_workspace_id")),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_links_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_links")),
         sa.UniqueConstraint("slug", name=op.f("uq_links_slug")),
     )
     with op.batch_alter_table("links", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_links_workspace_id_created_at"), ["workspace_id", "created_at"], unique=False)
         batch_op.create_index(
-            batch_op.f("ix_links_workspace_id_website_id_created_at"), ["workspace_id", "website_id", "created_at"], unique=False
+            batch_op.f("ix_links_workspace_id_created_at"),
+            ["workspace_id", "created_at"],
+            unique=False,
+        )
+        batch_op.create_index(
+            batch_op.f("ix_links_workspace_id_website_id_created_at"),
+            ["workspace_id", "website_id", "created_at"],
+            unique=False,
         )
 
     op.create_table(
@@ -413,17 +699,34 @@ def upgrade() -> None:
         sa.Column("click_id", sa.Text(), nullable=False, comment="as in the warehouse"),
         sa.Column("website_id", sa.Text(), nullable=False),
         sa.Column("link_id", sa.Text(), nullable=False),
-        sa.Column("token_hash", sa.LargeBinary(), nullable=True, comment="SHA-256; unset: the page carried no token"),
+        sa.Column(
+            "token_hash",
+            sa.LargeBinary(),
+            nullable=True,
+            comment="SHA-256; unset: the page carried no token",
+        ),
         sa.Column("clicked_at", sa.BigInteger(), nullable=False),
         sa.Column("platform", sa.Text(), nullable=False, comment="ios or android"),
         sa.Column("os_major", sa.Integer(), nullable=False, comment="0: unknown"),
-        sa.Column("match_key", sa.LargeBinary(), nullable=True, comment="HMAC of the network; removed after an hour"),
-        sa.Column("match_until", sa.BigInteger(), nullable=True, comment="when match_key is removed"),
+        sa.Column(
+            "match_key",
+            sa.LargeBinary(),
+            nullable=True,
+            comment="HMAC of the network; removed after an hour",
+        ),
+        sa.Column(
+            "match_until", sa.BigInteger(), nullable=True, comment="when match_key is removed"
+        ),
         sa.Column("utm_source", sa.Text(), nullable=True, comment="of the link as it was then"),
         sa.Column("utm_medium", sa.Text(), nullable=True),
         sa.Column("utm_campaign", sa.Text(), nullable=True),
         sa.Column("claimed_at", sa.BigInteger(), nullable=True),
-        sa.Column("claimed_by", sa.Text(), nullable=True, comment="install ID; empty once its visitor was deleted"),
+        sa.Column(
+            "claimed_by",
+            sa.Text(),
+            nullable=True,
+            comment="install ID; empty once its visitor was deleted",
+        ),
         sa.Column("claim_method", sa.Text(), nullable=True),
         sa.Column("expires_at", sa.BigInteger(), nullable=False, comment="when the row is removed"),
         sa.PrimaryKeyConstraint("click_id", name=op.f("pk_link_clicks")),
@@ -431,24 +734,42 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("link_clicks", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_link_clicks_expires_at"), ["expires_at"], unique=False)
-        batch_op.create_index(batch_op.f("ix_link_clicks_match_until"), ["match_until"], unique=False)
-        batch_op.create_index(batch_op.f("ix_link_clicks_website_id_match_key"), ["website_id", "match_key"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_link_clicks_match_until"), ["match_until"], unique=False
+        )
+        batch_op.create_index(
+            batch_op.f("ix_link_clicks_website_id_match_key"),
+            ["website_id", "match_key"],
+            unique=False,
+        )
 
     op.create_table(
         "match_keys",
         sa.Column(
-            "period", sa.BigInteger(), autoincrement=False, nullable=False, comment="number of the ten minutes whose clicks it is for"
+            "period",
+            sa.BigInteger(),
+            autoincrement=False,
+            nullable=False,
+            comment="number of the ten minutes whose clicks it is for",
         ),
         sa.Column("key", sa.LargeBinary(), nullable=False, comment="of the HMAC of networks"),
         sa.Column(
-            "expires_at", sa.BigInteger(), nullable=False, comment="when the row is removed: none of its clicks can be matched any more"
+            "expires_at",
+            sa.BigInteger(),
+            nullable=False,
+            comment="when the row is removed: none of its clicks can be matched any more",
         ),
         sa.PrimaryKeyConstraint("period", name=op.f("pk_match_keys")),
     )
     op.create_table(
         "visitor_touches",
         sa.Column("scope_id", sa.Text(), nullable=False),
-        sa.Column("visitor_id", sa.Text(), nullable=False, comment="canonical when it was written; a merge moves nothing"),
+        sa.Column(
+            "visitor_id",
+            sa.Text(),
+            nullable=False,
+            comment="canonical when it was written; a merge moves nothing",
+        ),
         sa.Column("touch", sa.Text(), nullable=False, comment="first or last"),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.Column("link_id", sa.Text(), nullable=False),
@@ -465,9 +786,16 @@ def upgrade() -> None:
         sa.Column("website_id", sa.Text(), nullable=False),
         sa.Column("link_id", sa.Text(), nullable=True, comment="unset: the open concerned no link"),
         sa.Column("click_id", sa.Text(), nullable=True),
-        sa.Column("at", sa.BigInteger(), nullable=False, comment="the oldest are removed after 90 days"),
+        sa.Column(
+            "at", sa.BigInteger(), nullable=False, comment="the oldest are removed after 90 days"
+        ),
         sa.Column("matched", sa.Boolean(), nullable=False),
-        sa.Column("method", sa.Text(), nullable=True, comment="which found the link, also where it was refused"),
+        sa.Column(
+            "method",
+            sa.Text(),
+            nullable=True,
+            comment="which found the link, also where it was refused",
+        ),
         sa.Column("confidence", sa.Double(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=True, comment="why there is no match"),
         sa.Column("platform", sa.Text(), nullable=False),
@@ -475,23 +803,53 @@ def upgrade() -> None:
         sa.Column("app_version", sa.Text(), nullable=True),
         sa.Column("first_open", sa.Boolean(), nullable=False),
         sa.Column("clicked_at", sa.BigInteger(), nullable=True),
-        sa.Column("install_id", sa.Text(), nullable=True, comment="null once the visitor was deleted"),
+        sa.Column(
+            "install_id", sa.Text(), nullable=True, comment="null once the visitor was deleted"
+        ),
         sa.Column("scope_id", sa.Text(), nullable=False),
-        sa.Column("visitor_id", sa.Text(), nullable=True, comment="as the app named it; null once the visitor was deleted"),
-        sa.ForeignKeyConstraint(["workspace_id"], ["workspaces.id"], name=op.f("fk_link_matches_workspace_id")),
+        sa.Column(
+            "visitor_id",
+            sa.Text(),
+            nullable=True,
+            comment="as the app named it; null once the visitor was deleted",
+        ),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_link_matches_workspace_id")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_link_matches")),
     )
     with op.batch_alter_table("link_matches", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_link_matches_at"), ["at"], unique=False)
-        batch_op.create_index(batch_op.f("ix_link_matches_link_id_at"), ["link_id", "at"], unique=False)
-        batch_op.create_index(batch_op.f("ix_link_matches_scope_id_visitor_id"), ["scope_id", "visitor_id"], unique=False)
-        batch_op.create_index(batch_op.f("ix_link_matches_website_id_install_id"), ["website_id", "install_id"], unique=False)
-        batch_op.create_index(batch_op.f("ix_link_matches_workspace_id_at"), ["workspace_id", "at"], unique=False)
-        batch_op.create_index(batch_op.f("ix_link_matches_workspace_id_website_id_at"), ["workspace_id", "website_id", "at"], unique=False)
+        batch_op.create_index(
+            batch_op.f("ix_link_matches_link_id_at"), ["link_id", "at"], unique=False
+        )
+        batch_op.create_index(
+            batch_op.f("ix_link_matches_scope_id_visitor_id"),
+            ["scope_id", "visitor_id"],
+            unique=False,
+        )
+        batch_op.create_index(
+            batch_op.f("ix_link_matches_website_id_install_id"),
+            ["website_id", "install_id"],
+            unique=False,
+        )
+        batch_op.create_index(
+            batch_op.f("ix_link_matches_workspace_id_at"), ["workspace_id", "at"], unique=False
+        )
+        batch_op.create_index(
+            batch_op.f("ix_link_matches_workspace_id_website_id_at"),
+            ["workspace_id", "website_id", "at"],
+            unique=False,
+        )
 
     op.create_table(
         "spool_files",
-        sa.Column("name", sa.Text(), nullable=False, comment="a file of a spool whose rows are in the outbox, until the file is gone"),
+        sa.Column(
+            "name",
+            sa.Text(),
+            nullable=False,
+            comment="a file of a spool whose rows are in the outbox, until the file is gone",
+        ),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_spool_files")),
     )
     # ### end Alembic commands ###

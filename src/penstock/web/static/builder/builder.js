@@ -1,13 +1,13 @@
-// The builder of funnels. The form is the definition: collecting.js reads it by the names of its inputs.
+// The funnel builder. The form is the definition: collecting.js reads it by the names of its inputs.
 import { collect } from "../collecting.js";
 import { showCopies } from "./copies.js";
 import { changed, showFaultsSoFar, startEditing } from "./editing.js";
 import { fromTemplate } from "./matches.js";
 import { nameAll } from "./naming.js";
 import { startPreview } from "./preview.js";
-import { dragRows, makeRow, rowDoes, showRows } from "./rows.js";
+import { dragRows, handleRowClick, makeRow, showRows } from "./rows.js";
 
-const ATTEMPT_WINDOW_S = "604800";
+const DEFAULT_WINDOW_S = { attempt: "604800", visitor: "1209600" };
 
 const { definition: saved, id, limits, baseUrl } = JSON.parse(document.querySelector("#funnel-data").textContent);
 const form = document.querySelector("#builder");
@@ -15,10 +15,10 @@ const rows = form.querySelector('[data-list="steps"]');
 const breakdowns = form.querySelector('[data-list="breakdownProperties"]');
 const addBreakdown = form.querySelector('[data-does="add-breakdown"]');
 const window_s = form.elements.conversionWindowSeconds;
-const sequence = form.elements.sequenceProperty;
+let windowIsDefault = !saved; // until the reader selects one
 
 const read = () => collect(form).body;
-const counted = ({ name: _, ...definition }) => JSON.stringify(definition);
+const withoutName = ({ name: _, ...definition }) => JSON.stringify(definition);
 
 function makeBreakdown(property) {
   const item = fromTemplate("#breakdown-template");
@@ -26,15 +26,14 @@ function makeBreakdown(property) {
   return item;
 }
 
-// What depends on what was chosen: fields of attempts, numbers of rows, names of inputs.
-function settle() {
+// Updates what depends on other fields: the attempt fields, the numbers of rows, the names of inputs.
+function update() {
   const attempts = form.elements.countingUnit.value === "attempt";
-  if (attempts && window_s.value === "") window_s.value = ATTEMPT_WINDOW_S;
+  if (windowIsDefault) window_s.value = DEFAULT_WINDOW_S[form.elements.countingUnit.value];
+  if (attempts && window_s.value === "") window_s.value = DEFAULT_WINDOW_S.attempt;
   window_s.options[0].hidden = window_s.options[0].disabled = attempts;
   const attempt = form.elements.attemptProperty;
   attempt.closest(".field").hidden = attempt.disabled = !attempts;
-  sequence.closest(".field").hidden = !attempts && sequence.value === "";
-  form.querySelector("#unit-fields").hidden = !attempts && sequence.value === "";
   nameAll(form);
   showRows(rows, form.querySelector("#counters"), limits);
   const count = breakdowns.children.length;
@@ -45,7 +44,7 @@ function settle() {
   }
 }
 
-function does(button) {
+function handleClick(button) {
   if (button.dataset.does === "add-breakdown") {
     breakdowns.append(makeBreakdown(""));
     breakdowns.lastElementChild.querySelector("input").focus();
@@ -53,26 +52,27 @@ function does(button) {
     button.closest(".breakdown").remove();
     addBreakdown.focus();
   } else {
-    return rowDoes(button, rows, limits, (at) => read().steps[at]);
+    return handleRowClick(button, rows, limits, (index) => read().steps[index]);
   }
   return true;
 }
 
-form.elements.attemptProperty.required = false; // left out when empty: the server then says what needs it
+form.elements.attemptProperty.required = false; // omitted when empty: the server says what needs it
 rows.replaceChildren(...(saved?.steps ?? [{}, {}]).map(makeRow));
 breakdowns.replaceChildren(...(saved?.breakdownProperties ?? []).map(makeBreakdown));
-settle();
-const before = counted(read());
+update();
+const before = withoutName(read());
 const recalculates = document.querySelector("#recalculates");
-const ask = startPreview(read, (faults) => showFaultsSoFar(form, faults));
+const preview = startPreview(read, (faults) => showFaultsSoFar(form, faults));
 const show = () => {
-  settle();
+  update();
   const definition = read();
   showCopies(definition, id, baseUrl);
-  if (recalculates) recalculates.hidden = counted(definition) === before;
-  ask();
+  if (recalculates) recalculates.hidden = withoutName(definition) === before;
+  preview();
 };
+window_s.addEventListener("input", () => (windowIsDefault = false)); // before the form hears it
 form.addEventListener("input", show);
-startEditing(form, does);
+startEditing(form, handleClick);
 dragRows(rows, () => changed(form));
 showCopies(read(), id, baseUrl);

@@ -1,8 +1,8 @@
-// Inputs with data-suggests offer what fits to what is typed: a combobox with a listbox, after the ARIA practices. Any text may be typed.
+// Inputs with data-suggests show suggestions for the typed text: a combobox with a listbox, by the ARIA practices. Any text is valid.
 import { on } from "../listening.js";
 
-const WAITS_MS = 150;
-let [input, options, active, asked, timer] = [null, [], -1, 0, 0];
+const DELAY_MS = 150;
+let [input, options, active, latest, timer] = [null, [], -1, 0, 0];
 
 const popup = document.createElement("ul");
 popup.id = "suggestions";
@@ -11,49 +11,49 @@ popup.setAttribute("role", "listbox");
 popup.setAttribute("aria-label", "Suggestions");
 popup.hidden = true;
 
-// suggest: (input) => a promise of [{value, note}], the best first.
+// suggest: (input) => a promise of [{value, note}], best first.
 export function suggestBy(suggest) {
   for (const type of ["focusin"]) on(type, "[data-suggests]", prepare);
-  on("input", "[data-suggests]", (one, event) => event.isTrusted && ask(one, suggest, WAITS_MS));
-  on("click", "[data-suggests]", (one) => popup.hidden && ask(one, suggest, 0));
+  on("input", "[data-suggests]", (combobox, event) => event.isTrusted && request(combobox, suggest, DELAY_MS));
+  on("click", "[data-suggests]", (combobox) => popup.hidden && request(combobox, suggest, 0));
   on("focusout", "[data-suggests]", close);
-  on("keydown", "[data-suggests]", (one, event) => pressed(one, event, suggest));
-  popup.addEventListener("pointerdown", (event) => event.preventDefault()); // the focus stays in the input
+  on("keydown", "[data-suggests]", (combobox, event) => handleKey(combobox, event, suggest));
+  popup.addEventListener("pointerdown", (event) => event.preventDefault()); // keeps the focus in the input
   popup.addEventListener("click", (event) => {
     const item = event.target.closest("[role=option]");
     if (item) pick([...popup.children].indexOf(item));
   });
 }
 
-function prepare(one) {
-  one.setAttribute("role", "combobox");
-  one.setAttribute("aria-autocomplete", "list");
-  one.setAttribute("aria-expanded", String(one === input && !popup.hidden));
+function prepare(combobox) {
+  combobox.setAttribute("role", "combobox");
+  combobox.setAttribute("aria-autocomplete", "list");
+  combobox.setAttribute("aria-expanded", String(combobox === input && !popup.hidden));
 }
 
-function ask(one, suggest, delay_ms) {
-  const mine = ++asked;
+function request(combobox, suggest, delay_ms) {
+  const number = ++latest;
   clearTimeout(timer);
   timer = setTimeout(async () => {
-    const found = await suggest(one);
-    if (mine === asked && document.activeElement === one) open(one, found);
+    const suggestions = await suggest(combobox);
+    if (number === latest && document.activeElement === combobox) open(combobox, suggestions);
   }, delay_ms);
 }
 
-function open(one, found) {
+function open(combobox, suggestions) {
   close();
-  if (!found.length || (found.length === 1 && found[0].value === one.value)) return;
-  [input, options] = [one, found];
-  popup.replaceChildren(...found.map(optionOf));
-  one.closest(".field, .breakdown").append(popup);
+  if (!suggestions.length || (suggestions.length === 1 && suggestions[0].value === combobox.value)) return;
+  [input, options] = [combobox, suggestions];
+  popup.replaceChildren(...suggestions.map(makeOption));
+  combobox.closest(".field, .breakdown").append(popup);
   popup.hidden = false;
-  one.setAttribute("aria-expanded", "true");
-  one.setAttribute("aria-controls", popup.id);
+  combobox.setAttribute("aria-expanded", "true");
+  combobox.setAttribute("aria-controls", popup.id);
 }
 
-function optionOf({ value, note }, at) {
+function makeOption({ value, note }, index) {
   const item = document.createElement("li");
-  item.id = `suggestion-${at}`;
+  item.id = `suggestion-${index}`;
   item.setAttribute("role", "option");
   item.setAttribute("aria-selected", "false");
   item.append(Object.assign(document.createElement("bdi"), { textContent: value }), Object.assign(document.createElement("span"), { textContent: note }));
@@ -61,7 +61,7 @@ function optionOf({ value, note }, at) {
 }
 
 function close() {
-  asked++;
+  latest++;
   clearTimeout(timer);
   popup.hidden = true;
   active = -1;
@@ -71,17 +71,17 @@ function close() {
   input = null;
 }
 
-function pressed(one, event, suggest) {
+function handleKey(combobox, event, suggest) {
   if (event.isComposing) return;
   if (event.key === "Enter") {
-    event.preventDefault(); // a choice, not the end of the form
+    event.preventDefault(); // selects an option instead of sending the form
     if (!popup.hidden && active >= 0) pick(active);
   } else if (event.key === "Escape" && !popup.hidden) {
     event.stopPropagation();
     close();
   } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     event.preventDefault();
-    if (popup.hidden) ask(one, suggest, 0);
+    if (popup.hidden) request(combobox, suggest, 0);
     else move(event.key === "ArrowDown" ? 1 : -1);
   }
 }
@@ -95,9 +95,9 @@ function move(by) {
   input.setAttribute("aria-activedescendant", item.id);
 }
 
-function pick(at) {
-  const [one, { value }] = [input, options[at]];
+function pick(index) {
+  const [combobox, { value }] = [input, options[index]];
   close();
-  one.value = value;
-  one.dispatchEvent(new Event("input", { bubbles: true }));
+  combobox.value = value;
+  combobox.dispatchEvent(new Event("input", { bubbles: true }));
 }

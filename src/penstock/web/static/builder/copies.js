@@ -1,4 +1,4 @@
-// The definition as JSON, and as the call that saves it.
+// The definition as JSON, and as a curl command that saves it.
 
 export function showCopies(definition, id, baseUrl) {
   const text = JSON.stringify(definition, null, 2);
@@ -11,7 +11,7 @@ export function showCopies(definition, id, baseUrl) {
   ].join("\n");
 }
 
-// For a shell: in single quotes, of which there are none inside.
+// Single-quoted for a shell.
 function quoted(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

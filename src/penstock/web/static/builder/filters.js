@@ -1,39 +1,39 @@
-// The value of a filter: the inputs that its operator asks for, and a hidden one with the text that the API takes.
+// The value of a filter: the inputs for its operator, and a hidden input with the text for the API.
 //
-// The hidden text stays as it was saved until one of the inputs is changed.
+// The hidden text stays as saved until an input changes.
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 
 const text = {
   hint: "",
   inputs: (value) => [input("Value", value, { suggests: "value", placeholder: "Value" })],
-  read: ([one]) => one.value,
+  read: ([field]) => field.value,
 };
-const number = { hint: "", inputs: (value) => [decimal("Number", value, "19.99")], read: ([one]) => one.value.trim() };
+const number = { hint: "", inputs: (value) => [decimal("Number", value, "19.99")], read: ([field]) => field.value.trim() };
 const none = { hint: "", inputs: () => [], read: () => "" };
 const regex = {
-  hint: "RE2 syntax, as ^pro(_|$). It matches anywhere unless ^ and $ tie it to the ends.",
+  hint: "RE2 syntax, such as ^pro(_|$). Matches anywhere; use ^ and $ for the start and the end.",
   inputs: (value) => [input("Regular expression", value, { placeholder: "^pro" }, "mono")],
   read: text.read,
 };
 const list = {
-  hint: "One value on each line, up to 100.",
-  inputs: (value) => [area("Values, one on each line", listed(value).map(plain).join("\n"))],
-  read: ([one]) => JSON.stringify(one.value.split("\n").filter((line) => line !== "")),
+  hint: "One value per line, up to 100.",
+  inputs: (value) => [area("Values, one per line", listed(value).map(plain).join("\n"))],
+  read: ([field]) => JSON.stringify(field.value.split("\n").filter((line) => line !== "")),
 };
 const range = {
   hint: "",
   inputs: (value) => {
     const [low, high] = listed(value).map(plain);
-    return [decimal("From", low, "From"), decimal("To, included", high, "To")];
+    return [decimal("From", low, "From"), decimal("To (inclusive)", high, "To")];
   },
   read: (ends) => `[${ends.map(({ value }) => (NUMBER.test(value.trim()) ? value.trim() : JSON.stringify(value))).join(", ")}]`,
 };
 const time = {
-  hint: "In UTC. Without a time, the day's first moment.",
+  hint: "In UTC. Without a time, the start of the day.",
   inputs: (value) => {
-    const [day, clock] = momentOf(value);
-    return [input("Date", day, { type: "date" }), input("Time, in UTC", clock, { type: "time", step: "1" })];
+    const [day, clock] = dateAndTimeOf(value);
+    return [input("Date", day, { type: "date" }), input("Time (UTC)", clock, { type: "time", step: "1" })];
   },
   read: ([day, clock]) => (clock.value ? `${day.value}T${clock.value}Z` : day.value),
 };
@@ -60,11 +60,11 @@ export function fillFilterValue(filter, value) {
   hiddenOf(filter).disabled = kind === none;
 }
 
-// Another operator: what was typed is kept where the new one takes the same.
+// A new operator keeps the typed value when it has the same kind of input.
 export function operatorChanged(filter) {
   const typed = inputsOf(filter);
-  const kept = typed.length === 1 && typed[0].type !== "date" && [text, number, regex].includes(kindOf(filter)) ? typed[0].value : "";
-  fillFilterValue(filter, kept);
+  const value = typed.length === 1 && typed[0].type !== "date" && [text, number, regex].includes(kindOf(filter)) ? typed[0].value : "";
+  fillFilterValue(filter, value);
   readFilterValue(filter);
 }
 
@@ -102,9 +102,9 @@ function listed(value) {
 
 const plain = (item) => (typeof item === "string" ? item : JSON.stringify(item));
 
-function momentOf(value) {
+function dateAndTimeOf(value) {
   if (/^\d{4}-\d\d-\d\d$/.test(value)) return [value, ""];
   const zoned = /^-?\d+$/.test(value) ? Number(value) : /(Z|[+-]\d\d:?\d\d)$/.test(value) ? value : `${value.replace(" ", "T")}Z`;
-  const at = value === "" ? new Date(NaN) : new Date(zoned);
-  return Number.isNaN(at.getTime()) ? ["", ""] : [at.toISOString().slice(0, 10), at.toISOString().slice(11, 19)];
+  const date = value === "" ? new Date(NaN) : new Date(zoned);
+  return Number.isNaN(date.getTime()) ? ["", ""] : [date.toISOString().slice(0, 10), date.toISOString().slice(11, 19)];
 }

@@ -1,7 +1,7 @@
 // The form of a goal: a name and one match.
 import { collect } from "../collecting.js";
 import { startEditing } from "./editing.js";
-import { makeMatch, matchDoes } from "./matches.js";
+import { makeMatch, handleMatchClick } from "./matches.js";
 import { nameAll } from "./naming.js";
 
 const saved = JSON.parse(document.querySelector("#goal-data").textContent);
@@ -11,12 +11,12 @@ match.querySelector('[data-does="remove-or"]').remove();
 match.dataset.root = "match";
 form.querySelector("[data-own]").replaceWith(match);
 
-const counted = () => JSON.stringify(collect(form).body.match);
+const matchJson = () => JSON.stringify(collect(form).body.match);
 nameAll(form);
-const before = counted();
+const before = matchJson();
 const recalculates = document.querySelector("#recalculates");
 form.addEventListener("input", () => {
   nameAll(form);
-  if (recalculates) recalculates.hidden = counted() === before;
+  if (recalculates) recalculates.hidden = matchJson() === before;
 });
-startEditing(form, matchDoes);
+startEditing(form, handleMatchClick);

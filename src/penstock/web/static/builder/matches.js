@@ -1,4 +1,4 @@
-// Matches (type, value, filters) as elements: made from what is saved, and read again by their names.
+// Matches (type, value, filters) as elements, filled from the saved definition and read by the names of their inputs.
 import { fillFilterValue } from "./filters.js";
 
 export function fromTemplate(id) {
@@ -9,7 +9,6 @@ export function part(element, name) {
   return element.querySelector(`[data-part="${name}"]`);
 }
 
-// element: of the template, or a list's item around one.
 export function makeMatch({ type = "Event", value = "", filters = [] } = {}) {
   const element = fromTemplate("#match-template");
   part(element, "type").querySelector("select").value = type;
@@ -26,13 +25,13 @@ export function makeFilter({ property = "", operator = "equals", value = "" } = 
   return element;
 }
 
-// What a match asks for, as far as it is chosen; for suggestions.
-export function chosenIn(match) {
+// The selected type and value of a match.
+export function selectionOf(match) {
   return { type: part(match, "type").querySelector("select").value, value: part(match, "value").querySelector("input").value };
 }
 
-// What a click on a button inside of a match does; whether it was one of these.
-export function matchDoes(button) {
+// Handles a click on a button in a match; returns whether it was one of these buttons.
+export function handleMatchClick(button) {
   const does = button.dataset.does;
   if (does === "add-filter") {
     const filter = makeFilter();
@@ -40,10 +39,10 @@ export function matchDoes(button) {
     filter.querySelector("input").focus();
   } else if (does === "remove-filter") {
     const filter = button.closest(".filter");
-    const near = filter.nextElementSibling ?? filter.previousElementSibling;
-    const focused = near?.querySelector('[data-does="remove-filter"]') ?? filter.closest("[data-match]").querySelector('[data-does="add-filter"]');
+    const neighbour = filter.nextElementSibling ?? filter.previousElementSibling;
+    const next = neighbour?.querySelector('[data-does="remove-filter"]') ?? filter.closest("[data-match]").querySelector('[data-does="add-filter"]');
     filter.remove();
-    focused.focus();
+    next.focus();
   } else {
     return false;
   }

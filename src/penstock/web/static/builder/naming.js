@@ -1,6 +1,6 @@
-// Names of what the templates made, by where it stands: steps[2].or[0].value, as forms.js collects it and faults are told.
+// Names inputs by their place: steps[2].or[0].value, for the request body and for the errors of fields.
 //
-// data-list="steps" holds items, numbered in their order; data-part="value" is a field of the item around it, data-part="" the item itself.
+// data-list="steps" contains items in order; data-part="value" is a field of its item, data-part="" the item itself.
 
 export function nameAll(form) {
   for (const list of form.querySelectorAll("[data-list]")) {
@@ -11,10 +11,10 @@ export function nameAll(form) {
 
 function nameList(list, path) {
   const skips = "leavesOutEmpty" in list.dataset;
-  let at = 0;
+  let index = 0;
   for (const item of list.children) {
     if (skips && item.querySelector("input").value === "") nameField(item, null);
-    else nameItem(item, `${path}[${at++}]`);
+    else nameItem(item, `${path}[${index++}]`);
   }
 }
 
@@ -33,7 +33,7 @@ function walk(element, path) {
   }
 }
 
-// path: null takes the field out of what is sent.
+// path: null removes the field from the request body.
 function nameField(field, path) {
   const control = field.querySelector("[data-named]") ?? field.querySelector("input, select, textarea");
   if (path === null) {
@@ -50,8 +50,8 @@ function nameField(field, path) {
   fault.id = `fault-${path}`;
   if (hint) hint.id = `hint-${path}`;
   for (const input of field.querySelectorAll("input:not([type=hidden]), select, textarea")) {
-    const described = [hint && !hint.hidden && hint.id, input.hasAttribute("aria-invalid") && fault.id].filter(Boolean).join(" ");
-    if (described) input.setAttribute("aria-describedby", described);
+    const descriptions = [hint && !hint.hidden && hint.id, input.hasAttribute("aria-invalid") && fault.id].filter(Boolean).join(" ");
+    if (descriptions) input.setAttribute("aria-describedby", descriptions);
     else input.removeAttribute("aria-describedby");
   }
 }

@@ -1,10 +1,10 @@
-// The live preview: a job per question, with its progress; a newer question ends an older one, whose answer is never shown.
+// The live preview: one job per query, with its progress. A newer query cancels the older job.
 import { call, Unreachable } from "../api.js";
 import { formatNumber } from "../formats.js";
 import { sessionEnded } from "../session.js";
 import { showResult } from "./result.js";
 
-const WAITS_MS = 500;
+const DELAY_MS = 500;
 const POLLS_MS = [80, 120, 200, 300, 500, 800];
 const DAY_MS = 86_400_000;
 const SLOW_CODES = ["query_timeout", "query_too_large"];
@@ -12,19 +12,19 @@ const SLOW_CODES = ["query_timeout", "query_too_large"];
 const panel = document.querySelector("#preview");
 const days = panel.querySelector("#preview-days");
 const progress = panel.querySelector("progress");
-const told = panel.querySelector("[data-told]");
+const status = panel.querySelector("[data-status]");
 
-let [latest, timer, shownFor, job] = [0, 0, null, null];
+let [latest, timer, lastQuery, job] = [0, 0, null, null];
 
-// read: () => the definition as it stands; faulty: is told the faults that the server finds in it, or none.
-export function startPreview(read, faulty) {
-  const ask = () => {
+// read: () => the current definition. showErrors: called with the errors that the server finds; returns whether one is visible.
+export function startPreview(read, showErrors) {
+  const runSoon = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => run(read(), faulty), WAITS_MS);
+    timer = setTimeout(() => run(read(), showErrors), DELAY_MS);
   };
   const again = () => {
-    shownFor = null;
-    run(read(), faulty);
+    lastQuery = null;
+    run(read(), showErrors);
   };
   days.addEventListener("change", again);
   for (const button of panel.querySelectorAll("[data-again]")) button.addEventListener("click", again);
@@ -32,82 +32,82 @@ export function startPreview(read, faulty) {
     days.value = "7";
     again();
   });
-  run(read(), faulty);
-  return ask;
+  run(read(), showErrors);
+  return runSoon;
 }
 
-async function run({ name: _, ...definition }, faulty) {
-  const question = JSON.stringify([definition, days.value]);
-  if (question === shownFor) return;
-  shownFor = question;
-  const mine = ++latest;
-  forget();
-  if (!begun(definition)) return show("unfinished");
+async function run({ name: _, ...definition }, showErrors) {
+  const query = JSON.stringify([definition, days.value]);
+  if (query === lastQuery) return;
+  lastQuery = query;
+  const number = ++latest;
+  cancelJob();
+  if (!isReady(definition)) return show("unfinished");
   show("counting");
   try {
-    const answer = await countedBy(mine, { ...definition, ...period() });
-    if (mine === latest) conclude(answer, definition, faulty);
+    const answer = await fetchResult(number, { ...definition, ...period() });
+    if (number === latest) finish(answer, definition, showErrors);
   } catch (error) {
     if (!(error instanceof Unreachable)) throw error;
-    if (mine === latest) show("failed", error.message);
+    if (number === latest) show("failed", error.message);
   }
 }
 
-// Whether there is something to count at all: two steps that name what they are.
-function begun({ steps = [] }) {
+// Whether at least two steps have a value.
+function isReady({ steps = [] }) {
   return steps.filter((step) => step.value && !step.diagnostic).length >= 2;
 }
 
 function period() {
   if (!days.value) return {};
-  const end = Math.ceil(Date.now() / DAY_MS) * DAY_MS; // the same all day, so that an answer can be used again
+  const end = Math.ceil(Date.now() / DAY_MS) * DAY_MS; // the same all day, so that cached results can be used
   return { startAt: end - Number(days.value) * DAY_MS, endAt: end };
 }
 
-async function countedBy(mine, question) {
-  let answer = await call("POST", "/api/funnels/preview", question, { Prefer: "respond-async" });
+async function fetchResult(number, query) {
+  let answer = await call("POST", "/api/funnels/preview", query, { Prefer: "respond-async" });
   if (answer.status !== 202) return answer;
   const id = answer.body.id;
-  if (mine !== latest) return drop(id);
+  if (number !== latest) return cancel(id);
   job = id;
-  for (let turn = 0; answer.ok && !answer.body.resultUrl && mine === latest; turn++) {
+  for (let turn = 0; answer.ok && !answer.body.resultUrl && number === latest; turn++) {
     await new Promise((done) => setTimeout(done, POLLS_MS[Math.min(turn, POLLS_MS.length - 1)]));
     answer = await call("GET", `/api/jobs/${id}`);
-    if (mine === latest && answer.ok) advance(answer.body, turn);
+    if (number === latest && answer.ok) showProgress(answer.body, turn);
   }
-  if (mine !== latest || !answer.ok) return answer;
+  if (number !== latest || !answer.ok) return answer;
   answer = await call("GET", answer.body.resultUrl);
-  forget();
+  cancelJob();
   return answer;
 }
 
-function forget() {
-  if (job) drop(job);
+function cancelJob() {
+  if (job) cancel(job);
   job = null;
 }
 
-const drop = (id) => call("DELETE", `/api/jobs/${id}`).catch(() => {});
+const cancel = (id) => call("DELETE", `/api/jobs/${id}`).catch(() => {});
 
-function advance({ rowsRead, rowsToRead, elapsedSeconds }, turn) {
-  if (turn < 2) return; // most answers are there at once
+function showProgress({ rowsRead, rowsToRead, elapsedSeconds }, turn) {
+  if (turn < 2) return; // most responses arrive at once
   progress.hidden = false;
   if (rowsToRead) progress.value = Math.min(rowsRead / rowsToRead, 1);
-  if (elapsedSeconds > 3) told.textContent = `Still counting: ${formatNumber(rowsRead)} rows read.`;
+  if (elapsedSeconds > 3) status.textContent = `Still counting: ${formatNumber(rowsRead)} rows read.`;
 }
 
-function conclude(answer, definition, faulty) {
-  faulty(answer.ok ? [] : answer.problem.errors ?? []);
+function finish(answer, definition, showErrors) {
+  const hasVisibleErrors = showErrors(answer.ok ? [] : answer.problem.errors ?? []);
   if (answer.ok) {
     showResult(panel, definition, answer.body);
     return show("shown");
   }
   const { status, problem } = answer;
-  if (status === 422) return show("faulty");
+  if (status === 422) return show(hasVisibleErrors ? "faulty" : "incomplete");
   if (status === 401) {
     sessionEnded(() => panel.querySelector("[data-again]").click(), { insist: false });
-    return show("failed", "Your session has ended. What you typed is still here.");
+    return show("failed", "Your session has ended. Nothing you typed is lost.");
   }
-  show(SLOW_CODES.includes(problem.code) ? "slow" : "failed", problem.detail || "The server answered with an error.");
+  show(SLOW_CODES.includes(problem.code) ? "slow" : "failed", problem.detail || "The server returned an error.");
 }
 
 function show(state, detail = "") {
@@ -120,5 +120,5 @@ function show(state, detail = "") {
   for (const place of panel.querySelectorAll("[data-detail]")) place.textContent = detail;
   if (state !== "counting") progress.hidden = true;
   if (state === "counting") progress.removeAttribute("value");
-  told.textContent = state === "shown" ? panel.querySelector("[data-sums]").textContent : detail;
+  status.textContent = state === "shown" ? panel.querySelector("[data-sums]").textContent : detail;
 }

@@ -1,43 +1,51 @@
-// The answer to a preview as figures and bars.
+// The result of a preview as figures and bars.
 import { formatNumber } from "../formats.js";
 
 export function showResult(panel, definition, { aggregate, coverage, countingUnit }) {
-  const unit = countingUnit === "attempt" ? "attempts" : "visitors";
+  const noun = countingUnit;
   const dash = (rate) => (rate === null ? "–" : formatNumber(rate, "percent"));
   panel.querySelector(".preview-result").hidden = false;
   panel.querySelector("[data-rate]").textContent = dash(aggregate.conversionRate);
-  const sums = [`${formatNumber(aggregate.entered)} ${unit} entered`, `${formatNumber(aggregate.completed)} completed`];
-  panel.querySelector("[data-sums]").textContent = [...sums, aggregate.pending ? `${formatNumber(aggregate.pending)} pending` : ""].filter(Boolean).join(", ");
+  // Without a conversion window, unfinished units may convert at any time: nobody drops off.
+  const pending = definition.conversionWindowSeconds ? "pending" : "not converted";
+  const sums = [`${countOf(aggregate.entered, noun)} entered`, `${formatNumber(aggregate.completed)} completed`];
+  panel.querySelector("[data-sums]").textContent = [...sums, aggregate.pending ? `${formatNumber(aggregate.pending)} ${pending}` : ""].filter(Boolean).join(", ");
+  panel.querySelector(".legend .pending").textContent = pending === "pending" ? "Pending" : "Not converted";
+  panel.querySelector(".legend .dropped").hidden = pending !== "pending";
   const rows = [
-    ...aggregate.steps.map((step, at) => stepItem(panel, definition, step, aggregate.steps[at - 1], aggregate.entered, dash)),
-    ...aggregate.diagnostics.map((row) => diagnosticItem(panel, definition, row, unit)),
+    ...aggregate.steps.map((step, index) => stepItem(panel, definition, step, aggregate.steps[index - 1], aggregate.entered, dash)),
+    ...aggregate.diagnostics.map((row) => diagnosticItem(panel, definition, row, noun)),
   ];
   panel.querySelector(".preview-steps").replaceChildren(...rows.sort((a, b) => a.row - b.row).map(({ item }) => item));
   panel.querySelector("[data-notes]").replaceChildren(...coverage.notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
 }
 
-// A bar is as long as the step before, of which this one's units are left; what is gone is pending or dropped off.
-function stepItem(panel, definition, step, before, entered, dash) {
+// The bar shows the units of the step before: those that reached this step, are pending or dropped off.
+function stepItem(panel, definition, step, previous, entered, dash) {
   const item = panel.querySelector("#preview-step").content.firstElementChild.cloneNode(true);
   item.querySelector("bdi").textContent = `${step.step}. ${labelOf(definition.steps[step.row])}`;
   item.querySelector(".preview-numbers").append(bold(formatNumber(step.count)), ` ${dash(step.conversionFromStart)}`);
   const share = (count) => (entered ? (count ?? 0) / entered : 0);
-  fillBar(item.querySelector("svg"), { reached: share(step.count), pending: share(before?.pending), dropped: share(before?.droppedOff) });
+  fillBar(item.querySelector("svg"), { reached: share(step.count), pending: share(previous?.pending), dropped: share(previous?.droppedOff) });
   return { row: step.row, item };
 }
 
-function diagnosticItem(panel, definition, { row, units, events }, unit) {
+function diagnosticItem(panel, definition, { row, units, events }, noun) {
   const item = panel.querySelector("#preview-diagnostic").content.firstElementChild.cloneNode(true);
   item.querySelector("bdi").textContent = labelOf(definition.steps[row]);
-  item.querySelector(".preview-numbers").textContent = `${formatNumber(units)} ${unit}, ${formatNumber(events)} events`;
+  item.querySelector(".preview-numbers").textContent = `${countOf(units, noun)}, ${countOf(events, "event")}`;
   return { row, item };
+}
+
+function countOf(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 function labelOf({ value, or = [], mode }) {
   return [value, ...or.map((match) => match.value)].join(mode ? " and " : " or ");
 }
 
-// parts: shares of the whole by the kinds of the macro ui.bar.
+// parts: shares by kind, as in the macro ui.bar.
 function fillBar(svg, parts) {
   let x = 0;
   for (const [kind, share] of Object.entries(parts)) {

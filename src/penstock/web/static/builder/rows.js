@@ -1,6 +1,6 @@
-// The rows of a funnel: what they show of themselves, and what their buttons do. Each change is told as an input event of the list.
+// The rows of a funnel: their titles and buttons. Each change dispatches an input event of the list.
 import { on } from "../listening.js";
-import { fromTemplate, makeMatch, matchDoes, part } from "./matches.js";
+import { fromTemplate, handleMatchClick, makeMatch, part } from "./matches.js";
 
 export function makeRow({ or = [], mode = null, diagnostic = false, ...match } = {}) {
   const row = fromTemplate("#row-template");
@@ -20,10 +20,10 @@ function makeOr(match) {
   return item;
 }
 
-// Numbers, titles and what fits together, after any change. limits: {rows, steps}.
+// Updates numbers, titles and modes after a change. limits: {rows, steps}.
 export function showRows(list, counters, limits) {
   let step = 0;
-  [...list.children].forEach((row, at) => {
+  [...list.children].forEach((row, index) => {
     const diagnostic = part(row, "diagnostic").querySelector("input").checked;
     const title = diagnostic ? `Diagnostic after step ${step}` : `Step ${++step}`;
     row.classList.toggle("aside", diagnostic);
@@ -31,7 +31,7 @@ export function showRows(list, counters, limits) {
     row.querySelector(".row-title").textContent = title;
     row.setAttribute("aria-label", title);
     showMode(row, diagnostic);
-    say(row, title, at, list.children.length);
+    showLabels(row, title, index, list.children.length);
   });
   counters.textContent = `${step} of ${limits.steps} steps, ${list.children.length} of ${limits.rows} rows`;
   counters.classList.toggle("over", step > limits.steps || list.children.length > limits.rows);
@@ -46,60 +46,60 @@ function showMode(row, diagnostic) {
   row.querySelector('[data-does="add-or"] span').textContent = row.classList.contains("all-of") ? "And" : "Or";
 }
 
-const SAYS = { up: "Move up", down: "Move down", duplicate: "Duplicate", remove: "Remove", "add-or": "Add an alternative" };
+const LABELS = { up: "Move up", down: "Move down", duplicate: "Duplicate", remove: "Remove", "add-or": "Add an option" };
 
-function say(row, title, at, count) {
+function showLabels(row, title, index, count) {
   for (const button of row.querySelectorAll(".row-buttons [data-does], [data-does=add-or]")) {
-    button.setAttribute("aria-label", `${SAYS[button.dataset.does]}: ${title}`);
+    button.setAttribute("aria-label", `${LABELS[button.dataset.does]}: ${title}`);
   }
-  row.querySelector('[data-does="up"]').setAttribute("aria-disabled", String(at === 0));
-  row.querySelector('[data-does="down"]').setAttribute("aria-disabled", String(at === count - 1));
+  row.querySelector('[data-does="up"]').setAttribute("aria-disabled", String(index === 0));
+  row.querySelector('[data-does="down"]').setAttribute("aria-disabled", String(index === count - 1));
 }
 
-// What a click on a button in or below the list does; whether it was one of these. read: the definition of a row by its place.
-export function rowDoes(button, list, limits, read) {
+// Handles a click on a button in or below the list; returns whether it was one of these. read: a row's definition by index.
+export function handleRowClick(button, list, limits, read) {
   const does = button.dataset.does;
   const row = button.closest("[data-row]");
   if (does === "up") row.previousElementSibling && row.after(row.previousElementSibling);
   else if (does === "down") row.nextElementSibling && row.before(row.nextElementSibling);
-  else if (does === "duplicate") added(list, limits, makeRow(read([...list.children].indexOf(row))), row);
-  else if (does === "add-step") added(list, limits, makeRow());
-  else if (does === "add-diagnostic") added(list, limits, makeRow({ diagnostic: true }), lastButOne(list));
-  else if (does === "remove") removed(list, row);
+  else if (does === "duplicate") addRow(list, limits, makeRow(read([...list.children].indexOf(row))), row);
+  else if (does === "add-step") addRow(list, limits, makeRow());
+  else if (does === "add-diagnostic") addRow(list, limits, makeRow({ diagnostic: true }), lastButOne(list));
+  else if (does === "remove") removeRow(list, row);
   else if (does === "add-or") focusFirst(row.querySelector('[data-list="or"]').appendChild(makeOr()));
-  else if (does === "remove-or") removedOr(button.closest(".or"), row);
-  else return matchDoes(button);
+  else if (does === "remove-or") removeOption(button.closest(".or"), row);
+  else return handleMatchClick(button);
   return true;
 }
 
-function added(list, limits, row, after = list.lastElementChild) {
+function addRow(list, limits, row, after = list.lastElementChild) {
   if (list.children.length >= limits.rows) return;
   if (after) after.after(row);
   else list.append(row);
   focusFirst(row);
 }
 
-// A diagnostic row stands between two steps: before the last one.
+// A new diagnostic row is added before the last step.
 const lastButOne = (list) => list.lastElementChild?.previousElementSibling ?? list.lastElementChild;
 
 function focusFirst(row) {
   row.querySelector('[data-suggests="name"]').focus();
 }
 
-function removed(list, row) {
-  const near = row.nextElementSibling ?? row.previousElementSibling;
+function removeRow(list, row) {
+  const neighbour = row.nextElementSibling ?? row.previousElementSibling;
   row.remove();
-  if (near) near.querySelector('[data-does="remove"]').focus();
+  if (neighbour) neighbour.querySelector('[data-does="remove"]').focus();
   else document.querySelector('[data-does="add-step"]').focus();
 }
 
-function removedOr(item, row) {
+function removeOption(item, row) {
   item.remove();
   row.querySelector('[data-does="add-or"]').focus();
 }
 
-// Rows are dragged by their handle. The dragged one stays where it is in the document, and its neighbours move around it.
-export function dragRows(list, told) {
+// Rows are dragged by their handle. The dragged row stays in place in the document, and its neighbours move around it.
+export function dragRows(list, onChange) {
   on("pointerdown", "[data-drag]", (handle, event) => {
     const row = handle.closest("[data-row]");
     event.preventDefault();
@@ -112,7 +112,7 @@ export function dragRows(list, told) {
     const drop = () => {
       row.classList.remove("dragged");
       handle.removeEventListener("pointermove", drag);
-      told();
+      onChange();
     };
     handle.addEventListener("pointermove", drag);
     handle.addEventListener("lostpointercapture", drop, { once: true });

@@ -1,61 +1,61 @@
-// What the inputs of a builder suggest: names, properties and values that were seen, and goals.
+// Suggestions for the inputs of a builder: stored event names, properties and values, and goals.
 import { call, Unreachable } from "../api.js";
 import { formatNumber } from "../formats.js";
-import { chosenIn, part } from "./matches.js";
+import { part, selectionOf } from "./matches.js";
 
 const KINDS = { Pageview: "pageview", "Screen view": "screenview", Event: "event", Transaction: "transaction" };
-const SHOWN = 12;
+const MAX_SUGGESTIONS = 12;
 
 export async function suggest(input) {
   const match = input.closest("[data-match]");
-  const chosen = match ? chosenIn(match) : {};
+  const selection = match ? selectionOf(match) : {};
   const typed = input.value;
   switch (input.dataset.suggests) {
     case "name":
-      return chosen.type === "Goal" ? goalsLike(typed) : namesLike(chosen.type, typed);
+      return selection.type === "Goal" ? goalsLike(typed) : namesLike(selection.type, typed);
     case "value":
-      return valuesLike(part(input.closest(".filter"), "property").querySelector("input").value, chosen, typed);
+      return valuesLike(part(input.closest(".filter"), "property").querySelector("input").value, selection, typed);
     case "property":
-      return propertiesLike(chosen, typed);
+      return propertiesLike(selection, typed);
     default:
-      return (await propertiesLike(chosen, typed)).filter(({ value }) => !value.startsWith("$"));
+      return (await propertiesLike(selection, typed)).filter(({ value }) => !value.startsWith("$"));
   }
 }
 
-// Whether anything of this name was seen; true also where that cannot be said.
+// Whether events of this name are stored; true when that is unknown.
 export async function isKnown({ type, value }) {
   if (!KINDS[type] || !value || (type === "Pageview" && !/^\/[^*?#]*$/.test(value))) return true;
   const path = type === "Pageview" && value.length > 1 ? value.replace(/\/+$/, "") : value;
-  const found = await ask("/api/schema/events", { kind: KINDS[type], search: path, pageSize: 100 });
-  return !found || found.data.some(({ name }) => name === path) || found.total > found.data.length;
+  const page = await get("/api/schema/events", { kind: KINDS[type], search: path, pageSize: 100 });
+  return !page || page.data.some(({ name }) => name === path) || page.total > page.data.length;
 }
 
 async function namesLike(type, search) {
-  const found = await ask("/api/schema/events", { kind: KINDS[type], search, pageSize: SHOWN });
-  return (found?.data ?? []).map(({ name, count }) => ({ value: name, note: formatNumber(count) }));
+  const page = await get("/api/schema/events", { kind: KINDS[type], search, pageSize: MAX_SUGGESTIONS });
+  return (page?.data ?? []).map(({ name, count }) => ({ value: name, note: formatNumber(count) }));
 }
 
 async function goalsLike(search) {
-  const found = await ask("/api/goals", { search, pageSize: SHOWN });
-  return (found?.data ?? []).map(({ name, match }) => ({ value: name, note: match.type }));
+  const page = await get("/api/goals", { search, pageSize: MAX_SUGGESTIONS });
+  return (page?.data ?? []).map(({ name, match }) => ({ value: name, note: match.type }));
 }
 
 async function propertiesLike({ type, value }, search) {
-  const found = await ask("/api/schema/properties", { kind: KINDS[type], event: KINDS[type] && value, search, pageSize: SHOWN });
-  return (found?.data ?? []).map(({ property, count, types }) => ({ value: property, note: `${types[0]?.type ?? ""} ${formatNumber(count)}` }));
+  const page = await get("/api/schema/properties", { kind: KINDS[type], event: KINDS[type] && value, search, pageSize: MAX_SUGGESTIONS });
+  return (page?.data ?? []).map(({ property, count, types }) => ({ value: property, note: `${types[0]?.type ?? ""} ${formatNumber(count)}` }));
 }
 
 async function valuesLike(property, { type, value }, search) {
   if (!property) return [];
-  const found = await ask("/api/schema/values", { property, kind: KINDS[type], event: KINDS[type] && value, search, pageSize: SHOWN });
-  return (found?.data ?? []).map((one) => ({ value: String(one.value), note: formatNumber(one.count) }));
+  const page = await get("/api/schema/values", { property, kind: KINDS[type], event: KINDS[type] && value, search, pageSize: MAX_SUGGESTIONS });
+  return (page?.data ?? []).map(({ value, count }) => ({ value: String(value), note: formatNumber(count) }));
 }
 
-// Suggestions are a help: where there is no answer, there is none.
-async function ask(path, parameters) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== "");
+// Without a response there are no suggestions.
+async function get(path, parameters) {
+  const query = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== "");
   try {
-    return (await call("GET", `${path}?${new URLSearchParams(given)}`)).body;
+    return (await call("GET", `${path}?${new URLSearchParams(query)}`)).body;
   } catch (error) {
     if (error instanceof Unreachable) return undefined;
     throw error;

@@ -1,0 +1,19 @@
+"""Plain types of invitations. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+
+from dataclasses import dataclass
+
+from penstock.accounts.model import Role, Workspace
+from penstock.base.ids import InvitationId
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """An open invitation without its token. invited_by: e-mail address at that time."""
+
+    id: InvitationId
+    workspace: Workspace
+    email: str
+    role: Role
+    invited_by: str
+    created_at_ms: int
+    expires_at_ms: int

@@ -1,0 +1,121 @@
+"""HTTP routes of invitations. They require a session: an API key stands for no person."""
+
+from anyio import to_thread
+from litestar import Response, delete, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.callers import require_same_origin
+from penstock.accounts.invitations.schema import (
+    InvitationRecord,
+    InvitationToken,
+    InvitedRecord,
+    NewInvitation,
+    NewInvitationRecord,
+)
+from penstock.accounts.invitations.service import InvitationService
+from penstock.accounts.model import CurrentUser
+from penstock.accounts.own_account.schema import MembershipRecord
+from penstock.http.answers import answer, listing, no_content
+from penstock.http.bodies import read_json, read_query
+from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest
+from penstock.http.schema import PageQuery
+from penstock.settings import Settings
+
+Me = NamedDependency[CurrentUser]
+Invitations = NamedDependency[InvitationService]
+
+
+@post(
+    "/api/settings/invitations",
+    opt=described("Invite a person", body=NewInvitation, answers=NewInvitationRecord, tag="people"),
+)
+async def invite(
+    request: AnyRequest, current_user: Me, invitations: Invitations
+) -> Response[bytes]:
+    """For owners. The response shows the URL once; it expires in seven days.
+
+    Penstock sends no mail: pass the URL on yourself.
+    """
+    form = await read_json(request, NewInvitation)
+    invitation, url = await to_thread.run_sync(
+        invitations.invite, current_user, form.email, form.role
+    )
+    return answer(NewInvitationRecord.with_url(invitation, url), status=201)
+
+
+@get(
+    "/api/settings/invitations",
+    opt=described(
+        "Open invitations", answers=InvitationRecord, query=PageQuery, listed=True, tag="people"
+    ),
+)
+async def list_invitations(
+    request: AnyRequest, current_user: Me, invitations: Invitations
+) -> Response[bytes]:
+    """Newest first."""
+    page = read_query(request, PageQuery).asked
+    open_invitations = await to_thread.run_sync(
+        invitations.invitations, current_user.workspace.id, page
+    )
+    return listing(open_invitations, InvitationRecord.of)
+
+
+@delete(
+    "/api/settings/invitations/{invitation_id:str}",
+    opt=described("Withdraw an invitation", tag="people"),
+)
+async def withdraw_invitation(
+    invitation_id: FromPath[str], current_user: Me, invitations: Invitations
+) -> Response[None]:
+    """For owners."""
+    await to_thread.run_sync(invitations.withdraw, current_user, invitation_id)
+    return no_content()
+
+
+@post(
+    "/api/auth/invitations/read",
+    status_code=200,
+    opt=described(
+        "Read an invitation",
+        body=InvitationToken,
+        answers=InvitedRecord,
+        open_to_all=True,
+        tag="people",
+    ),
+)
+async def read_invitation(
+    request: AnyRequest, invitations: Invitations, settings: NamedDependency[Settings]
+) -> Response[bytes]:
+    """What the invitation with this token is for. A POST keeps the token out of logs."""
+    require_same_origin(request, settings)
+    form = await read_json(request, InvitationToken)
+    invitation, has_account = await to_thread.run_sync(
+        invitations.read, form.token.get_secret_value()
+    )
+    return answer(InvitedRecord.of(invitation, has_account=has_account))
+
+
+@post(
+    "/api/auth/invitations/accept",
+    status_code=200,
+    opt=described(
+        "Accept an invitation", body=InvitationToken, answers=MembershipRecord, tag="people"
+    ),
+)
+async def accept_invitation(
+    request: AnyRequest, current_user: Me, invitations: Invitations
+) -> Response[bytes]:
+    """For a user with an account for the invited e-mail address. The session stays where it is."""
+    form = await read_json(request, InvitationToken)
+    return answer(
+        MembershipRecord.of(
+            await to_thread.run_sync(
+                invitations.accept, current_user, form.token.get_secret_value()
+            )
+        )
+    )
+
+
+ROUTES = (invite, list_invitations, withdraw_invitation, read_invitation, accept_invitation)

@@ -1,0 +1,81 @@
+"""Wire types of invitations."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, SecretStr
+
+from penstock.accounts.invitations.model import Invitation
+from penstock.accounts.model import Role
+from penstock.accounts.schema import Email
+from penstock.base.clock import iso
+from penstock.http.schema import Input, Record
+
+
+class NewInvitation(Input):
+    email: Email
+    role: Role = Role.MEMBER
+
+
+class InvitationToken(Input):
+    """A token is sent in a body, never in a URL: URLs end up in logs."""
+
+    token: SecretStr
+
+
+class InvitationRecord(Record):
+    id: str
+    email: str
+    role: Role
+    invited_by: str
+    created_at: str
+    expires_at: str
+
+    @classmethod
+    def of(cls, invitation: Invitation) -> Self:
+        return cls(
+            id=invitation.id,
+            email=invitation.email,
+            role=invitation.role,
+            invited_by=invitation.invited_by,
+            created_at=iso(invitation.created_at_ms),
+            expires_at=iso(invitation.expires_at_ms),
+        )
+
+
+class NewInvitationRecord(InvitationRecord):
+    url: Annotated[
+        str,
+        Field(
+            description="Sign-up URL for the invited person, shown only once.",
+            repr=False,
+        ),
+    ]
+
+    @classmethod
+    def with_url(cls, invitation: Invitation, url: str) -> Self:
+        return cls(**dict(InvitationRecord.of(invitation)), url=url)
+
+
+class InvitedRecord(Record):
+    """An invitation as the invited person sees it."""
+
+    workspace_name: str
+    email: str
+    role: Role
+    invited_by: str
+    expires_at: str
+    has_account: Annotated[
+        bool,
+        Field(description="Whether the e-mail address has an account: if so, log in and accept."),
+    ]
+
+    @classmethod
+    def of(cls, invitation: Invitation, *, has_account: bool) -> Self:
+        return cls(
+            workspace_name=invitation.workspace.name,
+            email=invitation.email,
+            role=invitation.role,
+            invited_by=invitation.invited_by,
+            expires_at=iso(invitation.expires_at_ms),
+            has_account=has_account,
+        )

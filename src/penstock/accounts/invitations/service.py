@@ -1,0 +1,91 @@
+"""Use cases of invitations. Penstock sends no mail: owners pass the URL on themselves."""
+
+from penstock.accounts import store as accounts_store
+from penstock.accounts.credentials import hash_secret, new_token
+from penstock.accounts.invitations import store, tokens
+from penstock.accounts.invitations.model import Invitation
+from penstock.accounts.members import store as members_store
+from penstock.accounts.members.service import require_owner
+from penstock.accounts.model import CurrentUser, Role
+from penstock.accounts.own_account import store as own_account_store
+from penstock.accounts.own_account.model import WorkspaceMembership
+from penstock.base.clock import Clock
+from penstock.base.errors import Conflict, NotFound, Unauthorized
+from penstock.base.ids import InvitationId, WorkspaceId, new_id
+from penstock.base.paging import Listing, Page
+from penstock.metadb.database import Database
+from penstock.settings import DAY_S, Settings
+
+_OPEN_DAYS = 7
+
+
+class InvitationService:
+    """Invitations of a workspace. Methods block: call them from a worker thread.
+
+    `Forbidden` unless the user is an owner of the workspace.
+    """
+
+    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+        self._database, self._settings, self._clock = database, settings, clock
+
+    def invite(self, by: CurrentUser, email: str, role: Role) -> tuple[Invitation, str]:
+        """A new invitation and its URL, which cannot be read again.
+
+        It replaces an open one for the same e-mail address. `Conflict` when a member has the
+        address.
+        """
+        now_ms, token = self._clock(), new_token()
+        invitation = Invitation(
+            id=InvitationId(new_id("inv", now_ms)),
+            workspace=by.workspace,
+            email=email,
+            role=role,
+            invited_by=by.user.email,
+            created_at_ms=now_ms,
+            expires_at_ms=now_ms + _OPEN_DAYS * DAY_S * 1000,
+        )
+        with self._database.write() as db:
+            members_store.lock_members(db, by.workspace.id)
+            require_owner(db, by)
+            if members_store.is_member(db, by.workspace.id, email):
+                raise Conflict(
+                    "A member of this workspace already has this e-mail address.",
+                    code="already_member",
+                )
+            store.delete_expired_invitations(db, by.workspace.id, now_ms)
+            store.add_invitation(db, invitation, hash_secret(token))
+        return invitation, f"{self._settings.base_url}/signup?invitation={token}"
+
+    def invitations(self, workspace_id: WorkspaceId, page: Page) -> Listing[Invitation]:
+        """Open invitations, newest first."""
+        with self._database.read() as db:
+            return store.invitations_page(db, workspace_id, self._clock(), page)
+
+    def withdraw(self, by: CurrentUser, invitation_id: str) -> None:
+        with self._database.write() as db:
+            if not store.end_invitation(db, by.workspace.id, invitation_id):
+                raise NotFound("This workspace has no such invitation.")
+            require_owner(db, by)
+
+    def read(self, token: str) -> tuple[Invitation, bool]:
+        """The invitation with this token, and whether its e-mail address has an account."""
+        with self._database.read() as db:
+            invitation = tokens.find(db, token, None, self._clock())
+            return invitation, accounts_store.email_taken(db, invitation.email)
+
+    def accept(self, by: CurrentUser, token: str) -> WorkspaceMembership:
+        """Add the user to the inviting workspace; the session stays in its own.
+
+        A user who is a member already keeps their role.
+        """
+        now_ms = self._clock()
+        with self._database.write() as db:
+            if not accounts_store.lock_user(db, by.user.id):
+                raise Unauthorized("This account no longer exists.", code="session_ended")
+            invitation = tokens.redeem(db, token, by.user.email, now_ms)
+            membership = own_account_store.membership(db, by.user.id, invitation.workspace.id)
+            if membership is None:
+                accounts_store.add_member(
+                    db, CurrentUser(by.user, invitation.workspace, invitation.role), now_ms
+                )
+        return membership or WorkspaceMembership(invitation.workspace, invitation.role, now_ms)

@@ -1,0 +1,83 @@
+"""SQL of invitations. Each function runs in the transaction of its connection."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, delete, insert, select
+
+from penstock.accounts.invitations.model import Invitation
+from penstock.accounts.model import Role, Workspace
+from penstock.base.ids import InvitationId, WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.metadb.pages import page_of
+from penstock.metadb.tables import invitations, workspaces
+
+
+def add_invitation(db: Connection, invitation: Invitation, token_hash: bytes) -> None:
+    """Store the invitation; it replaces an earlier one for the same e-mail address."""
+    is_earlier = (
+        invitations.c.workspace_id == invitation.workspace.id,
+        invitations.c.email == invitation.email,
+    )
+    db.execute(delete(invitations).where(*is_earlier))
+    db.execute(
+        insert(invitations).values(
+            id=invitation.id,
+            workspace_id=invitation.workspace.id,
+            email=invitation.email,
+            role=invitation.role.value,
+            token_hash=token_hash,
+            invited_by=invitation.invited_by,
+            created_at=invitation.created_at_ms,
+            expires_at=invitation.expires_at_ms,
+        )
+    )
+
+
+def delete_expired_invitations(db: Connection, workspace_id: WorkspaceId, now_ms: int) -> None:
+    db.execute(
+        delete(invitations).where(
+            invitations.c.workspace_id == workspace_id, invitations.c.expires_at <= now_ms
+        )
+    )
+
+
+def _open_invitations(now_ms: int) -> Select[Any]:
+    workspace = (workspaces.c.name, workspaces.c.created_at.label("workspace_created_at"))
+    return select(invitations, *workspace).join(workspaces).where(invitations.c.expires_at > now_ms)
+
+
+def _invitation(row: Row[Any]) -> Invitation:
+    return Invitation(
+        id=InvitationId(row.id),
+        workspace=Workspace(WorkspaceId(row.workspace_id), row.name, row.workspace_created_at),
+        email=row.email,
+        role=Role(row.role),
+        invited_by=row.invited_by,
+        created_at_ms=row.created_at,
+        expires_at_ms=row.expires_at,
+    )
+
+
+def invitations_page(
+    db: Connection, workspace_id: WorkspaceId, now_ms: int, page: Page
+) -> Listing[Invitation]:
+    """Open invitations, newest first."""
+    statement = _open_invitations(now_ms).where(invitations.c.workspace_id == workspace_id)
+    rows, total = page_of(
+        db, statement.order_by(invitations.c.created_at.desc(), invitations.c.id.desc()), page
+    )
+    return Listing([_invitation(row) for row in rows], page, total)
+
+
+def invitation(db: Connection, token_hash: bytes, now_ms: int) -> Invitation | None:
+    """The open invitation with this token, in any workspace."""
+    row = db.execute(
+        _open_invitations(now_ms).where(invitations.c.token_hash == token_hash)
+    ).first()
+    return None if row is None else _invitation(row)
+
+
+def end_invitation(db: Connection, workspace_id: WorkspaceId, invitation_id: str) -> bool:
+    """Delete the invitation. False when it does not exist, or another request deleted it first."""
+    is_invitation = (invitations.c.workspace_id == workspace_id, invitations.c.id == invitation_id)
+    return db.execute(delete(invitations).where(*is_invitation)).rowcount > 0

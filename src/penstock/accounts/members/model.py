@@ -1,0 +1,14 @@
+"""Plain types of members. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+
+from dataclasses import dataclass
+
+from penstock.accounts.model import Role, User
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A user in a workspace. since_ms: when they joined."""
+
+    user: User
+    role: Role
+    since_ms: int

@@ -1,0 +1,62 @@
+"""HTTP routes of members. They require a session: an API key stands for no person."""
+
+from anyio import to_thread
+from litestar import Response, delete, get, patch
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.members.schema import MemberRecord, RoleChange
+from penstock.accounts.members.service import MemberService
+from penstock.accounts.model import CurrentUser
+from penstock.http.answers import answer, listing, no_content
+from penstock.http.bodies import read_json, read_query
+from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest
+from penstock.http.schema import PageQuery
+
+Me = NamedDependency[CurrentUser]
+Members = NamedDependency[MemberService]
+
+
+@get(
+    "/api/settings/members",
+    opt=described("Members", answers=MemberRecord, query=PageQuery, listed=True, tag="people"),
+)
+async def list_members(request: AnyRequest, current_user: Me, members: Members) -> Response[bytes]:
+    """Members in the order in which they joined."""
+    page = read_query(request, PageQuery).asked
+    page_members = await to_thread.run_sync(members.members, current_user.workspace.id, page)
+    return listing(page_members, MemberRecord.of)
+
+
+@patch(
+    "/api/settings/members/{user_id:str}",
+    opt=described("Change a role", body=RoleChange, answers=MemberRecord, tag="people"),
+)
+async def change_role(
+    request: AnyRequest, user_id: FromPath[str], current_user: Me, members: Members
+) -> Response[bytes]:
+    """For owners. A workspace always has at least one owner."""
+    form = await read_json(request, RoleChange)
+    return answer(
+        MemberRecord.of(
+            await to_thread.run_sync(members.change_role, current_user, user_id, form.role)
+        )
+    )
+
+
+@delete(
+    "/api/settings/members/{user_id:str}", opt=described("Remove a member, or leave", tag="people")
+)
+async def remove_member(
+    user_id: FromPath[str], current_user: Me, members: Members
+) -> Response[None]:
+    """For owners, and for members who leave.
+
+    Ends the member's sessions in the workspace. An account without another workspace is deleted.
+    """
+    await to_thread.run_sync(members.remove, current_user, user_id)
+    return no_content()
+
+
+ROUTES = (list_members, change_role, remove_member)

@@ -1,0 +1,30 @@
+"""Wire types of members."""
+
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from penstock.accounts.members.model import Member
+from penstock.accounts.model import Role
+from penstock.base.clock import iso
+from penstock.http.schema import Input, Record
+
+
+class RoleChange(Input):
+    role: Role
+
+
+class MemberRecord(Record):
+    user_id: str
+    email: str
+    role: Role
+    since: Annotated[str, Field(description="When the user joined the workspace.")]
+
+    @classmethod
+    def of(cls, member: Member) -> Self:
+        return cls(
+            user_id=member.user.id,
+            email=member.user.email,
+            role=member.role,
+            since=iso(member.since_ms),
+        )

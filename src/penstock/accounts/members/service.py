@@ -1,0 +1,75 @@
+"""Use cases of members: who is in a workspace, and in which role."""
+
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from penstock.accounts import store as accounts_store
+from penstock.accounts.members import store
+from penstock.accounts.members.model import Member
+from penstock.accounts.model import CurrentUser, Role
+from penstock.base.errors import Conflict, Forbidden, NotFound
+from penstock.base.ids import WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.metadb.database import Database
+
+
+class MemberService:
+    """Members of a workspace. Methods block: call them from a worker thread.
+
+    `NotFound` for a user who is not in the workspace, `Forbidden` without the right, `Conflict`
+    when a change would leave the workspace without an owner.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def members(self, workspace_id: WorkspaceId, page: Page) -> Listing[Member]:
+        """Members in the order in which they joined."""
+        with self._database.read() as db:
+            return store.members(db, workspace_id, page)
+
+    def change_role(self, by: CurrentUser, user_id: str, role: Role) -> Member:
+        with self._database.write() as db:
+            member = _locked_member(db, by, user_id)
+            require_owner(db, by)
+            if role is not Role.OWNER:
+                _require_another_owner(db, by.workspace.id, member)
+            store.change_role(db, by.workspace.id, user_id, role)
+        return replace(member, role=role)
+
+    def remove(self, by: CurrentUser, user_id: str) -> None:
+        """Remove a member and end their sessions in the workspace.
+
+        Deletes the account of a user who is in no other workspace. Members may remove themselves.
+        """
+        with self._database.write() as db:
+            member = _locked_member(db, by, user_id)
+            if user_id != by.user.id:
+                require_owner(db, by)
+            _require_another_owner(db, by.workspace.id, member)
+            accounts_store.lock_user(db, user_id)
+            store.remove_member(db, by.workspace.id, user_id)
+
+
+def require_owner(db: Connection, by: CurrentUser) -> None:
+    """`Forbidden` unless the user is currently an owner of the workspace."""
+    member = store.member(db, by.workspace.id, by.user.id)
+    if member is None or member.role is not Role.OWNER:
+        raise Forbidden("Only an owner of the workspace may do this.", code="owner_required")
+
+
+def _locked_member(db: Connection, by: CurrentUser, user_id: str) -> Member:
+    """The member, locked until the transaction ends."""
+    store.lock_members(db, by.workspace.id)
+    member = store.member(db, by.workspace.id, user_id)
+    if member is None:
+        raise NotFound("This workspace has no such member.")
+    return member
+
+
+def _require_another_owner(db: Connection, workspace_id: WorkspaceId, member: Member) -> None:
+    if member.role is Role.OWNER and store.owner_count(db, workspace_id) == 1:
+        raise Conflict(
+            "A workspace needs an owner. Make another member an owner first.", code="last_owner"
+        )

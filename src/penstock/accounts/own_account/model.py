@@ -1,0 +1,27 @@
+"""Plain types of a user's own account. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+
+from dataclasses import dataclass
+
+from penstock.accounts.model import Role, Workspace
+from penstock.base.ids import SessionId, WorkspaceId
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceMembership:
+    """A workspace of a user. since_ms: when they joined."""
+
+    workspace: Workspace
+    role: Role
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserSession:
+    """An open session. last_seen_at_ms: to the hour. is_current: whether it makes this request."""
+
+    id: SessionId
+    workspace_id: WorkspaceId
+    created_at_ms: int
+    last_seen_at_ms: int
+    expires_at_ms: int
+    is_current: bool

@@ -1,0 +1,115 @@
+"""HTTP routes of a user's own account. They require a session."""
+
+from functools import partial
+
+from anyio import to_thread
+from litestar import Response, delete, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.callers import SESSION_COOKIE
+from penstock.accounts.model import CurrentUser
+from penstock.accounts.own_account.schema import (
+    MembershipRecord,
+    OpenSessionRecord,
+    PasswordChange,
+    WorkspaceChoice,
+)
+from penstock.accounts.own_account.service import OwnAccountService
+from penstock.accounts.schema import SessionRecord
+from penstock.accounts.service import AccountService
+from penstock.http.answers import answer, listing, no_content
+from penstock.http.bodies import read_json, read_query
+from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest
+from penstock.http.schema import PageQuery
+
+Me = NamedDependency[CurrentUser]
+OwnAccount = NamedDependency[OwnAccountService]
+
+
+@post(
+    "/api/auth/password",
+    status_code=204,
+    opt=described("Change the password", body=PasswordChange, tag="people"),
+)
+async def change_password(
+    request: AnyRequest,
+    current_user: Me,
+    own_account: OwnAccount,
+    accounts: NamedDependency[AccountService],
+) -> Response[None]:
+    """Ends the user's other sessions."""
+    form = await read_json(request, PasswordChange)
+    current, new = form.current.get_secret_value(), form.new.get_secret_value()
+    use_case = partial(
+        own_account.change_password,
+        current_user.user,
+        request.cookies[SESSION_COOKIE],
+        current,
+        new,
+    )
+    await to_thread.run_sync(use_case, limiter=accounts.password_work)
+    return no_content()
+
+
+@get(
+    "/api/auth/sessions",
+    opt=described(
+        "Your sessions", answers=OpenSessionRecord, query=PageQuery, listed=True, tag="people"
+    ),
+)
+async def list_sessions(
+    request: AnyRequest, current_user: Me, own_account: OwnAccount
+) -> Response[bytes]:
+    """Sessions in all workspaces, most recently seen first."""
+    page = read_query(request, PageQuery).asked
+    sessions = await to_thread.run_sync(
+        own_account.sessions, current_user.user, request.cookies[SESSION_COOKIE], page
+    )
+    return listing(sessions, OpenSessionRecord.of)
+
+
+@delete("/api/auth/sessions/{session_id:str}", opt=described("End a session", tag="people"))
+async def end_session(
+    session_id: FromPath[str], current_user: Me, own_account: OwnAccount
+) -> Response[None]:
+    """End one of your own sessions, the current one included."""
+    await to_thread.run_sync(own_account.end_session, current_user.user, session_id)
+    return no_content()
+
+
+@get(
+    "/api/auth/workspaces",
+    opt=described(
+        "Your workspaces", answers=MembershipRecord, query=PageQuery, listed=True, tag="people"
+    ),
+)
+async def list_workspaces(
+    request: AnyRequest, current_user: Me, own_account: OwnAccount
+) -> Response[bytes]:
+    """Workspaces in the order in which you joined them."""
+    page = read_query(request, PageQuery).asked
+    workspaces = await to_thread.run_sync(own_account.workspaces, current_user.user, page)
+    return listing(workspaces, MembershipRecord.of)
+
+
+@post(
+    "/api/auth/workspace",
+    status_code=200,
+    opt=described(
+        "Switch to another workspace", body=WorkspaceChoice, answers=SessionRecord, tag="people"
+    ),
+)
+async def switch_workspace(
+    request: AnyRequest, current_user: Me, own_account: OwnAccount
+) -> Response[bytes]:
+    """The session switches to that workspace in every tab of the browser."""
+    form = await read_json(request, WorkspaceChoice)
+    switch = partial(
+        own_account.switch, current_user.user, request.cookies[SESSION_COOKIE], form.workspace_id
+    )
+    return answer(SessionRecord.of(await to_thread.run_sync(switch)))
+
+
+ROUTES = (change_password, list_sessions, end_session, list_workspaces, switch_workspace)

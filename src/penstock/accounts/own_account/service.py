@@ -1,0 +1,67 @@
+"""Use cases of a user's own account: password, open sessions, workspaces."""
+
+from penstock.accounts.credentials import hash_secret, password_hash, password_matches
+from penstock.accounts.model import CurrentUser, User
+from penstock.accounts.own_account import store
+from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
+from penstock.base.clock import Clock
+from penstock.base.errors import Fault, Invalid, NotFound, RatePolicy
+from penstock.base.paging import Listing, Page
+from penstock.http.attempt_limiter import AttemptLimiter
+from penstock.metadb.database import Database
+
+_PASSWORD_POLICY = RatePolicy("password", quota=10, window_s=300)
+
+
+class OwnAccountService:
+    """A user's own account. Methods block: call them from a worker thread.
+
+    token: of the session that makes the request.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+        self._attempts = AttemptLimiter(_PASSWORD_POLICY)
+
+    def change_password(self, user: User, token: str, current: str, new: str) -> None:
+        """Change the password and end the user's other sessions.
+
+        `Invalid` when `current` is wrong, `RateLimited` after too many attempts.
+        """
+        self._attempts.count((user.id,), self._clock())
+        with self._database.read() as db:
+            stored_hash = store.password_hash(db, user.id)
+        if not password_matches(current, stored_hash):
+            raise Invalid(
+                [Fault("current", "wrong_password", "This is not your current password.")]
+            )
+        self._attempts.forget((user.id,))
+        new_hash = password_hash(new)
+        with self._database.write() as db:
+            store.change_password(db, user.id, new_hash)
+            store.end_other_sessions(db, user.id, hash_secret(token))
+
+    def sessions(self, user: User, token: str, page: Page) -> Listing[UserSession]:
+        """Open sessions in all workspaces, most recently seen first."""
+        with self._database.read() as db:
+            return store.sessions_page(db, user.id, hash_secret(token), self._clock(), page)
+
+    def end_session(self, user: User, session_id: str) -> None:
+        with self._database.write() as db:
+            if not store.end_session(db, user.id, session_id):
+                raise NotFound("You have no such session.")
+
+    def workspaces(self, user: User, page: Page) -> Listing[WorkspaceMembership]:
+        """Workspaces of the user, in the order in which they joined them."""
+        with self._database.read() as db:
+            return store.memberships_page(db, user.id, page)
+
+    def switch(self, user: User, token: str, workspace_id: str) -> CurrentUser:
+        """Move the session to another workspace of the user."""
+        with self._database.write() as db:
+            membership = store.membership(db, user.id, workspace_id)
+            if membership is None:
+                raise NotFound("You are not a member of such a workspace.")
+            account = CurrentUser(user, membership.workspace, membership.role)
+            store.switch_session(db, hash_secret(token), account)
+        return account

@@ -1,0 +1,102 @@
+"""SQL of a user's own account. Each function runs in the transaction of its connection."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, delete, select, update
+
+from penstock.accounts.model import CurrentUser, Role, Workspace
+from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
+from penstock.base.ids import SessionId, UserAccountId, WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.metadb.pages import page_of
+from penstock.metadb.tables import memberships, sessions, users, workspaces
+
+
+def password_hash(db: Connection, user_id: UserAccountId) -> str | None:
+    stored_hash: str | None = db.scalar(select(users.c.password_hash).where(users.c.id == user_id))
+    return stored_hash
+
+
+def change_password(db: Connection, user_id: UserAccountId, password_hash: str) -> None:
+    db.execute(update(users).where(users.c.id == user_id).values(password_hash=password_hash))
+
+
+def sessions_page(
+    db: Connection, user_id: UserAccountId, token_hash: bytes, now_ms: int, page: Page
+) -> Listing[UserSession]:
+    """Open sessions, most recently seen first. token_hash: of the current session."""
+    statement = select(sessions).where(
+        sessions.c.user_id == user_id, sessions.c.expires_at > now_ms
+    )
+    rows, total = page_of(
+        db, statement.order_by(sessions.c.last_seen_at.desc(), sessions.c.id.desc()), page
+    )
+    user_sessions = [
+        UserSession(
+            id=SessionId(row.id),
+            workspace_id=WorkspaceId(row.workspace_id),
+            created_at_ms=row.created_at,
+            last_seen_at_ms=row.last_seen_at,
+            expires_at_ms=row.expires_at,
+            is_current=row.token_hash == token_hash,
+        )
+        for row in rows
+    ]
+    return Listing(user_sessions, page, total)
+
+
+def end_session(db: Connection, user_id: UserAccountId, session_id: str) -> bool:
+    """End the session. False when the user has no such session."""
+    return (
+        db.execute(
+            delete(sessions).where(sessions.c.user_id == user_id, sessions.c.id == session_id)
+        ).rowcount
+        > 0
+    )
+
+
+def end_other_sessions(db: Connection, user_id: UserAccountId, token_hash: bytes) -> None:
+    db.execute(
+        delete(sessions).where(sessions.c.user_id == user_id, sessions.c.token_hash != token_hash)
+    )
+
+
+def _memberships(user_id: UserAccountId) -> Select[Any]:
+    columns = (
+        workspaces.c.id,
+        workspaces.c.name,
+        workspaces.c.created_at,
+        memberships.c.role,
+        memberships.c.created_at.label("since"),
+    )
+    statement = select(*columns).join(memberships, memberships.c.workspace_id == workspaces.c.id)
+    return statement.where(memberships.c.user_id == user_id).order_by(
+        memberships.c.created_at, workspaces.c.id
+    )
+
+
+def _membership(row: Row[Any]) -> WorkspaceMembership:
+    return WorkspaceMembership(
+        Workspace(WorkspaceId(row.id), row.name, row.created_at), Role(row.role), row.since
+    )
+
+
+def memberships_page(
+    db: Connection, user_id: UserAccountId, page: Page
+) -> Listing[WorkspaceMembership]:
+    """Workspaces of the user, in the order in which they joined them."""
+    rows, total = page_of(db, _memberships(user_id), page)
+    return Listing([_membership(row) for row in rows], page, total)
+
+
+def membership(
+    db: Connection, user_id: UserAccountId, workspace_id: str
+) -> WorkspaceMembership | None:
+    row = db.execute(_memberships(user_id).where(workspaces.c.id == workspace_id)).first()
+    return None if row is None else _membership(row)
+
+
+def switch_session(db: Connection, token_hash: bytes, account: CurrentUser) -> None:
+    """Move the session to the account's workspace."""
+    is_session = (sessions.c.token_hash == token_hash, sessions.c.user_id == account.user.id)
+    db.execute(update(sessions).where(*is_session).values(workspace_id=account.workspace.id))

@@ -1,0 +1,59 @@
+"""The room of users, sessions, workspaces, API keys and websites."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from litestar.di import Provide
+
+from penstock.accounts import callers
+from penstock.accounts import routes as account_routes
+from penstock.accounts.invitations import routes as invitation_routes
+from penstock.accounts.invitations.service import InvitationService
+from penstock.accounts.members import routes as member_routes
+from penstock.accounts.members.service import MemberService
+from penstock.accounts.own_account import routes as own_account_routes
+from penstock.accounts.own_account.service import OwnAccountService
+from penstock.accounts.service import AccountService
+from penstock.accounts.workspace import routes as workspace_routes
+from penstock.accounts.workspace.service import WorkspaceService
+from penstock.base.worker import Worker
+from penstock.core import Core, Room
+
+
+@dataclass(frozen=True)
+class AccountsRoom(Room):
+    accounts: AccountService
+    members: MemberService
+    invitations: InvitationService
+    own_account: OwnAccountService
+    limits: WorkspaceService
+
+    routes = (
+        *account_routes.ROUTES,
+        *member_routes.ROUTES,
+        *invitation_routes.ROUTES,
+        *own_account_routes.ROUTES,
+        *workspace_routes.ROUTES,
+    )
+    dependencies = {  # noqa: RUF012 - a class variable of the base
+        "caller": Provide(callers.provide_caller),
+        "current_user": Provide(callers.provide_current_user),
+    }
+
+    def workers(self) -> Sequence[Worker]:
+        return [self.accounts.worker]
+
+    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
+        return [self.accounts.running()]
+
+
+def build(core: Core) -> AccountsRoom:
+    settings, clock, database, _ = core
+    return AccountsRoom(
+        accounts=AccountService(database, settings, clock),
+        members=MemberService(database),
+        invitations=InvitationService(database, settings, clock),
+        own_account=OwnAccountService(database, clock),
+        limits=WorkspaceService(database, settings),
+    )

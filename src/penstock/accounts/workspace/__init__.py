@@ -1,0 +1,1 @@
+"""Settings of a workspace: its name and query limits."""

@@ -1,0 +1,19 @@
+"""Plain types of a workspace's settings. No I/O."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """Limits of one query. None: the operator's limit."""
+
+    timeout_s: float | None
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSettings:
+    """Name and query limits of a workspace."""
+
+    name: str
+    limits: QueryLimits

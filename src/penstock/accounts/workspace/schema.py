@@ -1,0 +1,42 @@
+"""Wire types of workspace settings."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from penstock.accounts.schema import not_null
+from penstock.http.schema import Input, Name, Record
+from penstock.settings import MIN_QUERY_BYTES
+
+
+class WorkspaceChanges(Input):
+    """Omitted fields keep their value; a limit of null restores the operator's limit."""
+
+    name: Annotated[Name | None, AfterValidator(not_null)] = None
+    query_timeout_seconds: Annotated[
+        float | None, Field(ge=0.1, description="Maximum time of one query, in seconds.")
+    ] = None
+    query_memory_bytes: Annotated[
+        int | None, Field(ge=MIN_QUERY_BYTES, description="Maximum memory of one query, in bytes.")
+    ] = None
+
+    def limits(self) -> dict[str, Any]:
+        """The limits that were sent, by field name of `QueryLimits`."""
+        names = {"query_timeout_seconds": "timeout_s", "query_memory_bytes": "memory_bytes"}
+        return {names[name]: getattr(self, name) for name in self.model_fields_set & names.keys()}
+
+
+class LimitsRecord(Record):
+    query_timeout_seconds: float
+    query_memory_bytes: int
+
+
+class WorkspaceSettingsRecord(Record):
+    name: str
+    query_timeout_seconds: Annotated[
+        float | None, Field(description="null: the operator's limit applies.")
+    ]
+    query_memory_bytes: Annotated[
+        int | None, Field(description="null: the operator's limit applies.")
+    ]
+    in_force: Annotated[LimitsRecord, Field(description="Limits that apply to queries now.")]

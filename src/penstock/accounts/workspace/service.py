@@ -1,0 +1,84 @@
+"""Use cases of workspace settings: the name, and query limits within the operator's."""
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.accounts.workspace import store
+from penstock.accounts.workspace.model import QueryLimits, WorkspaceSettings
+from penstock.base.errors import Fault, Invalid
+from penstock.base.ids import WorkspaceId
+from penstock.base.ttl_cache import TtlCache
+from penstock.metadb.database import Database
+from penstock.settings import Settings
+
+_CACHE_TTL_S = 2.0
+
+
+class WorkspaceService:
+    """Settings of a workspace. Methods block: call them from a worker thread."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database, self._max_timeout_s, self._max_bytes = (
+            database,
+            settings.query_timeout_s,
+            settings.query_memory_bytes,
+        )
+        self._limits_cache: TtlCache[WorkspaceId, QueryLimits] = TtlCache(_CACHE_TTL_S)
+
+    def own_limits(self, workspace_id: WorkspaceId) -> QueryLimits:
+        """The limits that the workspace set, as stored."""
+        return self.settings(workspace_id).limits
+
+    def settings(self, workspace_id: WorkspaceId) -> WorkspaceSettings:
+        with self._database.read() as db:
+            return store.workspace_settings(db, workspace_id)
+
+    def change(
+        self, workspace_id: WorkspaceId, changes: dict[str, Any], name: str | None = None
+    ) -> WorkspaceSettings:
+        """Change settings. changes: fields of `QueryLimits` by name. name: None keeps the name.
+
+        `Invalid` for limits above the operator's.
+        """
+        faults = []
+        if (changes.get("timeout_s") or 0) > self._max_timeout_s:
+            faults.append(
+                _above_limit(
+                    "queryTimeoutSeconds", f"{self._max_timeout_s:g}", "PENSTOCK_QUERY_TIMEOUT_S"
+                )
+            )
+        if (changes.get("memory_bytes") or 0) > self._max_bytes:
+            faults.append(
+                _above_limit(
+                    "queryMemoryBytes", str(self._max_bytes), "PENSTOCK_QUERY_MEMORY_BYTES"
+                )
+            )
+        if faults:
+            raise Invalid(faults)
+        with self._database.write() as db:
+            before = store.workspace_settings(db, workspace_id, lock=True)
+            after = WorkspaceSettings(name or before.name, replace(before.limits, **changes))
+            store.update_workspace(db, workspace_id, after)
+        self._limits_cache.forget(workspace_id)
+        return after
+
+    def capped(self, own_limits: QueryLimits) -> tuple[float, int]:
+        """Seconds and bytes of the limits, capped at the operator's."""
+        return min(own_limits.timeout_s or self._max_timeout_s, self._max_timeout_s), min(
+            own_limits.memory_bytes or self._max_bytes, self._max_bytes
+        )
+
+    def effective_limits(self, workspace_id: WorkspaceId) -> tuple[float, int]:
+        """Seconds and bytes that a query may use now.
+
+        A change made by another node takes effect within two seconds.
+        """
+        own_limits = self._limits_cache.load(workspace_id, lambda: self.own_limits(workspace_id))
+        assert own_limits is not None  # own_limits never returns None
+        return self.capped(own_limits)
+
+
+def _above_limit(field: str, limit: str, setting: str) -> Fault:
+    return Fault(
+        field, "less_than_equal", f"Must be at most {limit}, the operator's limit ({setting})."
+    )

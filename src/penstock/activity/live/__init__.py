@@ -1,0 +1,1 @@
+"""The most recent events, as they arrive."""

@@ -1,0 +1,68 @@
+"""The position of a client that polls for recent events.
+
+Events are stored a moment after they are received, and not in that order. So a cursor stays a few
+seconds behind the clock and records which events of those seconds were already returned.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+from zlib import crc32
+
+from penstock.base.cursors import decode_cursor, encode_cursor
+from penstock.base.ids import EventId
+
+BEHIND_MS = 5_000
+_MAX_MARKS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """after_ms: later events are new unless marked. marks: 32-bit hashes of event IDs."""
+
+    after_ms: int = 0
+    marks: frozenset[int] = frozenset()
+
+    def has_returned(self, event_id: EventId) -> bool:
+        return _mark(event_id) in self.marks
+
+    def advance(
+        self, events: Sequence[tuple[EventId, int]], now_ms: int, *, all_read: bool
+    ) -> "Cursor":
+        """The cursor after a response.
+
+        events: (ID, time of receipt in ms) of the events read since this cursor, newest first.
+        all_read: whether these were all; unread older events are skipped for good.
+        """
+        after_ms = max(self.after_ms, now_ms - BEHIND_MS)
+        if not all_read:
+            after_ms = max(after_ms, events[-1][1])
+        if len(events) > _MAX_MARKS:
+            after_ms = max(after_ms, events[_MAX_MARKS][1])
+        return Cursor(
+            after_ms,
+            frozenset(
+                _mark(event_id) for event_id, received_ms in events if received_ms > after_ms
+            ),
+        )
+
+    def __str__(self) -> str:
+        marks = sorted(self.marks)
+        return encode_cursor(struct.pack(f">Q{len(marks)}I", self.after_ms, *marks))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The cursor of a text. `ValueError` when it is not one."""
+        try:
+            packed = decode_cursor(text)
+            after_ms, *marks = struct.unpack(f">Q{(len(packed) - 8) // 4}I", packed)
+        except (ValueError, struct.error) as error:
+            raise ValueError("is not a cursor") from error
+        if after_ms > 2**62:
+            raise ValueError("is not a cursor")
+        return cls(after_ms, frozenset(marks))
+
+
+def _mark(event_id: EventId) -> int:
+    return crc32(event_id.encode())

@@ -1,0 +1,50 @@
+"""Wire types of recent events."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from penstock.activity.schema import Kind, Source, StoredEventRecord, Text
+from penstock.http.schema import Query, Record
+
+MAX_EVENTS = 100
+"""Maximum number of events in one response."""
+
+
+class RecentQuery(Query):
+    """Query parameters of the recent events."""
+
+    website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
+    kind: Annotated[Kind | None, Field(description="Only events of this kind.")] = None
+    source: Annotated[Source | None, Field(description="Only events from this source.")] = None
+    name: Annotated[
+        Text | None, Field(description="Only events with this name; page views by path.")
+    ] = None
+    visitor_id: Annotated[
+        Text | None, Field(description="Only events of this visitor, by any of its IDs.")
+    ] = None
+    property: Annotated[
+        Text | None,
+        Field(description="Only events with this property, such as an attempt ID. Requires value."),
+    ] = None
+    value: Annotated[
+        Text | None, Field(description="Value of the property, as text. Requires property.")
+    ] = None
+    after: Annotated[
+        str | None,
+        Field(max_length=4000, description="Cursor of the previous response: only newer events."),
+    ] = None
+    limit: Annotated[
+        int, Field(ge=1, le=MAX_EVENTS, description=f"Maximum number of events, 1 to {MAX_EVENTS}.")
+    ] = 50
+
+
+class RecentRecord(Record):
+    """Recent events, newest first."""
+
+    data: list[StoredEventRecord]
+    cursor: Annotated[str, Field(description="Pass it as `after` to get only newer events.")]
+    skipped: Annotated[
+        bool,
+        Field(description="Whether events beyond `limit` arrived; later responses omit them."),
+    ]

@@ -1,0 +1,116 @@
+"""Use case of watching events arrive."""
+
+from msgspec import json
+
+from penstock.accounts.service import AccountService
+from penstock.activity.live.cursor import Cursor
+from penstock.activity.live.schema import RecentQuery, RecentRecord
+from penstock.activity.schema import StoredEventRecord
+from penstock.base.clock import Clock
+from penstock.base.errors import Fault
+from penstock.base.ids import WorkspaceId
+from penstock.http.bodies import bad_parameter
+from penstock.identity import profiles
+from penstock.metadb.database import Database
+from penstock.settings import DAY_S
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.warehouse.queries import load
+
+_INITIAL_SPANS_MS = (3_600_000, 30 * DAY_S * 1000)
+"""Spans that a request without cursor reads, one after the other, until it has enough events."""
+_FRESH_WAIT_S = 1.0
+
+
+class LiveService:
+    """Recent events of a workspace. The method blocks: call it from a worker thread."""
+
+    def __init__(
+        self,
+        database: Database,
+        warehouse: Warehouse,
+        accounts: AccountService,
+        clock: Clock,
+        *,
+        wait_until_shipped: WaitUntilShipped,
+    ) -> None:
+        self._database, self._warehouse, self._accounts, self._clock = (
+            database,
+            warehouse,
+            accounts,
+            clock,
+        )
+        self._wait_until_shipped = wait_until_shipped
+
+    def recent(self, workspace_id: WorkspaceId, query: RecentQuery) -> RecentRecord:
+        """Events that arrived last, or since a cursor: at most `limit`, newest first.
+
+        `Malformed` for an invalid cursor, `Unauthorized` for another workspace's `websiteId`,
+        `Unavailable` when the warehouse does not answer.
+        """
+        cursor, parameters = _cursor(query), self._parameters(workspace_id, query)
+        self._wait_until_shipped(_FRESH_WAIT_S)
+        now_ms = self._clock()
+        limit = query.limit + len(cursor.marks) + 1  # one more, to see whether there are more
+        starts = (
+            (cursor.after_ms,)
+            if query.after is not None
+            else (*(now_ms - span_ms for span_ms in _INITIAL_SPANS_MS), 0)
+        )
+        rows = []
+        for after_ms in starts:
+            rows = self._warehouse.ask_by_name(
+                load("penstock.activity.live", "recent_events"),
+                {**parameters, "after": after_ms, "limit": limit},
+            )
+            if len(rows) == limit:
+                break
+        new = [row for row in rows if not cursor.has_returned(row["event_id"])]
+        next_cursor = cursor.advance(
+            [(row["event_id"], row["received_ms"]) for row in rows],
+            now_ms,
+            all_read=len(rows) < limit,
+        )
+        return RecentRecord(
+            data=[StoredEventRecord.of(row) for row in new[: query.limit]],
+            cursor=str(next_cursor),
+            skipped=query.after is not None and len(new) > query.limit,
+        )
+
+    def _parameters(self, workspace_id: WorkspaceId, query: RecentQuery) -> dict[str, object]:
+        websites = self._accounts.select_websites(workspace_id, query.website_id)
+        keys: list[int] = []
+        if query.visitor_id is not None:
+            with self._database.read() as db:
+                matches = profiles.find_by_visitor_id(
+                    db, sorted({website.scope_id for website in websites}), query.visitor_id
+                )
+            for profile in matches:
+                rows = self._warehouse.ask(
+                    load("penstock.identity", "visitor_keys"),
+                    {"scope": profile.scope_id, "visitors": profile.ids},
+                )
+                keys += [key for (key,) in rows]
+        return {
+            "websites": [website.id for website in websites],
+            "kind": query.kind or "",
+            "source": query.source or "",
+            "name": query.name or "",
+            "by_visitor": query.visitor_id is not None,
+            "visitors": keys,
+            "property": query.property or "",
+            "values": []
+            if query.value is None
+            else [json.encode(query.value).decode(), query.value],
+        }
+
+
+def _cursor(query: RecentQuery) -> Cursor:
+    if (query.property is None) != (query.value is None):
+        missing = "value" if query.value is None else "property"
+        raise bad_parameter(Fault(missing, "required", "Send property and value together."))
+    try:
+        return Cursor() if query.after is None else Cursor.parse(query.after)
+    except ValueError:
+        raise bad_parameter(
+            Fault("after", "does_not_fit", "Must be the unchanged cursor of an earlier response.")
+        ) from None

@@ -1,0 +1,79 @@
+"""Wire types of visitors."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from penstock.activity.schema import StoredEventRecord, Text
+from penstock.http.schema import PageQuery, Query, Record
+
+
+class WebsiteQuery(Query):
+    website_id: Annotated[
+        str | None,
+        Field(description="Required when several websites have a visitor with this ID."),
+    ] = None
+
+
+class TimelineQuery(PageQuery):
+    website_id: Annotated[
+        str | None,
+        Field(description="Required when several websites have a visitor with this ID."),
+    ] = None
+
+
+class VisitorsQuery(PageQuery):
+    """Query parameters of the list of visitors."""
+
+    website_id: Annotated[str | None, Field(description="Only visitors of this website.")] = None
+    search: Annotated[
+        Text | None,
+        Field(description="A visitor ID, merged ones included, or a user ID; exact match."),
+    ] = None
+    days: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=400,
+            description="Without search: only visitors active in the last this many days.",
+        ),
+    ] = 30
+
+
+class VisitorRecord(Record):
+    """A visitor in a list. Without events, after an identify call alone, the times are null."""
+
+    visitor_id: str
+    user_id: str | None
+    website_id: Annotated[str | None, Field(description="Website of its last event.")]
+    events: int
+    first_event_at: str | None
+    last_event_at: str | None
+
+
+class UserRecord(Record):
+    user_id: str
+    traits: Annotated[dict[str, Any] | None, Field(description="Traits of the last identify call.")]
+    since: Annotated[str, Field(description="When the visitor was linked to the user.")]
+
+
+class MergeRecord(Record):
+    visitor_id: Annotated[str, Field(description="The visitor that was merged into this one.")]
+    user_id: str
+    merged_at: str
+
+
+class VisitorDetailRecord(VisitorRecord):
+    """One visitor. Times and counts cover all its IDs on all websites that share visitors."""
+
+    ids: Annotated[
+        list[str],
+        Field(description="The canonical ID (visitorId), then all merged IDs."),
+    ]
+    known_since: Annotated[str, Field(description="When the canonical ID first appeared.")]
+    user: UserRecord | None
+    merges: Annotated[list[MergeRecord], Field(description="Oldest first.")]
+    pageviews: int
+    screenviews: int
+    transactions: int
+    last_event: StoredEventRecord | None

@@ -1,0 +1,234 @@
+"""Use cases of visitors: the list, the search, one visitor and their timeline."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from penstock.accounts.model import Website
+from penstock.accounts.service import AccountService
+from penstock.activity.schema import StoredEventRecord
+from penstock.activity.visitors.schema import (
+    MergeRecord,
+    TimelineQuery,
+    UserRecord,
+    VisitorDetailRecord,
+    VisitorRecord,
+    VisitorsQuery,
+    WebsiteQuery,
+)
+from penstock.base.clock import Clock, iso
+from penstock.base.errors import Fault, NotFound
+from penstock.base.ids import WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.http.bodies import bad_parameter
+from penstock.identity import profiles
+from penstock.identity.profiles import Profile
+from penstock.metadb.database import Database
+from penstock.settings import DAY_S, Settings
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.warehouse.queries import load
+
+
+class _VisitorEvents(NamedTuple):
+    """A visitor, with the query parameters that select its events."""
+
+    profile: Profile
+    scope: Mapping[str, Any]
+
+
+class VisitorService:
+    """Visitors of a workspace. Methods block: call them from a worker thread.
+
+    `Unauthorized` for another workspace's `websiteId`, `Unavailable` when the warehouse does not
+    answer.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        warehouse: Warehouse,
+        accounts: AccountService,
+        settings: Settings,
+        clock: Clock,
+        *,
+        wait_until_shipped: WaitUntilShipped,
+    ) -> None:
+        self._database, self._warehouse, self._accounts, self._settings, self._clock = (
+            database,
+            warehouse,
+            accounts,
+            settings,
+            clock,
+        )
+        self._wait_until_shipped = wait_until_shipped
+
+    def visitors(self, workspace_id: WorkspaceId, query: VisitorsQuery) -> Listing[VisitorRecord]:
+        """Visitors, most recently active first.
+
+        Deleted visitors are not listed; the total may include them until their events are gone.
+        """
+        websites = self._accounts.select_websites(workspace_id, query.website_id)
+        self._wait_until_shipped(self._settings.fresh_wait_s)
+        if query.search is not None:
+            return self._search(websites, query.search, query.asked)
+        rows = self._active(websites, query.days, query.asked)
+        if not rows and query.page > 1:
+            first = self._active(websites, query.days, Page(1, 1))
+            return Listing([], query.asked, first[0]["total"] if first else 0)
+        users: dict[tuple[str, str], str | None] = {}
+        with self._database.read() as db:
+            for scope_id in {website.scope_id for website in websites}:
+                names = [row["name"] for row in rows if row["scope"] == scope_id]
+                users |= {
+                    (scope_id, name): user_id
+                    for name, user_id in profiles.users_by_visitor(db, scope_id, names).items()
+                }
+        records = [
+            _visitor_record(row["name"], users[key], row)
+            for row in rows
+            if (key := (row["scope"], row["name"])) in users
+        ]
+        return Listing(records, query.asked, rows[0]["total"] if rows else 0)
+
+    def _active(self, websites: Collection[Website], days: int, page: Page) -> list[dict[str, Any]]:
+        now_ms = self._clock()
+        parameters = {
+            "websites": [website.id for website in websites],
+            "scopes": sorted({website.scope_id for website in websites}),
+            "since": now_ms - days * DAY_S * 1000,
+            "until": now_ms + self._settings.future_tolerance_s * 1000,
+            "limit": page.size,
+            "offset": page.offset,
+        }
+        return self._warehouse.ask_by_name(
+            load("penstock.activity.visitors", "active_visitors"), parameters
+        )
+
+    def _search(
+        self, websites: Collection[Website], search: str, page: Page
+    ) -> Listing[VisitorRecord]:
+        scopes = {website.scope_id: website for website in websites}
+        with self._database.read() as db:
+            matches = profiles.find_by_visitor_id(
+                db, list(scopes), search
+            ) + profiles.find_by_user_id(db, list(scopes), search)
+        visitors = {(profile.scope_id, profile.visitor_id): profile for profile in matches}
+        visitor_records = []
+        for profile in visitors.values():
+            summary = self._summary(self._visitor_events(profile, scopes[profile.scope_id]))
+            visitor_records.append(
+                (
+                    summary["last_ms"],
+                    _visitor_record(profile.visitor_id, profile.user and profile.user.id, summary),
+                )
+            )
+        records = [record for _, record in sorted(visitor_records, key=lambda pair: -pair[0])]
+        return Listing(records[page.offset : page.offset + page.size], page, len(records))
+
+    def visitor(
+        self, workspace_id: WorkspaceId, visitor_id: str, query: WebsiteQuery
+    ) -> VisitorDetailRecord:
+        """The visitor with this ID, canonical or merged. `NotFound` if unknown or deleted."""
+        visitor = self._find(workspace_id, visitor_id, query.website_id)
+        return self._detail(visitor, self._summary(visitor))
+
+    def timeline(
+        self, workspace_id: WorkspaceId, visitor_id: str, query: TimelineQuery
+    ) -> Listing[StoredEventRecord]:
+        """The visitor's events on all websites that share visitors, newest first.
+
+        Errors as in `visitor`.
+        """
+        visitor = self._find(workspace_id, visitor_id, query.website_id)
+        return self._timeline(visitor, self._summary(visitor), query.asked)
+
+    def visitor_with_timeline(
+        self, workspace_id: WorkspaceId, visitor_id: str, query: TimelineQuery
+    ) -> tuple[VisitorDetailRecord, Listing[StoredEventRecord]]:
+        """The visitor and a page of their timeline, from one snapshot of its IDs."""
+        visitor = self._find(workspace_id, visitor_id, query.website_id)
+        summary = self._summary(visitor)
+        return self._detail(visitor, summary), self._timeline(visitor, summary, query.asked)
+
+    def _detail(self, visitor: _VisitorEvents, summary: Mapping[str, Any]) -> VisitorDetailRecord:
+        profile, user = visitor.profile, visitor.profile.user
+        last = self._events(visitor, Page(1, 1)) if summary["events"] else []
+        record = _visitor_record(profile.visitor_id, user and user.id, summary)
+        return VisitorDetailRecord(
+            **dict(record),
+            ids=profile.ids,
+            known_since=iso(profile.created_at_ms),
+            user=None
+            if user is None
+            else UserRecord(
+                user_id=user.id, traits=user.traits and dict(user.traits), since=iso(user.since_ms)
+            ),
+            merges=[
+                MergeRecord(
+                    visitor_id=merge.visitor_id,
+                    user_id=merge.user_id,
+                    merged_at=iso(merge.merged_at_ms),
+                )
+                for merge in profile.absorbed
+            ],
+            pageviews=summary["pageviews"],
+            screenviews=summary["screenviews"],
+            transactions=summary["transactions"],
+            last_event=last[0] if last else None,
+        )
+
+    def _timeline(
+        self, visitor: _VisitorEvents, summary: Mapping[str, Any], page: Page
+    ) -> Listing[StoredEventRecord]:
+        return Listing(self._events(visitor, page), page, summary["events"])
+
+    def _find(
+        self, workspace_id: WorkspaceId, visitor_id: str, website_id: str | None
+    ) -> _VisitorEvents:
+        scopes = {
+            website.scope_id: website
+            for website in self._accounts.select_websites(workspace_id, website_id)
+        }
+        with self._database.read() as db:
+            matches = profiles.find_by_visitor_id(db, list(scopes), visitor_id)
+        if not matches:
+            raise NotFound(
+                "This workspace has no such visitor, or it was deleted.",
+                code="visitor_not_found",
+            )
+        if len(matches) > 1:
+            message = "Several websites have a visitor with this ID. Choose one with websiteId."
+            raise bad_parameter(Fault("websiteId", "does_not_fit", message))
+        self._wait_until_shipped(self._settings.fresh_wait_s)
+        return self._visitor_events(matches[0], scopes[matches[0].scope_id])
+
+    def _visitor_events(self, profile: Profile, website: Website) -> _VisitorEvents:
+        websites = self._accounts.websites_sharing_visitors(website)
+        return _VisitorEvents(
+            profile, {"websites": websites, "scope": profile.scope_id, "visitors": profile.ids}
+        )
+
+    def _summary(self, visitor: _VisitorEvents) -> dict[str, Any]:
+        [summary] = self._warehouse.ask_by_name(
+            load("penstock.activity.visitors", "visitor_summary"), visitor.scope
+        )
+        return summary
+
+    def _events(self, visitor: _VisitorEvents, page: Page) -> list[StoredEventRecord]:
+        rows = self._warehouse.ask_by_name(
+            load("penstock.activity.visitors", "visitor_events"),
+            {**visitor.scope, "limit": page.size, "offset": page.offset},
+        )
+        return [StoredEventRecord.of(row) for row in rows]
+
+
+def _visitor_record(visitor_id: str, user_id: str | None, row: Mapping[str, Any]) -> VisitorRecord:
+    """row: from `active_visitors.sql` or `visitor_summary.sql`."""
+    has_events = bool(row["events"])
+    return VisitorRecord(
+        visitor_id=visitor_id,
+        user_id=user_id,
+        website_id=row["last_website"] or None,
+        events=row["events"],
+        first_event_at=iso(row["first_ms"]) if has_events else None,
+        last_event_at=iso(row["last_ms"]) if has_events else None,
+    )

@@ -1,0 +1,35 @@
+-- One page of the visitors with events in a period, most recently active first, and their total number.
+-- Events are first summed by stored visitor ID, then by canonical visitor: merges are few.
+SELECT
+    any(stored.scope) AS scope,
+    any(if(aliases.canonical_key = 0, stored.name, aliases.canonical_id)) AS name,
+    count() OVER () AS total,
+    sum(stored.events) AS events,
+    toInt64(toUnixTimestamp64Milli(min(stored.first_at))) AS first_ms,
+    toInt64(toUnixTimestamp64Milli(max(stored.last_at))) AS last_ms,
+    argMax(stored.last_website, stored.last_at) AS last_website
+FROM
+(
+    SELECT
+        visitor_key,
+        any(visitor_id) AS name,
+        any(scope_id) AS scope,
+        count() AS events,
+        min(occurred_at) AS first_at,
+        max(occurred_at) AS last_at,
+        argMax(website_id, occurred_at) AS last_website
+    FROM events
+    WHERE website_id IN {websites:Array(String)}
+        AND occurred_at >= fromUnixTimestamp64Milli({since:Int64}) AND occurred_at <= fromUnixTimestamp64Milli({until:Int64})
+    GROUP BY visitor_key
+) AS stored
+LEFT ANY JOIN
+(
+    SELECT visitor_key, argMax(canonical_key, version) AS canonical_key, argMax(canonical_id, version) AS canonical_id
+    FROM visitor_aliases
+    WHERE scope_id IN {scopes:Array(String)}
+    GROUP BY visitor_key
+) AS aliases ON stored.visitor_key = aliases.visitor_key
+GROUP BY if(aliases.canonical_key = 0, stored.visitor_key, aliases.canonical_key) AS visitor
+ORDER BY last_ms DESC, visitor
+LIMIT {limit:UInt64} OFFSET {offset:UInt64}

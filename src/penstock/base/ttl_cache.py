@@ -1,0 +1,59 @@
+"""A cache of records from the metadata DB, for hot paths."""
+
+import asyncio
+from collections.abc import Callable, Hashable
+from threading import Lock
+from time import monotonic
+from typing import Generic, TypeVar
+
+from anyio import to_thread
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class TtlCache(Generic[K, V]):
+    """Values by key, each valid for `ttl_s` seconds. A change on another node may take that long.
+
+    For a change on this node, call `forget` after the commit and before the response.
+    """
+
+    def __init__(self, ttl_s: float) -> None:
+        self._ttl_s = ttl_s
+        self._entries: dict[K, tuple[V, float]] = {}
+        self._reads: dict[tuple[K, int], asyncio.Future[V | None]] = {}
+        self._changes = 0
+        self._lock = Lock()
+
+    def get(self, key: K) -> V | None:
+        """The cached value if it is valid. Never blocks."""
+        entry = self._entries.get(key)
+        return entry[0] if entry is not None and entry[1] > monotonic() else None
+
+    def load(self, key: K, read: Callable[[], V | None]) -> V | None:
+        """The value, read on a cache miss. None is not cached."""
+        if (value := self.get(key)) is not None:
+            return value
+        changes, read_at_s = self._changes, monotonic()
+        value = read()
+        with self._lock:
+            # A concurrent change may be newer than what we read: then do not cache it.
+            if value is not None and changes == self._changes:
+                self._entries[key] = (value, read_at_s + self._ttl_s)
+        return value
+
+    async def fetch(self, key: K, read: Callable[[], V | None]) -> V | None:
+        """Like `load`, in a thread. Concurrent misses of a key share one read."""
+        read_key = (key, self._changes)
+        pending = self._reads.get(read_key)
+        if pending is None:
+            pending = self._reads[read_key] = asyncio.ensure_future(
+                to_thread.run_sync(self.load, key, read)
+            )
+            pending.add_done_callback(lambda _: self._reads.pop(read_key))
+        return await asyncio.shield(pending)
+
+    def forget(self, key: K) -> None:
+        with self._lock:
+            self._changes += 1
+            self._entries.pop(key, None)

@@ -1,0 +1,230 @@
+"""Background work: a supervised thread for each task that runs beside requests."""
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from threading import Event, Lock, Thread
+from typing import NamedTuple
+
+import anyio
+import structlog
+from anyio import CapacityLimiter, to_thread
+
+from penstock.base.clock import Clock
+from penstock.base.errors import StoreUnavailable
+
+log = structlog.get_logger()
+
+Step = Callable[[], float | None]
+"""One piece of work. Returns seconds until the next step; None: after the period or a wake-up."""
+
+STALLED_AFTER_S = 300.0
+"""A step that runs longer without progress counts as failing."""
+
+_STOP_WITHIN_S = 60.0
+
+
+class Backoff(NamedTuple):
+    """How long a worker waits after a failure: doubled each time, less up to half at random."""
+
+    first_s: float = 0.2
+    longest_s: float = 15.0
+
+    def delay_s(self, failures: int) -> float:
+        """failures: in a row, at least 1."""
+        whole_s = min(self.longest_s, self.first_s * 2 ** min(failures - 1, 30))
+        return random.uniform(whole_s / 2, whole_s)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHealth:
+    """State of one worker. error: the kind of the last error while it fails; it quotes no data."""
+
+    name: str
+    last_success_at_ms: int | None
+    failing_since_ms: int | None = None
+    error: str | None = None
+
+
+class WorkerStopped(Exception):
+    """The service is stopping: the step ends where it is and is repeated after the next start."""
+
+
+class Worker:
+    """A thread that repeats a step until it is stopped, whatever the step raises.
+
+    After an error it waits and tries again. The log has one line when a worker begins to fail, one
+    for each other kind of error meanwhile, and one when it recovers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        step: Step,
+        clock: Clock,
+        *,
+        period_s: float | None = None,
+        last_step: Step | None = None,
+        backoff: Backoff = Backoff(),  # noqa: B008 - immutable
+        retry_on_wake: bool = False,
+        stalled_after_s: float | None = STALLED_AFTER_S,
+    ) -> None:
+        """period_s: a step is due this long after the last one; None: only when woken.
+
+        last_step: runs once at an orderly stop. retry_on_wake: a wake-up cuts the wait after a
+        failure short. stalled_after_s: None for steps that may take any time.
+        """
+        self.name = name
+        self._step, self._last_step, self._clock = step, last_step, clock
+        self._period_s, self._backoff, self._retry_on_wake = period_s, backoff, retry_on_wake
+        self._stalled_after_s = stalled_after_s
+        self._wake, self._stopping = Event(), Event()
+        self._thread: Thread | None = None
+        self._state = Lock()  # guards the fields below: the thread writes, health checks read
+        self._busy_since_ms: int | None = None
+        self._last_success_at_ms: int | None = None
+        self._failing_since_ms: int | None = None
+        self._failures = 0  # in a row
+        self._errors: list[
+            str
+        ] = []  # kinds of error since it began to fail, the last one at the end
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While the service runs."""
+        self.start()
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                # A limiter of its own: requests that hang may occupy every shared thread.
+                await to_thread.run_sync(self.stop, limiter=CapacityLimiter(1))
+
+    def start(self) -> None:
+        """Start the thread; the first step runs at once."""
+        self._stopping.clear()
+        # A daemon: a step that never returns must not keep the process alive.
+        self._thread = Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is work to do. Never blocks."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Let the current step finish, run the last step, end the thread.
+
+        Blocks, for a minute at most.
+        """
+        self._stopping.set()
+        self._wake.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(_STOP_WITHIN_S)
+            if thread.is_alive():
+                log.error("worker_not_stopped", worker=self.name)
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait inside a step. `WorkerStopped` when the service stops meanwhile."""
+        self.report_progress()
+        if self._stopping.wait(seconds):
+            raise WorkerStopped
+
+    def report_progress(self) -> None:
+        """A step that takes long is not stalled."""
+        with self._state:
+            self._busy_since_ms = self._clock()
+
+    def health(self) -> WorkerHealth:
+        now_ms = self._clock()
+        thread = self._thread
+        with self._state:
+            health = WorkerHealth(self.name, self._last_success_at_ms)
+            since_ms = self._busy_since_ms
+            if self._failing_since_ms is not None:
+                return WorkerHealth(
+                    self.name, self._last_success_at_ms, self._failing_since_ms, self._errors[-1]
+                )
+        if thread is not None and not thread.is_alive() and not self.stopping:
+            return WorkerHealth(self.name, health.last_success_at_ms, since_ms or 0, "ThreadEnded")
+        if (
+            since_ms is not None
+            and self._stalled_after_s is not None
+            and now_ms - since_ms > self._stalled_after_s * 1000
+        ):
+            return WorkerHealth(self.name, health.last_success_at_ms, since_ms, "Stalled")
+        return health
+
+    def _run(self) -> None:
+        while not self.stopping:
+            self._wake.clear()
+            try:
+                wait_s = self._do(self._step)
+            except WorkerStopped:
+                break
+            except BaseException as error:  # even SystemExit: nothing else would restart the thread
+                self._wait_after_failure(self._note_failure(error))
+            else:
+                self._wake.wait(self._period_s if wait_s is None else wait_s)
+        if self._last_step is not None:
+            try:
+                self._do(self._last_step)
+            except BaseException as error:
+                self._note_failure(error)
+
+    def _do(self, step: Step) -> float | None:
+        self.report_progress()
+        try:
+            wait_s = step()
+        finally:
+            with self._state:
+                self._busy_since_ms = None
+        self._note_success()
+        return wait_s
+
+    def _wait_after_failure(self, seconds: float) -> None:
+        signal = self._wake if self._retry_on_wake else self._stopping
+        signal.wait(seconds)
+
+    def _note_success(self) -> None:
+        now_ms = self._clock()
+        with self._state:
+            since_ms, failures = self._failing_since_ms, self._failures
+            self._last_success_at_ms = now_ms
+            self._failing_since_ms, self._failures = None, 0
+            self._errors.clear()
+        if since_ms is not None:
+            log.info(
+                "worker_recovered",
+                worker=self.name,
+                failures=failures,
+                failed_for_s=round((now_ms - since_ms) / 1000, 1),
+            )
+
+    def _note_failure(self, error: BaseException) -> float:
+        """Seconds to wait before the next attempt."""
+        kind = type(error).__name__
+        with self._state:
+            self._failures += 1
+            if self._failing_since_ms is None:
+                self._failing_since_ms = self._clock()
+            is_new = kind not in self._errors
+            if not is_new:
+                self._errors.remove(kind)
+            self._errors.append(kind)
+            delay_s = self._backoff.delay_s(self._failures)
+        if is_new:
+            away = isinstance(error, StoreUnavailable)
+            log.warning(
+                "worker_failed",
+                worker=self.name,
+                error=error.reason if isinstance(error, StoreUnavailable) else str(error) or kind,
+                retry_in_s=round(delay_s, 1),
+                exc_info=None if away else error,
+            )
+        return delay_s

@@ -1,0 +1,32 @@
+-- One page of the properties with their types, most frequent first, and their total number.
+-- A path selects all page views: the catalogue does not store properties by path.
+WITH typed AS
+(
+    SELECT property, type, sum(events) AS events, toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
+    FROM catalogue
+    WHERE website_id IN {websites:Array(String)} AND property != ''
+        AND ({kind:String} = '' OR toString(kind) = {kind:String})
+        AND ({search:String} = '' OR positionCaseInsensitiveUTF8(property, {search:String}) > 0)
+        AND ({event:String} = '' OR if(kind = 'pageview', {event:String} IN
+        (
+            SELECT name FROM catalogue
+            WHERE website_id IN {websites:Array(String)} AND property = '' AND kind = 'pageview' AND name = {event:String}
+        ), name = {event:String}))
+    GROUP BY property, type
+),
+seen AS
+(
+    SELECT
+        property,
+        sum(typed.events) AS events,
+        max(typed.last_ms) AS last_ms,
+        arraySort(type -> (-toInt64(type.2), type.1), groupArray((toString(type), typed.events, typed.last_ms))) AS types
+    FROM typed
+    GROUP BY property
+)
+SELECT
+    (SELECT count() FROM seen) AS total,
+    (
+        SELECT groupArray((property, events, last_ms, types))
+        FROM (SELECT * FROM seen ORDER BY events DESC, property LIMIT {limit:UInt64} OFFSET {offset:UInt64})
+    ) AS page

@@ -1,0 +1,69 @@
+"""HTTP client for commands that talk to a running service."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from penstock.cli.options import WRONG_USE, fail
+
+Record = dict[str, Any]
+
+Url = Annotated[str, typer.Option(envvar="PENSTOCK_URL", help="URL of the service.")]
+ApiKey = Annotated[
+    str,
+    typer.Option(
+        envvar="PENSTOCK_API_KEY",
+        help="API key; better set in the environment.",
+        show_default=False,
+    ),
+]
+
+LOCAL = "http://127.0.0.1:8000"
+_TIMEOUT_S = 60
+
+
+@contextmanager
+def service_client(
+    url: str, api_key: str, *, owns: str, advice: str = ""
+) -> Iterator[httpx.Client]:
+    """A client with the API key. A failed connection ends the command.
+
+    owns: what the key's workspace must own. advice: what to do after the connection failed.
+    """
+    if not api_key:
+        fail(f"set PENSTOCK_API_KEY to an API key of the workspace that owns the {owns}", WRONG_USE)
+    try:
+        with httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {api_key}"}, timeout=_TIMEOUT_S
+        ) as client:
+            yield client
+    except httpx.UnsupportedProtocol:
+        fail(
+            f"{url} is not a valid service URL; PENSTOCK_URL must start with http:// or https://",
+            WRONG_USE,
+        )
+    except httpx.ConnectError:
+        fail(f"no Penstock answers at {url}; start it, or set PENSTOCK_URL")
+    except httpx.HTTPError as error:
+        fail(
+            f"the connection to {url} failed ({error or type(error).__name__})"
+            + (f"; {advice}" if advice else "")
+        )
+
+
+def record_of(response: httpx.Response) -> Record:
+    """The record of a response. An error ends the command with the service's message."""
+    if response.is_success:
+        record: Record = response.json()
+        return record
+    try:
+        problem = response.json()
+        fail(problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        fail(
+            f"the service answered {response.status_code} to "
+            f"{response.request.method} {response.request.url.path}"
+        )

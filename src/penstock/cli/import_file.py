@@ -1,0 +1,158 @@
+"""`penstock import`: import past events from a file into a running service, over HTTP.
+
+It is safe to repeat: a broken upload starts again, an import that still runs is followed to its
+end, and events that are already stored are recognized as duplicates.
+"""
+
+import gzip
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
+from penstock.cli.options import FAILED, WRONG_USE, fail
+from penstock.cli.progress import Progress, progress
+
+_CHUNK_BYTES = 256 * 1024
+_POLL_S = 0.3
+_PATIENCE_S = 60.0
+"""How long the service may be unreachable during an import, for instance while it restarts."""
+
+
+def import_file(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="NDJSON file, one event per line, plain or gzip.",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+        ),
+    ],
+    website: Annotated[
+        str, typer.Option(help="ID of the website or app that the events belong to.")
+    ],
+    url: Url = LOCAL,
+    api_key: ApiKey = "",
+) -> None:
+    """Import past events. Safe to repeat: no event is stored twice.
+
+    Exits with 1 if the import failed or lines were rejected.
+    """
+    if not file.is_file():
+        fail(
+            f"{file} is not a regular file; write the events to a file, for it is read twice",
+            WRONG_USE,
+        )
+    with (
+        progress() as bar,
+        service_client(
+            url, api_key, owns="website", advice="run the same command again to continue"
+        ) as client,
+    ):
+        job = _unfinished_import(client, file, website) or _upload(client, file, website, bar)
+        job = _wait_for(client, job, bar)
+        rejected = _write_rejects(client, job, file)
+    _print_summary(job, rejected)
+
+
+def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record | None:
+    """The unfinished import of this file, if any. A wrong key or website ends the command."""
+    record_of(client.get(f"/api/settings/websites/{website}"))
+    with file.open("rb") as source:
+        sha256 = hashlib.file_digest(source, "sha256").hexdigest()
+    imports = record_of(client.get("/api/imports", params={"websiteId": website, "pageSize": 100}))
+    return next(
+        (
+            job
+            for job in imports["data"]
+            if job["sha256"] == sha256 and job["state"] in ("queued", "running")
+        ),
+        None,
+    )
+
+
+def _upload(client: httpx.Client, file: Path, website: str, bar: Progress) -> Record:
+    total = file.stat().st_size
+
+    def chunks() -> Iterator[bytes]:
+        uploaded = 0
+        with file.open("rb") as source:
+            while chunk := source.read(_CHUNK_BYTES):
+                yield chunk
+                uploaded += len(chunk)
+                bar.update("Uploading", uploaded, total)
+
+    headers = {"Content-Type": "application/x-ndjson", "Content-Length": str(total)}
+    name = "".join(character if character.isprintable() else "?" for character in file.name)
+    query = {"websiteId": website, "fileName": name[-200:]}
+    return record_of(client.post("/api/imports", params=query, content=chunks(), headers=headers))
+
+
+def _wait_for(client: httpx.Client, job: Record, bar: Progress) -> Record:
+    """The job after it ended."""
+    last_answer_s = time.monotonic()
+    while job["state"] in ("queued", "running"):
+        time.sleep(_POLL_S)
+        try:
+            job = record_of(client.get(f"/api/imports/{job['id']}"))
+            last_answer_s = time.monotonic()
+        except httpx.TransportError:
+            if time.monotonic() - last_answer_s > _PATIENCE_S:
+                raise
+        bar.update("Importing", job["bytesRead"], job["bytesTotal"])
+    return job
+
+
+def _write_rejects(client: httpx.Client, job: Record, file: Path) -> Path | None:
+    """Write `FILE.rejected.ndjson`: rejected lines with number and reasons. None without any."""
+    path = file.with_name(file.name + ".rejected.ndjson")
+    path.unlink(missing_ok=True)
+    if not job["rejected"]:
+        return None
+    with file.open("rb") as raw, path.open("w", encoding="utf-8") as out:
+        is_gzip = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        numbered = enumerate(gzip.GzipFile(fileobj=raw) if is_gzip else raw, 1)
+        for reject in _rejects(client, job):
+            text = next(text for number, text in numbered if number == reject["line"])
+            out.write(json.dumps({**reject, "input": _parse_line(text)}, ensure_ascii=False) + "\n")
+    return path
+
+
+def _rejects(client: httpx.Client, job: Record) -> Iterator[Record]:
+    for page in range(1, -(-job["rejected"] // 100) + 1):
+        yield from record_of(
+            client.get(f"/api/imports/{job['id']}/rejects", params={"page": page, "pageSize": 100})
+        )["data"]
+
+
+def _parse_line(line: bytes) -> Any:
+    """The line as JSON, or as text if it is not JSON."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return line.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def _print_summary(job: Record, rejected: Path | None) -> None:
+    print(
+        f"{job['accepted']:,} events imported, {job['duplicates']:,} duplicates, "
+        f"{job['rejected']:,} lines rejected."
+    )
+    if job["firstEventAt"]:
+        print(f"They occurred from {job['firstEventAt']} to {job['lastEventAt']}.")
+    for warning in job["warnings"]:
+        print(f"Warning: {warning['message']}")
+    if rejected is not None:
+        print(f"Rejected lines and reasons: {rejected}")
+    if job["state"] == "failed":
+        fail(f"the import failed after line {job['linesRead']:,}: {job['error']}")
+    if rejected is not None:
+        raise typer.Exit(FAILED)

@@ -1,0 +1,148 @@
+"""`penstock links simulate`: tap a link and open the app for the first time, on a real service."""
+
+import re
+from enum import StrEnum
+from html import unescape
+from secrets import token_hex
+from typing import Annotated
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import httpx
+import typer
+
+from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
+from penstock.cli.options import fail
+from penstock.links.attribution.wording import METHODS, REASONS
+
+links = typer.Typer(no_args_is_help=True, help="Managed links.")
+
+
+class Phone(StrEnum):
+    IOS = "ios"
+    ANDROID = "android"
+
+
+_USER_AGENTS = {
+    Phone.IOS: (
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 "
+        "(KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1"
+    ),
+    Phone.ANDROID: (
+        "Mozilla/5.0 (Linux; Android 15; SM-S921B) AppleWebKit/537.36 (KHTML, like Gecko) "
+        "SamsungBrowser/28.0 Chrome/130.0.0.0 Mobile Safari/537.36"
+    ),
+}
+_OS_VERSIONS = {Phone.IOS: "18.5", Phone.ANDROID: "15"}
+
+_PAGE = 100
+
+
+@links.command()
+def simulate(
+    slug: Annotated[str, typer.Argument(help="Slug of the link, the end of its hosted URL.")],
+    platform: Annotated[Phone, typer.Option(help="Platform of the phone.")],
+    url: Url = LOCAL,
+    api_key: ApiKey = "",
+) -> None:
+    """Simulate a tap on a link and the app's first open, and explain the match.
+
+    Both are real requests and appear in statistics.
+    """
+    with (
+        service_client(url, api_key, owns="link") as client,
+        httpx.Client(base_url=url, timeout=30) as phone,
+    ):
+        link = _link(client, slug)
+        evidence = _tap(phone, link, platform)
+        resolved = _open(phone, link, platform, evidence)
+    _print_match(resolved)
+
+
+def _link(client: httpx.Client, slug: str) -> Record:
+    page, total = 1, 1
+    while (page - 1) * _PAGE < total:
+        query: dict[str, str | int] = {"search": slug, "page": page, "pageSize": _PAGE}
+        links_page = record_of(client.get("/api/mobile/deferred-links", params=query))
+        for link in links_page["data"]:
+            if link["slug"] == slug:
+                return dict(link)
+        page, total = page + 1, links_page["total"]
+    return fail(f"the workspace has no link {slug}")
+
+
+def _tap(phone: httpx.Client, link: Record, platform: Phone) -> Record:
+    """Open the link in the phone's browser: the evidence that the app has afterwards."""
+    page = phone.get(
+        f"/l/{link['slug']}", headers={"User-Agent": _USER_AGENTS[platform]}, follow_redirects=False
+    )
+    print(f"1. A phone ({platform}) opens {link['hostedUrl']}")
+    if page.status_code == 404:
+        print("   Not found: the link is disabled, or its app was deleted.")
+        return {}
+    if page.is_redirect:
+        print(
+            f"   It is redirected to {page.headers['location']}: the app has no store page or "
+            "scheme for this platform."
+        )
+        return {}
+    buttons = buttons_of(page.text)
+    print("   It shows a page with buttons to")
+    for address in buttons:
+        print(f"     {address}")
+    evidence = evidence_of(buttons, platform)
+    print(_TAP_TEXTS[next(iter(evidence), "")])
+    return evidence
+
+
+_TAP_TEXTS = {
+    "installReferrer": (
+        "2. A tap on the store button; Google Play passes the referrer to the installed app."
+    ),
+    "clickToken": "2. A tap on the app button; the app receives its click token.",
+    "": "2. No button has a click token; the app is installed without one.",
+}
+
+
+def buttons_of(page: str) -> list[str]:
+    """URLs of the buttons of a landing page."""
+    return [unescape(address) for address in re.findall(r'<a href="([^"]+)"', page)]
+
+
+def evidence_of(buttons: list[str], platform: str) -> Record:
+    """Evidence of a tap on the buttons: install referrer, else click token, else nothing."""
+    for address in buttons:
+        referrer = parse_qs(urlsplit(address).query).get("referrer", [""])[0]
+        if platform == Phone.ANDROID and referrer and urlsplit(address).scheme == "https":
+            return {"installReferrer": referrer}
+    for address in buttons:
+        if token := re.search(r"[?&]ct=([\w-]+)", unquote(address)):
+            return {"clickToken": token[1]}
+    return {}
+
+
+def _open(phone: httpx.Client, link: Record, platform: Phone, evidence: Record) -> Record:
+    base = {
+        "websiteId": link["websiteId"],
+        "installId": f"simulated-{token_hex(8)}",
+        "platform": platform,
+        "firstOpen": True,
+    }
+    body = base | {"osVersion": _OS_VERSIONS[platform], "appVersion": "simulated"} | evidence
+    print(f"3. The app opens for the first time as install {base['installId']}.")
+    return record_of(phone.post("/api/mobile/deferred-links/resolve", json=body))
+
+
+def _print_match(resolved: Record) -> None:
+    if not resolved["matched"]:
+        method = f" Found by {METHODS[resolved['method']]}." if resolved["method"] else ""
+        fail(f"no match ({resolved['reason']}): {REASONS[resolved['reason']]}.{method}")
+    utm = ", ".join(f"{name} {value}" for name, value in resolved["utm"].items() if value)
+    print(f"Matched by {METHODS[resolved['method']]}, with confidence {resolved['confidence']:g}.")
+    print(
+        f"   Clicked at {resolved['clickedAt']}; the app opens {resolved['destinationPath']}; "
+        f"UTM: {utm or 'none'}."
+    )
+    print(
+        f"   An install event with $link {resolved['link']['slug']} was stored for visitor "
+        f"{resolved['visitorId']}."
+    )

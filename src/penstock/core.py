@@ -1,0 +1,52 @@
+"""What every room is built on, and what a room adds to the application."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+from litestar.di import Provide
+from litestar.types import ControllerRouterHandler
+
+from penstock.base.clock import Clock
+from penstock.base.worker import Worker
+from penstock.metadb.database import Database
+from penstock.settings import Settings
+from penstock.warehouse.client import Warehouse
+
+
+class Core(NamedTuple):
+    """Settings, time and both open stores."""
+
+    settings: Settings
+    clock: Clock
+    database: Database
+    warehouse: Warehouse
+
+
+@dataclass(frozen=True)
+class Room:
+    """A room as the application sees it: `build` in the room's `plugin` module returns one.
+
+    Each field is a service, under the name by which request handlers ask for it.
+    routes: the room's HTTP handlers. dependencies: what else handlers may ask for.
+    """
+
+    routes: ClassVar[Sequence[ControllerRouterHandler]] = ()
+    dependencies: ClassVar[Mapping[str, Provide]] = {}
+
+    @classmethod
+    def service_names(cls) -> list[str]:
+        return [field.name for field in fields(cls)]
+
+    def services(self) -> dict[str, Any]:
+        """The room's services by name."""
+        return {name: getattr(self, name) for name in self.service_names()}
+
+    def workers(self) -> Sequence[Worker]:
+        """Background workers, which `/health/ready` reports."""
+        return ()
+
+    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
+        """What runs while the service runs: entered in this order, left in the reverse one."""
+        return ()

@@ -1,0 +1,101 @@
+"""Deletions in the warehouse.
+
+A deletion is a mutation (`ALTER TABLE ... DELETE`): the engine rewrites the parts that contain such
+rows and drops the old ones. A lightweight delete only marks rows; they would stay on disk until the
+engine merges their part, which for a large one may be never.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from penstock.base.chunks import chunks
+from penstock.base.ids import WebsiteId
+from penstock.events.deletions.model import AffectedEvents, Deletion, Target
+from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.queries import load
+
+_SQL = "penstock.events.deletions"
+_VISITORS_PER_STATEMENT = 5_000
+
+
+class WarehouseDeletion:
+    """Removes a deletion's events and merges from the warehouse. Methods block.
+
+    pause: called between polls while the engine works; may raise to stop waiting.
+    """
+
+    def __init__(self, warehouse: Warehouse, pause: Callable[[], None]) -> None:
+        self._warehouse, self._pause = warehouse, pause
+
+    def count(
+        self, deletion: Deletion, website_ids: Sequence[WebsiteId]
+    ) -> dict[WebsiteId, AffectedEvents]:
+        """The events that it removes, by website, for websites that have any."""
+        counts: dict[WebsiteId, AffectedEvents] = {}
+        for name, parameters in self._selections(deletion, website_ids):
+            _, rows = self._warehouse.query(load(_SQL, f"count_events_of_{name}"), parameters)
+            for website_id, *columns in rows:
+                events = AffectedEvents(*columns)
+                counts[website_id] = (
+                    counts[website_id].plus(events) if website_id in counts else events
+                )
+        return counts
+
+    def begin_removal(self, deletion: Deletion, website_ids: Sequence[WebsiteId]) -> None:
+        """Start removing all of its current events; `await_mutations` waits for the end."""
+        for name, parameters in self._selections(deletion, website_ids):
+            self._warehouse.command(load(_SQL, f"delete_events_of_{name}"), parameters)
+
+    def remove_merges(self, deletion: Deletion) -> None:
+        """Remove the visitor's merges. Later merges of the same IDs stay."""
+        if not deletion.merge_id:
+            return
+        for keys in self._visitor_keys(deletion):
+            parameters = {"scope": deletion.scope_id, "visitors": keys, "merge": deletion.merge_id}
+            self._warehouse.command(load(_SQL, "delete_aliases"), parameters)
+        self.await_mutations("visitor_aliases")
+
+    def rebuild_catalogue(self, website_ids: Sequence[WebsiteId]) -> None:
+        """Rebuild the catalogue from the remaining events. Nothing may be inserted meanwhile."""
+        parameters = {"websites": list(website_ids)}
+        self._warehouse.command(load(_SQL, "delete_catalogue"), parameters)
+        self.await_mutations("catalogue")
+        # The statement of the materialised view itself, read from the engine.
+        _, [(view_statement,)] = self._warehouse.query(load(_SQL, "catalogue_definition"))
+        self._warehouse.command(
+            load(_SQL, "fill_catalogue").replace("(summing)", f"({view_statement})"), parameters
+        )
+
+    def await_mutations(self, table: str) -> None:
+        """Wait until the engine has finished all mutations of a table; it resumes them itself.
+
+        `QueryFailed` when one has failed so far; the engine retries it.
+        """
+        while True:
+            _, [(mutations, reason)] = self._warehouse.query(
+                load(_SQL, "open_mutations"), {"table": table}
+            )
+            if not mutations:
+                return
+            if reason:
+                raise QueryFailed(reason, 0)
+            self._pause()
+
+    def _selections(
+        self, deletion: Deletion, website_ids: Sequence[WebsiteId]
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The statements that select its events (`visitors` or `span`), with parameters."""
+        common = {"websites": list(website_ids), "asked_at": deletion.created_at_ms}
+        if deletion.target is Target.SPAN:
+            yield "span", common | {"from": deletion.from_at_ms, "to": deletion.to_at_ms}
+        else:
+            for keys in self._visitor_keys(deletion):
+                yield "visitors", common | {"visitors": keys}
+
+    def _visitor_keys(self, deletion: Deletion) -> Iterator[list[int]]:
+        for visitor_ids in chunks(deletion.visitor_ids, _VISITORS_PER_STATEMENT):
+            _, rows = self._warehouse.query(
+                load("penstock.identity", "visitor_keys"),
+                {"scope": deletion.scope_id, "visitors": list(visitor_ids)},
+            )
+            yield [key for (key,) in rows]

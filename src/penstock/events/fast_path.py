@@ -1,0 +1,120 @@
+"""The fast path for a plain post of one event.
+
+Routing a request through the framework and building its request, dependencies and response costs
+as much as everything that the intake does with an event, so a plain post is answered before the
+framework sees it. Requests with unusual headers and invalid ones take the ordinary path: the
+route's handler says what is wrong. Once an event is submitted there is no way back: the intake may
+have stored it, and a second submission could store it twice.
+"""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from litestar import Request
+from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPRequestEvent, Receive, Scope, Send
+from pydantic_core import to_json
+
+from penstock.events.model import Receipt
+from penstock.events.server_events import server_event
+from penstock.events.service import EventService
+from penstock.http.problems import problem_of
+from penstock.http.requests import AnyRequest
+
+PATH = "/api/v1/events"
+
+_UNUSUAL = frozenset((b"content-encoding", b"transfer-encoding", b"x-service-identity-contract"))
+
+
+class FastPath:
+    """Wraps the application: answers a plain `POST /api/v1/events`, passes on everything else."""
+
+    def __init__(self, app: ASGIApp, events: EventService) -> None:
+        self._app, self._events = app, events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        authorization = _key_of_plain_post(scope, self._events.settings.max_event_bytes)
+        if authorization is None:
+            await self._app(scope, receive, send)
+            return
+        messages: list[HTTPRequestEvent] = []
+        try:
+            caller = await self._events.accounts.authenticate(authorization)
+            if not await _receive_all(receive, messages):
+                return  # the client disconnected
+            body = b"".join(message["body"] for message in messages)
+            event = await self._events.read_event(caller, body, server_event, legacy=False)
+        except Exception:  # the ordinary path meets the same error and answers it
+            await self._app(scope, _replay(messages, receive), send)
+            return
+        try:
+            receipt = await self._events.submit(event)
+        except Exception as error:
+            request: AnyRequest = Request(scope)
+            response = problem_of(request, error)
+            await response.to_asgi_response(app=None, request=request)(scope, receive, send)
+            return
+        content = receipt_json(receipt)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(content)),
+        ]
+        await send({"type": "http.response.start", "status": 202, "headers": headers})
+        await send({"type": "http.response.body", "body": content, "more_body": False})
+
+
+async def _receive_all(receive: Receive, messages: list[HTTPRequestEvent]) -> bool:
+    """Append the messages of a request's body. False when the client disconnected."""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return False
+        messages.append(message)
+        if not messages[-1]["more_body"]:
+            return True
+
+
+def _replay(messages: Iterable[HTTPRequestEvent], receive: Receive) -> Receive:
+    """A `receive` that returns the messages again before it goes on."""
+    remaining = iter(messages)
+
+    async def replay() -> HTTPReceiveMessage:
+        return next(remaining, None) or cast("HTTPReceiveMessage", await receive())
+
+    return replay
+
+
+def receipt_json(receipt: Receipt) -> bytes:
+    """The same document as `EventRecord`."""
+    document: dict[str, Any] = {
+        "status": receipt.status,
+        "eventId": receipt.event_id,
+        "visitorId": receipt.visitor_id,
+    }
+    if receipt.warnings:
+        document["warnings"] = [notice._asdict() for notice in receipt.warnings]
+    return to_json(document)
+
+
+def _key_of_plain_post(scope: Any, max_bytes: int) -> str | None:
+    """The `Authorization` of a post of plain JSON with a known, allowed size; else None."""
+    if (
+        scope["type"] != "http"
+        or scope["path"] != PATH
+        or scope["method"] != "POST"
+        or scope["query_string"]
+    ):
+        return None
+    authorization = None
+    is_json = has_allowed_size = False
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            if authorization is not None:
+                return None
+            authorization = value.decode("latin-1")
+        elif name == b"content-type":
+            is_json = value == b"application/json"
+        elif name == b"content-length":
+            has_allowed_size = value.isdigit() and int(value) <= max_bytes
+        elif name in _UNUSUAL:
+            return None
+    return authorization if is_json and has_allowed_size else None

@@ -1,0 +1,96 @@
+"""Redacted excerpts of rejected items: shortened, without secrets and network addresses."""
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any
+
+from msgspec import json
+
+_MAX_CHARS, _MAX_TEXT, _MAX_FIELDS, _MAX_ENTRIES, _MAX_DEPTH = 1_000, 80, 30, 5, 4
+_MAX_PLAIN_TEXT = 200
+_ELLIPSIS = "…"
+_HIDDEN = "***"
+_SENSITIVE_NAMES = (
+    r"(?:pass|secret|token|authori[sz]ation|cookie|credential|api.?key|private|signature"
+    r"|card|cvc|cvv|iban)"
+)
+_SECRET_NAME = re.compile(_SENSITIVE_NAMES, re.IGNORECASE)
+_SECRET_TEXT = re.compile(r"psk_|sk_|whsec_|bearer |basic |eyJ|-----BEGIN", re.IGNORECASE)
+_SECRET_FIELD = re.compile(
+    rf"""(?P<name>[\w-]*{_SENSITIVE_NAMES}[\w-]*["']?\s*[:=]\s*)"""
+    r"""(?:(?P<quote>["'])(?:\\.|(?!(?P=quote)).)*(?P=quote)?|[^\s,}\]]+)""",
+    re.IGNORECASE,
+)
+_SECRET_WORD = re.compile(
+    r"(?:psk_|sk_|whsec_|eyJ)[^\s\"',}]*|(?:bearer|basic)\s+[^\s\"',}]+|-----BEGIN.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_ADDRESS = re.compile(
+    r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b"
+    r"|(?:[0-9a-f]{1,4}:)*[0-9a-f]{0,4}::(?:[0-9a-f]{1,4}:)*[0-9a-f]{0,4}",
+    re.IGNORECASE,
+)
+_QUERY = re.compile(r"(?<=[?#])\S+")
+
+
+def redact(item: Any) -> str:
+    """The item as JSON text of at most 1,000 characters. Shortened parts end in an ellipsis."""
+    text = json.encode(_redacted(item, 0)).decode()
+    return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + _ELLIPSIS
+
+
+def redact_text(text: str) -> str:
+    """A text that is no JSON, cut at 200 characters."""
+    shown = text[:_MAX_PLAIN_TEXT]
+    shown = _SECRET_FIELD.sub(_hide_value, shown)
+    for pattern in (_SECRET_WORD, _ADDRESS):
+        shown = pattern.sub(_HIDDEN, shown)
+    if "://" in shown:
+        shown = _QUERY.sub(_ELLIPSIS, shown)
+    is_short = len(text) <= _MAX_PLAIN_TEXT and len(shown) <= _MAX_PLAIN_TEXT
+    return shown if is_short else shown[: _MAX_PLAIN_TEXT - 1] + _ELLIPSIS
+
+
+def _hide_value(field: re.Match[str]) -> str:
+    quote = field["quote"] or ""
+    return f"{field['name']}{quote}{_HIDDEN}{quote}"
+
+
+def _redacted(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return _redacted_text(value)
+    if isinstance(value, Mapping | list) and depth == _MAX_DEPTH:
+        return _ELLIPSIS
+    if isinstance(value, Mapping):
+        fields = list(value.items())
+        shown = {
+            _redacted_text(name): _HIDDEN
+            if _SECRET_NAME.search(name)
+            else _redacted(field, depth + 1)
+            for name, field in fields[:_MAX_FIELDS]
+        }
+        return shown | ({_ELLIPSIS: len(fields) - _MAX_FIELDS} if len(fields) > _MAX_FIELDS else {})
+    if isinstance(value, list):
+        entries = [_redacted(entry, depth + 1) for entry in value[:_MAX_ENTRIES]]
+        return entries + ([_ELLIPSIS] if len(value) > _MAX_ENTRIES else [])
+    return value
+
+
+def _redacted_text(value: str) -> str:
+    if _SECRET_TEXT.match(value) or _is_network_address(value):
+        return _HIDDEN
+    shown = value[:_MAX_CHARS]
+    if "://" in shown:
+        shown = _QUERY.sub(_ELLIPSIS, shown)  # the query of a URL may hold anything
+    return shown if len(shown) <= _MAX_TEXT else shown[: _MAX_TEXT - 1] + _ELLIPSIS
+
+
+def _is_network_address(value: str) -> bool:
+    if len(value) > 45 or not ("." in value or ":" in value):
+        return False
+    try:
+        ip_address(value.strip())
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,202 @@
+"""Events of trusted backends, from JSON to `NewEvent`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from penstock.accounts.model import Website
+from penstock.base.errors import Fault
+from penstock.events.field_warnings import field_warnings
+from penstock.events.fields import (
+    Currency,
+    EventName,
+    EventValidationContext,
+    Number,
+    PastTimestamp,
+    Properties,
+    SentId,
+)
+from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
+from penstock.events.validation import RawItem, Rule, canonical_hash, validate
+from penstock.http.schema import Input
+
+OwnedWebsite = Callable[[str], Website]
+"""Finds the caller's website by its ID; raises `Unauthorized` when it is not the caller's."""
+
+
+class ServerEvent(Input):
+    """A typed event with a `visitorId` or a `userId`. `name` is an alias of `event`."""
+
+    website_id: SentId
+    visitor_id: SentId | None = None
+    user_id: SentId | None = None
+    external_session_id: SentId | None = None
+    event: EventName | None = None
+    name: EventName | None = None
+    event_id: SentId | None = None
+    properties: Properties | None = None
+    timestamp: PastTimestamp | None = None
+    country: EventName | None = None
+    region: EventName | None = None
+
+
+class TransactionEvent(ServerEvent):
+    """An event with an amount. Repeats have the same `transactionId`, or without it `eventId`."""
+
+    transaction_id: SentId | None = None
+    amount: Number | None = None
+    currency: Currency | None = None
+
+
+def has_one_event_name(raw: RawItem) -> Iterator[Fault]:
+    event, name = raw.get("event"), raw.get("name")
+    if event is None and name is None:
+        yield Fault("event", "required", "This field is required.")
+    elif event is not None and name is not None and event != name:
+        yield Fault("name", "alias_differs", "name is an alias of event; send one of them.")
+
+
+def has_identity(raw: RawItem) -> Iterator[Fault]:
+    if raw.get("visitorId") is None and raw.get("userId") is None:
+        for field in ("visitorId", "userId"):
+            yield Fault(field, "identity_required", "Send visitorId or userId, or both.")
+
+
+def has_legacy_identity(raw: RawItem) -> Iterator[Fault]:
+    yield from has_identity(raw)
+    visitor_id, user_id = raw.get("visitorId"), raw.get("userId")
+    if visitor_id is not None and user_id is not None and visitor_id != user_id:
+        yield Fault(
+            "userId",
+            "identity_ambiguous",
+            "The legacy contract reads visitorId as the user; send userId alone instead.",
+        )
+
+
+def has_no_session_id(raw: RawItem) -> Iterator[Fault]:
+    if "sessionId" in raw:
+        yield Fault(
+            "sessionId",
+            "session_id_not_accepted",
+            "sessionId is not accepted; send your own session ID as externalSessionId.",
+        )
+
+
+TRANSACTION_FIELDS = ("amount", "currency", "transactionId")
+
+
+def has_transaction_fields_once(raw: RawItem) -> Iterator[Fault]:
+    properties = raw.get("properties")
+    if not isinstance(properties, dict):
+        return
+    for field in TRANSACTION_FIELDS:
+        if field in properties:
+            message = f"Send {field} beside properties, not in them."
+            yield Fault(f"properties.{field}", "given_twice", message)
+
+
+def transaction_properties(
+    properties: Mapping[str, Any] | None,
+    amount: float | None,
+    currency: str | None,
+    transaction_id: str | None,
+) -> dict[str, Any]:
+    """The properties with the transaction's fields, so that filters and breakdowns can use them."""
+    fields = {"amount": amount, "currency": currency, "transactionId": transaction_id}
+    sent_fields = {name: value for name, value in fields.items() if value is not None}
+    return {**(properties or {}), **sent_fields}
+
+
+EVENT_RULES: tuple[Rule, ...] = (has_one_event_name, has_no_session_id, has_identity)
+LEGACY_RULES: tuple[Rule, ...] = (has_one_event_name, has_no_session_id, has_legacy_identity)
+
+
+def server_event(
+    raw: Any,
+    owned_website: OwnedWebsite,
+    context: EventValidationContext,
+    *,
+    legacy: bool = False,
+) -> NewEvent:
+    """`Invalid` with every fault, `Unauthorized` for a foreign website.
+
+    legacy: visitorId is the user. Source: interface, events rule 5.
+    """
+    item = validate(raw, ServerEvent, LEGACY_RULES if legacy else EVENT_RULES, context)
+    return _new_event(
+        item,
+        raw,
+        owned_website(item.website_id),
+        context,
+        kind=Kind.EVENT,
+        family=Family.EVENTS,
+        client_id=item.event_id,
+        properties=item.properties or {},
+        legacy=legacy,
+    )
+
+
+def transaction(
+    raw: Any,
+    owned_website: OwnedWebsite,
+    context: EventValidationContext,
+    *,
+    legacy: bool = False,
+) -> NewEvent:
+    """As `server_event`. Amount, currency and transaction ID become properties."""
+    rules = (*(LEGACY_RULES if legacy else EVENT_RULES), has_transaction_fields_once)
+    item = validate(raw, TransactionEvent, rules, context)
+    return _new_event(
+        item,
+        raw,
+        owned_website(item.website_id),
+        context,
+        kind=Kind.TRANSACTION,
+        family=Family.TRANSACTIONS,
+        client_id=item.transaction_id or item.event_id,
+        properties=transaction_properties(
+            item.properties, item.amount, item.currency, item.transaction_id
+        ),
+        legacy=legacy,
+    )
+
+
+def _new_event(
+    item: ServerEvent,
+    raw: Mapping[str, Any],
+    website: Website,
+    context: EventValidationContext,
+    *,
+    kind: Kind,
+    family: Family,
+    client_id: str | None,
+    properties: Mapping[str, Any],
+    legacy: bool,
+) -> NewEvent:
+    occurred_at_ms = context.now_ms if item.timestamp is None else item.timestamp
+    columns = {
+        name: value
+        for name, value in (
+            ("external_session_id", item.external_session_id),
+            ("country", item.country),
+            ("region", item.region),
+        )
+        if value is not None
+    }
+    return NewEvent(
+        website_id=website.id,
+        scope_id=website.scope_id,
+        kind=kind,
+        name=item.event or item.name or "",
+        source=Source.SERVER,
+        occurred_at_ms=occurred_at_ms,
+        stated_at_ms=occurred_at_ms,
+        received_at_ms=context.now_ms,
+        visitor_id=None if legacy else item.visitor_id,
+        user_id=(item.visitor_id or item.user_id) if legacy else item.user_id,
+        body_hash=canonical_hash(raw, context),
+        dedupe_key=None if client_id is None else dedupe_key(website.id, family, client_id),
+        client_event_id=client_id,
+        columns=columns,
+        properties=properties,
+        warnings=field_warnings(raw),
+    )

@@ -1,0 +1,79 @@
+"""The room of goals, funnels and every answer about them."""
+
+from dataclasses import dataclass
+
+from litestar.di import Provide
+
+from penstock.accounts.plugin import AccountsRoom
+from penstock.core import Core, Room
+from penstock.funnels.comparisons import routes as comparison_routes
+from penstock.funnels.comparisons.service import CompareService
+from penstock.funnels.goals import routes as goal_routes
+from penstock.funnels.goals.service import GoalService
+from penstock.funnels.insights import routes as insight_routes
+from penstock.funnels.insights.service import InsightService
+from penstock.funnels.queries.coverage import ReadGaps
+from penstock.funnels.queries.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.request import provide_funnel_request
+from penstock.funnels.results import routes as result_routes
+from penstock.funnels.results.export import ExportService
+from penstock.funnels.results.service import ResultsService
+from penstock.funnels.saved import routes as funnel_routes
+from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.units import routes as unit_routes
+from penstock.funnels.units.service import UnitService
+from penstock.funnels.units.tracing import TraceService
+from penstock.warehouse.client import WaitUntilShipped
+
+
+@dataclass(frozen=True)
+class FunnelsRoom(Room):
+    goals: GoalService
+    funnels: FunnelService
+    results: ResultsService
+    units: UnitService
+    traces: TraceService
+    insights: InsightService
+    exports: ExportService
+    comparisons: CompareService
+
+    routes = (
+        *goal_routes.ROUTES,
+        *funnel_routes.ROUTES,
+        *result_routes.ROUTES,
+        *unit_routes.ROUTES,
+        *insight_routes.ROUTES,
+        *comparison_routes.ROUTES,
+    )
+    dependencies = {"funnel": Provide(provide_funnel_request)}  # noqa: RUF012
+
+
+def build(
+    core: Core,
+    accounts: AccountsRoom,
+    *,
+    wait_until_shipped: WaitUntilShipped,
+    read_gaps: ReadGaps,
+) -> FunnelsRoom:
+    """read_gaps: the imports and deletions that qualify an answer's coverage."""
+    settings, clock, database, warehouse = core
+    funnels = FunnelService(database, warehouse, settings, clock)
+    runner = FunnelQueryRunner(
+        warehouse,
+        accounts.accounts,
+        funnels,
+        settings,
+        clock,
+        wait_until_shipped=wait_until_shipped,
+    )
+    units = UnitService(runner)
+    return FunnelsRoom(
+        goals=GoalService(database, warehouse, settings, clock),
+        funnels=funnels,
+        results=ResultsService(runner, funnels, read_gaps),
+        units=units,
+        traces=TraceService(runner, units),
+        insights=InsightService(runner),
+        exports=ExportService(runner),
+        comparisons=CompareService(runner, read_gaps),
+    )

@@ -1,0 +1,27 @@
+"""A funnel query whose definition, websites and data are known."""
+
+from dataclasses import dataclass
+
+from penstock.base.ids import WorkspaceId
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.queries.snapshot import DataVersion
+from penstock.funnels.statements.query import DataProfile, QueryParams
+
+
+@dataclass(frozen=True, slots=True)
+class QueryContext:
+    """What the statements and the head of one answer need.
+
+    funnel_id, revision: None for a draft. website_id: as the caller sent it, None for all.
+    is_fresh: whether all events acknowledged before the query can be read.
+    """
+
+    workspace_id: WorkspaceId
+    funnel_id: str | None
+    revision: int | None
+    definition: Definition
+    website_id: str | None
+    is_fresh: bool
+    params: QueryParams
+    profile: DataProfile
+    version: DataVersion

@@ -1,0 +1,139 @@
+"""The history that an answer is based on. Source: interface, rule 16; semantics, "Coverage"."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from penstock.base.clock import iso, iso_or_none
+from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.provenance import Provenance
+from penstock.funnels.queries.schema import CoverageRecord, GapRecord
+from penstock.funnels.statements.query import DataProfile, QueryParams
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A deletion or an import that changed a website's history.
+
+    from_ms, to_ms: the events it touched. at_ms: when it was requested.
+    affected_range: first and last moment at which it touched, or may have left out, an event.
+    note: what it leaves open, in a sentence; None when it is done and complete.
+    dismissed_at_ms: when an owner declared that nothing is missing; None: never.
+    """
+
+    kind: str
+    website_id: WebsiteId
+    from_ms: int
+    to_ms: int
+    affected_range: tuple[int, int]
+    at_ms: int
+    state: str
+    note: str | None
+    dismissed_at_ms: int | None = None
+
+
+ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
+"""Gaps of some websites. `penstock.app` composes it from the rooms that know them."""
+
+
+def coverage_of(
+    context: QueryContext, provenance: Provenance, gaps: Iterable[Gap], open_windows: int
+) -> CoverageRecord:
+    """Coverage of one answer. open_windows: units whose conversion window is open."""
+    params, definition, profile = context.params, context.definition, context.profile
+    relevant = [gap for gap in gaps if _touches(gap, params, definition.window_s)]
+    qualifications = [
+        *_gap_notes(relevant),
+        *_history_notes(params, profile),
+        *_open_window_notes(definition, open_windows),
+    ]
+    if not provenance.is_fresh:
+        qualifications.append(
+            "Events accepted in the last moments may not be counted yet; repeat the request."
+        )
+    return CoverageRecord(
+        complete=not qualifications,
+        first_event_at=iso_or_none(profile.first_event_ms),
+        last_event_at=iso_or_none(profile.last_event_ms),
+        period_begins_before_history=_begins_before_history(params, profile),
+        open_windows=open_windows,
+        gaps=[
+            GapRecord(
+                kind=gap.kind,
+                website_id=gap.website_id,
+                from_=iso(gap.from_ms),
+                to=iso(gap.to_ms),
+                at=iso(gap.at_ms),
+                state=gap.state,
+            )
+            for gap in relevant
+        ],
+        notes=[*qualifications, *_remarks(definition, relevant, open_windows)],
+    )
+
+
+def _gap_notes(gaps: Iterable[Gap]) -> list[str]:
+    """Each note once, also where several gaps share it."""
+    return list(dict.fromkeys(gap.note for gap in gaps if gap.note and gap.dismissed_at_ms is None))
+
+
+def _history_notes(params: QueryParams, profile: DataProfile) -> Iterator[str]:
+    if profile.first_event_ms is None:
+        yield "No events are retained yet."
+    elif not _begins_before_history(params, profile):
+        return
+    elif profile.history_start_ms is None:
+        yield "The period begins before history: no event near or after its start is retained."
+    elif profile.history_start_ms == profile.first_event_ms:
+        yield (
+            "The period begins before the first retained event, "
+            f"which occurred at {iso(profile.first_event_ms)}."
+        )
+    else:
+        yield (
+            "The period begins before history: no event is retained from the two years before "
+            f"{iso(profile.history_start_ms)}."
+        )
+
+
+def _begins_before_history(params: QueryParams, profile: DataProfile) -> bool:
+    """Whether no event is retained from the two years before the period up to its start.
+
+    An older event proves nothing: a single one with a wrong time would hide that history is short.
+    """
+    if params.start_ms is None:
+        return False
+    return profile.history_start_ms is None or params.start_ms < profile.history_start_ms
+
+
+def _open_window_notes(definition: Definition, open_windows: int) -> Iterator[str]:
+    if open_windows and definition.window_s is not None:
+        yield f"{definition.units(open_windows)} may still complete: the conversion window is open."
+
+
+def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> Iterator[str]:
+    """Notes that leave an answer complete."""
+    if open_windows and definition.window_s is None:
+        yield "No conversion window: unfinished visitors stay pending."
+    yield from dict.fromkeys(
+        f"{gap.note} An owner dismissed this gap on {_date(gap.dismissed_at_ms)}."
+        for gap in gaps
+        if gap.note and gap.dismissed_at_ms is not None
+    )
+
+
+def _date(at_ms: int) -> str:
+    """`22 Nov 2026`, in UTC."""
+    date = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{date.day} {date:%b %Y}"
+
+
+def _touches(gap: Gap, params: QueryParams, window_s: int | None) -> bool:
+    """Whether a gap overlaps the span [startAt, endAt + window] that the answer reads."""
+    if params.start_ms is None or params.end_ms is None:
+        return True
+    first_ms, last_ms = gap.affected_range
+    begins_in_time = window_s is None or first_ms <= params.end_ms + window_s * 1000
+    return begins_in_time and last_ms >= params.start_ms

@@ -1,0 +1,100 @@
+"""Step 6: the engine, with limits, and with errors that tell the caller what to do."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from penstock.base.clock import Clock
+from penstock.base.errors import Unavailable
+from penstock.funnels.statements.query import Statement
+from penstock.settings import Settings
+from penstock.warehouse.client import (
+    MEMORY_LIMIT_EXCEEDED,
+    TIMEOUT_EXCEEDED,
+    QueryFailed,
+    Warehouse,
+    explained,
+)
+from penstock.warehouse.work import current_work
+
+ENGINE_SETTINGS: Mapping[str, Any] = {
+    "enable_named_columns_in_function_tuple": 1,  # the fold names the fields of its tuples
+    "enable_materialized_cte": 1,
+    "prefer_column_name_to_alias": 1,  # totals keep the names of the columns that they add up
+    "join_use_nulls": 0,
+    "force_grouping_standard_compatibility": 1,
+    # Rewrites that find nothing in these statements; trying them takes half the time of a small
+    # report.
+    "optimize_and_compare_chain": 0,
+    "optimize_syntax_fuse_functions": 0,
+    "optimize_redundant_comparisons": 0,
+    "optimize_extract_common_expressions": 0,
+}
+
+_SUGGESTION = "Use a shorter period or one website, or raise the limit in the workspace's settings."
+
+
+class EngineRows(NamedTuple):
+    """Rows of one statement. Several requests share them: do not change them."""
+
+    names: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    computed_at_ms: int
+
+
+class Engine:
+    """Methods block. Unavailable when the engine stops a statement or cannot answer."""
+
+    def __init__(self, warehouse: Warehouse, settings: Settings, clock: Clock) -> None:
+        self._warehouse, self._settings, self._clock = warehouse, settings, clock
+
+    def run(self, statement: Statement) -> EngineRows:
+        with self.explaining():
+            names, rows = self._warehouse.query(
+                statement.sql, statement.parameters, {**ENGINE_SETTINGS, **self._limits()}
+            )
+        return EngineRows(names, rows, self._clock())
+
+    @contextmanager
+    def stream(self, statement: Statement) -> Iterator[Iterator[list[dict[str, Any]]]]:
+        """Rows by column name, in blocks. Occupies a connection until the context ends."""
+        settings = {**ENGINE_SETTINGS, **self._limits()}
+        with (
+            self.explaining(),
+            self._warehouse.blocks(statement.sql, statement.parameters, settings) as blocks,
+        ):
+            yield ([dict(zip(names, row, strict=True)) for row in rows] for names, rows in blocks)
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Turns `QueryFailed` into an error that the caller can act on."""
+        try:
+            yield
+        except QueryFailed as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: QueryFailed) -> Exception:
+        """What the caller can do about a stopped statement; any other failure is ours."""
+        limits = self._limits()
+        if error.code == TIMEOUT_EXCEEDED:
+            return Unavailable(
+                f"The funnel took longer than {limits['max_execution_time']:g} seconds, the limit "
+                f"queryTimeoutSeconds. {_SUGGESTION}",
+                code="query_timeout",
+            )
+        if error.code == MEMORY_LIMIT_EXCEEDED:
+            return Unavailable(
+                f"The funnel needed more than {limits['max_memory_usage']:,} bytes of memory, the "
+                f"limit queryMemoryBytes. {_SUGGESTION}",
+                code="query_too_large",
+            )
+        return explained(error)
+
+    def _limits(self) -> Mapping[str, Any]:
+        """The workspace's where the request has some, else the operator's."""
+        work = current_work()
+        operator_limits = {
+            "max_execution_time": self._settings.query_timeout_s,
+            "max_memory_usage": self._settings.query_memory_bytes,
+        }
+        return operator_limits if work is None else {**operator_limits, **work.limits}

@@ -1,0 +1,78 @@
+"""What a caller selects, checked against the funnel and turned into query parameters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+from penstock.base.errors import Fault, Invalid, Malformed
+from penstock.base.paging import Page
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.queries.scope import WebsiteScope
+from penstock.funnels.statements.query import QueryParams, Sort
+from penstock.http.bodies import bad_parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which units a caller selects, and which cohorts in which order.
+
+    website_id: None for all websites. start_ms, end_ms: the reporting period, both or neither.
+    cohort: breakdown property -> exact value, None for missing.
+    """
+
+    website_id: str | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+    cohort: Mapping[str, Any] = field(default_factory=dict)
+    page: Page = field(default_factory=Page)
+    sort: Sort = Sort.ENTERED
+    descending: bool = True
+
+
+def check_cohort(definition: Definition, cohort: Mapping[str, Any]) -> None:
+    """Invalid unless the filter gives scalars or null for breakdown properties of the funnel.
+
+    Source: contract, "Funnels".
+    """
+    faults = [
+        definition.not_a_breakdown(f"cohort.{name}")
+        for name in cohort
+        if name not in definition.breakdown_properties
+    ]
+    faults += [
+        Fault(
+            f"cohort.{name}",
+            "not_a_scalar",
+            "Must be a string, a finite number, true, false or null.",
+        )
+        for name, value in cohort.items()
+        if isinstance(value, dict | list) or (isinstance(value, float) and not isfinite(value))
+    ]
+    if faults:
+        raise Invalid(faults)
+
+
+def query_params(scope: WebsiteScope, selection: Selection, evaluated_at_ms: int) -> QueryParams:
+    """The parameters of statements. The cohort filter must have passed `check_cohort`."""
+    return QueryParams(
+        website_ids=scope.website_ids,
+        scope_ids=scope.scope_ids,
+        start_ms=selection.start_ms,
+        end_ms=selection.end_ms,
+        evaluated_at_ms=evaluated_at_ms,
+        cohort=dict(selection.cohort),
+        page=selection.page,
+        sort=selection.sort,
+        descending=selection.descending,
+    )
+
+
+def unfit_parameters(messages: Mapping[str, str], *others: Fault) -> Malformed:
+    """Well-formed query parameters that do not fit the funnel.
+
+    messages: by parameter. others: faults with a code of their own.
+    """
+    return bad_parameter(
+        *(Fault(name, "does_not_fit", message) for name, message in messages.items()), *others
+    )

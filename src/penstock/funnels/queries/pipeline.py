@@ -1,0 +1,142 @@
+"""The path of every funnel query, from a request to rows. Each step has one place:
+
+    1  resolve the definition     `resolve.resolve_definition`
+    2  authorise the websites     `scope.authorise_websites`
+    3  wait for freshness         `WaitUntilShipped` of the events room
+    4  snapshot the data          `snapshot.SnapshotReader.take`
+    5  look up the cache          `single_flight_cache.SingleFlightCache.get`
+    6  run                        `FunnelQueryRunner._compute_rows`, `engine.Engine.run`
+    7  shape the answer           `results.shaping`, `insights`, `comparisons`, `units`
+
+Steps 1 to 4 happen once per answer (`prepare`), steps 5 and 6 once per statement (`fetch`). Values
+are passed forward and never changed afterwards.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from penstock.accounts.service import AccountService
+from penstock.base.clock import Clock
+from penstock.base.ids import WorkspaceId
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.engine import Engine, EngineRows
+from penstock.funnels.queries.parameters import Selection, check_cohort, query_params
+from penstock.funnels.queries.provenance import Provenance, QueryResult
+from penstock.funnels.queries.resolve import DefinitionSource, resolve_definition
+from penstock.funnels.queries.schema import ServedFrom
+from penstock.funnels.queries.scope import authorise_websites
+from penstock.funnels.queries.single_flight_cache import SingleFlightCache
+from penstock.funnels.queries.snapshot import SnapshotReader
+from penstock.funnels.saved.service import FunnelService
+from penstock.funnels.statements.query import Statement
+from penstock.settings import Settings
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
+
+_MAX_CACHED_ROWS, _MAX_CACHED_ROWS_PER_RESULT = 20_000, 1_000
+"""A row, one cohort's numbers, takes one to two kilobytes."""
+
+
+class FunnelQueryRunner:
+    """Runs the steps. Methods block: call them from a worker thread."""
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        accounts: AccountService,
+        funnels: FunnelService,
+        settings: Settings,
+        clock: Clock,
+        *,
+        wait_until_shipped: WaitUntilShipped,
+    ) -> None:
+        self._accounts, self._funnels, self._clock = accounts, funnels, clock
+        self._wait_for_events = partial(wait_until_shipped, settings.fresh_wait_s)
+        self._engine = Engine(warehouse, settings, clock)
+        self._snapshots = SnapshotReader(warehouse, clock)
+        self._cache: SingleFlightCache[EngineRows] = SingleFlightCache(
+            max_weight=_MAX_CACHED_ROWS,
+            weigh=lambda rows: 1 + len(rows.rows),
+            max_value_weight=_MAX_CACHED_ROWS_PER_RESULT,
+        )
+
+    def prepare(
+        self, workspace_id: WorkspaceId, source: DefinitionSource, selection: Selection
+    ) -> QueryContext:
+        """Steps 1 to 4.
+
+        NotFound (funnel), Unauthorized (website of another workspace), Invalid (cohort filter),
+        Malformed (revision), Conflict (deleted goal), Unavailable (engine).
+        """
+        funnel = resolve_definition(self._funnels, workspace_id, source)
+        check_cohort(funnel.definition, selection.cohort)
+        scope = authorise_websites(self._accounts, workspace_id, selection.website_id)
+        is_fresh = self._wait_for_events()
+        params = query_params(scope, selection, self._clock())
+        with self._engine.explaining():
+            snapshot = self._snapshots.take(
+                workspace_id, funnel.definition, params, is_fresh=is_fresh
+            )
+        return QueryContext(
+            workspace_id=workspace_id,
+            funnel_id=funnel.funnel_id,
+            revision=funnel.revision,
+            definition=funnel.definition,
+            website_id=selection.website_id,
+            is_fresh=is_fresh,
+            params=snapshot.params,
+            profile=snapshot.profile,
+            version=snapshot.version,
+        )
+
+    def fetch(self, context: QueryContext, statement: Statement) -> QueryResult:
+        """Steps 5 and 6: the rows of one statement and their provenance. Unavailable (engine).
+
+        Equal statements at the same time run once. Rows are reused while the data stay the same.
+        """
+        if not context.is_fresh:
+            rows, is_hit = self._compute_rows(context, statement), False
+        else:
+            with self._engine.explaining():
+                rows, is_hit = self._cache.get(
+                    _cache_key(context, statement),
+                    lambda: self._compute_rows(context, statement),
+                    is_current=lambda: self._snapshots.is_unchanged(
+                        context.params, context.version
+                    ),
+                )
+        served_from = ServedFrom.CACHE if is_hit else ServedFrom.QUERY
+        return QueryResult(
+            [dict(zip(rows.names, row, strict=True)) for row in rows.rows],
+            Provenance(rows.computed_at_ms, served_from, is_fresh=context.is_fresh),
+        )
+
+    def stream(
+        self, statement: Statement
+    ) -> AbstractContextManager[Iterator[list[dict[str, Any]]]]:
+        """Step 6 alone, in blocks, for answers too long to hold in memory or in the cache."""
+        return self._engine.stream(statement)
+
+    def now_ms(self) -> int:
+        return self._clock()
+
+    def _compute_rows(self, context: QueryContext, statement: Statement) -> EngineRows:
+        """Where rows come from when the cache has none: the retained events, folded anew.
+
+        The one place to decide otherwise. Outcomes stored per funnel would be read here; `context`
+        has what the choice depends on (definition, selection, data version, evaluation time).
+        """
+        return self._engine.run(statement)
+
+
+def _cache_key(context: QueryContext, statement: Statement) -> bytes:
+    """Stands for everything that the rows of a statement depend on."""
+    parts = (
+        context.workspace_id,
+        context.version.checksum,
+        statement.sql,
+        sorted(statement.parameters.items()),
+    )
+    return sha256(repr(parts).encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,63 @@
+"""Where the rows of an answer come from, and how the answer says so."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from penstock.base.clock import iso, iso_or_none
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.schema import ServedFrom
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """computed_at_ms: when the newest rows were computed.
+
+    is_fresh: whether all events acknowledged before the query were readable.
+    """
+
+    computed_at_ms: int
+    served_from: ServedFrom
+    is_fresh: bool
+
+    def __add__(self, other: "Provenance") -> "Provenance":
+        """Of rows of both: as new as the newest, from the cache only if all are."""
+        is_cached = self.served_from is other.served_from is ServedFrom.CACHE
+        return Provenance(
+            max(self.computed_at_ms, other.computed_at_ms),
+            ServedFrom.CACHE if is_cached else ServedFrom.QUERY,
+            is_fresh=self.is_fresh and other.is_fresh,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Rows of one statement by column name. Requests share the values: do not change them."""
+
+    rows: Sequence[dict[str, Any]]
+    provenance: Provenance
+
+
+def without_rows(context: QueryContext) -> QueryResult:
+    """The result where no statement is needed."""
+    return QueryResult(
+        [], Provenance(context.params.evaluated_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh)
+    )
+
+
+def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
+    """The fields of `HeadRecord`."""
+    return {
+        "funnelId": context.funnel_id,
+        "definitionRevision": context.revision,
+        "goals": [asdict(goal) for goal in context.definition.goals],
+        "countingUnit": context.definition.counting_unit,
+        "evaluatedAt": iso(context.params.evaluated_at_ms),
+        "computedAt": iso(provenance.computed_at_ms),
+        "servedFrom": provenance.served_from,
+        "period": {
+            "startAt": iso_or_none(context.params.start_ms),
+            "endAt": iso_or_none(context.params.end_ms),
+        },
+        "websiteId": context.website_id,
+    }

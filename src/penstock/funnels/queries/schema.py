@@ -1,0 +1,149 @@
+"""Wire types that all answers about a funnel share. Source: contract, "Funnels"."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import (
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+)
+
+from penstock.base.scalar import Scalar
+from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.queries.parameters import Selection
+from penstock.http.period import AS_TIME, TIME, InPeriod
+from penstock.http.schema import Record, RuleBroken
+
+CohortFilter = dict[str, JsonValue]
+_COHORT = TypeAdapter(CohortFilter)
+
+
+class PeriodQuery(InPeriod):
+    """Query parameters that select units by website, time of entry and revision."""
+
+    website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
+    start_at: Annotated[
+        int | None,
+        AS_TIME,
+        Field(description=f"Units that entered at or after this time: {TIME}. Needs endAt."),
+    ] = None
+    end_at: Annotated[
+        int | None,
+        AS_TIME,
+        Field(description="Units that entered before this time. Needs startAt."),
+    ] = None
+    revision: Annotated[
+        int | None,
+        Field(
+            ge=1, le=2**31 - 1, description="Revision of the definition; by default the current."
+        ),
+    ] = None
+
+    def selection(self) -> Selection:
+        """The same for the steps of a query."""
+        return Selection(self.website_id, self.start_at, self.end_at)
+
+
+class CohortQuery(PeriodQuery):
+    """Query parameters that also select entry cohorts."""
+
+    cohort: Annotated[
+        CohortFilter | None,
+        WithJsonSchema({"type": "string", "contentMediaType": "application/json"}),
+        Field(
+            description="Only these cohorts: a JSON object of breakdown property to exact value, "
+            'such as {"plan": null}.'
+        ),
+    ] = None
+
+    @field_validator("cohort", mode="before")
+    @classmethod
+    def _is_an_object(cls, text: Any) -> Any:
+        try:
+            return _COHORT.validate_json(text)
+        except ValidationError:
+            raise RuleBroken(
+                "not_an_object", 'Must be a JSON object, such as {"plan": "pro"}.'
+            ) from None
+
+    def selection(self) -> Selection:
+        return Selection(self.website_id, self.start_at, self.end_at, self.cohort or {})
+
+
+class CohortKeyRecord(Record):
+    cohort: Annotated[
+        dict[str, Scalar | None], Field(description="Typed entry values; null where missing.")
+    ]
+    label: Annotated[
+        dict[str, Scalar], Field(description="The same for people: Unknown where missing.")
+    ]
+
+
+class GapRecord(Record):
+    """A deletion or an import that changed the history an answer is based on."""
+
+    kind: str
+    website_id: str
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    at: str
+    state: str
+
+
+class CoverageRecord(Record):
+    complete: Annotated[bool, Field(description="Whether nothing qualifies the answer.")]
+    first_event_at: str | None
+    last_event_at: str | None
+    period_begins_before_history: Annotated[
+        bool,
+        Field(description="No event is retained from the two years before startAt up to startAt."),
+    ]
+    open_windows: Annotated[int, Field(description="Units that may still complete.")]
+    gaps: list[GapRecord]
+    notes: Annotated[
+        list[str], Field(description="What a reader should know about the answer, in sentences.")
+    ]
+
+
+class PeriodRecord(Record):
+    start_at: str | None
+    end_at: str | None
+
+
+class GoalUseRecord(Record):
+    name: str
+    id: str
+    revision: Annotated[int, Field(description="Revision of the match that was counted.")]
+
+
+class ServedFrom(StrEnum):
+    QUERY = "query"
+    CACHE = "cache"
+
+
+class HeadRecord(Record):
+    """The head of every answer about a funnel: what was asked, and when it was computed."""
+
+    funnel_id: Annotated[str | None, Field(description="null in a preview.")]
+    definition_revision: Annotated[int | None, Field(description="null in a preview.")]
+    goals: Annotated[
+        list[GoalUseRecord], Field(description="Goals that the definition uses, by name.")
+    ]
+    counting_unit: CountingUnit
+    evaluated_at: Annotated[
+        str, Field(description="The moment the answer describes. A reused answer keeps its own.")
+    ]
+    computed_at: Annotated[str, Field(description="When the engine computed the answer.")]
+    served_from: Annotated[
+        ServedFrom,
+        Field(
+            description="`cache`: computed for an earlier request; nothing it depends on has "
+            "changed since."
+        ),
+    ]
+    period: PeriodRecord
+    website_id: str | None

@@ -1,0 +1,25 @@
+"""Step 2: the websites whose events a query may read."""
+
+from dataclasses import dataclass
+
+from penstock.accounts.service import AccountService
+from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
+
+
+@dataclass(frozen=True, slots=True)
+class WebsiteScope:
+    """Websites of one workspace and the identity scopes of their visitors, each once."""
+
+    website_ids: tuple[WebsiteId, ...]
+    scope_ids: tuple[ScopeId, ...]
+
+
+def authorise_websites(
+    accounts: AccountService, workspace_id: WorkspaceId, website_id: str | None
+) -> WebsiteScope:
+    """One website, or all of the workspace for None. Unauthorized for one of another workspace."""
+    websites = accounts.select_websites(workspace_id, website_id)
+    return WebsiteScope(
+        tuple(WebsiteId(website.id) for website in websites),
+        tuple({website.scope_id: None for website in websites}),
+    )

@@ -1,0 +1,128 @@
+"""A cache that computes a value once for all who ask for it at the same time."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from threading import Event, Lock
+from typing import Generic, NamedTuple, TypeVar
+
+from penstock.warehouse.work import Work, current_work, working_on
+
+V = TypeVar("V")
+
+_STOP_CHECK_S = 0.1  # how often a waiting thread checks whether its own work was stopped
+
+
+class CacheLookup(NamedTuple, Generic[V]):
+    """A value, and whether the cache had it."""
+
+    value: V
+    is_hit: bool
+
+
+@dataclass(slots=True)
+class _InFlight(Generic[V]):
+    """A value that the first thread to ask for it is computing."""
+
+    work: Work
+    done: Event = field(default_factory=Event)
+    value: V | None = None
+    error: Exception | None = None
+
+
+class SingleFlightCache(Generic[V]):
+    """Values by key. Evicts the least recently used beyond a total weight.
+
+    A key must contain everything that a value depends on. Methods block; they are thread-safe.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_weight: int,
+        weigh: Callable[[V], int] = lambda _: 1,
+        max_value_weight: int | None = None,
+    ) -> None:
+        """max_value_weight: heavier values are not cached."""
+        self._max_weight, self._weigh = max_weight, weigh
+        self._max_value_weight = max_weight if max_value_weight is None else max_value_weight
+        self._values: OrderedDict[Hashable, V] = OrderedDict()
+        self._in_flight: dict[Hashable, _InFlight[V]] = {}
+        self._weight = 0
+        self._lock = Lock()
+
+    def get(
+        self,
+        key: Hashable,
+        compute: Callable[[], V],
+        *,
+        is_usable: Callable[[V], bool] = lambda _: True,
+        is_current: Callable[[], bool] = lambda: True,
+    ) -> CacheLookup[V]:
+        """The cached value while it is usable, the one being computed right now, or a new one.
+
+        is_current: asked after computing, whether the key still describes the input; if not, the
+        value is returned but not cached.
+
+        Raises what `compute` raises, to all who wait for it. A computation stops early only when
+        all who wait for it were stopped.
+        """
+        own = current_work() or Work()
+        own.check()
+        with self._lock:
+            value = self._values.get(key)
+            if value is not None and is_usable(value):
+                self._values.move_to_end(key)
+                return CacheLookup(value, True)
+            flight = self._in_flight.get(key)
+            is_first = flight is None or not own.want(flight.work)
+            if is_first:
+                flight = self._in_flight[key] = _InFlight(Work(own.limits))
+                own.want(flight.work)
+        assert flight is not None
+        try:
+            if is_first:
+                self._compute(key, flight, compute, is_current)
+            else:
+                while not flight.done.wait(_STOP_CHECK_S):
+                    own.check()
+        finally:
+            own.wait_no_more()
+        own.check()
+        if flight.error is not None:
+            raise flight.error
+        assert flight.value is not None
+        return CacheLookup(flight.value, False)
+
+    def _compute(
+        self,
+        key: Hashable,
+        flight: _InFlight[V],
+        compute: Callable[[], V],
+        is_current: Callable[[], bool],
+    ) -> None:
+        cacheable = False
+        try:
+            with working_on(flight.work):
+                flight.value = compute()
+                cacheable = is_current()
+        except Exception as error:  # for all who wait
+            flight.error = error
+        finally:
+            with self._lock:
+                if self._in_flight.get(key) is flight:
+                    del self._in_flight[key]
+                if flight.value is not None and cacheable:
+                    self._store(key, flight.value)
+            flight.done.set()
+
+    def _store(self, key: Hashable, value: V) -> None:
+        previous = self._values.pop(key, None)
+        self._weight -= 0 if previous is None else self._weigh(previous)
+        if self._weigh(value) > self._max_value_weight:
+            return
+        self._values[key] = value
+        self._weight += self._weigh(value)
+        while self._weight > self._max_weight:
+            _, oldest = self._values.popitem(last=False)
+            self._weight -= self._weigh(oldest)

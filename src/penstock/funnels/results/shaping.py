@@ -1,0 +1,153 @@
+"""Step 7 for reports: rows of the report statement into the words of the API.
+
+Source: contract, "Funnels"; semantics, "Outcome" and "Data quality".
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.base.rates import rate
+from penstock.base.scalar import untagged
+from penstock.funnels.definitions.model import Definition, Row
+from penstock.funnels.statements.query import QueryParams
+
+MS_PER_MINUTE = 60_000
+
+_NO_UNITS: Mapping[str, Any] = {
+    "cohort_count": 0, "entered": 0, "counts": [], "pendings": [], "options": [],
+    "open_windows": 0, "median_ms": None, "seen_units": [], "seen_events": [], "skips": 0,
+    "ties": 0, "invalid": 0, "tied": 0, "several": 0, "disordered": 0, "missing": [],
+    "conflicting": [], "unitless": 0, "unverified": 0,
+}  # fmt: skip
+"""The total where the statement has no rows."""
+
+
+def shape_report(
+    definition: Definition, params: QueryParams, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """`aggregate`, `cohorts` and `dataQuality` of a report. rows: of `statements.report.build`."""
+    total = _total_of(rows)
+    cohorts = [_cohort(definition, row) for row in rows if not row["is_total"]]
+    cohort_count = total["cohort_count"]
+    if not definition.breakdown_properties:
+        # Without a breakdown there is one cohort, even when nobody entered.
+        all_units = {"cohort": {}, "label": {}, **_aggregate(definition, total)}
+        cohorts = [all_units] if params.page.number == 1 else []
+        cohort_count = 1
+    return {
+        "aggregate": _aggregate(definition, total),
+        "cohorts": {
+            "page": params.page.number,
+            "pageSize": params.page.size,
+            "total": cohort_count,
+            "data": cohorts,
+        },
+        "dataQuality": _data_quality(definition, total),
+    }
+
+
+def open_windows(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Units whose conversion window is open, of all cohorts. rows: as in `shape_report`."""
+    count: int = _total_of(rows)["open_windows"]
+    return count
+
+
+def _total_of(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return next((row for row in rows if row["is_total"]), _NO_UNITS)
+
+
+def _cohort(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
+    values = [untagged(text) for text in row["texts"]]
+    cohort = dict(zip(definition.breakdown_properties, values, strict=True))
+    label = {name: "Unknown" if value is None else value for name, value in cohort.items()}
+    return {"cohort": cohort, "label": label, **_aggregate(definition, row)}
+
+
+def _aggregate(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of all units or of one cohort. row["counts"][k]: units that reached step k+1."""
+    n = len(definition.steps)
+    counts = _padded(row["counts"], n)
+    pendings = [*_padded(row["pendings"], n - 1), 0]
+    dropped = [counts[k] - counts[k + 1] - pendings[k] for k in range(n - 1)] + [0]
+    entered, completed = counts[0], counts[-1]
+    return {
+        "entered": entered,
+        "completed": completed,
+        "pending": sum(pendings),
+        "droppedOff": sum(dropped),
+        "conversionRate": rate(completed, entered),
+        "medianCompletionMinutes": row["median_ms"] / MS_PER_MINUTE if completed else None,
+        "steps": _steps(definition, row, counts, pendings, dropped),
+        "diagnostics": _diagnostics(definition, row),
+    }
+
+
+def _steps(
+    definition: Definition,
+    row: Mapping[str, Any],
+    counts: Sequence[int],
+    pendings: Sequence[int],
+    dropped: Sequence[int],
+) -> list[dict[str, Any]]:
+    required = [(place, step) for place, step in enumerate(definition.rows) if not step.diagnostic]
+    options = iter(_padded(row["options"], sum(len(step.matches) for _, step in required)))
+    return [
+        {
+            "step": k + 1,
+            "row": place,
+            **_type_and_value(step),
+            "count": counts[k],
+            "pending": pendings[k],
+            "droppedOff": dropped[k],
+            "conversionFromStart": rate(counts[k], counts[0]),
+            "conversionFromPrevious": rate(counts[k], counts[k - 1]) if k else None,
+            "options": [
+                {"option": index, "count": counts[k] if step.all_of else count}
+                for index, count in enumerate([next(options) for _ in step.matches])
+            ],
+        }
+        for k, (place, step) in enumerate(required)
+    ]
+
+
+def _diagnostics(definition: Definition, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    diagnostics = []
+    step = 0
+    for place, definition_row in enumerate(definition.rows):
+        if definition_row.diagnostic:
+            diagnostics.append({"row": place, "afterStep": step, **_type_and_value(definition_row)})
+        else:
+            step += 1
+    units, events = (_padded(row[name], len(diagnostics)) for name in ("seen_units", "seen_events"))
+    return [
+        {**diagnostic, "units": units[index], "events": events[index]}
+        for index, diagnostic in enumerate(diagnostics)
+    ]
+
+
+def _type_and_value(row: Row) -> dict[str, str]:
+    match = row.matches[0]
+    type_, value = row.saved_as or (str(match.type), match.value)
+    return {"type": type_, "value": value}
+
+
+def _data_quality(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
+    names = definition.breakdown_properties
+    missing, conflicting = (_padded(row[name], len(names)) for name in ("missing", "conflicting"))
+    return {
+        "eventsWithoutAttemptId": row["unitless"],
+        "invalidSequenceValues": row["invalid"],
+        "sequenceSkips": row["skips"],
+        "unorderedTies": row["ties"],
+        "unitsWithOrderingIssues": row["disordered"],
+        "tiedEntries": row["tied"],
+        "unknownEntryValues": dict(zip(names, missing, strict=True)),
+        "conflictingEntryValues": dict(zip(names, conflicting, strict=True)),
+        "unverifiedProviderEvents": row["unverified"],
+        "attemptsWithSeveralVisitors": row["several"],
+    }
+
+
+def _padded(values: Sequence[int], length: int) -> list[int]:
+    """A list of counts; the engine gives an empty one where it had no rows to add up."""
+    return [*values, *([0] * (length - len(values)))]

@@ -1,0 +1,27 @@
+"""CORS for routes that any website may call, such as the tracker's."""
+
+from litestar import Response
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "POST",
+    "Access-Control-Allow-Headers": "Content-Type, Content-Encoding",
+    "Access-Control-Max-Age": "86400",
+}
+
+
+class AnyOriginCors(ASGIMiddleware):
+    """Allow any origin to read the response, including errors. Credentials are not allowed."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        async def send_with_header(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"access-control-allow-origin", b"*")]
+            await send(message)
+
+        await next_app(scope, receive, send_with_header)
+
+
+def preflight() -> Response[None]:
+    return Response(None, status_code=204, headers=_PREFLIGHT)

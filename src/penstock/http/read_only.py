@@ -1,0 +1,80 @@
+"""Bodies that repeat read-only fields, such as a record that a client read and sends back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import BaseModel, JsonValue
+from pydantic_core import to_json
+
+from penstock.base.errors import Fault, Invalid, Malformed
+from penstock.http.bodies import parse_json, parse_model, read_bytes, require_json
+from penstock.http.requests import AnyRequest
+from penstock.http.schema import Input, Record
+
+C = TypeVar("C", bound=Input)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnlyFields:
+    """Read-only fields of a body, by their wire names."""
+
+    values: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    def check(self, stored: Record) -> None:
+        """Invalid, naming every field whose value is not the stored one."""
+        current = stored.model_dump(mode="json", by_alias=True)
+        faults = [
+            Fault(
+                name,
+                "read_only",
+                "Cannot be changed; leave it out, or send the stored value: "
+                f"{to_json(current[name]).decode()}.",
+            )
+            for name, value in self.values.items()
+            if not _is_same(value, current[name])
+        ]
+        if faults:
+            raise Invalid(faults)
+
+
+NO_READ_ONLY_FIELDS = ReadOnlyFields()
+
+
+def split_read_only(
+    body: bytes, model: type[Input], record: type[BaseModel]
+) -> tuple[bytes, ReadOnlyFields]:
+    """A body without the fields that only the record has, and those fields.
+
+    model: what a client may change. record: what the API answers. A body that is not a JSON object
+    is returned as it is, for the model to refuse.
+    """
+    try:
+        content = parse_json(body)
+    except Malformed:
+        return body, ReadOnlyFields()
+    if not isinstance(content, dict):
+        return body, ReadOnlyFields()
+    names = _wire_names(record) - _wire_names(model)
+    values = {name: value for name, value in content.items() if name in names}
+    if not values:
+        return body, ReadOnlyFields()
+    return to_json({name: content[name] for name in content.keys() - names}), ReadOnlyFields(values)
+
+
+async def read_changes(
+    request: AnyRequest, model: type[C], record: type[BaseModel]
+) -> tuple[C, ReadOnlyFields]:
+    """The body of an ordinary `PATCH` as a validated input, and its read-only fields."""
+    require_json(request)
+    body, read_only = split_read_only(await read_bytes(request), model, record)
+    return parse_model(body, model), read_only
+
+
+def _wire_names(model: type[BaseModel]) -> set[str]:
+    return {info.alias or name for name, info in model.model_fields.items()}
+
+
+def _is_same(sent: JsonValue, stored: JsonValue) -> bool:
+    """Equal as JSON: `20` is `20.0`, but `1` is not `true`."""
+    return sent == stored and isinstance(sent, bool) == isinstance(stored, bool)

@@ -1,0 +1,14 @@
+"""Requests as route handlers see them."""
+
+from typing import Any
+
+from litestar import Request
+
+AnyRequest = Request[Any, Any, Any]
+"""A request whose user, auth and state types do not matter: Penstock keeps them elsewhere."""
+
+
+def raw_path_after(request: AnyRequest, prefix: str) -> str:
+    """The encoded path after `prefix`. The framework would split an ID at encoded slashes."""
+    raw_path: str = request.scope["raw_path"].decode("ascii").partition("?")[0]
+    return raw_path.split(prefix, 1)[1]

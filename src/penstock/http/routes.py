@@ -1,0 +1,47 @@
+"""What holds for every route: `HEAD` beside `GET`, clean addresses, the OpenAPI document."""
+
+from litestar import HttpMethod, Response, Router, get
+from litestar.config.app import AppConfig
+from litestar.handlers import HTTPRouteHandler
+
+from penstock.base.errors import Fault, NotFound
+from penstock.http.answers import answer
+from penstock.http.bodies import bad_parameter
+from penstock.http.openapi import openapi_document_of
+from penstock.http.requests import AnyRequest
+
+
+@get("/api/openapi.json", sync_to_thread=False)
+def openapi(request: AnyRequest) -> Response[bytes]:
+    return answer(openapi_document_of(request.app))
+
+
+async def check_address(request: AnyRequest) -> None:
+    """`NotFound` for a NUL in the path, `Malformed` for parameters of a route that has none.
+
+    PostgreSQL accepts no NUL in a text. Public routes accept any parameter, because other sites
+    add theirs to links. A coroutine, since the framework runs plain functions in a thread.
+    """
+    if "\x00" in request.scope["path"]:
+        raise NotFound("There is nothing at this address.")
+    described = request.route_handler.opt.get("described")
+    if not described or described["open"] or described["query"] is not None:
+        return
+    if names := list(request.query_params):
+        raise bad_parameter(
+            *(Fault(name, "unknown_field", "There is no such parameter.") for name in names)
+        )
+
+
+def answer_head(config: AppConfig) -> AppConfig:
+    """Let every route that answers GET answer HEAD, too; the server leaves the body out."""
+    for entry in config.route_handlers:
+        routes = entry.routes if isinstance(entry, Router) else ()
+        inside = [handler for route in routes for handler in getattr(route, "route_handlers", ())]
+        for handler in (entry, *inside):
+            if isinstance(handler, HTTPRouteHandler) and HttpMethod.GET in handler.http_methods:
+                handler.http_methods.add(HttpMethod.HEAD)
+    return config
+
+
+ROUTES = (openapi,)

@@ -1,0 +1,85 @@
+"""Responses that may take long, for any route."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from anyio import to_thread
+from litestar import Response
+from litestar.di import NamedDependency
+
+from penstock.accounts.model import Caller
+from penstock.base.ids import WorkspaceId
+from penstock.http.answers import answer
+from penstock.http.requests import AnyRequest
+from penstock.jobs.prefer import RESPOND_ASYNC, prefers_async
+from penstock.jobs.service import ComputeAnswer, JobService
+from penstock.warehouse.work import Work
+
+log = structlog.get_logger()
+
+CLIENT_CLOSED_REQUEST = 499
+"""Status for logs; the client is gone. Source: nginx."""
+
+
+class CancellableResponse:
+    """Litestar dependency `respond`. A route ends in `return await respond(compute)`.
+
+    compute: blocks and returns a record, a dict or a response.
+    """
+
+    def __init__(self, request: AnyRequest, workspace_id: WorkspaceId, jobs: JobService) -> None:
+        self._request, self._workspace_id, self._jobs = request, workspace_id, jobs
+
+    async def __call__(
+        self, compute: ComputeAnswer, *, check: Callable[[], object] | None = None
+    ) -> Response[bytes]:
+        """The answer, or a job (202) if the client prefers one. Stops when the client disconnects.
+
+        check: raises the errors that `compute` would raise early, so that no job starts. Blocks.
+        """
+        if prefers_async(self._request.headers.getall("prefer", [])):
+            if check is not None:
+                await to_thread.run_sync(check)
+            return await self._as_job(compute)
+        work = Work()
+        answering = asyncio.ensure_future(self._jobs.compute(work, self._workspace_id, compute))
+        disconnecting = asyncio.ensure_future(_wait_for_disconnect(self._request))
+        try:
+            await asyncio.wait({answering, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                return answering.result()
+            log.info("client_left", path=self._request.url.path)
+            await self._stop(work, answering)
+            return Response(b"", status_code=CLIENT_CLOSED_REQUEST)
+        except asyncio.CancelledError:  # the server stops
+            await self._stop(work, answering)
+            raise
+        finally:
+            disconnecting.cancel()
+
+    async def _stop(self, work: Work, answering: "asyncio.Future[Response[bytes]]") -> None:
+        await self._jobs.stop(work)
+        answering.cancel()  # if it still waits for a thread
+        await asyncio.wait({answering})
+        if not answering.cancelled():
+            answering.exception()  # retrieved, or asyncio logs it; nobody can use it
+
+    async def _as_job(self, compute: ComputeAnswer) -> Response[bytes]:
+        job = self._jobs.start(self._request, self._workspace_id, compute)
+        headers = {"Location": f"/api/jobs/{job.id}", "Preference-Applied": RESPOND_ASYNC}
+        return answer(await to_thread.run_sync(self._jobs.record, job), status=202, headers=headers)
+
+
+async def _wait_for_disconnect(request: AnyRequest) -> None:
+    """Returns when the client has disconnected. The body was read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def provide_cancellable_response(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    jobs: NamedDependency[JobService],
+) -> CancellableResponse:
+    return CancellableResponse(request, caller.workspace_id, jobs)

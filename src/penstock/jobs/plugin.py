@@ -1,0 +1,33 @@
+"""The room of long answers."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from litestar.di import Provide
+
+from penstock.accounts.plugin import AccountsRoom
+from penstock.core import Core, Room
+from penstock.jobs import routes
+from penstock.jobs.cancellable import provide_cancellable_response
+from penstock.jobs.service import JobService
+
+
+@dataclass(frozen=True)
+class JobsRoom(Room):
+    jobs: JobService
+
+    routes = routes.ROUTES
+    dependencies = {"respond": Provide(provide_cancellable_response)}  # noqa: RUF012
+
+    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
+        return [self.jobs.running()]
+
+
+def build(core: Core, accounts: AccountsRoom) -> JobsRoom:
+    queries_at_once = core.settings.queries_at_once
+    return JobsRoom(
+        jobs=JobService(
+            core.warehouse, accounts.limits, core.clock, queries_at_once=queries_at_once
+        )
+    )

@@ -1,0 +1,1 @@
+"""Association files that let phones open links in apps, and their check."""

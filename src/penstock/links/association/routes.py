@@ -1,0 +1,61 @@
+"""HTTP routes of the association files, for phones, and of their check, for app owners."""
+
+from anyio import to_thread
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.model import Caller
+from penstock.http.answers import answer
+from penstock.http.openapi import described
+from penstock.links.association.schema import AndroidFile, AppleFile, AppLinksCheck
+from penstock.links.association.service import ANDROID_FILE, APPLE_FILE, AssociationService
+
+# Short, for operators who test; Apple and Google cache the files for hours or days anyway.
+_CACHED = {"Cache-Control": "public, max-age=300"}
+
+
+@get(
+    APPLE_FILE,
+    opt=described(
+        "Apple's association file", answers=AppleFile, open_to_all=True, tag="managed links"
+    ),
+)
+async def read_apple_file(associations: NamedDependency[AssociationService]) -> Response[bytes]:
+    """Lists the installation's iOS apps with `iosBundleId` and `iosTeamId`; they open `/l/*`."""
+    return answer(await associations.apple_file(), headers=_CACHED)
+
+
+@get(
+    ANDROID_FILE,
+    opt=described(
+        "Google's association file", answers=AndroidFile, open_to_all=True, tag="managed links"
+    ),
+)
+async def read_android_file(associations: NamedDependency[AssociationService]) -> Response[bytes]:
+    """Lists the installation's Android apps with `androidPackage` and `androidSha256Fingerprints`.
+
+    They open `/l/*`.
+    """
+    return answer(await associations.android_file(), headers=_CACHED)
+
+
+@get(
+    "/api/settings/websites/{website_id:str}/app-links/check",
+    opt=described(
+        "Check the association files for an app", answers=AppLinksCheck, tag="managed links"
+    ),
+)
+async def check_app_links(
+    website_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    associations: NamedDependency[AssociationService],
+) -> Response[bytes]:
+    """The app's entries in the files, missing settings, and problems with the public URL.
+
+    Nothing is fetched: the public URL is checked by its spelling.
+    """
+    return answer(await to_thread.run_sync(associations.check, caller.workspace_id, website_id))
+
+
+ROUTES = (read_apple_file, read_android_file, check_app_links)

@@ -1,0 +1,136 @@
+"""Wire types of the association files, as the platforms define them, and of their check.
+
+Sources: Apple, "Supporting associated domains"; Google, "Digital Asset Links" and "Configure
+dynamic App Links rules".
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, RootModel
+
+from penstock.http.schema import Record
+
+HANDLE_ALL_URLS: Literal["delegate_permission/common.handle_all_urls"] = (
+    "delegate_permission/common.handle_all_urls"
+)
+
+State = Literal["ready", "notReady", "notSet"]
+
+
+class PathPattern(Record):
+    path: Annotated[
+        str,
+        Field(
+            serialization_alias="/",
+            description="Pattern of a URL path; `*` matches any characters.",
+        ),
+    ]
+
+
+class AppleDetail(Record):
+    """Apps and the URL paths that they open."""
+
+    app_ids: Annotated[
+        tuple[str, ...],
+        Field(
+            serialization_alias="appIDs",
+            description="Team ID, a dot, bundle ID, such as `A1B2C3D4E5.com.example.shop`.",
+        ),
+    ]
+    components: tuple[PathPattern, ...]
+
+
+class AppleLinks(Record):
+    details: tuple[AppleDetail, ...]
+
+
+class AppleFile(Record):
+    """The file apple-app-site-association."""
+
+    applinks: AppleLinks
+
+
+class AndroidTarget(Record):
+    namespace: Literal["android_app"] = "android_app"
+    package_name: Annotated[str, Field(serialization_alias="package_name")]
+    sha256_cert_fingerprints: Annotated[
+        tuple[str, ...], Field(serialization_alias="sha256_cert_fingerprints")
+    ]
+
+
+class AndroidRules(Record):
+    components: Annotated[
+        tuple[PathPattern, ...],
+        Field(
+            serialization_alias="dynamic_app_link_components",
+            description="Used by Android 15 and later, ignored by older versions.",
+        ),
+    ]
+
+
+class AndroidExtensions(Record):
+    handle_all_urls: Annotated[AndroidRules, Field(serialization_alias=HANDLE_ALL_URLS)]
+
+
+class AndroidStatement(Record):
+    """Allows an app to open URLs of this host."""
+
+    relation: tuple[Literal["delegate_permission/common.handle_all_urls"]] = (HANDLE_ALL_URLS,)
+    target: AndroidTarget
+    relation_extensions: Annotated[
+        AndroidExtensions, Field(serialization_alias="relation_extensions")
+    ]
+
+
+class AndroidFile(RootModel[tuple[AndroidStatement, ...]]):
+    """The file assetlinks.json."""
+
+
+class Finding(Record):
+    field: Annotated[
+        str,
+        Field(
+            description="What to set: a field of the website or the setting `PENSTOCK_PUBLIC_URL`."
+        ),
+    ]
+    message: Annotated[str, Field(description="What to set it to, and why.")]
+
+
+class AddressCheck(Record):
+    url: Annotated[
+        str,
+        Field(description="Public URL of the installation; its links begin with it."),
+    ]
+    findings: tuple[Finding, ...]
+
+
+class _PlatformCheck(Record):
+    state: Annotated[State, Field(description="`notSet`: no field of this platform is set.")]
+    file: Annotated[str, Field(description="URL where phones look for the association file.")]
+    findings: Annotated[
+        tuple[Finding, ...], Field(description="What is missing or wrong; empty when `ready`.")
+    ]
+
+
+class IosCheck(_PlatformCheck):
+    entry: Annotated[
+        AppleDetail | None, Field(description="The app's entry in the file; null without one.")
+    ]
+
+
+class AndroidCheck(_PlatformCheck):
+    entry: Annotated[
+        AndroidStatement | None,
+        Field(description="The app's entry in the file; null without one."),
+    ]
+
+
+class AppLinksCheck(Record):
+    website_id: str
+    ready: Annotated[
+        bool,
+        Field(description="No address findings, at least one platform `ready`, none `notReady`."),
+    ]
+    address: AddressCheck
+    ios: IosCheck
+    android: AndroidCheck

@@ -1,0 +1,201 @@
+"""The association files that let phones open links in apps, and a check of an app's settings.
+
+Nothing here is fetched. Sources: Apple, "Supporting associated domains"; Google, "Digital Asset
+Links" and "Configure dynamic App Links rules".
+"""
+
+from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
+
+from penstock.accounts.model import MobileApp, Website
+from penstock.accounts.service import AccountService
+from penstock.base.ids import WorkspaceId
+from penstock.links.association.schema import (
+    AddressCheck,
+    AndroidCheck,
+    AndroidExtensions,
+    AndroidFile,
+    AndroidRules,
+    AndroidStatement,
+    AndroidTarget,
+    AppleDetail,
+    AppleFile,
+    AppleLinks,
+    AppLinksCheck,
+    Finding,
+    IosCheck,
+    PathPattern,
+    State,
+)
+from penstock.links.management.addresses import is_ip_address, is_private_name
+from penstock.settings import Settings
+
+APPLE_FILE = "/.well-known/apple-app-site-association"
+ANDROID_FILE = "/.well-known/assetlinks.json"
+
+_LINK_PATHS = (PathPattern(path="/l/*"),)
+_PUBLIC_URL = "PENSTOCK_PUBLIC_URL"
+_NON_PUBLIC_SUFFIXES = (".test", ".invalid", ".onion")
+
+
+class AssociationService:
+    """Association files of the installation, which has one host; checks of a workspace's app."""
+
+    def __init__(self, accounts: AccountService, settings: Settings) -> None:
+        self._accounts, self._settings = accounts, settings
+
+    async def apple_file(self) -> AppleFile:
+        return apple_file(await self._accounts.mobile_apps())
+
+    async def android_file(self) -> AndroidFile:
+        return android_file(await self._accounts.mobile_apps())
+
+    def check(self, workspace_id: WorkspaceId, website_id: str) -> AppLinksCheck:
+        """Raises `NotFound` for an app of another workspace. Blocks: call it from a thread."""
+        return check(self._accounts.app(workspace_id, website_id), self._settings)
+
+
+def apple_file(apps: Iterable[MobileApp]) -> AppleFile:
+    """Apps with a bundle ID and a team ID, each once, in the given order."""
+    details = filter(None, map(_apple_detail, apps))
+    app_ids = dict.fromkeys(app_id for detail in details for app_id in detail.app_ids)
+    # One detail for all apps: they open the same paths, and Apple limits the file to 128 KB.
+    return AppleFile(applinks=AppleLinks(details=(_detail_of(*app_ids),) if app_ids else ()))
+
+
+def android_file(apps: Iterable[MobileApp]) -> AndroidFile:
+    """Apps with a package and a fingerprint, each once, in the given order."""
+    return AndroidFile(tuple(dict.fromkeys(filter(None, map(_android_statement, apps)))))
+
+
+def check(website: Website, settings: Settings) -> AppLinksCheck:
+    """An app's entries in the files, its missing settings, and problems with the public URL."""
+    app = website.app
+    address = AddressCheck(url=settings.base_url, findings=tuple(_address_findings(settings)))
+    ios_findings, android_findings = tuple(_ios_findings(app)), tuple(_android_findings(app))
+    ios = IosCheck(
+        state=_state(app.ios_bundle_id or app.ios_team_id, ios_findings),
+        file=settings.base_url + APPLE_FILE,
+        entry=_apple_detail(app),
+        findings=ios_findings,
+    )
+    android = AndroidCheck(
+        state=_state(app.android_package or app.android_sha256_fingerprints, android_findings),
+        file=settings.base_url + ANDROID_FILE,
+        entry=_android_statement(app),
+        findings=android_findings,
+    )
+    states = {ios.state, android.state}
+    ready = not address.findings and "ready" in states and "notReady" not in states
+    return AppLinksCheck(
+        website_id=website.id, ready=ready, address=address, ios=ios, android=android
+    )
+
+
+def _apple_detail(app: MobileApp) -> AppleDetail | None:
+    return (
+        _detail_of(f"{app.ios_team_id}.{app.ios_bundle_id}")
+        if app.ios_team_id and app.ios_bundle_id
+        else None
+    )
+
+
+def _detail_of(*app_ids: str) -> AppleDetail:
+    return AppleDetail(app_ids=app_ids, components=_LINK_PATHS)
+
+
+def _android_statement(app: MobileApp) -> AndroidStatement | None:
+    if not app.android_package or not app.android_sha256_fingerprints:
+        return None
+    fingerprints = tuple(dict.fromkeys(app.android_sha256_fingerprints))
+    return AndroidStatement(
+        target=AndroidTarget(
+            package_name=app.android_package, sha256_cert_fingerprints=fingerprints
+        ),
+        relation_extensions=AndroidExtensions(handle_all_urls=AndroidRules(components=_LINK_PATHS)),
+    )
+
+
+def _state(has_settings: object, findings: tuple[Finding, ...]) -> State:
+    if not has_settings:
+        return "notSet"
+    return "notReady" if findings else "ready"
+
+
+def _ios_findings(app: MobileApp) -> Iterator[Finding]:
+    if not app.ios_bundle_id:
+        yield Finding(
+            field="iosBundleId",
+            message="Set iosBundleId to the bundle ID of the iOS app, such as com.example.shop.",
+        )
+    if not app.ios_team_id:
+        yield Finding(
+            field="iosTeamId",
+            message="Set iosTeamId to the ten characters of the App ID prefix, such as A1B2C3D4E5; "
+            "usually it is the team ID.",
+        )
+    elif app.ios_bundle_id and app.ios_bundle_id.startswith(f"{app.ios_team_id}."):
+        bundle_id = app.ios_bundle_id.removeprefix(f"{app.ios_team_id}.")
+        yield Finding(
+            field="iosBundleId",
+            message=f"Set iosBundleId to {bundle_id}, without the team ID: "
+            "Apple's file puts the team ID before it.",
+        )
+
+
+def _android_findings(app: MobileApp) -> Iterator[Finding]:
+    if not app.android_package:
+        yield Finding(
+            field="androidPackage",
+            message="Set androidPackage to the application ID of the Android app, such as "
+            "com.example.shop.",
+        )
+    if not app.android_sha256_fingerprints:
+        yield Finding(
+            field="androidSha256Fingerprints",
+            message="Set androidSha256Fingerprints to the SHA-256 fingerprint of the certificate "
+            "that signs the Android app. With Play App Signing, use Google's app signing key, not "
+            "your upload key.",
+        )
+
+
+def _address_findings(settings: Settings) -> Iterator[Finding]:
+    for message in _address_faults(settings):
+        yield Finding(field=_PUBLIC_URL, message=f"Set {_PUBLIC_URL} to {message}.")
+
+
+def _address_faults(settings: Settings) -> Iterator[str]:
+    """What to set the public URL to, and why, judged by its spelling alone."""
+    if settings.public_url is None:
+        yield (
+            "the https URL of your links, such as https://links.example.com: now links begin with "
+            f"{settings.base_url}, which phones cannot reach"
+        )
+        return
+    try:
+        parts = urlsplit(settings.base_url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), "", None
+    has_extras = (
+        "@" in parts.netloc
+        or parts.query
+        or parts.fragment
+        or any(character.isspace() for character in settings.base_url)
+    )
+    if parts.scheme not in ("http", "https") or not host or has_extras:
+        yield "a URL such as https://links.example.com: the present value is not a valid URL"
+        return
+    if parts.scheme != "https":
+        yield "a URL that begins with https://: phones fetch the files over HTTPS only"
+    if is_ip_address(host):
+        yield f"a URL with a domain name instead of the IP address {host}: apps need a domain"
+    elif is_private_name(host) or host.removesuffix(".").endswith(_NON_PUBLIC_SUFFIXES):
+        yield f"a URL with a public domain name: phones cannot reach {host} from the internet"
+    if port not in (None, 443):
+        yield f"a URL without a port: phones fetch the files from port 443, not {port}"
+    if parts.path:
+        yield (
+            "a URL without a path: phones fetch the files from the root of the host, "
+            f"not below {parts.path}"
+        )

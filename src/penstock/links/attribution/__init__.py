@@ -1,0 +1,1 @@
+"""Attribution: which link an app's open came from."""

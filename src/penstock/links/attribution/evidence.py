@@ -1,0 +1,57 @@
+"""Parses the evidence that an app sends: the opened URL and the install referrer. Any text."""
+
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from penstock.links.model import CLICK_TOKEN_PARAM, LINK_ID_PARAM, PUBLIC_PATH, SLUG
+
+_MAX_PARAMS = 100
+
+
+class UrlEvidence(NamedTuple):
+    """What an opened URL names: a link by ID or slug, and its click by token. Empty: absent."""
+
+    link_id: str = ""
+    slug: str = ""
+    token: str = ""
+
+    @property
+    def names_link(self) -> bool:
+        return bool(self.link_id or self.slug)
+
+
+def parse_opened_url(url: str, base_url: str) -> UrlEvidence:
+    """The URL's campaign parameters and its path inside the app are ignored."""
+    try:
+        parts, own = urlsplit(url), urlsplit(base_url)
+    except ValueError:
+        return UrlEvidence()
+    params = _parse_query(parts.query)
+    slug = ""
+    if (
+        parts.scheme in ("http", "https")
+        and parts.netloc.lower() == own.netloc.lower()
+        and parts.path.startswith(PUBLIC_PATH)
+    ):
+        slug = parts.path.removeprefix(PUBLIC_PATH)
+    return UrlEvidence(
+        link_id=params.get(LINK_ID_PARAM, ""),
+        slug=slug if SLUG.fullmatch(slug) else "",
+        token=params.get(CLICK_TOKEN_PARAM, ""),
+    )
+
+
+def referrer_token(referrer: str) -> str:
+    """The click token in Google Play's install referrer; empty for none.
+
+    Some libraries pass the referrer on still percent-encoded.
+    """
+    token = _parse_query(referrer).get(CLICK_TOKEN_PARAM)
+    return token or _parse_query(unquote(referrer)).get(CLICK_TOKEN_PARAM, "")
+
+
+def _parse_query(query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, max_num_fields=_MAX_PARAMS, errors="replace"))
+    except ValueError:
+        return {}

@@ -1,0 +1,198 @@
+"""Finds the link of an open: each kind of evidence in turn, and claims the click found.
+
+All in one transaction of the caller.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from penstock.accounts.model import Website
+from penstock.base.user_agent import Platform
+from penstock.links.attribution import store
+from penstock.links.attribution.evidence import parse_opened_url, referrer_token
+from penstock.links.attribution.model import ClaimableClick, Decision, Match, Method, Reason
+from penstock.links.attribution.rules import (
+    CERTAIN,
+    TOKEN_WINDOW_MS,
+    choose_click,
+    network_confidence,
+    os_major,
+    refusal_reason,
+)
+from penstock.links.attribution.schema import AppOpen
+from penstock.links.clicks.match_keys import NETWORK_WINDOW_MS, recent_match_keys
+from penstock.links.management.service import link_of_id, link_of_slug
+from penstock.links.model import Link
+
+
+class OpenContext(NamedTuple):
+    """An open of a website's app. address: the client's network address, never stored."""
+
+    app_open: AppOpen
+    website: Website
+    address: str
+    base_url: str
+    referrer_window_ms: int
+    now_ms: int
+
+
+def decide(db: Connection, context: OpenContext) -> Decision:
+    """The decision of the most certain evidence that names a link or a click.
+
+    db: a write transaction, which the caller commits.
+    """
+    for find in _EVIDENCE:
+        if (decision := find(db, context)) is not None:
+            return decision
+    return Decision(context.now_ms, reason=Reason.NO_CLICK)
+
+
+def _by_url(db: Connection, context: OpenContext) -> Decision | None:
+    """The URL names the link. With a click token it names that click, for one install only."""
+    evidence = parse_opened_url(context.app_open.url or "", context.base_url)
+    if not evidence.names_link:
+        return None
+    link = link_of_id(db, evidence.link_id) if evidence.link_id else link_of_slug(db, evidence.slug)
+    if link is None or link.website_id != context.website.id:
+        return None
+    click = _click_of_token(db, context, evidence.token)
+    if click is not None and click.link_id == link.id:
+        return _claim(db, context, link, click, Method.URL, None, CERTAIN)
+    reason = None if link.is_active else Reason.DISABLED
+    confidence = None if reason else CERTAIN
+    return Decision(context.now_ms, Method.URL, reason, [link], confidence=confidence)
+
+
+def _by_earlier_open(db: Connection, context: OpenContext) -> Decision | None:
+    """An install has one first open: a retry gets the decision of the first try."""
+    if not context.app_open.first_open:
+        return None
+    match = store.find_first_match(db, context.website.id, context.app_open.install_id)
+    link = link_of_id(db, match.link_id) if match and match.link_id else None
+    if match is None or link is None:
+        return None
+    click = _click_of_match(match, link)
+    return Decision(match.at_ms, match.method, None, [link], click, match.confidence)
+
+
+def _click_of_match(match: Match, link: Link) -> ClaimableClick | None:
+    """A match's click, which may be deleted by now. A link never changes its UTM."""
+    if match.click_id is None or match.clicked_at_ms is None:
+        return None
+    return ClaimableClick(
+        id=match.click_id,
+        website_id=match.website_id,
+        link_id=link.id,
+        clicked_at_ms=match.clicked_at_ms,
+        os_major=0,
+        utm=link.utm,
+        claimed_at_ms=match.at_ms,
+        claimed_by=match.install_id,
+    )
+
+
+def _by_referrer(db: Connection, context: OpenContext) -> Decision | None:
+    app_open = context.app_open
+    token = referrer_token(app_open.install_referrer or "") if app_open.first_open else ""
+    window_ms = context.referrer_window_ms
+    return _by_token(db, context, token, Method.INSTALL_REFERRER, window_ms)
+
+
+def _by_click_token(db: Connection, context: OpenContext) -> Decision | None:
+    token = context.app_open.click_token or ""
+    return _by_token(db, context, token, Method.CLICK_TOKEN, TOKEN_WINDOW_MS)
+
+
+def _by_token(
+    db: Connection, context: OpenContext, token: str, method: Method, window_ms: int
+) -> Decision | None:
+    click = _click_of_token(db, context, token)
+    link = link_of_id(db, click.link_id) if click else None
+    if click is None or link is None:
+        return None
+    return _claim(db, context, link, click, method, window_ms, CERTAIN)
+
+
+def _click_of_token(db: Connection, context: OpenContext, token: str) -> ClaimableClick | None:
+    return store.find_click_by_token(db, context.website.id, token) if token else None
+
+
+def _by_network(db: Connection, context: OpenContext) -> Decision | None:
+    app_open, app = context.app_open, context.website.app
+    if not app_open.first_open:
+        return None
+    allowed = (
+        app.ios_probabilistic_matching
+        if app_open.platform is Platform.IOS
+        else app.android_probabilistic_matching
+    )
+    if not allowed:
+        if app_open.has_evidence:
+            return None
+        return Decision(context.now_ms, reason=Reason.NOT_ALLOWED)
+    candidates = _clicks_of_network(db, context)
+    choice = choose_click(candidates, app_open.install_id)
+    if choice is Reason.NO_CLICK:
+        return None
+    if isinstance(choice, Reason):
+        link_ids = dict.fromkeys(click.link_id for click in candidates)
+        links = [link for link_id in link_ids if (link := link_of_id(db, link_id))]
+        return Decision(context.now_ms, Method.NETWORK, choice, links)
+    link = link_of_id(db, choice.link_id)
+    assert link is not None  # links are never deleted
+    confidence = network_confidence(
+        app_open.platform, choice.os_major, os_major(app_open.os_version)
+    )
+    return _claim(db, context, link, choice, Method.NETWORK, None, confidence)
+
+
+def _clicks_of_network(db: Connection, context: OpenContext) -> list[ClaimableClick]:
+    """Clicks of the last hour from the same network, platform and OS version."""
+    app_open, website_id = context.app_open, context.website.id
+    keys = recent_match_keys(db, website_id, context.address, context.now_ms)
+    if not keys:
+        return []
+    after_ms = context.now_ms - NETWORK_WINDOW_MS
+    clicks = store.clicks_by_match_key(db, website_id, keys, app_open.platform, after_ms)
+    app_os = os_major(app_open.os_version)
+    return [
+        click
+        for click in clicks
+        if network_confidence(app_open.platform, click.os_major, app_os) is not None
+    ]
+
+
+def _claim(
+    db: Connection,
+    context: OpenContext,
+    link: Link,
+    click: ClaimableClick,
+    method: Method,
+    window_ms: int | None,
+    confidence: float | None,
+) -> Decision:
+    """Claim the click for the install, or say why it cannot be claimed."""
+    install_id, now_ms = context.app_open.install_id, context.now_ms
+    reason = refusal_reason(click, link, install_id, now_ms, window_ms)
+    if (
+        reason is None
+        and click.claimed_by is None
+        and not store.claim_click(db, click.id, install_id, method, now_ms)
+    ):
+        # Another node claimed it meanwhile.
+        click = store.find_click(db, click.id) or click
+        reason = None if click.claimed_by == install_id else Reason.CLAIMED
+    at_ms = now_ms if click.claimed_at_ms is None else click.claimed_at_ms
+    return Decision(at_ms, method, reason, [link], click, None if reason else confidence)
+
+
+_EVIDENCE: tuple[Callable[[Connection, OpenContext], Decision | None], ...] = (
+    _by_url,
+    _by_earlier_open,
+    _by_referrer,
+    _by_click_token,
+    _by_network,
+)
+"""Most certain first."""

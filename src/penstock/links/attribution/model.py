@@ -1,0 +1,145 @@
+"""Plain types of attribution: evidence methods, claimable clicks, decisions, matches, touches."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple, Self
+
+from penstock.base.ids import ClickId, LinkId, ScopeId, VisitorId, WebsiteId, WorkspaceId
+from penstock.links.model import Link
+
+
+class Method(StrEnum):
+    """What an open is matched by, most certain first."""
+
+    URL = "url"
+    INSTALL_REFERRER = "install_referrer"
+    CLICK_TOKEN = "click_token"  # noqa: S105 - a name, not a secret
+    NETWORK = "network"
+
+
+class Reason(StrEnum):
+    """Why there is no match."""
+
+    NO_CLICK = "no_click"
+    EXPIRED = "expired"
+    AMBIGUOUS = "ambiguous"
+    CLAIMED = "claimed"
+    DISABLED = "disabled"
+    NOT_ALLOWED = "not_allowed"
+
+
+class ClaimableClick(NamedTuple):
+    """A click that an install can claim.
+
+    utm: the link's, at the time of the click.
+    claimed_by: install ID; None when unclaimed, empty once the claiming visitor was deleted.
+    """
+
+    id: ClickId
+    website_id: WebsiteId
+    link_id: LinkId
+    clicked_at_ms: int
+    os_major: int
+    utm: Mapping[str, str]
+    claimed_at_ms: int | None
+    claimed_by: str | None
+
+
+class Decision(NamedTuple):
+    """Which link an open came from.
+
+    at_ms: time of the first decision about it.
+    method: what led to the link, also for a refused click.
+    reason: None for a match.
+    links: those concerned; exactly one for a match.
+    """
+
+    at_ms: int
+    method: Method | None = None
+    reason: Reason | None = None
+    links: Sequence[Link] = ()
+    click: ClaimableClick | None = None
+    confidence: float | None = None
+
+    @property
+    def matched(self) -> bool:
+        return self.reason is None
+
+    @property
+    def link(self) -> Link | None:
+        """The link of a match."""
+        return self.links[0] if self.matched else None
+
+    @property
+    def utm(self) -> Mapping[str, str]:
+        """A match's campaign parameters: as of the click, or the link's without a click."""
+        if self.link is None:
+            return {}
+        return self.link.utm if self.click is None else self.click.utm
+
+
+class Match(NamedTuple):
+    """A row of the audit list: one decision, as far as it concerns one link.
+
+    link_id: None when the decision concerns no link.
+    method: what led to the link, also for a refused click.
+    install_id, visitor_id: as the app sent them; None once the visitor was deleted.
+    """
+
+    id: str
+    workspace_id: WorkspaceId
+    website_id: WebsiteId
+    link_id: LinkId | None
+    click_id: ClickId | None
+    at_ms: int
+    matched: bool
+    method: Method | None
+    confidence: float | None
+    reason: Reason | None
+    platform: str
+    os_version: str | None
+    app_version: str | None
+    first_open: bool
+    clicked_at_ms: int | None
+    install_id: str | None
+    scope_id: ScopeId
+    visitor_id: VisitorId | None
+
+
+class ListedMatch(NamedTuple):
+    """A match with the slug of its link; None without a link."""
+
+    match: Match
+    slug: str | None
+
+
+class Touch(NamedTuple):
+    """A link that led a visitor into the app, with its campaign parameters at that time."""
+
+    at_ms: int
+    link_id: str
+    utm_source: str | None
+    utm_medium: str | None
+    utm_campaign: str | None
+
+
+class Touches(NamedTuple):
+    """A visitor's first and last touch; None when no link led to the app.
+
+    visitor_id: canonical.
+    """
+
+    visitor_id: VisitorId
+    first: Touch | None
+    last: Touch | None
+
+    @classmethod
+    def of(cls, visitor_id: VisitorId, firsts: Sequence[Touch], lasts: Sequence[Touch]) -> Self:
+        """Of all visitors merged into this one: the earliest first and the latest last touch."""
+        return cls(
+            visitor_id, min(firsts, key=_at_ms, default=None), max(lasts, key=_at_ms, default=None)
+        )
+
+
+def _at_ms(touch: Touch) -> int:
+    return touch.at_ms

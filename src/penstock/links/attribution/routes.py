@@ -1,0 +1,138 @@
+"""HTTP routes of attribution: an app's open, for apps; the audit list, for link owners."""
+
+from anyio import to_thread
+from litestar import HttpMethod, Response, get, post, route
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.model import Caller
+from penstock.http.answers import answer, listing
+from penstock.http.bodies import read_bytes, read_query, require_json
+from penstock.http.cors import AnyOriginCors, preflight
+from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest
+from penstock.http.schema import PageQuery
+from penstock.links.attribution.schema import (
+    AppOpen,
+    AttributionQuery,
+    AttributionRecord,
+    MatchesQuery,
+    MatchRecord,
+    ResolvedRecord,
+)
+from penstock.links.attribution.service import AttributionService
+from penstock.settings import Settings
+
+_RESOLVE = "/api/mobile/deferred-links/resolve"
+
+
+@post(
+    _RESOLVE,
+    status_code=200,
+    middleware=[AnyOriginCors()],
+    opt=described(
+        "Report an open of an app",
+        body=AppOpen,
+        answers=ResolvedRecord,
+        open_to_all=True,
+        tag="managed links",
+    ),
+)
+async def resolve_open(
+    request: AnyRequest,
+    attribution: NamedDependency[AttributionService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """Finds the link that an open came from, if any, and stores an `install` or `open` event.
+
+    The event is on disk when the answer is sent. Requests are safe to repeat.
+    """
+    require_json(request)
+    body = await read_bytes(request, max_bytes=settings.max_event_bytes)
+    address = request.client.host if request.client else ""
+    decision, visitor_id = await attribution.resolve(
+        body, address, request.headers.get("user-agent", "")
+    )
+    return answer(ResolvedRecord.of(decision, visitor_id))
+
+
+@route(_RESOLVE, http_method=[HttpMethod.OPTIONS], middleware=[AnyOriginCors()], status_code=204)
+async def preflight_resolve() -> Response[None]:
+    return preflight()
+
+
+@get(
+    "/api/mobile/deferred-links/{link_id:str}/matches",
+    opt=described(
+        "Opens that concerned a link",
+        answers=MatchRecord,
+        query=PageQuery,
+        listed=True,
+        tag="managed links",
+    ),
+)
+async def list_link_matches(
+    request: AnyRequest,
+    link_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    attribution: NamedDependency[AttributionService],
+) -> Response[bytes]:
+    """Newest first, with the method of each match or the reason for none."""
+    page = await to_thread.run_sync(
+        attribution.matches_of_link,
+        caller.workspace_id,
+        link_id,
+        read_query(request, PageQuery).asked,
+    )
+    return listing(page, MatchRecord.of)
+
+
+@get(
+    "/api/mobile/deferred-links/matches",
+    opt=described(
+        "Opens that looked for a link",
+        answers=MatchRecord,
+        query=MatchesQuery,
+        listed=True,
+        tag="managed links",
+    ),
+)
+async def list_matches(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    attribution: NamedDependency[AttributionService],
+) -> Response[bytes]:
+    """Newest first, including opens that concerned no link."""
+    query = read_query(request, MatchesQuery)
+    return listing(
+        await to_thread.run_sync(
+            attribution.matches, caller.workspace_id, query.website_id, query.asked
+        ),
+        MatchRecord.of,
+    )
+
+
+@get(
+    "/api/mobile/deferred-links/attribution",
+    opt=described(
+        "What led a visitor into the app",
+        answers=AttributionRecord,
+        query=AttributionQuery,
+        tag="managed links",
+    ),
+)
+async def read_attribution(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    attribution: NamedDependency[AttributionService],
+) -> Response[bytes]:
+    """The visitor's first and last link with their UTM, including those of merged visitors."""
+    query = read_query(request, AttributionQuery)
+    touches = await to_thread.run_sync(
+        attribution.touches, caller.workspace_id, query.website_id, query.visitor_id
+    )
+    return answer(AttributionRecord.of(touches))
+
+
+# Litestar answers OPTIONS itself unless the first handler of the path does.
+ROUTES = (preflight_resolve, resolve_open, list_link_matches, list_matches, read_attribution)

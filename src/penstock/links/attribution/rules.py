@@ -1,0 +1,67 @@
+"""Matching rules: which click an install can claim, for how long, and how certain the match is."""
+
+import re
+from collections.abc import Sequence
+
+from penstock.base.user_agent import FROZEN_IOS_MAJOR, Platform
+from penstock.links.attribution.model import ClaimableClick, Reason
+from penstock.links.model import Link
+from penstock.settings import DAY_S
+
+TOKEN_WINDOW_MS = DAY_S * 1000
+
+CERTAIN = 1.0
+SAME_OS = 0.7
+"""Same network, platform and major OS version."""
+UNKNOWN_OS = 0.5
+"""Same network and platform; one OS version is unknown. Chrome on Android never sends it."""
+
+_MAJOR = re.compile(r"\s*(\d{1,3})(?!\d)", re.ASCII)
+
+
+def refusal_reason(
+    click: ClaimableClick, link: Link, install_id: str, now_ms: int, window_ms: int | None
+) -> Reason | None:
+    """Why the install cannot have the click; None when it can, or has it. window_ms None: ever."""
+    if click.claimed_by == install_id:
+        return None
+    if not link.is_active:
+        return Reason.DISABLED
+    if click.claimed_by is not None:
+        return Reason.CLAIMED
+    if window_ms is not None and now_ms - click.clicked_at_ms >= window_ms:
+        return Reason.EXPIRED
+    return None
+
+
+def choose_click(candidates: Sequence[ClaimableClick], install_id: str) -> ClaimableClick | Reason:
+    """The install's own click of a network, or else the only unclaimed one."""
+    if own := [click for click in candidates if click.claimed_by == install_id]:
+        return own[0]
+    unclaimed = [click for click in candidates if click.claimed_by is None]
+    if len(unclaimed) == 1:
+        return unclaimed[0]
+    if unclaimed:
+        return Reason.AMBIGUOUS
+    return Reason.CLAIMED if candidates else Reason.NO_CLICK
+
+
+def os_major(version: str | None) -> int:
+    """The major version in the OS version that an app sends; 0 when unreadable."""
+    match = _MAJOR.match(version or "")
+    return int(match[1]) if match else 0
+
+
+def network_confidence(platform: Platform, click_os: int, app_os: int) -> float | None:
+    """Confidence in a click of the same network and platform; None when the systems differ.
+
+    click_os, app_os: major versions, 0 for unknown.
+    """
+    if 0 in (click_os, app_os):
+        return UNKNOWN_OS
+    if click_os == app_os:
+        return SAME_OS
+    # Safari on later systems still sends this version.
+    if platform is Platform.IOS and click_os == FROZEN_IOS_MAJOR < app_os:
+        return UNKNOWN_OS
+    return None

@@ -1,0 +1,199 @@
+"""Wire types of attribution: an app's open, its answer, the audit list and touches."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field
+
+from penstock.base.clock import iso, iso_or_none
+from penstock.base.user_agent import Platform
+from penstock.events.fields import EventName, SentId, Text
+from penstock.http.schema import Input, PageQuery, Query, Record, RuleBroken
+from penstock.identity.model import is_placeholder
+from penstock.links.attribution.model import (
+    Decision,
+    ListedMatch,
+    Method,
+    Reason,
+    Touch,
+    Touches,
+)
+
+
+def _install_id(value: str) -> str:
+    if is_placeholder(value):
+        raise RuleBroken(
+            "stands_for_nobody",
+            "This is a placeholder. Generate a random ID when the app first starts, and keep it.",
+        )
+    return value
+
+
+Version = EventName
+"""1 to 200 characters."""
+
+
+class AppOpen(Input):
+    """An open of the app. Its validation context is `EventValidationContext`."""
+
+    website_id: SentId
+    install_id: Annotated[
+        SentId,
+        AfterValidator(_install_id),
+        Field(description="Random ID that the app generated at its first start."),
+    ]
+    visitor_id: Annotated[
+        SentId | None, Field(description="The visitor, if the app already tracks visitors.")
+    ] = None
+    platform: Literal[Platform.IOS, Platform.ANDROID]
+    os_version: Version | None = None
+    app_version: Version | None = None
+    first_open: bool
+    url: Annotated[Text | None, Field(description="The URL that opened the app.")] = None
+    install_referrer: Annotated[
+        Text | None, Field(description="Google Play's install referrer, unchanged.")
+    ] = None
+    click_token: Annotated[
+        Text | None,
+        Field(description="The landing page's `ct`, if the app got it another way."),
+    ] = None
+    dedupe_key: Annotated[
+        SentId | None, Field(description="The same for all retries of one open.")
+    ] = None
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether the app sent anything that can name a link or a click."""
+        return any((self.url, self.install_referrer, self.click_token))
+
+
+class UtmRecord(Record):
+    source: str | None
+    medium: str | None
+    campaign: str | None
+
+
+class MatchedLinkRecord(Record):
+    id: str
+    slug: str
+
+
+class ResolvedRecord(Record):
+    """Without a match, `reason` says why and the link's fields are null."""
+
+    matched: bool
+    method: Annotated[
+        Method | None,
+        Field(description="What led to the link or click, also when it was refused."),
+    ]
+    confidence: Annotated[
+        float | None,
+        Field(description="1 for a certain match; at most 0.7 for a match by network."),
+    ]
+    destination_path: Annotated[str | None, Field(description="The link's route inside the app.")]
+    link: MatchedLinkRecord | None
+    utm: UtmRecord | None
+    clicked_at: Annotated[
+        str | None, Field(description="Also null for a match by a URL without a click token.")
+    ]
+    visitor_id: Annotated[str, Field(description="The canonical visitor. Use it from now on.")]
+    reason: Reason | None
+
+    @classmethod
+    def of(cls, decision: Decision, visitor_id: str) -> Self:
+        link, utm = decision.link, decision.utm
+        names = ("utm_source", "utm_medium", "utm_campaign")
+        return cls(
+            matched=decision.matched,
+            method=decision.method,
+            confidence=decision.confidence,
+            destination_path=link.destination_path if link else None,
+            link=MatchedLinkRecord(id=link.id, slug=link.slug) if link else None,
+            utm=UtmRecord(**{name.removeprefix("utm_"): utm.get(name) for name in names})
+            if link
+            else None,
+            clicked_at=iso(decision.click.clicked_at_ms) if link and decision.click else None,
+            visitor_id=visitor_id,
+            reason=decision.reason,
+        )
+
+
+class MatchesQuery(PageQuery):
+    website_id: Annotated[str | None, Field(description="Only this app.")] = None
+
+
+class MatchRecord(Record):
+    """An open, as far as it concerns one link; an ambiguous open is listed for each link."""
+
+    id: str
+    at: str
+    website_id: str
+    link: Annotated[
+        MatchedLinkRecord | None, Field(description="null when the open concerned no link.")
+    ]
+    matched: bool
+    method: Method | None
+    confidence: float | None
+    reason: Reason | None
+    platform: str
+    os_version: str | None
+    app_version: str | None
+    first_open: bool
+    clicked_at: str | None
+    install_id: Annotated[str | None, Field(description="null once the visitor is deleted.")]
+    visitor_id: Annotated[
+        str | None, Field(description="As the app sent it; null once the visitor is deleted.")
+    ]
+
+    @classmethod
+    def of(cls, listed: ListedMatch) -> Self:
+        match, slug = listed
+        return cls(
+            id=match.id,
+            at=iso(match.at_ms),
+            website_id=match.website_id,
+            link=MatchedLinkRecord(id=match.link_id, slug=slug) if match.link_id and slug else None,
+            matched=match.matched,
+            method=match.method,
+            confidence=match.confidence,
+            reason=match.reason,
+            platform=match.platform,
+            os_version=match.os_version,
+            app_version=match.app_version,
+            first_open=match.first_open,
+            clicked_at=iso_or_none(match.clicked_at_ms),
+            install_id=match.install_id,
+            visitor_id=match.visitor_id,
+        )
+
+
+class AttributionQuery(Query):
+    website_id: str
+    visitor_id: Annotated[str, Field(description="Any ID of the visitor.")]
+
+
+class TouchRecord(Record):
+    at: str
+    link_id: str
+    utm: UtmRecord
+
+    @classmethod
+    def of(cls, touch: Touch) -> Self:
+        utm = UtmRecord(
+            source=touch.utm_source, medium=touch.utm_medium, campaign=touch.utm_campaign
+        )
+        return cls(at=iso(touch.at_ms), link_id=touch.link_id, utm=utm)
+
+
+class AttributionRecord(Record):
+    """Both touches are null for a visitor who came without a link."""
+
+    visitor_id: Annotated[str, Field(description="The canonical visitor.")]
+    first_touch: TouchRecord | None
+    last_touch: TouchRecord | None
+
+    @classmethod
+    def of(cls, touches: Touches) -> Self:
+        first, last = (
+            TouchRecord.of(touch) if touch else None for touch in (touches.first, touches.last)
+        )
+        return cls(visitor_id=touches.visitor_id, first_touch=first, last_touch=last)

@@ -1,0 +1,241 @@
+"""Attribution of app opens: their link, event, touches and the audit list."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from anyio import to_thread
+from sqlalchemy import Connection
+
+from penstock.accounts.model import Website, WebsiteKind
+from penstock.accounts.service import AccountService
+from penstock.base.clock import Clock
+from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
+from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
+from penstock.base.paging import Listing, Page
+from penstock.base.worker import Worker
+from penstock.events.fields import EventValidationContext
+from penstock.events.intake import Intake
+from penstock.events.model import Receipt, Status
+from penstock.http.attempt_limiter import AttemptLimiter
+from penstock.http.bodies import parse_model
+from penstock.identity import service as identity
+from penstock.links.attribution import store
+from penstock.links.attribution.evidence_lookup import OpenContext, decide
+from penstock.links.attribution.model import Decision, ListedMatch, Match, Reason, Touches
+from penstock.links.attribution.open_events import install_event, open_event, visitor_of_install
+from penstock.links.attribution.schema import AppOpen
+from penstock.links.clicks.buffer import ClickBuffer
+from penstock.links.clicks.match_keys import delete_expired_secrets, network_of
+from penstock.links.management.service import LinkService
+from penstock.links.model import Link
+from penstock.metadb.database import Database
+from penstock.settings import DAY_S, Settings
+
+MATCH_RETENTION_DAYS = 90
+_BUFFER_WAIT_S = 2.0
+_TIDY_EVERY_S = 30.0
+
+
+class AttributionService:
+    """Attributes opens to links and keeps the outcomes. click_buffer: this node's."""
+
+    def __init__(
+        self,
+        database: Database,
+        accounts: AccountService,
+        links: LinkService,
+        intake: Intake,
+        click_buffer: ClickBuffer,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        self._database, self._accounts, self._links = database, accounts, links
+        self._intake, self._click_buffer = intake, click_buffer
+        self._settings, self._clock = settings, clock
+        self.worker = Worker("link_cleanup", self.tidy, clock, period_s=_TIDY_EVERY_S)
+        self._attempts = AttemptLimiter(
+            RatePolicy("resolve", quota=settings.resolves_per_minute, window_s=60)
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Delete expired clicks, secrets and matches while the service runs."""
+        async with self.worker.running():
+            yield
+
+    async def resolve(
+        self, body: bytes, address: str, user_agent: str
+    ) -> tuple[Decision, VisitorId]:
+        """The decision on an open and its canonical visitor; its event is on disk by then.
+
+        Raises `RateLimited`, `Malformed`, `Invalid` with every fault, or `Unavailable`. After
+        `Unavailable` a retry is safe: a click that was claimed stays the install's.
+        """
+        now_ms = self._clock()
+        self._attempts.count((network_of(address) or address,), now_ms)
+        app_open = parse_model(body, AppOpen, EventValidationContext(self._settings, now_ms))
+        website = await self._accounts.find_website_async(app_open.website_id)
+        if website is None or website.kind is not WebsiteKind.MOBILE:
+            raise Invalid(
+                [
+                    Fault(
+                        "websiteId",
+                        "unknown_website",
+                        "There is no such app; copy the ID from the app's tracking settings.",
+                    )
+                ]
+            )
+        visitor_id = VisitorId(
+            app_open.visitor_id or visitor_of_install(website.id, app_open.install_id)
+        )
+        decision = Decision(now_ms, reason=Reason.NO_CLICK)
+        if app_open.first_open or app_open.has_evidence:
+            decision = await to_thread.run_sync(
+                self._decide, app_open, website, visitor_id, address, now_ms
+            )
+        receipt = await self._submit(app_open, website, visitor_id, decision, user_agent, now_ms)
+        canonical = receipt.visitor_id or visitor_id  # differs after a merge or a deletion
+        if decision.link is not None:
+            await to_thread.run_sync(self._add_touch, website.scope_id, canonical, decision)
+        return decision, canonical
+
+    def _decide(
+        self, app_open: AppOpen, website: Website, visitor_id: VisitorId, address: str, now_ms: int
+    ) -> Decision:
+        # The click may still be in this node's buffer.
+        if not self._click_buffer.wait_until_stored(_BUFFER_WAIT_S):
+            raise Unavailable(
+                "The latest clicks are not stored yet; try again.",
+                code="store_unavailable",
+                retry_after_s=1,
+            )
+        referrer_window_ms = self._settings.install_referrer_days * DAY_S * 1000
+        context = OpenContext(
+            app_open, website, address, self._settings.base_url, referrer_window_ms, now_ms
+        )
+        with self._database.write() as db:
+            if app_open.first_open:
+                store.lock_install(db, website.id, app_open.install_id)
+            decision = decide(db, context)
+            matches = _matches(app_open, website, visitor_id, decision, now_ms)
+            if app_open.first_open:  # a retry with the same outcome is listed once
+                matches = [match for match in matches if not store.is_listed(db, match)]
+            if matches:
+                store.add_matches(db, matches)
+        return decision
+
+    async def _submit(
+        self,
+        app_open: AppOpen,
+        website: Website,
+        visitor_id: VisitorId,
+        decision: Decision,
+        user_agent: str,
+        now_ms: int,
+    ) -> Receipt:
+        """Store the event; returns its receipt.
+
+        An install that is stored without a link and matches one only now adds an `open` event.
+        """
+        if app_open.first_open:
+            [install] = await self._intake.submit(
+                [install_event(app_open, website, visitor_id, decision, user_agent, now_ms)]
+            )
+            if (
+                install.status is Status.ACCEPTED
+                or not decision.matched
+                or not any(warning.code == "body_differs" for warning in install.warnings)
+            ):
+                return install
+        [receipt] = await self._intake.submit(
+            [open_event(app_open, website, visitor_id, decision, user_agent, now_ms)]
+        )
+        return receipt
+
+    def _add_touch(self, scope_id: ScopeId, visitor_id: VisitorId, decision: Decision) -> None:
+        assert decision.link is not None
+        with self._database.write() as db:
+            store.add_touch(
+                db, scope_id, visitor_id, decision.link.id, decision.utm, decision.at_ms
+            )
+
+    # The audit list
+
+    def matches(
+        self, workspace_id: WorkspaceId, website_id: str | None, page: Page
+    ) -> Listing[ListedMatch]:
+        """Opens with evidence and first opens, newest first.
+
+        Raises `Unauthorized` for a website of another workspace.
+        """
+        website = (
+            None if website_id is None else self._accounts.owned_website(workspace_id, website_id)
+        )
+        with self._database.read() as db:
+            return store.matches_page(
+                db, workspace_id, page, website_id=website.id if website else None
+            )
+
+    def matches_of_link(
+        self, workspace_id: WorkspaceId, link_id: str, page: Page
+    ) -> Listing[ListedMatch]:
+        """Raises `NotFound` for a link of another workspace."""
+        link = self._links.find(workspace_id, link_id)
+        with self._database.read() as db:
+            return store.matches_page(db, workspace_id, page, link_id=link.id)
+
+    def touches(self, workspace_id: WorkspaceId, website_id: str, visitor_id: str) -> Touches:
+        """The first and last touch of a visitor, those of merged visitors included.
+
+        Raises `Unauthorized` for a website of another workspace.
+        """
+        website = self._accounts.owned_website(workspace_id, website_id)
+        with self._database.read() as db:
+            ids = identity.ids_of(db, website.scope_id, visitor_id)
+            firsts, lasts = store.touches_of_visitors(db, website.scope_id, ids)
+        return Touches.of(ids[0], firsts, lasts)
+
+    # Clean-up
+
+    def tidy(self) -> None:
+        """Delete expired clicks, secrets and matches. Blocks."""
+        now_ms = self._clock()
+        with self._database.write() as db:
+            store.delete_expired_clicks(db, now_ms)
+            delete_expired_secrets(db, now_ms)
+            store.delete_matches_before(db, now_ms - MATCH_RETENTION_DAYS * DAY_S * 1000)
+
+
+def _matches(
+    app_open: AppOpen, website: Website, visitor_id: VisitorId, decision: Decision, now_ms: int
+) -> Sequence[Match]:
+    """One match for each link that the decision concerns; one without a link for none."""
+    links: Sequence[Link | None] = decision.links or [None]
+    return [
+        Match(
+            id=new_id("mat", now_ms),
+            workspace_id=website.workspace_id,
+            website_id=website.id,
+            link_id=link.id if link else None,
+            click_id=decision.click.id if decision.click else None,
+            at_ms=now_ms,
+            matched=decision.matched,
+            method=decision.method,
+            confidence=decision.confidence,
+            reason=decision.reason,
+            platform=app_open.platform,
+            os_version=app_open.os_version,
+            app_version=app_open.app_version,
+            first_open=app_open.first_open,
+            clicked_at_ms=decision.click.clicked_at_ms if decision.click else None,
+            install_id=app_open.install_id,
+            scope_id=website.scope_id,
+            visitor_id=visitor_id,
+        )
+        for link in links
+    ]
+
+
+def forget_opens(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
+    """Delete the visitors' touches and unlink their opens, in the transaction that deletes them."""
+    store.forget_claimers(db, store.forget_visitors(db, scope_id, visitor_ids))

@@ -1,0 +1,267 @@
+"""SQL of claimable clicks, matches and touches. Functions run in the caller's transaction."""
+
+from collections.abc import Collection, Mapping, Sequence
+from hashlib import blake2b, sha256
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, text, update
+
+from penstock.base.chunks import chunks
+from penstock.base.ids import ClickId, LinkId, ScopeId, VisitorId, WebsiteId, WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.base.user_agent import Platform
+from penstock.links.attribution.model import (
+    ClaimableClick,
+    ListedMatch,
+    Match,
+    Method,
+    Reason,
+    Touch,
+)
+from penstock.metadb.pages import page_of
+from penstock.metadb.rows import insert_rows
+from penstock.metadb.tables import link_clicks, link_matches, links, visitor_touches
+
+CLICK_COLUMNS = (
+    "click_id", "website_id", "link_id", "token_hash", "clicked_at", "platform", "os_major",
+    "match_key", "match_until", "utm_source", "utm_medium", "utm_campaign", "expires_at",
+)  # fmt: skip
+_UTM = ("utm_source", "utm_medium", "utm_campaign")
+_MAX_CANDIDATES = 20
+
+# Valid on SQLite and PostgreSQL. A visitor that was deleted meanwhile gets no touch.
+_INSERT_FIRST_TOUCH = text("""
+    INSERT INTO visitor_touches
+        (scope_id, visitor_id, touch, at, link_id, utm_source, utm_medium, utm_campaign)
+    SELECT :scope_id, visitor_id, 'first', :at, :link_id, :utm_source, :utm_medium, :utm_campaign
+    FROM visitors WHERE scope_id = :scope_id AND visitor_id = :visitor_id
+    ON CONFLICT DO NOTHING
+""")
+_UPSERT_LAST_TOUCH = text("""
+    INSERT INTO visitor_touches
+        (scope_id, visitor_id, touch, at, link_id, utm_source, utm_medium, utm_campaign)
+    SELECT :scope_id, visitor_id, 'last', :at, :link_id, :utm_source, :utm_medium, :utm_campaign
+    FROM visitors WHERE scope_id = :scope_id AND visitor_id = :visitor_id
+    ON CONFLICT (scope_id, visitor_id, touch) DO UPDATE SET
+        at = excluded.at, link_id = excluded.link_id, utm_source = excluded.utm_source,
+        utm_medium = excluded.utm_medium, utm_campaign = excluded.utm_campaign
+    WHERE visitor_touches.at <= excluded.at
+""")
+_LOCK = text("SELECT pg_advisory_xact_lock(:number)")
+
+# Claimable clicks
+
+
+def add_clicks(db: Connection, rows: Sequence[Sequence[Any]]) -> None:
+    """rows: the values of `CLICK_COLUMNS`."""
+    insert_rows(db, link_clicks, CLICK_COLUMNS, rows)
+
+
+def find_click(db: Connection, click_id: ClickId) -> ClaimableClick | None:
+    row = db.execute(select(link_clicks).where(link_clicks.c.click_id == click_id)).first()
+    return None if row is None else _click(row)
+
+
+def find_click_by_token(db: Connection, website_id: WebsiteId, token: str) -> ClaimableClick | None:
+    """token: any text that an app sent."""
+    c = link_clicks.c
+    token_hash = sha256(token.encode()).digest()
+    row = db.execute(
+        select(link_clicks).where(c.token_hash == token_hash, c.website_id == website_id)
+    ).first()
+    return None if row is None else _click(row)
+
+
+def clicks_by_match_key(
+    db: Connection, website_id: WebsiteId, keys: Sequence[bytes], platform: Platform, after_ms: int
+) -> Sequence[ClaimableClick]:
+    """The latest clicks with one of the match keys, claimed ones included."""
+    c = link_clicks.c
+    statement = (
+        select(link_clicks)
+        .where(
+            c.website_id == website_id,
+            c.match_key.in_(keys),
+            c.platform == platform,
+            c.clicked_at > after_ms,
+        )
+        .order_by(c.clicked_at.desc(), c.click_id)
+        .limit(_MAX_CANDIDATES)
+    )
+    return [_click(row) for row in db.execute(statement)]
+
+
+def claim_click(
+    db: Connection, click_id: ClickId, install_id: str, method: Method, now_ms: int
+) -> bool:
+    """Give an unclaimed click to an install; False when it is claimed."""
+    c = link_clicks.c
+    result = db.execute(
+        update(link_clicks)
+        .where(c.click_id == click_id, c.claimed_by.is_(None))
+        .values(claimed_at=now_ms, claimed_by=install_id, claim_method=method)
+    )
+    return result.rowcount == 1
+
+
+def forget_claimers(db: Connection, click_ids: Sequence[str]) -> None:
+    """Clear who claimed the clicks; they stay claimed."""
+    c = link_clicks.c
+    db.execute(
+        update(link_clicks)
+        .where(c.click_id.in_(click_ids), c.claimed_by.is_not(None))
+        .values(claimed_by="")
+    )
+
+
+def delete_expired_clicks(db: Connection, now_ms: int) -> None:
+    """Clear expired match keys, then delete expired clicks."""
+    c = link_clicks.c
+    db.execute(
+        update(link_clicks).where(c.match_until <= now_ms).values(match_key=None, match_until=None)
+    )
+    db.execute(delete(link_clicks).where(c.expires_at <= now_ms))
+
+
+def _click(row: Row[Any]) -> ClaimableClick:
+    return ClaimableClick(
+        id=ClickId(row.click_id),
+        website_id=WebsiteId(row.website_id),
+        link_id=LinkId(row.link_id),
+        clicked_at_ms=row.clicked_at,
+        os_major=row.os_major,
+        utm={name: value for name in _UTM if (value := getattr(row, name))},
+        claimed_at_ms=row.claimed_at,
+        claimed_by=row.claimed_by,
+    )
+
+
+# Matches
+
+
+def lock_install(db: Connection, website_id: WebsiteId, install_id: str) -> None:
+    """Let one transaction at a time decide on an install. SQLite has one writer anyway."""
+    if db.dialect.name == "postgresql":
+        digest = blake2b(f"open\0{website_id}\0{install_id}".encode(), digest_size=8).digest()
+        db.execute(_LOCK, {"number": int.from_bytes(digest, signed=True)})
+
+
+def add_matches(db: Connection, matches: Sequence[Match]) -> None:
+    db.execute(insert(link_matches), [_columns(match) for match in matches])
+
+
+def is_listed(db: Connection, match: Match) -> bool:
+    """Whether an earlier first open of the install had the same outcome for the same link."""
+    c = link_matches.c
+    statement = select(c.id).where(
+        c.website_id == match.website_id,
+        c.install_id == match.install_id,
+        c.first_open,
+        c.link_id.is_not_distinct_from(match.link_id),
+        c.click_id.is_not_distinct_from(match.click_id),
+        c.method.is_not_distinct_from(match.method),
+        c.reason.is_not_distinct_from(match.reason),
+    )
+    return db.execute(statement.limit(1)).first() is not None
+
+
+def find_first_match(db: Connection, website_id: WebsiteId, install_id: str) -> Match | None:
+    """The match of an install's first open."""
+    c = link_matches.c
+    statement = select(link_matches).where(
+        c.website_id == website_id, c.install_id == install_id, c.matched, c.first_open
+    )
+    row = db.execute(statement.order_by(c.at, c.id).limit(1)).first()
+    return None if row is None else _match(row)
+
+
+def matches_page(
+    db: Connection,
+    workspace_id: WorkspaceId,
+    page: Page,
+    *,
+    website_id: WebsiteId | None = None,
+    link_id: LinkId | None = None,
+) -> Listing[ListedMatch]:
+    """Newest first."""
+    c = link_matches.c
+    statement = (
+        select(link_matches, links.c.slug)
+        .outerjoin(links, links.c.id == c.link_id)
+        .where(c.workspace_id == workspace_id)
+    )
+    if website_id is not None:
+        statement = statement.where(c.website_id == website_id)
+    if link_id is not None:
+        statement = statement.where(c.link_id == link_id)
+    rows, total = page_of(db, statement.order_by(c.at.desc(), c.id.desc()), page)
+    return Listing([ListedMatch(_match(row), row.slug) for row in rows], page, total)
+
+
+def delete_matches_before(db: Connection, before_ms: int) -> None:
+    db.execute(delete(link_matches).where(link_matches.c.at < before_ms))
+
+
+def _columns(match: Match) -> dict[str, Any]:
+    return {name.removesuffix("_ms"): value for name, value in match._asdict().items()}
+
+
+def _match(row: Row[Any]) -> Match:
+    values = {name: row._mapping[name.removesuffix("_ms")] for name in Match._fields}
+    values["method"] = row.method and Method(row.method)
+    values["reason"] = row.reason and Reason(row.reason)
+    return Match(**values)
+
+
+# Touches
+
+
+def add_touch(
+    db: Connection,
+    scope_id: ScopeId,
+    visitor_id: VisitorId,
+    link_id: LinkId,
+    utm: Mapping[str, str],
+    at_ms: int,
+) -> None:
+    """Store a visitor's touch: as the first without one, as the last unless a later one exists."""
+    values = {"scope_id": scope_id, "visitor_id": visitor_id, "at": at_ms, "link_id": link_id}
+    values |= {name: utm.get(name) for name in _UTM}
+    db.execute(_INSERT_FIRST_TOUCH, values)
+    db.execute(_UPSERT_LAST_TOUCH, values)
+
+
+def touches_of_visitors(
+    db: Connection, scope_id: ScopeId, visitor_ids: Collection[VisitorId]
+) -> tuple[list[Touch], list[Touch]]:
+    """The visitors' first touches and last touches."""
+    c = visitor_touches.c
+    rows = db.execute(
+        select(visitor_touches).where(c.scope_id == scope_id, c.visitor_id.in_(visitor_ids))
+    )
+    touches: dict[str, list[Touch]] = {"first": [], "last": []}
+    for row in rows:
+        touch = Touch(row.at, row.link_id, row.utm_source, row.utm_medium, row.utm_campaign)
+        touches[row.touch].append(touch)
+    return touches["first"], touches["last"]
+
+
+def forget_visitors(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> list[str]:
+    """Delete the visitors' touches and clear who their matches were of.
+
+    Returns the IDs of the clicks that they claimed.
+    """
+    m, t = link_matches.c, visitor_touches.c
+    click_ids: list[str] = []
+    for chunk in chunks(visitor_ids):
+        db.execute(delete(visitor_touches).where(t.scope_id == scope_id, t.visitor_id.in_(chunk)))
+        of_chunk = (m.scope_id == scope_id, m.visitor_id.in_(chunk))
+        click_ids += (
+            db.execute(select(m.click_id).where(*of_chunk, m.matched, m.click_id.is_not(None)))
+            .scalars()
+            .all()
+        )
+        db.execute(update(link_matches).where(*of_chunk).values(visitor_id=None, install_id=None))
+    return click_ids

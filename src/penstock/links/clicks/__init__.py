@@ -1,0 +1,1 @@
+"""Clicks: what is recorded of one, and its way to the outbox."""

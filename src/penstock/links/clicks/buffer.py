@@ -1,0 +1,145 @@
+"""The click buffer: a click is answered before it is in the metadata DB.
+
+A row is first written to a file, without waiting for the disk: it survives the end of this process.
+A moment later the file's rows go into the outbox, in one transaction with the file's name, and the
+file is removed. After a crash the remaining files are flushed at the next start; a file whose name
+is recorded was flushed before. Only a power failure loses rows, those of the last moment.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Condition, Lock
+
+import structlog
+from msgspec import DecodeError, json
+from sqlalchemy import Connection
+
+from penstock.base.clock import Clock
+from penstock.base.ids import new_id
+from penstock.base.worker import Backoff, Worker
+from penstock.events.model import Target
+from penstock.events.service import ship_rows
+from penstock.links.clicks import store
+from penstock.metadb.database import Database
+
+log = structlog.get_logger()
+
+ProcessRows = Callable[[Connection, Sequence[str]], Sequence[str]]
+"""Runs in the transaction that ships the rows; returns them as the warehouse stores them."""
+
+_LINGER_S = 0.05  # gathers rows into one commit
+_BACKOFF = Backoff(longest_s=2.0)  # app opens wait for clicks
+
+
+class ClickBuffer:
+    """Rows of one warehouse table on their way to the outbox."""
+
+    def __init__(
+        self,
+        database: Database,
+        folder: Path,
+        target: Target,
+        clock: Clock,
+        on_stored: Callable[[], None],
+        process: ProcessRows | None = None,
+    ) -> None:
+        """folder: of this buffer only, created if missing. on_stored: called after each commit."""
+        self._database, self._folder, self._target, self._clock = database, folder, target, clock
+        self._on_stored, self._process = on_stored, process
+        self._file: tuple[Path, int] | None = None  # the open file and its descriptor
+        self._writing = Lock()
+        self._removed: set[str] = set()
+        self._added = self._stored = 0  # counts rows of this process
+        self._progress = Condition()
+        self.worker = Worker(
+            "click_buffer", self._step, clock, last_step=self.flush, backoff=_BACKOFF
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Flush while the service runs: first the files left by a crash, last the newest rows."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        async with self.worker.running():
+            yield
+
+    def add(self, row: bytes) -> None:
+        """Write a row, a JSON object, without waiting for the disk.
+
+        A row that cannot be written, for lack of space, is lost and logged.
+        """
+        try:
+            with self._writing:
+                if self._file is None:
+                    path = self._folder / new_id("spl", self._clock())
+                    self._file = (
+                        path,
+                        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600),
+                    )
+                # The line break comes first, so that a partly written row does not spoil the next.
+                os.write(self._file[1], b"\n" + row)
+                self._added += 1
+        except OSError as error:
+            log.error("click_lost", target=self._target, error=str(error))
+        self.worker.wake()
+
+    def wait_until_stored(self, timeout_s: float) -> bool:
+        """Block until all rows added before this call are in the outbox. False on time-out."""
+        added = self._added
+        with self._progress:
+            return self._progress.wait_for(lambda: self._stored >= added, timeout_s)
+
+    def flush(self) -> None:
+        """Move all rows added so far into the outbox. One thread at a time.
+
+        Raises what the metadata DB raises; no row is lost then.
+        """
+        with self._writing:
+            added = self._added
+            if self._file is not None:
+                os.close(self._file[1])
+                self._file = None
+            closed = sorted(self._folder.glob("spl_*"))  # under the lock: no new file yet
+        for path in closed:
+            self._flush_file(path)
+        with self._progress:
+            self._stored = added
+            self._progress.notify_all()
+
+    def _flush_file(self, path: Path) -> None:
+        if self._removed:
+            self._sync_folder()
+        with self._database.write() as db:
+            if not store.is_file_stored(db, path.name):
+                rows: Sequence[str] = list(_complete_rows(path))
+                ship_rows(db, self._target, self._process(db, rows) if self._process else rows)
+            store.mark_file_stored(db, path.name, self._removed)
+        self._on_stored()
+        path.unlink()
+        self._removed = {path.name}
+
+    def _sync_folder(self) -> None:
+        """Make removals durable: only then may the names of removed files be forgotten."""
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _step(self) -> None:
+        self.worker.pause(_LINGER_S)
+        self.flush()
+
+
+def _complete_rows(path: Path) -> Iterator[str]:
+    """The complete rows of a file. A truncated one (disk full, power failure) is logged."""
+    for line in path.read_bytes().split(b"\n"):
+        if not line:
+            continue
+        try:
+            json.decode(line)
+        except DecodeError:
+            log.warning("truncated_row", file=path.name)
+        else:
+            yield line.decode()

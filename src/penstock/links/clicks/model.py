@@ -1,0 +1,90 @@
+"""A click: what Penstock records when someone opens a link. No network address, no User-Agent."""
+
+from enum import StrEnum
+from hashlib import sha256
+from secrets import token_urlsafe
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from msgspec import json
+
+from penstock.base.clock import iso
+from penstock.base.ids import ClickId
+from penstock.base.user_agent import UserAgent
+from penstock.links.model import Link
+
+_MAX_HOST_CHARS = 253
+
+
+class Answer(StrEnum):
+    """What Penstock sent to whoever opened a link. The value is the warehouse's spelling."""
+
+    PAGE = "page"
+    REDIRECT = "redirect"
+    PREVIEW = "preview"
+
+
+class Click(NamedTuple):
+    """One opening of a link. Texts are empty when unknown.
+
+    robot: why it is not a person; empty for a person.
+    token: the click token on the page; empty without one.
+    qr: the address came from a QR code.
+    match_key: stands for the network for an hour and never reaches the warehouse; empty for none.
+    """
+
+    id: ClickId
+    link: Link
+    at_ms: int
+    answer: Answer
+    user_agent: UserAgent
+    robot: str
+    referrer_host: str
+    language: str
+    token: str
+    qr: bool
+    country: str
+    match_key: bytes = b""
+
+
+def new_click_token() -> str:
+    """128 random bits. Only their hash is stored."""
+    return token_urlsafe(16)
+
+
+def click_row(click: Click, *, first_of_day: bool) -> bytes:
+    """A click as a JSON row of the warehouse's `clicks`, plus `match_key` for attribution.
+
+    first_of_day: whether it is the browser's first click on the link that day (UTC).
+    """
+    return json.encode(
+        {
+            "website_id": click.link.website_id,
+            "link_id": click.link.id,
+            "clicked_at": iso(click.at_ms),
+            "click_id": click.id,
+            "answer": click.answer,
+            "bot": bool(click.robot),
+            "bot_reason": click.robot,
+            "first_of_day": first_of_day,
+            "platform": click.user_agent.platform,
+            "os_major": click.user_agent.os_major,
+            "in_app": click.user_agent.in_app,
+            "referrer_host": click.referrer_host,
+            "language": click.language,
+            "country": click.country,
+            "qr": click.qr,
+            **click.link.utm,
+            "token_hash": sha256(click.token.encode()).hexdigest() if click.token else "",
+            **({"match_key": click.match_key.hex()} if click.match_key else {}),
+        }
+    )
+
+
+def referrer_host(referrer: str) -> str:
+    """The host of a `Referer` header; empty when it has none or cannot be parsed."""
+    try:
+        host = urlsplit(referrer).hostname or ""
+    except ValueError:
+        return ""
+    return host if host.isascii() and host.isprintable() and len(host) <= _MAX_HOST_CHARS else ""

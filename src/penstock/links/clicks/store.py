@@ -1,0 +1,46 @@
+"""SQL of buffer files and match key secrets. Functions run in the caller's transaction."""
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import Connection, delete, insert, select, text
+
+from penstock.metadb.tables import click_buffer_files, match_keys
+
+_INSERT_SECRET = text(
+    "INSERT INTO match_keys (period, key, expires_at) VALUES (:period, :key, :expires_at)"
+    " ON CONFLICT DO NOTHING"
+)
+
+
+def is_file_stored(db: Connection, name: str) -> bool:
+    """Whether the rows of a buffer file have reached the outbox."""
+    return (
+        db.execute(
+            select(click_buffer_files.c.name).where(click_buffer_files.c.name == name)
+        ).first()
+        is not None
+    )
+
+
+def mark_file_stored(db: Connection, name: str, removed: Collection[str]) -> None:
+    """Record that a buffer file's rows are in the outbox, and forget the names of removed files."""
+    db.execute(delete(click_buffer_files).where(click_buffer_files.c.name.in_({name, *removed})))
+    db.execute(insert(click_buffer_files).values(name=name))
+
+
+def find_match_secret(db: Connection, period: int) -> bytes | None:
+    return db.execute(select(match_keys.c.key).where(match_keys.c.period == period)).scalar()
+
+
+def add_match_secret(db: Connection, period: int, secret: bytes, expires_at_ms: int) -> None:
+    """Store the secret of a period unless another node has stored one already."""
+    db.execute(_INSERT_SECRET, {"period": period, "key": secret, "expires_at": expires_at_ms})
+
+
+def match_secrets_since(db: Connection, period: int) -> Sequence[bytes]:
+    c = match_keys.c
+    return db.execute(select(c.key).where(c.period >= period).order_by(c.period)).scalars().all()
+
+
+def delete_expired_match_secrets(db: Connection, now_ms: int) -> None:
+    db.execute(delete(match_keys).where(match_keys.c.expires_at <= now_ms))

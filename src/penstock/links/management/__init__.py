@@ -1,0 +1,1 @@
+"""Managing links: create, list, disable, enable, QR codes."""

@@ -1,0 +1,123 @@
+"""HTTP routes of managed links, for the people who manage them."""
+
+from functools import partial
+
+from anyio import to_thread
+from litestar import Response, get, patch, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.model import Caller
+from penstock.http.answers import answer, listing
+from penstock.http.bodies import read_bytes, read_json, read_query, require_json
+from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.jobs.schema import JobRecord
+from penstock.links.management.qr import qr_file, scan_url
+from penstock.links.management.schema import LinkChange, LinkQuery, LinkRecord, NewLink, QrQuery
+from penstock.links.management.service import LinkService
+from penstock.links.statistics.schema import TotalsRecord
+from penstock.links.statistics.service import StatisticsService
+from penstock.settings import DAY_S, Settings
+
+_QR_MEDIA_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
+
+
+@post(
+    "/api/mobile/deferred-links",
+    opt=described("Create a managed link", body=NewLink, answers=LinkRecord, tag="managed links"),
+)
+async def create_link(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """Returns `hostedUrl`, the address to share.
+
+    The slug is unique in the installation, disabled links included.
+    """
+    require_json(request)
+    link = await to_thread.run_sync(links.create, caller.workspace_id, await read_bytes(request))
+    return answer(LinkRecord.of(link, settings.base_url, TotalsRecord()), status=201)
+
+
+@get(
+    "/api/mobile/deferred-links",
+    opt=described(
+        "Managed links",
+        answers=LinkRecord,
+        query=LinkQuery,
+        listed=True,
+        later=JobRecord,
+        tag="managed links",
+    ),
+)
+async def list_links(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+    link_statistics: NamedDependency[StatisticsService],
+    settings: NamedDependency[Settings],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    """Newest first."""
+    query = read_query(request, LinkQuery)
+
+    def links_page() -> Response[bytes]:
+        page = links.page(caller.workspace_id, query)
+        totals = link_statistics.totals(page.data)
+        return listing(page, lambda link: LinkRecord.of(link, settings.base_url, totals[link.id]))
+
+    return await respond(links_page)
+
+
+@patch(
+    "/api/mobile/deferred-links",
+    opt=described(
+        "Disable or enable a managed link", body=LinkChange, answers=LinkRecord, tag="managed links"
+    ),
+)
+async def set_link_state(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+    link_statistics: NamedDependency[StatisticsService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """A disabled link responds like an unknown link. Its slug stays taken."""
+    change = await read_json(request, LinkChange)
+    link = await to_thread.run_sync(
+        partial(links.set_active, caller.workspace_id, change.id, is_active=change.is_active)
+    )
+    totals = await to_thread.run_sync(link_statistics.totals, [link])
+    return answer(LinkRecord.of(link, settings.base_url, totals[link.id]))
+
+
+@get(
+    "/api/mobile/deferred-links/{link_id:str}/qr",
+    opt=described("QR code of a managed link", query=QrQuery, tag="managed links"),
+)
+async def read_qr_code(
+    request: AnyRequest,
+    link_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """An image, black on white, with the quiet zone that scanners need. Its clicks are scans."""
+    query = read_query(request, QrQuery)
+    link = await to_thread.run_sync(links.find, caller.workspace_id, link_id)
+    file = await to_thread.run_sync(
+        partial(qr_file, scan_url(link, settings.base_url), query.format, query.scale)
+    )
+    headers = {
+        "Content-Disposition": f'inline; filename="{link.slug}.{query.format}"',
+        "Cache-Control": f"private, max-age={DAY_S}",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(file, media_type=_QR_MEDIA_TYPES[query.format], headers=headers)
+
+
+ROUTES = (create_link, list_links, set_link_state, read_qr_code)

@@ -1,0 +1,89 @@
+"""The room of managed links: management, redirects, clicks, attribution and statistics."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+
+from penstock.accounts.plugin import AccountsRoom
+from penstock.base.worker import Worker
+from penstock.core import Core, Room
+from penstock.events.model import Target
+from penstock.events.plugin import EventsRoom
+from penstock.events.shipper import Shipper
+from penstock.links.association import routes as association_routes
+from penstock.links.association.service import AssociationService
+from penstock.links.attribution import routes as attribution_routes
+from penstock.links.attribution.claimable_clicks import ClaimableClickWriter
+from penstock.links.attribution.service import AttributionService
+from penstock.links.clicks.buffer import ClickBuffer
+from penstock.links.clicks.match_keys import MatchKeys
+from penstock.links.management import routes as link_routes
+from penstock.links.management.service import LinkService
+from penstock.links.redirect import routes as redirect_routes
+from penstock.links.redirect.service import RedirectService
+from penstock.links.statistics import routes as statistics_routes
+from penstock.links.statistics.service import StatisticsService
+
+
+@dataclass(frozen=True)
+class LinksRoom(Room):
+    associations: AssociationService
+    links: LinkService
+    click_buffer: ClickBuffer
+    link_statistics: StatisticsService
+    redirects: RedirectService
+    attribution: AttributionService
+
+    routes = (
+        *association_routes.ROUTES,
+        *link_routes.ROUTES,
+        *statistics_routes.ROUTES,
+        *attribution_routes.ROUTES,
+        *redirect_routes.ROUTES,
+    )
+
+    def workers(self) -> Sequence[Worker]:
+        return [self.click_buffer.worker, self.attribution.worker]
+
+    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
+        return [self.click_buffer.running(), self.attribution.running()]
+
+
+def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
+    settings, clock, database, warehouse = core
+    links = LinkService(database, accounts.accounts, settings, clock)
+    click_buffer = ClickBuffer(
+        database,
+        settings.data / "clicks",
+        Target.CLICKS,
+        clock,
+        on_stored=events.shipper.wake,
+        process=ClaimableClickWriter(settings).write,
+    )
+    return LinksRoom(
+        associations=AssociationService(accounts.accounts, settings),
+        links=links,
+        click_buffer=click_buffer,
+        link_statistics=StatisticsService(
+            warehouse,
+            settings,
+            clock,
+            find_link=links.find,
+            wait_until_shipped=partial(_wait_for_clicks, click_buffer, events.shipper),
+        ),
+        redirects=RedirectService(
+            links, MatchKeys(database, clock), settings, clock, add_click=click_buffer.add
+        ),
+        attribution=AttributionService(
+            database, accounts.accounts, links, events.intake, click_buffer, settings, clock
+        ),
+    )
+
+
+def _wait_for_clicks(click_buffer: ClickBuffer, shipper: Shipper, timeout_s: float) -> bool:
+    """Wait until clicks and events acknowledged before this call are in the event store.
+
+    False when that took too long.
+    """
+    return click_buffer.wait_until_stored(timeout_s) and shipper.wait_until_shipped(timeout_s)

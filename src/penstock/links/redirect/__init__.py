@@ -1,0 +1,1 @@
+"""The public side of links: redirects and landing pages."""

@@ -1,0 +1,52 @@
+"""The country of a network address, from a GeoIP file that the operator provides."""
+
+from pathlib import Path
+
+import maxminddb
+
+_TYPES_WITH_COUNTRIES = ("Country", "City", "Enterprise", "Location")
+"""Parts of the database types that hold countries; a file states its type."""
+
+_MAPPED_PREFIX = "::ffff:"
+"""Prefix of an IPv4 address on an IPv6 socket. Source: RFC 4291, 2.5.5.2."""
+
+
+class GeoipFileError(Exception):
+    """The GeoIP file is missing or unusable; the message names the file and the reason."""
+
+
+class CountryLookup:
+    """Finds countries in a memory-mapped file, in microseconds. No file: no country is known."""
+
+    def __init__(self, file: Path | None) -> None:
+        """file: in MaxMind's format. Raises `GeoipFileError` when it is unusable."""
+        self._reader = None if file is None else _open_database(file)
+
+    def country(self, address: str) -> str:
+        """The country of an IP address, ISO 3166-1, two capital letters; empty when unknown."""
+        if self._reader is None:
+            return ""
+        try:
+            record = self._reader.get(address.removeprefix(_MAPPED_PREFIX))
+        except (ValueError, maxminddb.InvalidDatabaseError):
+            # No IP address, an IPv6 address in an IPv4 file, or a damaged part of the file.
+            return ""
+        country = record.get("country") if isinstance(record, dict) else None
+        code = country.get("iso_code") if isinstance(country, dict) else None
+        return code if isinstance(code, str) else ""
+
+
+def _open_database(file: Path) -> maxminddb.Reader:
+    try:
+        reader = maxminddb.open_database(file)
+    except OSError as error:
+        raise GeoipFileError(f"cannot read {file}: {error.strerror or error}") from None
+    except maxminddb.InvalidDatabaseError:
+        raise GeoipFileError(f"{file} is not in MaxMind's format (.mmdb)") from None
+    kind = reader.metadata().database_type
+    if not any(part in kind for part in _TYPES_WITH_COUNTRIES):
+        reader.close()
+        raise GeoipFileError(
+            f"{file} has no countries: its type is {kind}; use a country or city database"
+        )
+    return reader

@@ -1,0 +1,104 @@
+"""The texts of landing pages in each language, and the choice of the language."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+_RANGE = re.compile(
+    r"\s*([A-Za-z]{2,3})(?:-[A-Za-z0-9-]*)?\s*(?:;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?"
+)
+_MAX_HEADER_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PageTexts:
+    """Texts of a landing page.
+
+    open_app, get_app, web: buttons. hint: above the buttons on a phone. scan: above the QR code on
+    a computer. missing, missing_hint: heading and text of the 404 page.
+    """
+
+    open_app: str
+    get_app: str
+    web: str
+    hint: str
+    scan: str
+    missing: str
+    missing_hint: str
+
+
+TEXTS: Mapping[str, PageTexts] = {
+    "en": PageTexts(
+        "Open the app",
+        "Get the app",
+        "Continue on the web",
+        "This link opens in the app.",
+        "This link opens in the app. Scan the code with your phone.",
+        "Link not found",
+        "The address may be mistyped, or the link is no longer in use.",
+    ),
+    "de": PageTexts(
+        "App öffnen",
+        "App laden",
+        "Im Web fortfahren",
+        "Dieser Link öffnet sich in der App.",
+        "Dieser Link öffnet sich in der App. Scannen Sie den Code mit Ihrem Telefon.",
+        "Link nicht gefunden",
+        "Die Adresse ist falsch geschrieben, oder der Link wird nicht mehr verwendet.",
+    ),
+    "fr": PageTexts(
+        "Ouvrir l’application",
+        "Télécharger l’application",
+        "Continuer sur le web",
+        "Ce lien s’ouvre dans l’application.",
+        "Ce lien s’ouvre dans l’application. Scannez le code avec votre téléphone.",
+        "Lien introuvable",
+        "L’adresse est peut-être mal saisie, ou le lien n’est plus utilisé.",
+    ),
+    "es": PageTexts(
+        "Abrir la aplicación",
+        "Descargar la aplicación",
+        "Continuar en la web",
+        "Este enlace se abre en la aplicación.",
+        "Este enlace se abre en la aplicación. Escanee el código con su teléfono.",
+        "Enlace no encontrado",
+        "Puede que la dirección esté mal escrita o que el enlace ya no se use.",
+    ),
+    "pt": PageTexts(
+        "Abrir o aplicativo",
+        "Baixar o aplicativo",
+        "Continuar na web",
+        "Este link abre no aplicativo.",
+        "Este link abre no aplicativo. Escaneie o código com o seu celular.",
+        "Link não encontrado",
+        "O endereço pode estar errado, ou o link não é mais usado.",
+    ),
+    "ja": PageTexts(
+        "アプリを開く",
+        "アプリを入手",
+        "ウェブで続ける",
+        "このリンクはアプリで開きます。",
+        "このリンクはアプリで開きます。スマートフォンでコードを読み取ってください。",
+        "リンクが見つかりません",
+        "アドレスが間違っているか、このリンクは現在使われていません。",
+    ),
+}
+
+
+@lru_cache(maxsize=1_000)
+def accepted_languages(accept_language: str) -> tuple[str, ...]:
+    """Language codes of an `Accept-Language` header without regions, most preferred first.
+
+    Unreadable parts are skipped. Source: RFC 9110, 12.5.4.
+    """
+    weighted: list[tuple[float, int, str]] = []
+    for part in accept_language[:_MAX_HEADER_CHARS].split(","):
+        if (match := _RANGE.fullmatch(part)) and (weight := float(match[2] or 1)) > 0:
+            weighted.append((-weight, len(weighted), match[1].lower()))
+    return tuple(language for _, _, language in sorted(weighted))
+
+
+def page_language(languages: Sequence[str]) -> str:
+    """The first of the languages that landing pages have; English for none."""
+    return next((language for language in languages if language in TEXTS), "en")

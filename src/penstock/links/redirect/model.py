@@ -1,0 +1,35 @@
+"""Plain types of the public side: a request for a link, and the response."""
+
+from typing import NamedTuple
+
+from penstock.links.clicks.model import Click
+
+
+class Visit(NamedTuple):
+    """A request for a link. Texts are empty when the request lacks them.
+
+    address: the client's network address.
+    is_prefetch: a browser loads the page before the person asks for it.
+    is_scan: the address came from a QR code.
+    """
+
+    slug: str
+    user_agent: str
+    address: str
+    accept_language: str
+    referrer: str
+    is_head: bool
+    is_prefetch: bool
+    is_scan: bool
+
+
+class LinkResponse(NamedTuple):
+    """What a visit gets: 200 with a page, 302 with a location, or 404 with a page.
+
+    click: to be recorded once the response is certain; None for a 404.
+    """
+
+    status: int
+    page: str = ""
+    location: str = ""
+    click: Click | None = None

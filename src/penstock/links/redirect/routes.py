@@ -1,0 +1,19 @@
+"""HTTP routes of the public side of managed links."""
+
+from litestar import HttpMethod, route
+from litestar.di import NamedDependency
+
+from penstock.http.requests import AnyRequest
+from penstock.links.redirect.asgi import RawResponse, respond
+from penstock.links.redirect.service import RedirectService
+
+
+@route("/l/{slug:path}", http_method=[HttpMethod.GET, HttpMethod.HEAD], status_code=200)
+async def open_link(
+    request: AnyRequest, redirects: NamedDependency[RedirectService]
+) -> RawResponse:
+    slug = str(request.path_params["slug"]).removeprefix("/")
+    return await respond(redirects, request.scope, slug)
+
+
+ROUTES = (open_link,)

@@ -1,0 +1,103 @@
+"""The public side: decides what a person who opens a link gets, and records the click."""
+
+from collections.abc import Callable
+
+from penstock.accounts.model import MobileApp
+from penstock.base.clock import Clock
+from penstock.base.ids import ClickId, new_id
+from penstock.base.user_agent import Platform, UserAgent, parse_user_agent
+from penstock.links.clicks.daily_browsers import DailyBrowsers
+from penstock.links.clicks.match_keys import MatchKeys
+from penstock.links.clicks.model import Answer, Click, click_row, new_click_token, referrer_host
+from penstock.links.management.service import LinkService
+from penstock.links.model import Link
+from penstock.links.redirect.geoip import CountryLookup
+from penstock.links.redirect.landing_page import landing_page, missing_page
+from penstock.links.redirect.languages import accepted_languages, page_language
+from penstock.links.redirect.model import LinkResponse, Visit
+from penstock.settings import Settings
+
+
+class RedirectService:
+    """Responds to visits. add_click: takes a click's row; does not wait until it is stored."""
+
+    def __init__(
+        self,
+        links: LinkService,
+        match_keys: MatchKeys,
+        settings: Settings,
+        clock: Clock,
+        add_click: Callable[[bytes], None],
+    ) -> None:
+        """Raises `GeoipFileError` when the setting names an unusable GeoIP file."""
+        self._links, self._match_keys = links, match_keys
+        self._base_url, self._clock, self._add_click = settings.base_url, clock, add_click
+        self._browsers, self._countries = DailyBrowsers(), CountryLookup(settings.geoip)
+
+    async def respond(self, visit: Visit) -> LinkResponse:
+        """The response and its click. Has no effect: call `record` when the response is certain."""
+        languages = accepted_languages(visit.accept_language)
+        language = page_language(languages)
+        target = await self._links.find_public(visit.slug)
+        if target is None:
+            return LinkResponse(404, missing_page(language))
+        link, website = target
+        user_agent, now_ms = parse_user_agent(visit.user_agent), self._clock()
+        robot = user_agent.robot or _non_person(visit)
+        answer = Answer.PREVIEW if visit.is_head else choose_answer(user_agent, link, website.app)
+        is_phone = user_agent.platform in (Platform.IOS, Platform.ANDROID)
+        click = Click(
+            id=ClickId(new_id("clk", now_ms)),
+            link=link,
+            at_ms=now_ms,
+            answer=answer,
+            user_agent=user_agent,
+            robot=robot,
+            referrer_host=referrer_host(visit.referrer),
+            language=languages[0] if languages else "",
+            token=new_click_token() if answer is Answer.PAGE and not robot else "",
+            qr=visit.is_scan,
+            country=self._countries.country(visit.address),
+            match_key=await self._match_keys.current(website.id, visit.address)
+            if is_phone and not robot
+            else b"",
+        )
+        if answer is Answer.REDIRECT:
+            return LinkResponse(302, location=link.fallback_url or "", click=click)
+        page = landing_page(link, website, user_agent, click.token, language, self._base_url)
+        return LinkResponse(200, page, click=click)
+
+    def record(self, visit: Visit, click: Click) -> None:
+        """Hand the click over to storage, exactly once for each response. Call it on the loop."""
+        first_of_day = not click.robot and self._browsers.is_first(
+            click.link.id, visit.address, visit.user_agent, click.at_ms
+        )
+        self._add_click(click_row(click, first_of_day=first_of_day))
+
+
+def _non_person(visit: Visit) -> str:
+    """Why a browser's request is not a click of a person; empty when it is one."""
+    if visit.is_head:
+        return "head"
+    return "prefetch" if visit.is_prefetch else ""
+
+
+def choose_answer(user_agent: UserAgent, link: Link, app: MobileApp) -> Answer:
+    """The decision table of docs/links.md.
+
+    The server cannot know whether the app is installed: a system that has the app opens it without
+    asking the server.
+    """
+    if user_agent.robot:
+        return Answer.PREVIEW
+    if user_agent.in_app:
+        return Answer.PAGE  # an in-app browser leaves its app only after a tap
+    has_store = {
+        Platform.IOS: app.app_store_url is not None,
+        Platform.ANDROID: app.android_package is not None or app.play_store_url is not None,
+        Platform.MOBILE: False,
+        Platform.DESKTOP: False,
+    }
+    if has_store[user_agent.platform] or link.fallback_url is None:
+        return Answer.PAGE
+    return Answer.REDIRECT

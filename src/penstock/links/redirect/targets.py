@@ -1,0 +1,72 @@
+"""URLs behind the buttons of a landing page: the app and its stores."""
+
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from penstock.accounts.model import MobileApp
+from penstock.base.user_agent import Platform
+from penstock.links.model import CLICK_TOKEN_PARAM, LINK_ID_PARAM, Link
+
+_PLAY_HOST = "play.google.com"
+_PLAY_PAGE = f"https://{_PLAY_HOST}/store/apps/details?id="
+_URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=-._~"
+
+
+def store_url(app: MobileApp, platform: Platform, link: Link, token: str) -> str | None:
+    """The app's page in the platform's store; None when unknown.
+
+    Google Play passes the `referrer` on to the app after the install. token: may be empty.
+    """
+    if platform is Platform.IOS:
+        return app.app_store_url
+    page = app.play_store_url or (_PLAY_PAGE + app.android_package if app.android_package else None)
+    if page is None or not token or urlsplit(page).hostname != _PLAY_HOST:
+        return page
+    parts = urlsplit(page)
+    query = [
+        (name, value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        if name != "referrer"
+    ]
+    referrer = urlencode({CLICK_TOKEN_PARAM: token, **link.utm}, quote_via=quote)
+    return urlunsplit(
+        parts._replace(query=urlencode([*query, ("referrer", referrer)], quote_via=quote))
+    )
+
+
+def app_url(
+    app: MobileApp, platform: Platform, link: Link, token: str, hosted_url: str
+) -> str | None:
+    """The URL that opens the app at the link's destination; None when no such URL is known.
+
+    iOS: the app's own scheme. A link to the page's own host stays in Safari, so there is no other.
+    Android: an intent with the app's own scheme, or else with the link's address. It falls back to
+    the store when the app is not installed.
+    """
+    scheme, route = app.custom_scheme, _route(link, token)
+    if platform is Platform.IOS:
+        return f"{scheme}://{route}" if scheme else None
+    package = app.android_package or _package_of(app.play_store_url)
+    if scheme is None and package is None:
+        return None
+    web_scheme, _, rest = _with_token(hosted_url, token).partition("://")
+    extras = [f"scheme={scheme or web_scheme}"]
+    if package is not None:
+        extras.append(f"package={quote(package, safe='')}")
+    if store_or_web := store_url(app, platform, link, token) or link.fallback_url:
+        extras.append(f"S.browser_fallback_url={quote(store_or_web, safe='')}")
+    return f"intent://{route if scheme else rest}#Intent;{';'.join(extras)};end"
+
+
+def _route(link: Link, token: str) -> str:
+    """The destination path with the link's ID and the click token in its query."""
+    path, mark, fragment = quote(link.destination_path, safe=_URL_CHARACTERS).partition("#")
+    separator = "&" if "?" in path else "?"
+    return _with_token(f"{path}{separator}{LINK_ID_PARAM}={link.id}", token) + mark + fragment
+
+
+def _with_token(address: str, token: str) -> str:
+    return f"{address}&{CLICK_TOKEN_PARAM}={token}"
+
+
+def _package_of(play_store_url: str | None) -> str | None:
+    return next(iter(parse_qs(urlsplit(play_store_url or "").query).get("id", [])), None)

@@ -1,0 +1,1 @@
+"""Statistics of links: clicks, opens and installs."""

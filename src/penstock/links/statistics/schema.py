@@ -1,0 +1,72 @@
+"""Wire types of the statistics of links."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from penstock.base.calendar import Interval
+from penstock.http.period import InBuckets, InPeriod
+from penstock.http.schema import Record
+
+
+class StatisticsQuery(InPeriod, InBuckets):
+    """Query parameters of a link's statistics."""
+
+
+class TotalsRecord(Record):
+    """Counts of a link."""
+
+    clicks: Annotated[int, Field(description="By people, not robots.")] = 0
+    unique_clicks: Annotated[
+        int, Field(description="Clicks that are a browser's first on the link that day (UTC).")
+    ] = 0
+    bot_hits: Annotated[int, Field(description="By robots: previews, crawlers, prefetching.")] = 0
+    qr_scans: Annotated[int, Field(description="Clicks that came from the QR code.")] = 0
+    opens: Annotated[
+        int, Field(description="`open` events of the app that were matched to the link.")
+    ] = 0
+    installs: Annotated[
+        int, Field(description="`install` events of the app that were matched to the link.")
+    ] = 0
+    conversion: Annotated[
+        float | None, Field(description="installs / clicks, to four decimals; null without clicks.")
+    ] = None
+
+
+class BucketRecord(TotalsRecord):
+    """A time bucket: `from` (inclusive) to `to` (exclusive)."""
+
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    partial: Annotated[bool, Field(description="The period covers only part of the bucket.")]
+
+
+class PlatformRecord(TotalsRecord):
+    platform: Annotated[
+        str, Field(description="ios, android, mobile (another phone) or desktop; empty: unknown.")
+    ]
+
+
+class CountryRecord(TotalsRecord):
+    country: Annotated[str, Field(description="ISO 3166-1, two letters; empty: unknown.")]
+
+
+class LinkStatisticsRecord(Record):
+    """Statistics of a link in a period.
+
+    Without a period: of all time, in buckets from the link's creation until now.
+    """
+
+    link_id: str
+    period: dict[str, str | None]
+    interval: Interval
+    timezone: str
+    totals: TotalsRecord
+    opens_by_method: Annotated[
+        dict[str, int],
+        Field(description="Opens by the method that matched them; only methods with opens."),
+    ]
+    installs_by_method: Annotated[dict[str, int], Field(description="Like opensByMethod.")]
+    data: Annotated[list[BucketRecord], Field(description="In chronological order, without gaps.")]
+    platforms: Annotated[list[PlatformRecord], Field(description="Most clicks first.")]
+    countries: Annotated[list[CountryRecord], Field(description="Most clicks first.")]

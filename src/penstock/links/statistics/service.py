@@ -1,0 +1,168 @@
+"""Statistics of links, counted in the warehouse."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+from penstock.base.clock import LATEST_MS, Clock, iso, iso_or_none
+from penstock.base.errors import Unavailable
+from penstock.base.ids import LinkId, WorkspaceId
+from penstock.base.rates import rate
+from penstock.links.model import Link
+from penstock.links.statistics.schema import (
+    BucketRecord,
+    CountryRecord,
+    LinkStatisticsRecord,
+    PlatformRecord,
+    StatisticsQuery,
+    TotalsRecord,
+)
+from penstock.settings import Settings
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.warehouse.queries import load
+
+
+@dataclass(slots=True)
+class Counts:
+    """Clicks and scans are those of people; a unique click is a browser's first on a day."""
+
+    clicks: int = 0
+    unique_clicks: int = 0
+    bot_hits: int = 0
+    qr_scans: int = 0
+    opens: int = 0
+    installs: int = 0
+
+    def record(self) -> dict[str, Any]:
+        """The fields of a `TotalsRecord`; conversion: installs / clicks."""
+        return {
+            **{name: getattr(self, name) for name in _COUNT_NAMES},
+            "conversion": rate(self.installs, self.clicks),
+        }
+
+
+_COUNT_NAMES = tuple(field.name for field in fields(Counts))
+
+
+class StatisticsService:
+    """Its methods block; call them from a worker thread."""
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        settings: Settings,
+        clock: Clock,
+        *,
+        find_link: Callable[[WorkspaceId, str], Link],
+        wait_until_shipped: WaitUntilShipped,
+    ) -> None:
+        """find_link: raises `NotFound` for a link of another workspace.
+
+        wait_until_shipped: waits until clicks and events acknowledged before the call can be
+        queried; False on time-out.
+        """
+        self._warehouse, self._settings, self._clock = warehouse, settings, clock
+        self._find_link, self._wait_until_shipped = find_link, wait_until_shipped
+
+    def of_link(
+        self, workspace_id: WorkspaceId, link_id: str, query: StatisticsQuery
+    ) -> LinkStatisticsRecord:
+        """Raises `NotFound` for a link of another workspace, `Malformed` for too many buckets,
+        `Unavailable` when the warehouse does not respond.
+        """
+        link = self._find_link(workspace_id, link_id)
+        start_ms, end_ms = query.start_at, query.end_at
+        if start_ms is None or end_ms is None:  # all time; buckets since the link's creation
+            edges = query.edges(
+                link.created_at_ms, max(self._clock(), link.created_at_ms), "The life of the link"
+            )
+        else:
+            edges = query.edges(start_ms, end_ms - 1, "The period")
+        parts = self._counts(link, edges, start_ms or 0, LATEST_MS if end_ms is None else end_ms)
+        buckets, methods = parts["bucket"], parts["method"]
+        return LinkStatisticsRecord(
+            link_id=link.id,
+            period={"startAt": iso_or_none(start_ms), "endAt": iso_or_none(end_ms)},
+            interval=query.interval,
+            timezone=query.timezone,
+            totals=TotalsRecord(**_sum(buckets.values()).record()),
+            opens_by_method={
+                method: counts.opens for method, counts in methods.items() if counts.opens
+            },
+            installs_by_method={
+                method: counts.installs for method, counts in methods.items() if counts.installs
+            },
+            data=[
+                BucketRecord(
+                    **buckets.get(str(from_ms), Counts()).record(),
+                    from_=iso(from_ms),
+                    to=iso(to_ms),
+                    partial=start_ms is not None
+                    and end_ms is not None
+                    and (from_ms < start_ms or to_ms > end_ms),
+                )
+                for from_ms, to_ms in pairwise(edges)
+            ],
+            platforms=[
+                PlatformRecord(**counts.record(), platform=platform)
+                for platform, counts in parts["platform"].items()
+            ],
+            countries=[
+                CountryRecord(**counts.record(), country=country)
+                for country, counts in parts["country"].items()
+            ],
+        )
+
+    def _counts(
+        self, link: Link, edges: Sequence[int], start_ms: int, end_ms: int
+    ) -> Mapping[str, dict[str, Counts]]:
+        """Counts by value of bucket (its start in ms), platform, country and method.
+
+        Most clicks first.
+        """
+        parameters = {
+            "website": link.website_id,
+            "link": link.id,
+            "slug": link.slug,
+            "start": start_ms,
+            "end": end_ms,
+            "edges": edges[:-1],
+        }
+        parts: dict[str, dict[str, Counts]] = {
+            "bucket": {},
+            "platform": {},
+            "country": {},
+            "method": {},
+        }
+        for part, value, *counts in self._query("link_statistics", parameters):
+            parts[part][value] = Counts(*counts)
+        return parts
+
+    def totals(self, links: Sequence[Link]) -> Mapping[LinkId, TotalsRecord | None]:
+        """All-time counts of each link, in one query. None when the warehouse is unavailable."""
+        if not links:
+            return {}
+        parameters = {
+            "websites": list({link.website_id for link in links}),
+            "links": [link.id for link in links],
+            "slugs": [link.slug for link in links],
+        }
+        try:
+            rows = self._query("link_totals", parameters)
+        except Unavailable:
+            return dict.fromkeys((link.id for link in links), None)
+        counts = {link_id: Counts(*values) for link_id, *values in rows}
+        return {link.id: TotalsRecord(**counts.get(link.id, Counts()).record()) for link in links}
+
+    def _query(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        self._wait_until_shipped(self._settings.fresh_wait_s)
+        return self._warehouse.ask(load("penstock.links.statistics", statement), parameters)
+
+
+def _sum(addends: Iterable[Counts]) -> Counts:
+    total = Counts()
+    for counts in addends:
+        for name in _COUNT_NAMES:
+            setattr(total, name, getattr(total, name) + getattr(counts, name))
+    return total

@@ -1,0 +1,89 @@
+"""Reading fields of a provider's payload, any of which may be missing or of another type."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.base.clock import parse_time
+from penstock.providers.model import EventMapping, NotAnEvent, Properties
+from penstock.providers.money import currency_code, main_units
+
+MAX_ID_BYTES = 180
+"""Longest accepted provider ID. With the provider's name in front it still fits an ID field."""
+
+
+def value_at(value: Any, path: str) -> Any:
+    """The value at `a.b.c`; None when a part of the path is missing."""
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def id_text(value: Any) -> str | None:
+    """A provider's ID, sent as a string or as an object with an `id`; None for anything else."""
+    text = value.get("id") if isinstance(value, dict) else value
+    if not isinstance(text, str) or not text or "\x00" in text or len(text.encode()) > MAX_ID_BYTES:
+        return None
+    return text
+
+
+def first_id(value: Any, *paths: str) -> str | None:
+    return next((text for path in paths if (text := id_text(value_at(value, path)))), None)
+
+
+def require_id(value: Any, field: str) -> str:
+    text = id_text(value) if isinstance(value, str) else None
+    if text is None:
+        raise NotAnEvent(f"{field} must be a string of 1 to {MAX_ID_BYTES} bytes.")
+    return text
+
+
+def require_object(value: Any, field: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise NotAnEvent(f"{field} must be an object.")
+    return value
+
+
+def time_ms(value: Any, field: str) -> int:
+    """Milliseconds of an integer in seconds since 1970, or of an ISO 8601 time with an offset."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value * 1000
+    if isinstance(value, str) and len(value) <= 64 and not value.strip().lstrip("-").isdigit():
+        try:
+            return parse_time(value)
+        except (ValueError, OverflowError):
+            pass
+    raise NotAnEvent(f"{field} must be a time.")
+
+
+def find_email(value: Any, paths: Iterable[str]) -> str | None:
+    """The first e-mail address at one of the paths, in lower case."""
+    texts = (value_at(value, path) for path in paths)
+    return next(
+        (text.strip().lower() for text in texts if isinstance(text, str) and "@" in text), None
+    )
+
+
+def id_properties(payload: Any, paths: Mapping[str, tuple[str, ...]]) -> Properties:
+    """Properties with the IDs of a payload. paths: property -> the paths it may be at."""
+    return {
+        name: text
+        for name, places in paths.items()
+        if (text := first_id(payload, *places)) is not None
+    }
+
+
+def amount_properties(
+    payload: Any, mapping: EventMapping | None, already_reported: Any = None
+) -> Properties:
+    """`amount` and `currency`, for events with an amount.
+
+    already_reported: the part of the amount that earlier events reported, in minor units.
+    """
+    currency = currency_code(value_at(payload, "currency"))
+    if mapping is None or mapping.amount is None or currency is None:
+        return {}
+    minor = value_at(payload, mapping.amount)
+    if isinstance(minor, int) and isinstance(already_reported, int):
+        minor -= already_reported
+    amount = main_units(minor, currency)
+    return {} if amount is None else {"amount": amount, "currency": currency}

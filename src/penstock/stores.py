@@ -1,0 +1,45 @@
+"""Both stores: opening them, and bringing their schemas to this program's version."""
+
+from typing import NamedTuple
+
+from penstock.metadb.database import Database
+from penstock.settings import Settings
+from penstock.warehouse import migrations
+from penstock.warehouse.client import Warehouse
+
+
+class Stores(NamedTuple):
+    """Open connections to the metadata database and the event store."""
+
+    database: Database
+    warehouse: Warehouse
+
+    def close(self) -> None:
+        self.warehouse.close()
+        self.database.close()
+
+
+class SchemaVersions(NamedTuple):
+    """The schema version of each store."""
+
+    database: str
+    warehouse: int
+
+
+def open_stores(settings: Settings) -> Stores:
+    """Connect to both stores; neither is migrated. Makes the data folder when it is missing."""
+    settings.data.mkdir(parents=True, exist_ok=True)
+    database = Database(settings.metadb_url, settings.database_timeout_s)
+    warehouse = Warehouse(
+        data=settings.data, url=settings.warehouse_url, readers=settings.queries_at_once
+    )
+    return Stores(database, warehouse)
+
+
+def migrate(stores: Stores) -> SchemaVersions:
+    """Upgrade both stores, one node at a time. Safe to run again, also after a kill in the middle.
+
+    `NewerSchema` when a newer program has migrated one of them; the other may be migrated then.
+    """
+    with stores.database.migration_lock():
+        return SchemaVersions(stores.database.migrate(), migrations.migrate(stores.warehouse))

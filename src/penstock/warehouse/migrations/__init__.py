@@ -1,0 +1,82 @@
+"""Numbered migrations of the event store."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import NamedTuple
+
+import structlog
+
+from penstock.base.schema_version import NewerSchema
+from penstock.warehouse.client import Warehouse
+
+log = structlog.get_logger()
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS schema_migrations
+(
+    version UInt32,
+    name String,
+    applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
+)
+ENGINE = MergeTree
+ORDER BY version
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"""
+
+
+class Migration(NamedTuple):
+    """One numbered file. statements: run in order; each is safe to run again."""
+
+    version: int
+    name: str
+    statements: tuple[str, ...]
+
+
+def migrations() -> list[Migration]:
+    """Every migration that this program knows, oldest first."""
+    folder = files("penstock.warehouse.migrations")
+    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+    return [_migration(name, folder.joinpath(name).read_text("utf-8")) for name in names]
+
+
+def current_version(warehouse: Warehouse) -> int:
+    """The number of the newest migration that was applied to the store; 0 for none."""
+    warehouse.command(_TABLE)
+    [(version,)] = warehouse.query("SELECT max(version) FROM schema_migrations")[1]
+    return int(version)
+
+
+def migrate(warehouse: Warehouse) -> int:
+    """Bring the event store to this program's schema and return its version.
+
+    Safe to run again, also after a kill in the middle. The caller keeps other nodes away.
+    `NewerSchema` when a newer program has migrated the store.
+    """
+    version = current_version(warehouse)
+    known = migrations()
+    if version > known[-1].version:
+        raise NewerSchema("event store", str(version), str(known[-1].version))
+    for migration in known:
+        if migration.version > version:
+            _apply(warehouse, migration)
+    return known[-1].version
+
+
+def _apply(warehouse: Warehouse, migration: Migration) -> None:
+    log.info("event_store_migration", version=migration.version, name=migration.name)
+    for statement in migration.statements:
+        warehouse.command(statement)
+    warehouse.command(
+        "INSERT INTO schema_migrations (version, name) VALUES ({version:UInt32}, {name:String})",
+        {"version": migration.version, "name": migration.name},
+    )
+
+
+def _migration(file_name: str, text: str) -> Migration:
+    number, _, name = file_name.removesuffix(".sql").partition("_")
+    return Migration(int(number), name, tuple(_statements(text)))
+
+
+def _statements(text: str) -> Iterator[str]:
+    for statement in text.split(";\n"):
+        if statement.strip():
+            yield statement

@@ -1,0 +1,74 @@
+"""Errors as pages that people can read, never as JSON."""
+
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from litestar import Response
+from litestar.exceptions import HTTPException
+from litestar.response import Redirect
+
+from penstock.base.errors import PenstockError
+from penstock.http.problems import EXCEPTION_HANDLERS, on_http_exception, problem_of
+from penstock.http.requests import AnyRequest
+from penstock.web.rendering import html
+from penstock.web.view import LogInRequired
+
+_PROGRAM_PATHS = ("/api/", "/l/", "/health/", "/.well-known/", "/static/")
+
+
+class Message(NamedTuple):
+    title: str
+    text: str
+
+
+_MESSAGES = {
+    404: Message(
+        "Page not found",
+        "This page does not exist in this workspace. "
+        "It may have been deleted, or it belongs to another workspace.",
+    ),
+    405: Message("Page not found", "This address has no page."),
+    503: Message(
+        "Temporarily unavailable",
+        "Penstock cannot read its databases right now. Try again in a few seconds.",
+    ),
+}
+_INTERNAL_ERROR = Message(
+    "Something went wrong", "Penstock had an internal error. The service log has the details."
+)
+LIMIT_CODES = frozenset({"query_timeout", "query_too_large"})
+"""Codes of queries that a limit of the workspace stopped. Their details name the way out."""
+
+
+def on_log_in_required(request: AnyRequest, error: LogInRequired) -> Response[Any]:
+    """401 for a part, because its page is still open and may hold what the reader typed."""
+    if "hx-request" in request.headers:
+        return Response(b"", status_code=401, media_type="text/html")
+    suffix = "" if error.next_path == "/" else f"?next={quote(error.next_path, safe='/')}"
+    return Redirect(f"/login{suffix}", status_code=302)
+
+
+def on_page_error(request: AnyRequest, error: Exception) -> Response[Any]:
+    """Status and log line are those of the API."""
+    status = problem_of(request, error).status_code or 500
+    message = _MESSAGES.get(status, _INTERNAL_ERROR)
+    if isinstance(error, PenstockError) and error.code in LIMIT_CODES:
+        message = Message("This takes too long", error.detail)
+    elif isinstance(error, PenstockError) and status not in _MESSAGES:
+        message = Message(error.title, error.detail)
+    return html(request, "message.html", {"message": message, "code": status}, status=status)
+
+
+def on_unknown_address(request: AnyRequest, error: HTTPException) -> Response[Any]:
+    """An address without a route: a page for browsers, a problem document for programs."""
+    accepts_html = "text/html" in request.headers.get("accept", "")
+    is_program = request.url.path.startswith(_PROGRAM_PATHS)
+    if accepts_html and request.method in ("GET", "HEAD") and not is_program:
+        return on_page_error(request, error)
+    return on_http_exception(request, error)
+
+
+PAGE_HANDLERS: dict[int | type[Exception], Any] = {
+    **dict.fromkeys(EXCEPTION_HANDLERS, on_page_error),
+    LogInRequired: on_log_in_required,
+}

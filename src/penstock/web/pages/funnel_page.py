@@ -1,0 +1,179 @@
+"""What all pages about one funnel share, and their parts that load separately."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from litestar.di import NamedDependency
+
+from penstock.accounts.model import Website
+from penstock.accounts.service import AccountService
+from penstock.base.clock import Clock
+from penstock.base.errors import PenstockError
+from penstock.base.paging import Page
+from penstock.funnels.definitions.records import (
+    FunnelRecord,
+    RevisionRecord,
+    SavedDefinition,
+    SavedStep,
+)
+from penstock.funnels.saved.service import FunnelService
+from penstock.settings import Settings
+from penstock.web.error_pages import LIMIT_CODES
+from penstock.web.pages.queries import FunnelPageQuery, address_with_selection
+from penstock.web.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelPage:
+    """A page about a funnel. definition: of the selected revision. now_ms: when it is evaluated.
+
+    revisions: the newest hundred, newest first.
+    """
+
+    view: View
+    funnel: FunnelRecord
+    definition: SavedDefinition
+    revisions: list[RevisionRecord]
+    websites: list[Website]
+    query: FunnelPageQuery
+    now_ms: int
+    base_url: str
+
+    @property
+    def parameters_sent(self) -> Mapping[str, Any]:
+        return dict(self.view.request.query_params.items())
+
+    @property
+    def website(self) -> Website | None:
+        selected = (site for site in self.websites if site.id == self.query.website_id)
+        return next(selected, None)
+
+    @property
+    def older(self) -> RevisionRecord | None:
+        """The selected revision, when it is not the current one."""
+        if self.query.revision in (None, self.funnel.revision):
+            return None
+        selected = (item for item in self.revisions if item.revision == self.query.revision)
+        return next(selected, None)
+
+    @property
+    def required(self) -> list[SavedStep]:
+        return [row for row in self.definition.steps if not row.diagnostic]
+
+    @property
+    def has_window(self) -> bool:
+        """Whether unfinished units drop off some day; without a window they stay pending."""
+        return self.definition.conversion_window_seconds is not None
+
+    @property
+    def pending(self) -> str:
+        """The word for units that have not completed and have not dropped off."""
+        return "Pending" if self.has_window else "Not converted"
+
+    @property
+    def _path(self) -> str:
+        return f"/funnels/{self.funnel.id}"
+
+    def noun(self, count: int = 2) -> str:
+        """The counted unit: attempt, attempts, visitor or visitors."""
+        return f"{self.definition.counting_unit}{'' if count == 1 else 's'}"
+
+    def outcome(self, outcome: str) -> str:
+        """An outcome in words."""
+        return {"completed": "Completed", "pending": self.pending, "droppedOff": "Dropped off"}[
+            outcome
+        ]
+
+    def parameters(self, *, cohort: bool = True, **more: Any) -> dict[str, Any]:
+        """Query parameters for the API. cohort: include the cohort filter."""
+        return {
+            **self.query.parameters(self.now_ms, cohort=cohort),
+            **{name: str(value) for name, value in more.items() if value is not None},
+        }
+
+    def units(self, **conditions: Any) -> str:
+        return address_with_selection(f"{self._path}/units", self.parameters_sent, **conditions)
+
+    def trace(self, unit: str) -> str:
+        path = f"{self._path}/units/{quote(unit, safe='')}"
+        return address_with_selection(path, self.parameters_sent)
+
+    def back(self) -> str:
+        return address_with_selection(self._path, self.parameters_sent)
+
+    def api(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
+        """The path of the API call for the same numbers."""
+        query = urlencode(self.parameters(cohort=cohort, **more), quote_via=quote)
+        return f"/api/funnels/{self.funnel.id}/{kind}" + (f"?{query}" if query else "")
+
+    def curl(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
+        url = f"{self.base_url}{self.api(kind, cohort=cohort, **more)}"
+        return f"curl -H 'Authorization: Bearer YOUR_API_KEY' '{url}'"
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelPages:
+    """Loads funnel pages: the Litestar dependency `funnel_pages`."""
+
+    view: View
+    funnels: FunnelService
+    accounts: AccountService
+    settings: Settings
+    clock: Clock
+
+    def load(self, funnel_id: str, query: FunnelPageQuery) -> FunnelPage:
+        """NotFound for an unknown funnel, Malformed for an unknown revision. Blocks."""
+        workspace_id = self.view.workspace_id
+        funnel = self.funnels.get(workspace_id, funnel_id)
+        is_current = query.revision in (None, funnel.revision)
+        definition = (
+            funnel.definition
+            if is_current
+            else self.funnels.definition_at(workspace_id, funnel_id, query.revision)[1]
+        )
+        revisions = list(self.funnels.revisions(workspace_id, funnel_id, Page(1, 100)).data)
+        websites = self.accounts.websites(workspace_id)
+        return FunnelPage(
+            view=self.view,
+            funnel=funnel,
+            definition=definition,
+            revisions=revisions,
+            websites=websites,
+            query=query,
+            now_ms=self.clock(),
+            base_url=self.settings.base_url,
+        )
+
+
+async def provide_funnel_pages(
+    view: NamedDependency[View],
+    funnels: NamedDependency[FunnelService],
+    accounts: NamedDependency[AccountService],
+    settings: NamedDependency[Settings],
+    clock: NamedDependency[Clock],
+) -> FunnelPages:
+    return FunnelPages(view, funnels, accounts, settings, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """A part of a page: its content, or the error that takes its place."""
+
+    content: Any = None
+    error: PenstockError | None = None
+
+    @property
+    def too_slow(self) -> bool:
+        return self.error is not None and self.error.code in LIMIT_CODES
+
+
+def load_part(view: View, name: str, load: Callable[[], Any]) -> PagePart | None:
+    """None in the whole page, where the part shows that it is loading; htmx then requests it."""
+    if view.request.headers.get("hx-target") != name:
+        return None
+    try:
+        return PagePart(load())
+    except PenstockError as error:
+        return PagePart(error=error)

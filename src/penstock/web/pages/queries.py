@@ -1,0 +1,141 @@
+"""Query parameters of pages: the state of a page, so that a link to it restores it."""
+
+import json
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from pydantic import Field
+
+from penstock.base.clock import iso
+from penstock.base.errors import Fault
+from penstock.funnels.results.schema import ResultsQuery
+from penstock.http.bodies import bad_parameter
+from penstock.http.period import InBuckets, InPeriod
+
+_PERIOD_DAYS = {"7d": 7, "30d": 30, "90d": 90}
+_EARLIEST, _LATEST = date(1970, 1, 2), date(2299, 12, 30)
+
+Day = Annotated[date | None, Field(ge=_EARLIEST, le=_LATEST)]
+
+
+class Show(StrEnum):
+    """The tabs below the bars of a report."""
+
+    COHORTS = "cohorts"
+    TREND = "trend"
+    TIMES = "times"
+    COMPARE = "compare"
+    NEXT = "next"
+    QUALITY = "quality"
+
+
+class PeriodPageQuery(InPeriod, InBuckets):
+    """The period and time zone of a page.
+
+    period: days until today, or `custom`: from `start` to `end`, both inclusive, in the time zone.
+    startAt and endAt, as in the API, take precedence.
+    """
+
+    period: Literal["7d", "30d", "90d", "all", "custom"] = "30d"
+    start: Day = None
+    end: Day = None
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+    @property
+    def period_error(self) -> str | None:
+        """What is wrong with a custom period; None when it can be used."""
+        if self.period != "custom" or self.start_at is not None:
+            return None
+        if self.start is None or self.end is None:
+            return "Enter both a start date and an end date."
+        if self.end < self.start:
+            return "The end date must not be before the start date."
+        return None
+
+    def days(self, now_ms: int) -> tuple[date | None, date | None]:
+        """First and last day, for the fields of the custom period."""
+        if self.period == "custom":
+            return self.start, self.end
+        today = datetime.fromtimestamp(now_ms / 1000, self.zone).date()
+        return today - timedelta(days=_PERIOD_DAYS.get(self.period, 30) - 1), today
+
+    def span(self, now_ms: int) -> tuple[int, int] | None:
+        """Start and end (exclusive) in milliseconds; None for all time.
+
+        Malformed for a custom period that cannot be used.
+        """
+        if self.start_at is not None and self.end_at is not None:
+            return self.start_at, self.end_at
+        if self.period == "all":
+            return None
+        first, last = self.days(now_ms)
+        if self.period_error or first is None or last is None:
+            raise bad_parameter(Fault("end", "ends_before_start", self.period_error or ""))
+        return self._midnight(first), self._midnight(last + timedelta(days=1))
+
+    def _midnight(self, day: date) -> int:
+        return round(datetime(day.year, day.month, day.day, tzinfo=self.zone).timestamp() * 1000)
+
+
+class FunnelPageQuery(ResultsQuery, PeriodPageQuery):
+    """The units that a page is about."""
+
+    def parameters(self, now_ms: int, *, cohort: bool = True) -> dict[str, str]:
+        """The same selection as query parameters of the API. cohort: include the cohort filter."""
+        span = self.span(now_ms)
+        cohort_json = json.dumps(self.cohort, ensure_ascii=False) if self.cohort else None
+        parameters = {
+            "websiteId": self.website_id,
+            "startAt": span and iso(span[0]),
+            "endAt": span and iso(span[1]),
+            "revision": self.revision and str(self.revision),
+            "cohort": cohort_json if cohort else None,
+        }
+        return {name: value for name, value in parameters.items() if value}
+
+
+class ReportPageQuery(FunnelPageQuery):
+    """The whole state of a report page.
+
+    bars: compare each step with all entries, or with the step before. pair: two steps, as `1-3`.
+    """
+
+    bars: Literal["overall", "steps"] = "overall"
+    show: Show | None = None
+    measure: Literal["rate", "counts"] = "rate"
+    pair: Annotated[str | None, Field(pattern=r"^\d{1,2}-\d{1,2}$")] = None
+    property_: Annotated[str | None, Field(alias="property")] = None
+    baseline: str | None = None
+    step: Annotated[int, Field(ge=1, le=19)] = 1
+    outcome: Literal["pending", "droppedOff", "both"] = "droppedOff"
+
+
+_SELECTION = (
+    "websiteId",
+    "period",
+    "start",
+    "end",
+    "startAt",
+    "endAt",
+    "timezone",
+    "revision",
+    "cohort",
+)
+
+
+def address_with_selection(path: str, parameters: Mapping[str, Any], **changes: Any) -> str:
+    """The address of another page about the same units.
+
+    parameters: of this page; those that select units are copied. changes: None removes one.
+    """
+    selection = {name: parameters[name] for name in _SELECTION if parameters.get(name)}
+    query = {**selection, **changes}
+    text = urlencode({name: value for name, value in query.items() if value is not None})
+    return path + (f"?{text}" if text else "")

@@ -1,0 +1,63 @@
+"""Files that are no NDJSON are rejected at the upload, by their content."""
+
+import gzip
+import json
+
+import pytest
+
+from tests.events.imports.conftest import ndjson
+
+CSV = b"timestamp,name,visitorId\n2024-05-01T10:00:00Z,signed_up,v\n"
+EVENT = {
+    "type": "event", "name": "signed_up", "timestamp": "2024-05-01T10:00:00Z", "visitorId": "v",
+}  # fmt: skip
+
+
+def upload(client, workspace, content):
+    return client.post(
+        "/api/imports",
+        params={"websiteId": workspace.website_id},
+        content=content,
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (CSV, "mlr --icsv --ojsonl cat"),
+        (b"\xef\xbb\xbf" + CSV, "mlr --icsv --ojsonl cat"),
+        (json.dumps([EVENT]).encode(), "jq -c '.[]'"),
+        (json.dumps([EVENT], indent=2).encode(), "jq -c '.[]'"),
+        (json.dumps(EVENT, indent=2).encode(), "jq -c ."),
+        (json.dumps(EVENT).encode("utf-16"), "UTF-8"),
+        (b"PK\x03\x04 a spreadsheet", "JSON object"),
+        (b"a word", "JSON object"),
+        (b"\n \n" + CSV, "mlr"),
+    ],
+    ids=["csv", "csv-bom", "array", "indented-array", "indented", "utf16", "zip", "text", "blank"],
+)
+def test_other_content_is_rejected_with_the_way_to_convert_it(
+    client, workspace, settings, content, hint, compress
+):
+    answer = upload(client, workspace, compress(content))
+    assert (answer.status_code, answer.json()["code"]) == (415, "not_ndjson")
+    assert hint in answer.json()["detail"]
+    assert client.get("/api/imports").json()["total"] == 0
+    assert list((settings.data / "imports").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ndjson([EVENT]),
+        b"\xef\xbb\xbf\n\n  " + ndjson([EVENT]),
+        gzip.compress(ndjson([EVENT])),
+        ndjson([EVENT]).rstrip(),
+        b" " * 10_000 + ndjson([EVENT]),
+    ],
+    ids=["plain", "bom-and-blank", "gzip", "no-newline", "late"],
+)
+def test_ndjson_is_accepted_however_it_begins(client, workspace, content):
+    assert upload(client, workspace, content).status_code == 201

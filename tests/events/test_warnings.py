@@ -1,0 +1,106 @@
+"""Warnings beside accepted events: suspicious timestamps and countries, on every route."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.events.conftest import Stored
+from tests.tenant import Tenant, visitor
+
+SECONDS = 1_700_000_000
+SECONDS_WARNING = "timestamp_looks_like_seconds"
+COUNTRY_WARNING = "country_not_iso"
+
+
+def warning_codes(result: dict[str, Any]) -> list[str]:
+    return [warning["code"] for warning in result.get("warnings", ())]
+
+
+def result_of(answer: httpx.Response) -> dict[str, Any]:
+    """The result of the only item, on a route for one event or for many."""
+    assert answer.status_code == 202, answer.text
+    body: dict[str, Any] = answer.json()
+    result: dict[str, Any] = body["results"][0] if "results" in body else body
+    return result
+
+
+def send(workspace: Tenant, route: str, **fields: Any) -> dict[str, Any]:
+    item = {"websiteId": workspace.website_id, "visitorId": "v", **fields}
+    item |= {"type": "event", "name": "e"} if route == "/api/track" else {"event": "e"}
+    body = {"events": [item]} if route.endswith("/batch") else item
+    return result_of(workspace.client.post(route, json=body))
+
+
+@pytest.mark.parametrize(
+    "route", ["/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions", "/api/track"]
+)
+def test_a_timestamp_that_looks_like_seconds_is_stored_as_sent_with_a_warning(
+    workspace: Tenant, stored: Stored, route: str
+) -> None:
+    result = send(workspace, route, timestamp=SECONDS)
+    assert (result["status"], warning_codes(result)) == ("accepted", [SECONDS_WARNING])
+    assert "milliseconds" in result["warnings"][0]["message"]
+    assert [event["occurred_at"] for event in stored()] == [SECONDS]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "codes"),
+    [
+        (10**11 - 1, [SECONDS_WARNING]),
+        (10**11, []),
+        (0, [SECONDS_WARNING]),
+        (float(SECONDS), [SECONDS_WARNING]),
+        (str(SECONDS), [SECONDS_WARNING]),
+        ("1970-01-20T16:13:20Z", []),
+    ],
+)
+def test_only_numbers_below_10_to_the_11_look_like_seconds(
+    workspace: Tenant, timestamp: object, codes: list[str]
+) -> None:
+    assert warning_codes(send(workspace, "/api/v1/events", timestamp=timestamp)) == codes
+
+
+def test_a_duplicate_has_the_warnings_of_its_own_body(workspace: Tenant) -> None:
+    first = send(workspace, "/api/v1/events", eventId="1", timestamp=SECONDS)
+    repeat = send(workspace, "/api/v1/events", eventId="1", timestamp=SECONDS)
+    assert (repeat["status"], repeat["eventId"]) == ("duplicate", first["eventId"])
+    assert warning_codes(repeat) == [SECONDS_WARNING]
+
+
+@pytest.mark.parametrize(
+    ("country", "codes"),
+    [
+        ("DE", []),
+        ("de", []),
+        ("Germany", [COUNTRY_WARNING]),
+        ("DEU", [COUNTRY_WARNING]),
+        ("D1", [COUNTRY_WARNING]),
+        ("ÄÖ", [COUNTRY_WARNING]),
+    ],
+)
+@pytest.mark.parametrize("route", ["/api/v1/events", "/api/v1/events/batch"])
+def test_a_country_other_than_two_letters_is_stored_as_sent_with_a_warning(
+    workspace: Tenant, stored: Stored, route: str, country: str, codes: list[str]
+) -> None:
+    result = send(workspace, route, country=country)
+    assert (result["status"], warning_codes(result)) == ("accepted", codes)
+    assert [event["country"] for event in stored()] == [country]
+
+
+def test_all_warnings_come_together(workspace: Tenant) -> None:
+    result = send(
+        workspace, "/api/v1/events", visitorId="null", timestamp=SECONDS, country="Germany"
+    )
+    assert sorted(warning_codes(result)) == sorted(
+        [SECONDS_WARNING, COUNTRY_WARNING, "placeholder_id"]
+    )
+
+
+def test_the_tracker_needs_no_key_for_its_warnings(workspace: Tenant, server: Any) -> None:
+    item = {
+        "websiteId": workspace.website_id, "type": "pageview", "path": "/", "visitorId": "v",
+        "timestamp": SECONDS,
+    }  # fmt: skip
+    answer = visitor(server).post("/api/track", json=item)
+    assert warning_codes(result_of(answer)) == [SECONDS_WARNING]

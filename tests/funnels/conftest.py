@@ -1,0 +1,24 @@
+"""The warehouse of property tests, and the number of their examples."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.warehouse.client import Warehouse
+from tests.funnels import seed
+
+
+@pytest.fixture(scope="module")
+def bare_warehouse(warehouse: Warehouse) -> Iterator[Warehouse]:
+    """The warehouse without the view that feeds the catalogue: no funnel reads the catalogue."""
+    warehouse.command("DETACH TABLE catalogue_feed")
+    yield warehouse
+    warehouse.command("ATTACH TABLE catalogue_feed")
+
+
+@pytest.fixture
+def count_examples(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Report the number of cases that a test stored."""
+    before = seed.stored_cases()
+    yield
+    request.node.user_properties.append(("examples", seed.stored_cases() - before))

@@ -1,0 +1,25 @@
+"""A report straight from the engine, without cache, authorisation or coverage."""
+
+from typing import Any
+
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.queries.engine import ENGINE_SETTINGS
+from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.results.shaping import shape_report
+from penstock.funnels.statements.query import DataProfile, QueryParams, Strategy
+from penstock.funnels.statements.report import build
+from penstock.warehouse.client import Warehouse
+
+
+def evaluate(
+    warehouse: Warehouse,
+    definition: Definition,
+    params: QueryParams,
+    *,
+    strategy: Strategy = Strategy.AUTO,
+    profile: DataProfile | None = None,
+) -> dict[str, Any]:
+    """`aggregate`, `cohorts` and `dataQuality`."""
+    statement = build(definition, params, profile or read_profile(warehouse, params), strategy)
+    names, rows = warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)
+    return shape_report(definition, params, [dict(zip(names, row, strict=True)) for row in rows])

@@ -1,0 +1,1 @@
+"""Health routes: whether a node is alive and ready, and which workers fail."""

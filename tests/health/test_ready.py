@@ -1,0 +1,73 @@
+"""`/health/ready`: both stores answer and no worker keeps failing."""
+
+import pytest
+
+from penstock.base.errors import StoreUnavailable
+from penstock.warehouse.client import Warehouse
+from tests.watched import eventually
+
+WORKERS = {
+    "key_last_use",
+    "intake",
+    "shipper",
+    "click_buffer",
+    "imports",
+    "deletions",
+    "link_cleanup",
+}
+
+
+def failing(server):
+    """Names of the workers that fail."""
+    workers = server.get("/health/ready").json()["workers"]
+    return [worker["name"] for worker in workers if worker["failingSince"]]
+
+
+def test_a_node_in_order_names_its_stores_and_workers(server):
+    answer = server.get("/health/ready")
+    document = answer.json()
+    assert answer.status_code == 200
+    assert (document["status"], document["database"], document["warehouse"]) == (
+        "ready",
+        True,
+        True,
+    )
+    assert {worker["name"] for worker in document["workers"]} == WORKERS
+    eventually(
+        lambda: all(
+            worker["lastSuccessAt"] for worker in server.get("/health/ready").json()["workers"]
+        )
+    )
+    assert failing(server) == []
+
+
+@pytest.fixture
+def broken_inserts(services, monkeypatch):
+    def insert_json_rows(*_):
+        raise StoreUnavailable("gone", reason="host 10.0.0.7 refused")
+
+    monkeypatch.setattr(Warehouse, "insert_json_rows", insert_json_rows)
+    return monkeypatch.undo
+
+
+def test_a_worker_that_fails_for_a_minute_makes_the_node_not_ready(
+    server, client, workspace, clock, broken_inserts
+):
+    event = {"websiteId": workspace.website_id, "visitorId": "v", "event": "opened"}
+    assert client.post("/api/v1/events", json=event).status_code == 202
+    eventually(lambda: failing(server) == ["shipper"])
+    answer = server.get("/health/ready")
+    assert (answer.status_code, answer.json()["status"]) == (200, "ready")
+
+    clock.advance(seconds=61)
+    answer = server.get("/health/ready")
+    assert (answer.status_code, answer.json()["status"]) == (503, "unavailable")
+    assert (answer.json()["database"], answer.json()["warehouse"]) == (True, True)
+    [shipper] = [worker for worker in answer.json()["workers"] if worker["failingSince"]]
+    assert (shipper["name"], shipper["error"]) == ("shipper", "StoreUnavailable")
+    assert shipper["failingSince"].endswith("Z")
+    assert "10.0.0.7" not in answer.text
+
+    broken_inserts()
+    eventually(lambda: server.get("/health/ready").status_code == 200)
+    assert failing(server) == []

@@ -1,0 +1,155 @@
+"""The table of identity, row by row, and what holds for any sequence of claims."""
+
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.base.ids import ScopeId, VisitorId
+from penstock.identity.model import Claim, Resolution, is_placeholder
+from penstock.identity.resolution import CONFLICT, PLACEHOLDER, IdentityResolver, Visitor
+
+SCOPE = ScopeId("scope")
+
+
+class People:
+    """A resolver that gets one claim after another. New visitors are called new-1, new-2, ..."""
+
+    def __init__(self) -> None:
+        self.resolver = IdentityResolver(visitors={}, links={})
+        self._numbers = count(1)
+
+    def resolve(self, visitor_id: str | None = None, user_id: str | None = None) -> Resolution:
+        return self.resolver.resolve(
+            Claim(SCOPE, visitor_id, user_id), lambda: VisitorId(f"new-{next(self._numbers)}")
+        )
+
+    def canonical(self, visitor_id: str) -> str:
+        return self.resolver.visitors[SCOPE, visitor_id].canonical_id
+
+    def visitor_of(self, user_id: str) -> str | None:
+        return self.resolver.links.get((SCOPE, user_id))
+
+
+@pytest.fixture
+def people() -> People:
+    return People()
+
+
+def test_visitor_only_is_that_visitor(people: People) -> None:
+    assert people.resolve("v") == Resolution(VisitorId("v"))
+    assert people.resolver.visitors == {(SCOPE, "v"): Visitor(VisitorId("v"), None)}
+
+
+def test_linked_user_only_is_the_linked_visitor(people: People) -> None:
+    people.resolve("v", "u")
+    assert people.resolve(user_id="u") == Resolution(VisitorId("v"))
+
+
+def test_unlinked_user_only_is_a_new_visitor_with_a_link(people: People) -> None:
+    assert people.resolve(user_id="u") == Resolution(VisitorId("new-1"))
+    assert people.resolve(user_id="u") == Resolution(VisitorId("new-1"))
+    assert people.visitor_of("u") == "new-1"
+
+
+def test_both_and_neither_linked_links_the_user_to_the_visitor(people: People) -> None:
+    people.resolve("v")
+    assert people.resolve("v", "u") == Resolution(VisitorId("v"))
+    assert people.visitor_of("u") == "v"
+
+
+def test_both_and_the_same_visitor_changes_nothing(people: People) -> None:
+    people.resolve("v", "u")
+    before = (dict(people.resolver.visitors), dict(people.resolver.links))
+    assert people.resolve("v", "u") == Resolution(VisitorId("v"))
+    assert (people.resolver.visitors, people.resolver.links) == before
+
+
+def test_both_and_a_visitor_without_a_user_merges_into_the_users_visitor(people: People) -> None:
+    people.resolve("w", "u")
+    people.resolve("v")
+    assert people.resolve("v", "u") == Resolution(VisitorId("w"), merged=True)
+    assert people.canonical("v") == "w"
+    assert people.resolve("v") == Resolution(VisitorId("w"))
+    assert people.resolve("v", "u") == Resolution(VisitorId("w")), "merged once"
+
+
+def test_both_and_anothers_visitor_gives_a_user_without_one_a_new_visitor(people: People) -> None:
+    people.resolve("v", "first")
+    assert people.resolve("v", "second") == Resolution(VisitorId("new-1"), notices=(CONFLICT,))
+    assert (people.visitor_of("first"), people.visitor_of("second"), people.canonical("v")) == (
+        "v",
+        "new-1",
+        "v",
+    )
+
+
+def test_both_and_anothers_visitor_stores_a_linked_user_under_its_own(people: People) -> None:
+    people.resolve("v", "first")
+    people.resolve("w", "second")
+    assert people.resolve("v", "second") == Resolution(VisitorId("w"), notices=(CONFLICT,))
+    assert not people.resolver.merges
+
+
+def test_an_absorbed_visitor_belongs_to_the_user_it_was_merged_for(people: People) -> None:
+    people.resolve("w", "u")
+    people.resolve("v", "u")
+    assert people.resolve("v", "other") == Resolution(VisitorId("new-1"), notices=(CONFLICT,))
+
+
+def test_scopes_know_nothing_of_each_other(people: People) -> None:
+    people.resolve("v", "u")
+    elsewhere = people.resolver.resolve(
+        Claim(ScopeId("elsewhere"), "v", "another"), lambda: VisitorId("unused")
+    )
+    assert elsewhere == Resolution(VisitorId("v"))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "null",
+        "undefined",
+        "0",
+        "anonymous",
+        "none",
+        "00000000-0000-0000-0000-000000000000",
+        " NULL ",
+        '"null"',
+    ],
+)
+def test_a_placeholder_is_stored_as_sent_and_never_binds(people: People, sent: str) -> None:
+    assert is_placeholder(sent)
+    assert people.resolve(sent) == Resolution(VisitorId(sent), notices=(PLACEHOLDER,))
+    assert people.resolve(user_id=sent) == Resolution(VisitorId(sent), notices=(PLACEHOLDER,))
+    assert people.resolve(sent, "u") == Resolution(VisitorId("new-1"), notices=(PLACEHOLDER,))
+    assert people.resolve("v", sent) == Resolution(VisitorId("v"), notices=(PLACEHOLDER,))
+    assert people.resolver.links == {(SCOPE, "u"): "new-1"}
+    assert not people.resolver.merges
+
+
+@pytest.mark.parametrize("sent", ["1", "00", "nobody", "0000-1", "visitor-null"])
+def test_an_id_is_not_judged_by_its_looks(sent: str) -> None:
+    assert not is_placeholder(sent)
+
+
+IDS = st.sampled_from(["a", "b", "c", "d", "e"])
+
+
+@given(st.lists(st.tuples(st.none() | IDS, st.none() | IDS.map("user-{}".format)), max_size=40))
+def test_no_chain_ever_forms_and_every_link_leads_to_a_canonical_visitor(
+    claims: list[tuple[str | None, str | None]],
+) -> None:
+    people = People()
+    for visitor_id, user_id in claims:
+        if visitor_id or user_id:
+            resolution = people.resolve(visitor_id, user_id)
+            assert people.canonical(resolution.visitor_id) == resolution.visitor_id
+            assert user_id is None or resolution.visitor_id == people.visitor_of(user_id)
+    for visitor in people.resolver.visitors.values():
+        assert people.canonical(visitor.canonical_id) == visitor.canonical_id
+    homes = list(people.resolver.links.values())
+    assert len(set(homes)) == len(homes), "no two users share a visitor"
+    for (_, user_id), home in people.resolver.links.items():
+        assert people.resolver.visitors[SCOPE, home] == Visitor(home, user_id)

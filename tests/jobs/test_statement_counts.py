@@ -1,0 +1,41 @@
+"""How many statements each funnel query runs in the engine: a bound that must not rise."""
+
+import pytest
+
+from tests.funnels.scenario import DAY_S, Scene
+from tests.watched import Watched
+
+SNAPSHOT = 5
+"""Fingerprint, checksum, fingerprint again, profile, fingerprint again."""
+
+FETCH = 2
+"""The statement of the answer, then the fingerprint."""
+
+STATEMENTS = {
+    "results": (SNAPSHOT + FETCH, {}),
+    "trend": (SNAPSHOT + FETCH, {}),
+    "timing": (SNAPSHOT + FETCH, {}),
+    "next": (SNAPSHOT + FETCH, {"step": 1}),
+    "compare": (SNAPSHOT + FETCH, {"property": "plan"}),
+    "export": (SNAPSHOT + 0, {}),
+    "units": (SNAPSHOT + 2 * FETCH, {}),
+    "units/a1": (SNAPSHOT + 2 * FETCH, {}),
+}
+
+
+@pytest.mark.parametrize("path", STATEMENTS)
+def test_a_first_query_runs_no_more_statements(
+    scene: Scene, warehouse: Watched, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    scene.story("0/A 60/B", plan="pro")
+    scene.story(f"{DAY_S}/A", attempt="a2", plan="free")
+    funnel = scene.attempts("A", "B", breakdownProperties=["plan"])
+    statements = []
+    query = warehouse.query
+    monkeypatch.setattr(
+        warehouse, "query", lambda sql, *more: (statements.append(sql), query(sql, *more))[1]
+    )
+    count, parameters = STATEMENTS[path]
+    answer = scene.client.get(f"/api/funnels/{funnel}/{path}", params=parameters)
+    assert answer.status_code == 200, answer.text
+    assert len(statements) == count

@@ -1,0 +1,1 @@
+"""The metadata DB: its errors and its time limits."""

@@ -1,0 +1,97 @@
+"""What a run of the tests reports at its end: slow tests without a reason, and one table.
+
+A test that counts something adds it to its user properties: `("examples", 400)`, `("kills", 20)`.
+For a test in shares, the column `tests` shows the number of shares.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+SLOW_S = 5.0
+COUNTED = ("examples", "kills")
+
+
+@dataclass
+class Tally:
+    """What a test or a group of tests did. seconds: added up over all workers."""
+
+    tests: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def add(self, other: "Tally") -> None:
+        self.tests += other.tests
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.seconds += other.seconds
+        for name, number in other.counts.items():
+            self.counts[name] += number
+
+    def cells(self) -> list[str]:
+        numbers = (self.tests, self.failed, self.skipped, round(self.seconds))
+        counts = [self.counts.get(name) for name in COUNTED]
+        return [*(f"{number:,}" for number in numbers), *(f"{n:,}" if n else "" for n in counts)]
+
+
+class RunReport:
+    """A plugin that collects the reports of all workers in the process that prints the summary."""
+
+    def __init__(self) -> None:
+        self.tests = defaultdict[str, Tally](Tally)
+        self.slow: list[tuple[float, str]] = []
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Take the reason of `slow` along: reports of workers carry properties, not markers."""
+        if mark := item.get_closest_marker("slow"):
+            if not (mark.args and isinstance(mark.args[0], str)):
+                raise pytest.UsageError(f"{item.nodeid}: pytest.mark.slow needs a reason")
+            item.user_properties.append(("slow", mark.args[0]))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        properties = dict(report.user_properties)
+        tally = self.tests[report.nodeid]
+        tally.tests = 1
+        tally.seconds += report.duration
+        tally.failed = max(tally.failed, int(report.failed))
+        tally.skipped = max(tally.skipped, int(report.skipped))
+        tally.counts.update(
+            {name: int(str(properties[name])) for name in COUNTED if name in properties}
+        )
+        if report.when == "call" and report.duration > SLOW_S and "slow" not in properties:
+            self.slow.append((report.duration, report.nodeid))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for seconds, test in sorted(self.slow, reverse=True):
+            terminalreporter.write_line(
+                f"warning: {test} took {seconds:.1f} s; say why with pytest.mark.slow(reason)",
+                yellow=True,
+            )
+        if len(self.tests) > 1:
+            terminalreporter.section("what ran")
+            for line in self.table():
+                terminalreporter.write_line(line)
+
+    def table(self) -> Iterator[str]:
+        """A line per folder, a line per test that counts something, and the total."""
+        folders, functions = defaultdict[str, Tally](Tally), defaultdict[str, Tally](Tally)
+        total = Tally()
+        for test, tally in self.tests.items():
+            path, _, name = test.partition("::")
+            folders[path.rpartition("/")[0]].add(tally)
+            if tally.counts:
+                functions[name.partition("[")[0]].add(tally)
+            total.add(tally)
+        rows = [
+            ("", ["tests", "failed", "skipped", "seconds", *COUNTED]),
+            *((name, tally.cells()) for name, tally in sorted(folders.items())),
+            *((f"  {name}", tally.cells()) for name, tally in sorted(functions.items())),
+            ("total", total.cells()),
+        ]
+        width = max(len(name) for name, _ in rows)
+        for name, cells in rows:
+            yield f"{name:<{width}}" + "".join(f"{cell:>10}" for cell in cells)

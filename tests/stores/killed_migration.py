@@ -1,0 +1,71 @@
+"""Migrates both stores and is killed on the way.
+
+    python -m tests.stores.killed_migration STORE VERSION MOMENT DATA
+
+STORE: `database` or `warehouse`. MOMENT `inside`: the migration's
+statements ran, but it is not committed or recorded yet. `after`: it is, and nothing came after it.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from alembic.config import Config
+
+from penstock.metadb import database
+from penstock.settings import Settings
+from penstock.stores import migrate, open_stores
+from penstock.warehouse import migrations
+from penstock.warehouse.client import Warehouse
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_in_database(version: str, moment: str) -> None:
+    upgrade = database.command.upgrade
+
+    def killed_upgrade(config: Config, revision: str) -> None:
+        upgrade(config, revision)
+        if revision == version and moment == "inside":
+            die()
+
+    def migrate_no_warehouse(_: Warehouse) -> int:
+        die()
+        raise AssertionError
+
+    database.command.upgrade = killed_upgrade
+    if moment == "after":
+        migrations.migrate = migrate_no_warehouse
+
+
+def kill_in_warehouse(version: int, moment: str) -> None:
+    run = Warehouse.command
+
+    def killed_command(self: Warehouse, sql: str, parameters: Any = None) -> None:
+        records = (
+            sql.startswith("INSERT INTO schema_migrations") and parameters["version"] == version
+        )
+        if records and moment == "inside":
+            die()
+        run(self, sql, parameters)
+        if records:
+            die()
+
+    Warehouse.command = killed_command  # type: ignore[method-assign]
+
+
+def main(store: str, version: str, moment: str, data: str) -> None:
+    if store == "database":
+        kill_in_database(version, moment)
+    else:
+        kill_in_warehouse(int(version), moment)
+    migrate(open_stores(Settings(data=Path(data))))
+    raise AssertionError(f"the migration of the {store} to {version} was not killed")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

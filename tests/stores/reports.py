@@ -1,0 +1,34 @@
+"""Answers that an upgrade must not change."""
+
+from typing import Any
+
+import httpx
+
+_NOT_COMPARED = {
+    *("evaluatedAt", "computedAt", "servedFrom", "nextCursor"),  # differ from call to call
+    *("notes", "changes"),  # sentences for people, whose wording may improve
+}
+
+
+def report_paths(client: httpx.Client, funnel_ids: list[str], website_id: str) -> list[str]:
+    """Paths of every kind of report over the funnels, and of records of each store."""
+    funnels = [
+        f"/api/funnels/{funnel_id}{part}"
+        for funnel_id in funnel_ids
+        for part in ("", "/results", "/trend", "/timing", "/units?pageSize=100", "/revisions")
+    ]
+    return [
+        *funnels,
+        "/api/goals",
+        "/api/settings/websites",
+        f"/api/imports?websiteId={website_id}",
+        f"/api/visitors?websiteId={website_id}",
+    ]
+
+
+def stable(answer: Any) -> Any:
+    """The answer without the fields that an upgrade may change."""
+    if isinstance(answer, dict):
+        fields = answer.items()
+        return {name: stable(value) for name, value in fields if name not in _NOT_COMPARED}
+    return [stable(item) for item in answer] if isinstance(answer, list) else answer

@@ -1,0 +1,112 @@
+"""A data folder of release 0.1.0 is upgraded, also across kills, and its reports stay the same."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving import Served, environment, penstock
+from tests.stores.build_data_0_1_0 import ARCHIVE
+from tests.stores.reports import stable
+
+BOUNDARIES = (
+    "database 0002 inside",
+    "database 0002 after",
+    "warehouse 1 inside",
+    "warehouse 1 after",
+    "warehouse 2 inside",
+    "warehouse 2 after",
+)
+
+
+@pytest.fixture
+def release_0_1_0(tmp_path: Path) -> Path:
+    """A copy of the data folder that 0.1.0 made."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "data"
+
+
+def expected(data: Path) -> dict[str, Any]:
+    answers: dict[str, Any] = json.loads((data.parent / "expected.json").read_text())
+    return answers
+
+
+def assert_same_reports(data: Path) -> None:
+    release = expected(data)
+    with Served(data) as service:
+        service.client.headers["Authorization"] = f"Bearer {release['key']}"
+        for path, answer in release["answers"].items():
+            now = stable(service.client.get(path).raise_for_status().json())
+            assert_contains(now, answer, path)
+
+
+def assert_contains(now: Any, before: Any, place: str) -> None:
+    """Everything that 0.1.0 answered is there unchanged; new fields may stand beside it."""
+    if isinstance(before, dict):
+        assert set(before) <= set(now), place
+        for name, value in before.items():
+            assert_contains(now[name], value, f"{place} {name}")
+    elif isinstance(before, list):
+        assert len(now) == len(before), place
+        for index, (item, item_before) in enumerate(zip(now, before, strict=True)):
+            assert_contains(item, item_before, f"{place}[{index}]")
+    else:
+        assert now == before, place
+
+
+def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
+    upgraded = penstock("migrate", "--data", str(release_0_1_0))
+    assert (upgraded.returncode, upgraded.stdout) == (
+        0,
+        "Both stores are up to date: metadata database 0002, event store 0002.\n",
+    )
+    assert_same_reports(release_0_1_0)
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_an_upgrade_killed_at_a_boundary_is_finished_by_the_next_start(
+    release_0_1_0: Path, boundary: str
+) -> None:
+    command = [sys.executable, "-m", "tests.stores.killed_migration", *boundary.split()]
+    killed = subprocess.run(
+        [*command, str(release_0_1_0)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert_same_reports(release_0_1_0)
+
+
+def test_a_metadata_database_of_a_newer_program_is_refused(release_0_1_0: Path) -> None:
+    with sqlite3.connect(release_0_1_0 / "penstock.sqlite3") as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    run = penstock("migrate", "--data", str(release_0_1_0))
+    assert run.returncode == 1
+    assert "The metadata database has schema version 9999" in run.stderr
+    assert "only knows versions up to 0002" in run.stderr
+
+
+def test_an_event_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    assert penstock("migrate", "--data", data).returncode == 0
+    newer = "INSERT INTO schema_migrations (version, name) VALUES (9999, 'newer')"
+    code = (
+        "import sys; from pathlib import Path; from penstock.warehouse.client import Warehouse;"
+        "Warehouse(data=Path(sys.argv[1]), url=None).command(sys.argv[2])"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, data, newer], env=environment(), check=True, timeout=60
+    )
+    run = penstock("serve", "--port", "0", "--data", data)
+    assert run.returncode == 1
+    assert "The event store has schema version 9999" in run.stderr
+    assert "restore a backup" in run.stderr

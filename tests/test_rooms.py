@@ -1,0 +1,109 @@
+"""Every room uses the same file names.
+
+Handlers are in `routes.py`, SQL statements in `store.py`, wire types in `schema.py`. A room is a
+package. `TO_DO` lists the rooms that break a rule today: it may only shrink, because a listed room
+that follows the rule fails its test.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "penstock"
+
+HANDLERS = {"asgi", "delete", "get", "head", "patch", "post", "put", "route", "websocket"}
+STATEMENTS = {"delete", "insert", "select", "text", "union", "union_all", "update"}
+WIRE_BASES = {"BaseModel", "RootModel"}
+
+Rule = Callable[[ast.Module], Iterator[str]]
+
+
+def _imported(tree: ast.Module, *modules: str) -> set[str]:
+    """Local names of everything imported from modules with one of these names or last parts."""
+    return {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        if node.module in modules or node.module.rpartition(".")[2] in modules
+        for alias in node.names
+    }
+
+
+def handlers(tree: ast.Module) -> Iterator[str]:
+    """Functions with a decorator of Litestar."""
+    decorators = _imported(tree, "litestar") & HANDLERS
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for decorator in node.decorator_list:
+                function = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if isinstance(function, ast.Name) and function.id in decorators:
+                    yield node.name
+
+
+def statements(tree: ast.Module) -> Iterator[str]:
+    """Calls that build a statement of SQLAlchemy."""
+    builders = _imported(tree, "sqlalchemy") & STATEMENTS
+    for node in ast.walk(tree):
+        function = node.func if isinstance(node, ast.Call) else None
+        if isinstance(function, ast.Name) and function.id in builders:
+            yield f"{function.id}() in line {function.lineno}"
+
+
+def wire_types(tree: ast.Module) -> Iterator[str]:
+    """Pydantic models: classes that derive from Pydantic's, or from a class of a `schema`."""
+    bases = (_imported(tree, "pydantic") & WIRE_BASES) | _imported(tree, "schema", "period")
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            names = {
+                name.id
+                for base in node.bases
+                for name in ast.walk(base)
+                if isinstance(name, ast.Name)
+            }
+            if names & bases:
+                bases.add(node.name)
+                yield node.name
+
+
+RULES: dict[str, Rule] = {"routes": handlers, "store": statements, "schema": wire_types}
+TO_DO: dict[str, set[str]] = {
+    "routes": {
+        "penstock/web",
+        "penstock/web/pages",
+    },
+    "store": {"penstock/events", "penstock/identity", "penstock/metadb"},
+    "schema": {
+        "penstock/events",
+        "penstock/funnels/definitions",
+        "penstock/http",
+        "penstock/web/pages",
+    },
+}
+
+ROOMS = sorted({path.parent for path in SOURCE.rglob("*.py")})
+
+
+def _cases() -> Iterator[object]:
+    for file_name in RULES:
+        for room in ROOMS:
+            name = room.relative_to(SOURCE.parent).as_posix()
+            marks = [pytest.mark.xfail(strict=True)] if name in TO_DO[file_name] else []
+            yield pytest.param(file_name, room, marks=marks, id=f"{file_name}-{name}")
+
+
+@pytest.mark.parametrize(("file_name", "room"), _cases())
+def test_rooms_use_the_same_file_names(file_name: str, room: Path) -> None:
+    misplaced = [
+        f"{path.relative_to(SOURCE)}: {thing}"
+        for path in sorted(room.glob("*.py"))
+        if path.stem != file_name
+        for thing in RULES[file_name](ast.parse(path.read_text("utf-8")))
+    ]
+    assert misplaced == [], f"belongs in {file_name}.py"
+
+
+def test_every_room_on_the_list_exists() -> None:
+    names = {room.relative_to(SOURCE.parent).as_posix() for room in ROOMS}
+    assert {room for rooms in TO_DO.values() for room in rooms} <= names

@@ -1,0 +1,1 @@
+"""The event store: its client and its errors."""
