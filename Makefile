@@ -10,7 +10,7 @@ DATA ?= penstock-data
 RUN := $(VENV)/.ready-run
 DEV := $(VENV)/.ready-dev
 PYTEST = $(BIN)/pytest -n 2 --dist worksteal
-UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url
+UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --generate-hashes
 
 .PHONY: help
 help: ## List the targets
