@@ -35,8 +35,7 @@ def canonical_by_user_id(
 
 def _keys(db: Connection, statement: Select[str, str]) -> list[tuple[ScopeId, VisitorId]]:
     return [
-        (ScopeId(scope_id), VisitorId(visitor_id))
-        for scope_id, visitor_id in db.execute(statement)
+        (ScopeId(scope_id), VisitorId(visitor_id)) for scope_id, visitor_id in db.execute(statement)
     ]
 
 
