@@ -165,6 +165,7 @@ async def post_event_batch(
         body=TrackItem,
         answers=BatchRecord,
         open_to_all=True,
+        optional_key=True,
         tag="events in",
     ),
 )
@@ -192,6 +193,7 @@ async def track(request: AnyRequest, events: NamedDependency[EventService]) -> R
         body=Identify,
         answers=IdentifyRecord,
         open_to_all=True,
+        optional_key=True,
         tag="events in",
     ),
 )

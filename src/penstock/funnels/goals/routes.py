@@ -50,7 +50,9 @@ async def read_goal(
 
 @patch(
     "/api/goals/{goal_id:str}",
-    opt=described("Change a goal", body=GoalChange, answers=GoalRecord, tag="goals"),
+    opt=described(
+        "Change a goal", body=GoalChange, answers=GoalRecord, takes_read_only=True, tag="goals"
+    ),
 )
 async def change_goal(
     request: AnyRequest,

@@ -76,7 +76,9 @@ async def read_funnel(
 
 @put(
     "/api/funnels/{funnel_id:str}",
-    opt=described("Replace a funnel", body=FunnelIn, answers=FunnelRecord, tag="funnels"),
+    opt=described(
+        "Replace a funnel", body=FunnelIn, answers=FunnelRecord, takes_read_only=True, tag="funnels"
+    ),
 )
 async def replace_funnel(
     request: AnyRequest,
