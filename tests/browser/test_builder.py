@@ -592,7 +592,7 @@ def test_the_demo_s_funnel_is_previewed(page, demo, watch):
 
 
 def test_suggestions_that_were_empty_appear_once_events_are_stored(account, signed_in, watch):
-    """Events take a moment until they can be queried, and a reader may be quicker than the events."""
+    """Events take a moment until they can be queried, and a reader may be quicker."""
     page = signed_in
     website = account.client.post(
         "/api/settings/websites", json={"name": "Shop", "kind": "web"}
