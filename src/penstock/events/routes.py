@@ -60,7 +60,7 @@ async def _caller_of_optional_key(request: AnyRequest, events: EventService) -> 
     authorization = request.headers.get("authorization")
     if authorization is None or authorization.split(" ")[0].lower() in _BROWSER_SCHEMES:
         return None
-    return await events.accounts.authenticate(authorization)
+    return await events.keys.authenticate(authorization)
 
 
 def _workspace_of(caller: Caller | None) -> WorkspaceId | None:
@@ -100,7 +100,7 @@ async def _batch_record(
 async def _post_single(
     request: AnyRequest, events: EventService, reader: EventReader
 ) -> Response[bytes]:
-    caller = await events.accounts.authenticate(request.headers.get("authorization"))
+    caller = await events.keys.authenticate(request.headers.get("authorization"))
     legacy = _is_legacy(request)
     require_json(request)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
@@ -146,7 +146,7 @@ async def post_event_batch(
     request: AnyRequest, events: NamedDependency[EventService]
 ) -> Response[bytes]:
     """Each event is accepted or rejected by itself. Results come in the order of the batch."""
-    caller = await events.accounts.authenticate(request.headers.get("authorization"))
+    caller = await events.keys.authenticate(request.headers.get("authorization"))
     legacy = _is_legacy(request)
     require_json(request)
     body = await _read_large_body(request, events)

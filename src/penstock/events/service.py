@@ -11,8 +11,9 @@ from typing import Any, Protocol
 from anyio import to_thread
 from sqlalchemy import Connection
 
+from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import Caller, Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.events import store
 from penstock.events.batch import (
@@ -58,11 +59,16 @@ class EventService:
     """
 
     def __init__(
-        self, accounts: AccountService, intake: Intake, settings: Settings, clock: Clock
+        self,
+        keys: KeyService,
+        websites: WebsiteService,
+        intake: Intake,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
-        self.accounts, self.settings = accounts, settings
+        self.keys, self.websites, self.settings = keys, websites, settings
         self._intake, self._clock = intake, clock
-        self.rejections = RejectionLog(clock, accounts.find_website)
+        self.rejections = RejectionLog(clock, websites.find_website)
 
     async def read_event(
         self, caller: Caller, body: bytes, reader: EventReader, *, legacy: bool
@@ -123,13 +129,13 @@ class EventService:
         website_id = raw.get("websiteId")
         if not isinstance(website_id, str):
             return lambda _: None
-        website = await self.accounts.find_website_async(website_id)
+        website = await self.websites.find_website_async(website_id)
         return lambda _: website
 
     def _validate_events(self, caller: Caller, body: bytes, legacy: bool) -> ValidatedBatch:
         context = self._context()
         batch = validate(parse_object(body), EventBatch, (), context)
-        owned_website = partial(_owned_website, caller, cache(self.accounts.find_website))
+        owned_website = partial(_owned_website, caller, cache(self.websites.find_website))
         return ValidatedBatch.of(
             batch.events, lambda raw: server_event(raw, owned_website, context, legacy=legacy)
         )
@@ -137,7 +143,7 @@ class EventService:
     def _validate_tracked(
         self, raw: RawItem, user_agent: str, caller: Caller | None
     ) -> ValidatedBatch:
-        context = self._context(cache(self.accounts.find_website), caller)
+        context = self._context(cache(self.websites.find_website), caller)
         batch = validate(raw, TrackBatch, TRACK_BATCH_RULES, context)
         if batch.website_id and (website := context.find_website(batch.website_id)):
             require_own_website(website, context)

@@ -7,7 +7,7 @@ from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Website, WebsiteKind
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
@@ -42,14 +42,14 @@ class AttributionService:
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         links: LinkService,
         intake: Intake,
         click_buffer: ClickBuffer,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._database, self._accounts, self._links = database, accounts, links
+        self._database, self._websites, self._links = database, websites, links
         self._intake, self._click_buffer = intake, click_buffer
         self._settings, self._clock = settings, clock
         self.worker = Worker("link_cleanup", self.tidy, clock, period_s=_TIDY_EVERY_S)
@@ -74,7 +74,7 @@ class AttributionService:
         now_ms = self._clock()
         self._attempts.count((network_of(address) or address,), now_ms)
         app_open = parse_model(body, AppOpen, EventValidationContext(self._settings, now_ms))
-        website = await self._accounts.find_website_async(app_open.website_id)
+        website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:
             raise Invalid(
                 [
@@ -169,7 +169,7 @@ class AttributionService:
         Raises `Unauthorized` for a website of another workspace.
         """
         website = (
-            None if website_id is None else self._accounts.owned_website(workspace_id, website_id)
+            None if website_id is None else self._websites.owned_website(workspace_id, website_id)
         )
         with self._database.read() as db:
             return store.matches_page(
@@ -189,7 +189,7 @@ class AttributionService:
 
         Raises `Unauthorized` for a website of another workspace.
         """
-        website = self._accounts.owned_website(workspace_id, website_id)
+        website = self._websites.owned_website(workspace_id, website_id)
         with self._database.read() as db:
             ids = identity.ids_of(db, website.scope_id, visitor_id)
             firsts, lasts = store.touches_of_visitors(db, website.scope_id, ids)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from litestar import Response, get
 from litestar.di import NamedDependency
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.live.schema import RecentQuery
 from penstock.activity.live.service import LiveService
 from penstock.activity.schema import StoredEventRecord
@@ -37,13 +37,13 @@ class Attempt(NamedTuple):
 @get("/live")
 async def live_events(
     view: NamedDependency[View],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     live: NamedDependency[LiveService],
     funnels: NamedDependency[FunnelService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
-        websites = accounts.websites(view.workspace_id)
+        websites = website_service.websites(view.workspace_id)
         query = view.own_websites_only(view.query(RecentQuery), websites)
         recent = live.recent(view.workspace_id, query)
         attempt_properties = {
@@ -68,10 +68,10 @@ async def live_events(
 @get("/refused", sync_to_thread=True)
 def rejected(
     view: NamedDependency[View],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     events: NamedDependency[EventService],
 ) -> Response[bytes]:
-    websites = accounts.websites(view.workspace_id)
+    websites = website_service.websites(view.workspace_id)
     query = view.own_websites_only(view.query(RejectedQuery), websites)
     website_id = WebsiteId(query.website_id) if query.website_id else None
     rejections = events.rejections.page(view.workspace_id, website_id, _LARGEST_PAGE).data

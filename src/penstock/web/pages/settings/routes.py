@@ -4,7 +4,7 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.response import Redirect
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.keys.service import KeyService
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.http.schema import PageQuery
 from penstock.settings import Settings
@@ -19,12 +19,12 @@ async def first_settings() -> Redirect:
 
 @get("/settings/api-keys", sync_to_thread=True)
 def api_keys(
-    view: NamedDependency[View], accounts: NamedDependency[AccountService]
+    view: NamedDependency[View], key_service: NamedDependency[KeyService]
 ) -> Response[bytes]:
     return view.render(
         "settings/keys.html",
         parts=("keys",),
-        keys=accounts.keys(view.workspace_id, view.query(PageQuery).asked),
+        keys=key_service.keys(view.workspace_id, view.query(PageQuery).asked),
     )
 
 

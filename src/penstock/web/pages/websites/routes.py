@@ -5,7 +5,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import WebsiteKind
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.http.schema import PageQuery
 from penstock.links.association.service import AssociationService
 from penstock.settings import Settings
@@ -14,11 +14,11 @@ from penstock.web.view import View
 
 @get("/settings/websites", sync_to_thread=True)
 def websites(
-    view: NamedDependency[View], accounts: NamedDependency[AccountService]
+    view: NamedDependency[View], website_service: NamedDependency[WebsiteService]
 ) -> Response[bytes]:
     return view.render(
         "settings/websites.html",
-        websites=accounts.websites_page(view.workspace_id, view.query(PageQuery).asked),
+        websites=website_service.websites_page(view.workspace_id, view.query(PageQuery).asked),
     )
 
 
@@ -31,11 +31,11 @@ def new_website(view: NamedDependency[View]) -> Response[bytes]:
 def website(
     view: NamedDependency[View],
     website_id: FromPath[str],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     associations: NamedDependency[AssociationService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    record = accounts.website(view.workspace_id, website_id)
+    record = website_service.website(view.workspace_id, website_id)
     is_app = record.kind is WebsiteKind.MOBILE
     return view.render(
         "settings/website.html",
