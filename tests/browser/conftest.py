@@ -44,16 +44,21 @@ def browser_context_args(base_url) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Account:
-    """The owner of a new workspace named Acme. client: calls with a session of the owner."""
+    """The owner of a new workspace. client: calls with a session of the owner."""
 
     url: str
     email: str
     client: httpx.Client
 
 
-def create_account(url: str, email: str = EMAIL) -> Account:
+def new_email(name: str) -> str:
+    """An address without an account: the tests of this process share an installation."""
+    return f"{name}-{uuid4().hex[:12]}@example.com"
+
+
+def create_account(url: str, email: str, workspace: str = "Acme") -> Account:
     client = httpx.Client(base_url=url, timeout=30)
-    form = {"email": email, "password": PASSWORD, "workspaceName": "Acme"}
+    form = {"email": email, "password": PASSWORD, "workspaceName": workspace}
     client.post("/api/auth/signup", json=form).raise_for_status()
     return Account(url, email, client)
 
@@ -63,14 +68,6 @@ def service(tmp_path) -> Iterator[Served]:
     """A running service on a new data folder, without an account."""
     with Served(tmp_path / "data") as running:
         yield running
-
-
-@pytest.fixture
-def first_account(service) -> Iterator[Account]:
-    """The first account of `service`: for tests of what is unique in an installation."""
-    first = create_account(service.url)
-    yield first
-    first.client.close()
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +80,7 @@ def shared_service(tmp_path_factory) -> Iterator[Served]:
 @pytest.fixture
 def account(shared_service) -> Iterator[Account]:
     """A new account with a workspace of its own."""
-    new = create_account(shared_service.url, f"{uuid4().hex[:12]}@example.com")
+    new = create_account(shared_service.url, new_email("ann"))
     yield new
     new.client.close()
 

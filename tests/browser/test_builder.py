@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import sign_in
 from tests.browser.hostile import HOSTILE
-from tests.browser.watching import assert_accessible, assert_fits
+from tests.browser.watching import Held, assert_accessible, assert_fits
 
 FUNNEL = {
     "name": "Checkout",
@@ -437,20 +437,12 @@ def test_what_was_saved_comes_back_as_it_was(shop, builder):
 
 def test_an_older_answer_never_takes_the_place_of_a_newer_one(shop, builder):
     page = builder
-    held = []
-
-    def hold_first(route):
-        if held:
-            route.continue_()
-        else:
-            held.append(route)
-
     page.goto("/funnels/new")
-    page.route("**/api/funnels/preview", hold_first)
+    held = []
+    page.route("**/api/funnels/preview", lambda route: held.append(route), times=1)
     step(page, 1).get_by_label("Value").fill("started")
-    step(page, 2).get_by_label("Value").fill("paid")
-    page.wait_for_timeout(1500)
-    assert held
+    with page.expect_request("**/api/funnels/preview"):
+        step(page, 2).get_by_label("Value").fill("paid")
     expect(page.locator("#preview").get_by_text("Counting", exact=True)).to_have_count(1)
     step(page, 2).get_by_label("Value").fill("cart_filled")
     preview(page, "40 visitors entered, 20 completed")
@@ -625,12 +617,11 @@ def test_suggestions_that_were_empty_appear_once_events_are_stored(account, sign
 
 def test_input_from_before_the_modules_were_loaded_is_not_lost(shop, builder):
     """On a slow connection the reader types before anything listens."""
-    page, held = builder, []
-    page.route("**/builder.js*", lambda route: held.append(route))
+    page = builder
+    module = Held(page, "**/builder.js*")
     page.goto("/funnels/new", wait_until="commit")
     page.get_by_text("Attempts", exact=True).click()
     page.get_by_label("Attempt property").fill("pla")
-    assert held
-    held[0].continue_()
+    module.release()
     page.get_by_role("option", name="plan").click()
     expect(page.get_by_label("Attempt property")).to_have_value("plan")

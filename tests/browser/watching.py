@@ -1,10 +1,11 @@
-"""What a test sees of a page beside its content: errors, requests to elsewhere, accessibility."""
+"""What a test sees of a page beside its content: errors, requests, accessibility."""
 
+import re
 import time
 from urllib.parse import urlsplit
 
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
 _RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
@@ -44,6 +45,25 @@ class Watch:
         assert not self.errors, "\n".join(self.errors)
         own = urlsplit(self._page.url).netloc
         assert self._hosts - {own, ""} == set()
+
+
+class Held:
+    """Requests of a page that wait until the test lets them pass."""
+
+    def __init__(self, page: Page, url: str | re.Pattern[str]) -> None:
+        self.routes, self._released = list[Route](), False
+        page.route(url, self._hold)
+
+    def _hold(self, route: Route) -> None:
+        if self._released:
+            route.continue_()
+        else:
+            self.routes.append(route)
+
+    def release(self) -> None:
+        self._released = True
+        for route in self.routes:
+            route.continue_()
 
 
 def assert_accessible(page: Page) -> None:
