@@ -10,7 +10,7 @@ from penstock.cli.simulate import buttons_of, evidence_of
 from tests import user_agents
 from tests.browser.conftest import sign_in
 from tests.browser.watching import Held, assert_accessible
-from tests.watched import eventually
+from tests.waiting import eventually
 
 LINKS = "/api/mobile/deferred-links"
 APP = {

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import sign_in
 from tests.browser.watching import assert_accessible
-from tests.watched import eventually
+from tests.waiting import eventually
 
 STEPS = [{"type": "Event", "value": value} for value in ("begun", "paid")]
 

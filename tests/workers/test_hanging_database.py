@@ -13,7 +13,7 @@ from penstock.base.errors import StoreUnavailable
 from penstock.metadb.database import Database
 from tests.events.imports.conftest import finished, ndjson
 from tests.proxy import FreezingProxy
-from tests.watched import eventually
+from tests.waiting import eventually
 
 TIMEOUT_S = 1.0
 BOUND_S = 12.0

@@ -13,7 +13,7 @@ from penstock.events import intake
 from penstock.links.attribution import service as attribution_service
 from penstock.metadb.tables import dedupe_keys, match_keys
 from tests.events.imports.conftest import finished, ndjson
-from tests.watched import eventually
+from tests.waiting import eventually
 
 PERIODS = (
     (intake, "_FORGET_EVERY_S"),

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from penstock.base.errors import StoreUnavailable
 from penstock.base.worker import Backoff, Worker
 from tests.conftest import ShiftedClock
-from tests.watched import eventually
+from tests.waiting import eventually
 
 QUICK = Backoff(first_s=0.01, longest_s=0.02)
 
