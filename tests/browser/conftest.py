@@ -18,10 +18,13 @@ from tests.browser.demo import Demo
 from tests.browser.watching import Watch
 from tests.serving import Served
 from tests.tenant import PASSWORD
+from tests.waiting import PATIENCE_S
 
 EMAIL = "ann@example.com"
 
-expect.set_options(timeout=20_000)  # milliseconds; a machine that does much else is slow, not wrong
+PATIENCE_MS = PATIENCE_S * 1000
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +45,17 @@ def browser_context_args(base_url) -> dict[str, Any]:
     }
 
 
+def patient(context: BrowserContext) -> BrowserContext:
+    """The context, which now waits for elements and pages as long as `expect` does."""
+    context.set_default_timeout(PATIENCE_MS)
+    return context
+
+
+@pytest.fixture
+def context(context: BrowserContext) -> BrowserContext:
+    return patient(context)
+
+
 @dataclass(frozen=True)
 class Account:
     """The owner of a new workspace. client: calls with a session of the owner."""
@@ -57,7 +71,7 @@ def new_email(name: str) -> str:
 
 
 def create_account(url: str, email: str, workspace: str = "Acme") -> Account:
-    client = httpx.Client(base_url=url, timeout=30)
+    client = httpx.Client(base_url=url, timeout=PATIENCE_S)
     form = {"email": email, "password": PASSWORD, "workspaceName": workspace}
     client.post("/api/auth/signup", json=form).raise_for_status()
     return Account(url, email, client)

@@ -4,9 +4,10 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import create_account, new_email, sign_in
+from tests.browser.conftest import create_account, new_email, patient, sign_in
 from tests.browser.watching import assert_accessible, assert_fits
 from tests.tenant import PASSWORD
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def invite(account, email, role="member"):
 
 def joined(account, email, role="member"):
     """The browser of a user who joined by an invitation."""
-    browser = httpx.Client(base_url=account.url, timeout=30)
+    browser = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
     form = {
         "email": email,
         "password": PASSWORD,
@@ -48,7 +49,7 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
     ).to_be_visible()
     assert address not in signed_in.content()
 
-    bob = browser.new_context().new_page()
+    bob = patient(browser.new_context()).new_page()
     bob.goto(address)
     expect(bob.get_by_role("heading", name="Join Acme")).to_be_visible()
     expect(bob.get_by_label("E-mail address")).to_have_value(guest)
@@ -132,7 +133,7 @@ def test_with_several_workspaces_each_is_a_click_away(account, page, watch):
 
 
 def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, watch):
-    other = httpx.Client(base_url=account.url, timeout=30)
+    other = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
     other.post(
         "/api/auth/login", json={"email": account.email, "password": PASSWORD}
     ).raise_for_status()
@@ -153,7 +154,7 @@ def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, wa
 
 
 def test_a_session_is_ended_from_another(signed_in, account):
-    other = httpx.Client(base_url=account.url, timeout=30)
+    other = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
     other.post(
         "/api/auth/login", json={"email": account.email, "password": PASSWORD}
     ).raise_for_status()

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, Route
 
+from tests.waiting import PATIENCE_S
+
 _RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "resultTypes": ["violations"],
@@ -85,7 +87,7 @@ def assert_accessible(page: Page) -> None:
 
 def assert_fits(page: Page) -> None:
     """Nothing makes the page wider than its window, once charts have followed its size."""
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + PATIENCE_S
     while not page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
         assert time.monotonic() < until_s, page.evaluate(_WIDE)
         page.wait_for_timeout(50)

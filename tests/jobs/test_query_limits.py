@@ -4,6 +4,7 @@ import pytest
 
 from penstock.settings import Settings
 from tests.tenant import BASE_URL
+from tests.waiting import PATIENCE_S
 from tests.watched import FOR_EVER, MUCH_MEMORY
 
 SETTINGS = "/api/settings/workspace"
@@ -18,6 +19,7 @@ def settings(tmp_path, metadb_url):
         public_url=BASE_URL,
         signup_open=True,
         query_timeout_s=20,
+        fresh_wait_s=PATIENCE_S,
         query_memory_bytes=256 * MB,
     )
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.funnels.scenario import DAY_S, HOUR_S, Scene
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 def of_cache(scene, funnel, **query):
@@ -261,7 +261,7 @@ def test_what_came_in_during_a_query_is_not_remembered_after_it_was_deleted(
         if "first_open_ms" in sql:
             monkeypatch.setattr(warehouse, "query", query)
             scene.story("5/A", visitor="ghost")
-            assert services.shipper.wait_until_shipped(10)
+            assert services.shipper.wait_until_shipped(PATIENCE_S)
         return query(sql, *more)
 
     monkeypatch.setattr(warehouse, "query", meanwhile)
