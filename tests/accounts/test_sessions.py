@@ -46,15 +46,15 @@ def test_an_unknown_address_takes_as_long_as_a_known_one(tmp_path):
         form = {"email": "ada@example.com", "password": PASSWORD, "workspaceName": "Acme"}
         assert service.client.post("/api/auth/signup", json=form).status_code == 201
         service.client.cookies.clear()
-        pairs = [
-            (
-                seconds(service.client, form["email"]),
-                seconds(service.client, f"nobody{n}@example.com"),
-            )
-            for n in range(7)
-        ]
-    known, unknown = (min(times) for times in zip(*pairs, strict=True))
-    assert 0.5 < unknown / known < 2
+        known, unknown = [], []
+        # A busy machine delays some. Not to hash would take a fraction, however often it is tried.
+        for n in range(100):
+            known.append(seconds(service.client, form["email"]))
+            unknown.append(seconds(service.client, f"nobody{n}@example.com"))
+            ratio = min(unknown) / min(known)
+            if n >= 6 and 0.5 < ratio < 2:
+                break
+    assert 0.5 < ratio < 2
 
 
 def test_log_in_attempts_are_limited_per_address_and_email(server, workspace, clock):

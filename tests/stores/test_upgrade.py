@@ -14,6 +14,7 @@ import pytest
 from tests.serving import Served, environment, penstock
 from tests.stores.build_data_0_1_0 import ARCHIVE
 from tests.stores.reports import stable
+from tests.waiting import PATIENCE_S
 
 BOUNDARIES = (
     "database 0002 inside",
@@ -80,7 +81,7 @@ def test_an_upgrade_killed_at_a_boundary_is_finished_by_the_next_start(
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert_same_reports(release_0_1_0)
@@ -104,7 +105,7 @@ def test_an_event_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:
         "Warehouse(data=Path(sys.argv[1]), url=None).command(sys.argv[2])"
     )
     subprocess.run(
-        [sys.executable, "-c", code, data, newer], env=environment(), check=True, timeout=60
+        [sys.executable, "-c", code, data, newer], env=environment(), check=True, timeout=PATIENCE_S
     )
     run = penstock("serve", "--port", "0", "--data", data)
     assert run.returncode == 1
