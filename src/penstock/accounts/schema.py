@@ -1,6 +1,5 @@
 """Wire types of accounts: inputs with their rules, and records."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Annotated, Any, Self
@@ -27,16 +26,18 @@ from penstock.accounts.model import (
 )
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault
+from penstock.base.patterns import Pattern
 from penstock.http.schema import Input, Name, Record, RuleBroken
 
 # How browsers validate <input type=email>. Source: HTML standard, "valid e-mail address".
-_EMAIL = re.compile(
+_EMAIL = Pattern(
     r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
     r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
 )
-_HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_FINGERPRINT = re.compile(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
-_SPACE_OR_CONTROL = re.compile(r"[\s\x00-\x1f\x7f\\]")
+_HOST_LABEL = Pattern(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_FINGERPRINT = Pattern(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
+_SCHEME = Pattern(r"[a-z][a-z0-9+.-]*")
+_NOT_IN_URLS = frozenset("\\\x7f" + "".join(map(chr, range(32))))
 _RESERVED_SCHEMES = frozenset(
     (
         "about",
@@ -103,7 +104,7 @@ def _store_url(value: str) -> str:
         parts.scheme != "https"
         or not parts.hostname
         or "@" in parts.netloc
-        or _SPACE_OR_CONTROL.search(value)
+        or any(character.isspace() or character in _NOT_IN_URLS for character in value)
     ):
         raise RuleBroken(
             "not_a_url",
@@ -125,7 +126,7 @@ def _app_signature(value: str) -> str:
 
 def _scheme(value: str) -> str:
     lowered = value.lower()
-    if lowered in _RESERVED_SCHEMES or not re.fullmatch(r"[a-z][a-z0-9+.-]*", lowered):
+    if lowered in _RESERVED_SCHEMES or not _SCHEME.fullmatch(lowered):
         raise RuleBroken(
             "not_a_scheme",
             "Must be the app's own URL scheme without ://, such as myshop. Common schemes such as "
@@ -135,7 +136,7 @@ def _scheme(value: str) -> str:
 
 
 def _pattern(pattern: str, error: Callable[[], RuleBroken]) -> AfterValidator:
-    rule = re.compile(pattern)
+    rule = Pattern(pattern)
 
     def check(value: str) -> str:
         if not rule.fullmatch(value):

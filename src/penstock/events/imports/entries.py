@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from penstock.accounts.model import Website
-from penstock.base.clock import LATEST_MS
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
@@ -122,7 +121,7 @@ def read_entry(
 def stated_ms(text: bytes) -> int | None:
     """The timestamp of a rejected line; None when it has no valid one."""
     try:
-        return min(timestamp_ms(_parse(text)["timestamp"]), LATEST_MS)
+        return timestamp_ms(_parse(text)["timestamp"])
     except (Invalid, LookupError, TypeError, RuleBroken):
         return None
 
