@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from penstock.accounts.model import Website
+from penstock.base.clock import LATEST_MS
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
@@ -17,7 +18,7 @@ from penstock.events.fields import (
     Number,
     PastTimestamp,
     SentId,
-    timestamp_ms,
+    time_from_1970_ms,
 )
 from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
 from penstock.events.redaction import redact, redact_text
@@ -121,7 +122,7 @@ def read_entry(
 def stated_ms(text: bytes) -> int | None:
     """The timestamp of a rejected line; None when it has no valid one."""
     try:
-        return timestamp_ms(_parse(text)["timestamp"])
+        return min(time_from_1970_ms(_parse(text)["timestamp"]), LATEST_MS)
     except (Invalid, LookupError, TypeError, RuleBroken):
         return None
 

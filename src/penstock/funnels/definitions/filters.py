@@ -33,6 +33,12 @@ MAX_KEY_BYTES = 200
 MAX_LIST_ITEMS = 100
 MAX_VALUE_BYTES = 16 * 1024
 
+_TIME = Pattern(
+    r"-?[0-9]{1,15}|[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?"
+    r"(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?"
+)
+"""The times that the engine reads in properties are spelled in these ways."""
 _NUMBER = Pattern(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -126,7 +132,7 @@ def _parse_texts(value: str) -> tuple[str, ...]:
 def _parse_time_ms(value: str) -> int:
     """Milliseconds since 1970. A date means its first moment; a time without an offset is UTC."""
     try:
-        return parse_time(value, naive_is_utc=True)
+        return parse_time(value if _TIME.fullmatch(value) else "", naive_is_utc=True)
     except ValueError:
         raise RuleBroken(
             "not_a_time",
