@@ -6,6 +6,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from anyio import to_thread
 from litestar import Litestar
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
@@ -17,6 +18,7 @@ from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
 from penstock.base.clock import Clock, system_clock
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
+from penstock.base.user_agent import parse_user_agent
 from penstock.catalogue import plugin as catalogue_room
 from penstock.core import Core, Room
 from penstock.events import plugin as events_room
@@ -125,6 +127,7 @@ def build_routes(services: Services) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
+        await to_thread.run_sync(parse_user_agent, "")  # builds its patterns, which takes 0.2 s
         async with AsyncExitStack() as stack:
             for room in services.rooms:
                 for running in room.lifespans():

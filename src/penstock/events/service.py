@@ -15,6 +15,7 @@ from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
+from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.events import store
 from penstock.events.batch import (
     TRACK_BATCH_RULES,
@@ -92,14 +93,14 @@ class EventService:
         return await self._submit_batch(batch)
 
     async def track(
-        self, body: bytes, user_agent: str, caller: Caller | None = None
+        self, body: bytes, user_agent_header: str, caller: Caller | None = None
     ) -> list[ItemResult]:
         """Store an item or a batch of a browser or an app.
 
         `Invalid` for a single invalid item. caller: of the key, if one was sent; `Unauthorized`
         when the website belongs to another workspace.
         """
-        raw = parse_object(body)
+        raw, user_agent = parse_object(body), await parse_in_thread(user_agent_header)
         if "events" in raw:
             batch = await to_thread.run_sync(self._validate_tracked, raw, user_agent, caller)
             return await self._submit_batch(batch)
@@ -141,7 +142,7 @@ class EventService:
         )
 
     def _validate_tracked(
-        self, raw: RawItem, user_agent: str, caller: Caller | None
+        self, raw: RawItem, user_agent: UserAgent, caller: Caller | None
     ) -> ValidatedBatch:
         context = self._context(cache(self.websites.find_website), caller)
         batch = validate(raw, TrackBatch, TRACK_BATCH_RULES, context)

@@ -12,6 +12,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
+from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.base.worker import Worker
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
@@ -64,7 +65,7 @@ class AttributionService:
             yield
 
     async def resolve(
-        self, body: bytes, address: str, user_agent: str
+        self, body: bytes, address: str, user_agent_header: str
     ) -> tuple[Decision, VisitorId]:
         """The decision on an open and its canonical visitor; its event is on disk by then.
 
@@ -93,6 +94,7 @@ class AttributionService:
             decision = await to_thread.run_sync(
                 self._decide, app_open, website, visitor_id, address, now_ms
             )
+        user_agent = await parse_in_thread(user_agent_header)
         receipt = await self._submit(app_open, website, visitor_id, decision, user_agent, now_ms)
         canonical = receipt.visitor_id or visitor_id  # differs after a merge or a deletion
         if decision.link is not None:
@@ -130,7 +132,7 @@ class AttributionService:
         website: Website,
         visitor_id: VisitorId,
         decision: Decision,
-        user_agent: str,
+        user_agent: UserAgent,
         now_ms: int,
     ) -> Receipt:
         """Store the event; returns its receipt.
