@@ -22,6 +22,8 @@ BOUNDARIES = (
     "warehouse 1 after",
     "warehouse 2 inside",
     "warehouse 2 after",
+    "warehouse 3 inside",
+    "warehouse 3 after",
 )
 
 
@@ -65,7 +67,7 @@ def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
     upgraded = penstock("migrate", "--data", str(release_0_1_0))
     assert (upgraded.returncode, upgraded.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0002, event store 0002.\n",
+        "Both stores are up to date: metadata database 0002, event store 0003.\n",
     )
     assert_same_reports(release_0_1_0)
 
