@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
+from penstock.cli.descriptors import raise_descriptor_limit
 from penstock.cli.options import WRONG_USE, fail
 from penstock.settings import Settings
 
@@ -47,6 +48,8 @@ def migrated_stores(settings: Settings) -> "Iterator[tuple[Stores, SchemaVersion
     from penstock.stores import migrate, open_stores
     from penstock.warehouse.client import WAREHOUSE_UNAVAILABLE, QueryFailed
 
+    if settings.warehouse_url is None:
+        raise_descriptor_limit()
     with ExitStack() as folder:
         try:
             folder.enter_context(_held(settings.data))
