@@ -15,6 +15,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
+from penstock.backup import plugin as backup_room
 from penstock.base.clock import Clock, system_clock
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.catalogue import plugin as catalogue_room
@@ -52,6 +53,7 @@ ROOMS: tuple[type[Room], ...] = (
     catalogue_room.CatalogueRoom,
     activity_room.ActivityRoom,
     links_room.LinksRoom,
+    backup_room.BackupRoom,
     web_room.WebRoom,
 )
 
@@ -93,7 +95,10 @@ def build_services(
     catalogue = catalogue_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     activity = activity_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     links = links_room.build(core, accounts, events)
-    rooms: list[Room] = [accounts, events, providers, funnels, catalogue, activity, links, jobs]
+    backup = backup_room.build(core, events)
+    rooms: list[Room] = [
+        *(accounts, events, providers, funnels, catalogue, activity, links, jobs, backup)
+    ]
     health = health_room.build(core, [worker for room in rooms for worker in room.workers()])
     return Services(core, [health, *rooms, web_room.WebRoom()])
 
