@@ -11,6 +11,7 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
+from penstock.base.networks import network_of
 from penstock.base.paging import Listing, Page
 from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.base.worker import Worker
@@ -26,7 +27,7 @@ from penstock.links.attribution.model import Decision, ListedMatch, Match, Reaso
 from penstock.links.attribution.open_events import install_event, open_event, visitor_of_install
 from penstock.links.attribution.schema import AppOpen
 from penstock.links.clicks.buffer import ClickBuffer
-from penstock.links.clicks.match_keys import delete_expired_secrets, network_of
+from penstock.links.clicks.match_keys import delete_expired_secrets
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
 from penstock.metadb.database import Database
