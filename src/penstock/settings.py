@@ -173,6 +173,14 @@ class Settings(BaseSettings):
             ge=1, le=64, description="Maximum number of concurrent warehouse queries; more wait."
         ),
     ] = 4
+    queries_per_workspace: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=64,
+            description="Of these, the maximum of one workspace, so that others find one free.",
+        ),
+    ] = 3
     fresh_wait_s: Annotated[
         float,
         Field(

@@ -228,7 +228,7 @@ def test_long_answers_leave_room_for_the_rest_of_the_service(client, results, wa
         ),
     ):
         requests = [threads.submit(results, **period) for period in periods]
-        eventually(lambda: warehouse.running() == 4)
+        eventually(lambda: warehouse.running() == 3)
         ready = client.get("/health/ready").json()
         assert (ready["status"], ready["database"], ready["warehouse"]) == ("ready", True, True)
         assert {answer.result().status_code for answer in requests} == {200}

@@ -5,7 +5,7 @@ session is accepted only for JSON bodies, which a foreign form cannot send, and 
 origin where the browser names one.
 """
 
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from anyio import to_thread
@@ -71,6 +71,18 @@ async def _session(
             )
         require_json(request)
     return current_user
+
+
+def client_network(request: AnyRequest) -> str:
+    """The client's IPv4 address or IPv6 /64 network, which one host can fill; '' if unknown."""
+    host = request.client.host if request.client else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is None:
+        return str(ip_network((address.packed, 64), strict=False))
+    return str(address)
 
 
 def require_same_origin(request: AnyRequest, settings: Settings) -> None:

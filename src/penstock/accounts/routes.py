@@ -8,7 +8,12 @@ from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.callers import SESSION_COOKIE, is_local_client, require_same_origin
+from penstock.accounts.callers import (
+    SESSION_COOKIE,
+    client_network,
+    is_local_client,
+    require_same_origin,
+)
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.schema import (
     KeyRecord,
@@ -74,7 +79,7 @@ async def sign_up(
         is_local_client=is_local_client(request),
         setup_token=request.headers.get("x-setup-token"),
     )
-    token, account = await to_thread.run_sync(use_case, limiter=accounts.password_work)
+    token, account = await accounts.password_work.run(client_network(request), use_case)
     return _with_session(answer(SessionRecord.of(account), status=201), token, settings)
 
 
@@ -92,7 +97,7 @@ async def log_in(
     form = await read_json(request, LogIn)
     address = request.client.host if request.client else ""
     use_case = partial(accounts.log_in, form.email, form.password.get_secret_value(), address)
-    token, account = await to_thread.run_sync(use_case, limiter=accounts.password_work)
+    token, account = await accounts.password_work.run(client_network(request), use_case)
     return _with_session(answer(SessionRecord.of(account)), token, settings)
 
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Protocol
 
-from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
+from penstock.base.fair_queue import FairQueue
 from penstock.events import store
 from penstock.events.batch import (
     TRACK_BATCH_RULES,
@@ -60,10 +60,15 @@ class EventService:
     """
 
     def __init__(
-        self, accounts: AccountService, intake: Intake, settings: Settings, clock: Clock
+        self,
+        accounts: AccountService,
+        intake: Intake,
+        validation: FairQueue,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
         self.accounts, self.settings = accounts, settings
-        self._intake, self._clock = intake, clock
+        self._intake, self._validation, self._clock = intake, validation, clock
         self.rejections = RejectionLog(clock, accounts.find_website)
 
     async def read_event(
@@ -84,7 +89,9 @@ class EventService:
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""
-        batch = await to_thread.run_sync(self._validate_events, caller, body, legacy)
+        batch = await self._validation.run(
+            caller.workspace_id, self._validate_events, caller, body, legacy
+        )
         return await self._submit_batch(batch)
 
     async def track(
@@ -97,7 +104,10 @@ class EventService:
         """
         raw = parse_object(body)
         if "events" in raw:
-            batch = await to_thread.run_sync(self._validate_tracked, raw, user_agent, caller)
+            website = (await self._website_finder(_named_website(raw)))("")
+            batch = await self._validation.run(
+                website and website.workspace_id, self._validate_tracked, raw, user_agent, caller
+            )
             return await self._submit_batch(batch)
         context = self._context(await self._website_finder(raw), caller)
         return [ItemResult(await self.submit(tracked_event(raw, context, user_agent)))]
@@ -156,6 +166,13 @@ class EventService:
 def ship_rows(db: Connection, target: Target, rows: Sequence[str]) -> None:
     """Put rows of a warehouse table into the outbox, in the caller's transaction. rows: JSON."""
     store.put_rows_in_outbox(db, target, rows)
+
+
+def _named_website(raw: RawItem) -> RawItem:
+    """The part of a batch that names its website: the batch, else its first item."""
+    items = raw["events"]
+    first = items[0] if isinstance(items, list) and items else None
+    return first if "websiteId" not in raw and isinstance(first, dict) else raw
 
 
 def _owned_website(caller: Caller, find_website: FindWebsite, website_id: str) -> Website:

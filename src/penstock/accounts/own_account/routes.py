@@ -7,7 +7,7 @@ from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.callers import SESSION_COOKIE
+from penstock.accounts.callers import SESSION_COOKIE, client_network
 from penstock.accounts.model import CurrentUser
 from penstock.accounts.own_account.schema import (
     MembershipRecord,
@@ -49,7 +49,7 @@ async def change_password(
         current,
         new,
     )
-    await to_thread.run_sync(use_case, limiter=accounts.password_work)
+    await accounts.password_work.run(client_network(request), use_case)
     return no_content()
 
 
