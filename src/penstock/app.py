@@ -99,7 +99,11 @@ def build_services(
     activity = activity_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     links = links_room.build(core, accounts, events)
     rooms: list[Room] = [accounts, events, providers, funnels, catalogue, activity, links, jobs]
-    health = health_room.build(core, [worker for room in rooms for worker in room.workers()])
+    health = health_room.build(
+        core,
+        workers=[worker for room in rooms for worker in room.workers()],
+        gauges=[gauge for room in rooms for gauge in room.gauges()],
+    )
     return Services(core, [health, *rooms, web_room.WebRoom()])
 
 

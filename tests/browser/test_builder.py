@@ -569,15 +569,19 @@ def test_a_page_with_unsaved_changes_asks_before_it_is_left(shop, builder):
     assert asked == ["beforeunload"]
 
 
-def test_a_name_that_was_never_seen_is_told(shop, builder):
+def test_an_unknown_name_is_marked_until_it_has_events(shop, builder):
     page = builder
     page.goto("/funnels/new")
     step(page, 1).get_by_label("Value").fill("payed")
     step(page, 2).get_by_label("Value").fill("paid")
     page.get_by_label("Name", exact=True).focus()
-    told = "No events with this name yet."
-    expect(step(page, 1).get_by_text(told)).to_be_visible()
-    expect(step(page, 2).get_by_text(told)).to_be_hidden()
+    unknown = "No events with this name yet."
+    expect(step(page, 1).get_by_text(unknown)).to_be_visible()
+    expect(step(page, 2).get_by_text(unknown)).to_be_hidden()
+    website = shop.client.get("/api/settings/websites").json()["data"][0]["id"]
+    event = {"websiteId": website, "type": "event", "name": "payed", "visitorId": "ann"}
+    shop.client.post("/api/track", json=event).raise_for_status()
+    expect(step(page, 1).get_by_text(unknown)).to_be_hidden()
 
 
 def test_the_demo_s_funnel_is_previewed(page, demo, watch):
@@ -585,3 +589,48 @@ def test_the_demo_s_funnel_is_previewed(page, demo, watch):
     page.goto(f"/funnels/{demo.ids['funnel']}/edit")
     preview(page, "attempts entered")
     expect(page.locator(".preview-steps li")).to_have_count(5)
+
+
+def test_suggestions_that_were_empty_appear_once_events_are_stored(account, signed_in, watch):
+    """Events take a moment until they can be queried, and a reader may be quicker."""
+    page = signed_in
+    website = account.client.post(
+        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
+    ).json()["id"]
+    page.goto("/funnels/new")
+    page.get_by_text("Attempts", exact=True).click()
+    first = step(page, 1)
+    first.get_by_role("button", name="Add a filter").click()
+    first.get_by_label("Property").fill("plan")
+    for field, typed, option in (
+        (page.get_by_label("Attempt property"), "ord", "orderId"),
+        (first.get_by_label("Value", exact=True).first, "check", "checkout_started"),
+        (first.locator(".filter-inputs").get_by_label("Value"), "pr", "pro"),
+    ):
+        with page.expect_response(re.compile(f"[?&]search={typed}&")) as response:
+            field.fill(typed)
+        assert response.value.json()["data"] == []
+        event = {
+            "websiteId": website,
+            "type": "event",
+            "name": "other" if option == "orderId" else "checkout_started",
+            "visitorId": "ann",
+            "properties": {"plan": "pro" if option == "pro" else "x", option: "1"},
+        }
+        account.client.post("/api/track", json=event).raise_for_status()
+        page.get_by_role("option", name=option).click()
+        expect(field).to_have_value(option)
+    watch.allow("422")
+
+
+def test_input_from_before_the_modules_were_loaded_is_not_lost(shop, builder):
+    """On a slow connection the reader types before anything listens."""
+    page, held = builder, []
+    page.route("**/builder.js*", lambda route: held.append(route))
+    page.goto("/funnels/new", wait_until="commit")
+    page.get_by_text("Attempts", exact=True).click()
+    page.get_by_label("Attempt property").fill("pla")
+    assert held
+    held[0].continue_()
+    page.get_by_role("option", name="plan").click()
+    expect(page.get_by_label("Attempt property")).to_have_value("plan")

@@ -10,17 +10,23 @@ from litestar.di import NamedDependency
 from penstock.accounts.model import Caller
 from penstock.base.errors import Malformed, PenstockError
 from penstock.base.ids import WorkspaceId
-from penstock.events.batch import EventBatch, ItemResult
+from penstock.events.batch import ItemResult
 from penstock.events.rejections import routes as rejection_routes
-from penstock.events.schema import BatchRecord, EventRecord, Identify, IdentifyRecord
-from penstock.events.server_events import (
+from penstock.events.schema import (
+    BatchRecord,
+    EventBatch,
+    EventRecord,
+    Identify,
+    IdentifyRecord,
     ServerEvent,
+    TrackItem,
     TransactionEvent,
+)
+from penstock.events.server_events import (
     server_event,
     transaction,
 )
 from penstock.events.service import EventReader, EventService
-from penstock.events.tracked_events import TrackItem
 from penstock.http.answers import answer
 from penstock.http.bodies import read_bytes, require_json
 from penstock.http.cors import AnyOriginCors, preflight

@@ -17,9 +17,7 @@ from penstock.base.fair_queue import FairQueue
 from penstock.events import store
 from penstock.events.batch import (
     TRACK_BATCH_RULES,
-    EventBatch,
     ItemResult,
-    TrackBatch,
     ValidatedBatch,
 )
 from penstock.events.fields import (
@@ -31,7 +29,7 @@ from penstock.events.fields import (
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt, Target
 from penstock.events.rejections.service import RejectionLog
-from penstock.events.schema import Identify
+from penstock.events.schema import EventBatch, Identify, TrackBatch
 from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate

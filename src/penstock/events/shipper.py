@@ -14,7 +14,7 @@ from time import monotonic
 from penstock.base.clock import Clock
 from penstock.base.worker import Worker
 from penstock.events.model import Target
-from penstock.events.outbox import Outbox, Shipment
+from penstock.events.outbox.store import Outbox, Shipment
 from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse

@@ -10,7 +10,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Fault
 from penstock.base.ids import WorkspaceId
 from penstock.http.bodies import bad_parameter
-from penstock.identity import profiles
+from penstock.identity.profiles import service as profiles
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S
 from penstock.warehouse.client import WaitUntilShipped, Warehouse

@@ -20,8 +20,8 @@ from penstock.base.errors import Fault, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.http.bodies import bad_parameter
-from penstock.identity import profiles
-from penstock.identity.profiles import Profile
+from penstock.identity.profiles import service as profiles
+from penstock.identity.profiles.model import Profile
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse

@@ -7,7 +7,7 @@ from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
 from penstock.base.fair_queue import FairQueue
-from penstock.funnels.definitions.records import GoalRecord
+from penstock.funnels.definitions.schema import GoalRecord
 from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.funnels.goals.service import GoalService
 from penstock.http.answers import answer, listing, no_content

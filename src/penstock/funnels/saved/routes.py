@@ -7,8 +7,8 @@ from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
 from penstock.base.fair_queue import FairQueue
-from penstock.funnels.definitions.definition import FunnelIn
-from penstock.funnels.definitions.records import DefinitionRecord, FunnelRecord, RevisionRecord
+from penstock.funnels.definitions.schema import DefinitionRecord, FunnelRecord, RevisionRecord
+from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_bytes, read_query, require_json

@@ -5,11 +5,10 @@ The page polls its part `stream` with the cursor of the last response, for new r
 """
 
 from collections.abc import Collection, Iterable
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from litestar import Response, get
 from litestar.di import NamedDependency
-from pydantic import Field
 
 from penstock.accounts.service import AccountService
 from penstock.activity.live.schema import RecentQuery
@@ -19,20 +18,13 @@ from penstock.base.ids import WebsiteId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.events.service import EventService
 from penstock.funnels.saved.service import FunnelService
-from penstock.http.schema import Query
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.nav import Entry
+from penstock.web.pages.live.schema import RejectedQuery
 from penstock.web.view import View, names_of
 
 LIVE_TABS = (Entry("Accepted", "/live"), Entry("Rejected", "/refused"))
 _LARGEST_PAGE = Page(1, MAX_PAGE_SIZE)
-
-
-class RejectedQuery(Query):
-    """after: the number of the last rejection on the page."""
-
-    website_id: str | None = None
-    after: Annotated[int, Field(ge=0)] = 0
 
 
 class Attempt(NamedTuple):

@@ -9,15 +9,15 @@ from litestar.params import FromPath
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Unavailable
 from penstock.base.rates import rate
-from penstock.funnels.definitions.definition import MAX_BREAKDOWNS, MAX_ROWS, MAX_STEPS, WINDOWS_S
-from penstock.funnels.definitions.records import FunnelRecord
+from penstock.funnels.definitions.schema import FunnelRecord
 from penstock.funnels.insights.schema import TrendQuery
 from penstock.funnels.insights.service import InsightService
+from penstock.funnels.saved.schema import MAX_BREAKDOWNS, MAX_ROWS, MAX_STEPS, WINDOWS_S
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.schema import SearchQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
-from penstock.web.sparkline import sparkline
+from penstock.web.pages.funnels.sparkline import sparkline
 from penstock.web.view import View
 
 TREND_DAYS = 30

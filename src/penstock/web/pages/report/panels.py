@@ -26,7 +26,7 @@ from penstock.funnels.results.schema import (
 )
 from penstock.funnels.results.service import ResultsService
 from penstock.web.pages.funnel_page import FunnelPage
-from penstock.web.pages.queries import ReportPageQuery, Show
+from penstock.web.pages.schema import ReportPageQuery, Show
 
 Parts = list[tuple[str, float]]
 """Segments of a bar, for `ui.bar`: kind and share."""

@@ -1,55 +1,27 @@
 """Imports and deletions with their progress."""
 
-from typing import Annotated
-
 from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
-from pydantic import AfterValidator, Field
 
 from penstock.accounts.model import Role
 from penstock.accounts.service import AccountService
-from penstock.activity.schema import Text
 from penstock.activity.visitors.schema import VisitorDetailRecord, VisitorsQuery, WebsiteQuery
 from penstock.activity.visitors.service import VisitorService
-from penstock.base.clock import parse_time
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.events.deletions.model import STEPS, Deletion, State
 from penstock.events.deletions.service import DeletionService
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.events.imports.service import ImportService
-from penstock.http.schema import PageQuery, Query, RecordsQuery, RuleBroken
+from penstock.http.schema import PageQuery, RecordsQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.nav import Entry
+from penstock.web.pages.imports.schema import NewDeletionQuery
 from penstock.web.view import View, names_of
 
 IMPORT_TABS = (Entry("Imports", "/imports"), Entry("Deletions", "/deletions"))
-
-_LOCAL_TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$"
-
-
-def _is_a_time(text: str) -> str:
-    try:
-        parse_time(f"{text}Z")
-    except ValueError:
-        raise RuleBroken("not_a_time", "This is not a valid date and time.") from None
-    return text
-
-
-FieldTime = Annotated[str, Field(pattern=_LOCAL_TIME), AfterValidator(_is_a_time)]
-"""The value of a browser's date and time field, which is read as UTC."""
-
-
-class NewDeletionQuery(Query):
-    """The target of a deletion, before it is confirmed."""
-
-    website_id: str | None = None
-    visitor_id: Text | None = None
-    user_id: Text | None = None
-    from_: Annotated[FieldTime | None, Field(alias="from")] = None
-    to: FieldTime | None = None
 
 
 @get("/imports", sync_to_thread=True)

@@ -8,9 +8,9 @@ from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.results.service import ResultsService
 from penstock.jobs.cancellable import CancellableResponse
-from penstock.web.pages import panels
 from penstock.web.pages.funnel_page import FunnelPages, load_part
-from penstock.web.pages.queries import ReportPageQuery, Show
+from penstock.web.pages.report import panels
+from penstock.web.pages.schema import ReportPageQuery, Show
 from penstock.web.view import View
 
 TABS = {

@@ -15,7 +15,7 @@ from penstock.funnels.units.trace import Decision
 from penstock.funnels.units.tracing import TraceService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, load_part
-from penstock.web.pages.queries import FunnelPageQuery
+from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
 
 _CONDITIONS = ("step", "option", "outcome", "diagnostic", "quality", "property", "cursor")

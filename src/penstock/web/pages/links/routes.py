@@ -1,18 +1,13 @@
 """Managed links: the list, the form for a new link, and a link's statistics and matches."""
 
-from typing import Annotated
-
 from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
-from pydantic import Field
 
 from penstock.accounts.model import Website, WebsiteKind
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock, iso
 from penstock.base.ids import WorkspaceId
-from penstock.base.paging import MAX_PAGE_SIZE
-from penstock.http.schema import PageQuery, Query
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.links.attribution.service import AttributionService
 from penstock.links.attribution.wording import METHODS, REASONS
@@ -22,9 +17,9 @@ from penstock.links.model import SLUG
 from penstock.links.statistics.schema import StatisticsQuery
 from penstock.links.statistics.service import StatisticsService
 from penstock.settings import Settings
-from penstock.web.pages.flow import flow_of
 from penstock.web.pages.funnel_page import load_part
-from penstock.web.pages.queries import PeriodPageQuery
+from penstock.web.pages.links.flow import flow_of
+from penstock.web.pages.links.schema import LinkPageQuery, NewLinkQuery
 from penstock.web.view import View
 
 METHOD_NAMES = {
@@ -40,19 +35,6 @@ PLATFORM_NAMES = {
     "desktop": "Computer",
     "": "Unknown",
 }
-
-
-class NewLinkQuery(Query):
-    """Initial values of a new link. from_: the ID of a link to duplicate."""
-
-    from_: Annotated[str | None, Field(alias="from")] = None
-    website_id: str | None = None
-
-
-class LinkPageQuery(PeriodPageQuery, PageQuery):
-    """The period of the statistics, and the page of the matches."""
-
-    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 10
 
 
 @get("/links")
