@@ -6,7 +6,8 @@ from threading import Event
 
 import pytest
 
-from penstock.base.fair_queue import FairQueue, Place, QueueFull, QueueLimits
+from penstock.base.errors import QueueFull
+from penstock.base.fair_queue import FairQueue, Place, QueueLimits
 
 
 def queue(slots: int = 2, per_key: int = 1, waiting: int = 6, waiting_per_key: int = 3):

@@ -3,9 +3,12 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from litestar.testing import TestClient
 
+from penstock.app import build_app
+from penstock.base.fair_queue import FairQueue
 from penstock.warehouse.client import Warehouse
-from tests.tenant import Tenant
+from tests.tenant import BASE_URL, Tenant, connecting_from
 from tests.watched import FOR_EVER, Watched, eventually
 
 PREVIEWS = 60
@@ -62,3 +65,58 @@ def test_sixty_slow_previews_of_one_workspace_leave_another_its_answers(
         finally:
             eventually(lambda: warehouse.end() and all(request.done() for request in slow))
     assert preview(workspace, "A").status_code == 200
+
+
+def fill(queue: FairQueue, key: str) -> None:
+    """Occupy every slot and place in the queue that the key may have."""
+    for _ in range(queue.limits.slots_per_key + queue.limits.waiting_per_key):
+        queue.enter(key, lambda: None)
+
+
+def assert_busy(answer) -> None:
+    assert (answer.status_code, answer.json()["code"]) == (503, "busy"), answer.text
+    assert int(answer.headers["retry-after"]) > 0
+
+
+def test_a_workspace_whose_validation_queue_is_full_is_told_so_and_others_are_served(
+    workspace, other_workspace, services
+):
+    fill(services.validation, workspace.id)
+    event = {"event": "A", "userId": "u1"}
+    steps = [{"type": "Event", "value": name} for name in "AB"]
+    requests = {
+        "/api/funnels": {"name": "F", "steps": steps},
+        "/api/funnels/validate": {"name": "F", "steps": steps},
+        "/api/funnels/preview": {"steps": steps},
+        "/api/goals": {"name": "G", "match": steps[0]},
+        "/api/v1/events/batch": {"events": [event]},
+        "/api/track": {"events": [{"type": "event", "name": "A", "visitorId": "v1"}]},
+    }
+    for path, body in requests.items():
+        for tenant in (workspace, other_workspace):
+            own = {"websiteId": tenant.website_id}
+            if "events" in body:
+                body = {"events": [item | own for item in body["events"]]}
+            answer = tenant.client.post(path, json=body)
+            if tenant is workspace:
+                assert_busy(answer)
+            else:
+                assert answer.status_code in (200, 201, 202), answer.text
+
+
+def test_log_ins_of_one_network_wait_for_each_other_and_for_nobody_else(services, workspace):
+    form = {"email": workspace.email, "password": "wrong horse battery"}
+    fill(services.accounts.password_work, "2001:db8::/64")
+    app = build_app(services)
+    for address, is_busy in (
+        ("2001:db8::1", True),
+        ("2001:db8::2:3", True),
+        ("2001:db8:1::1", False),
+        ("203.0.113.7", False),
+    ):
+        client = TestClient(connecting_from(address, app), base_url=BASE_URL)
+        answer = client.post("/api/auth/login", json=form)
+        if is_busy:
+            assert_busy(answer)
+        else:
+            assert (answer.status_code, answer.json()["code"]) == (401, "wrong_login")

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from penstock.base.errors import Unavailable
+from penstock.base.errors import QueueFull
 
 T = TypeVar("T")
 
@@ -30,12 +30,6 @@ class QueueLimits:
     slots_per_key: int
     waiting: int
     waiting_per_key: int
-
-
-class QueueFull(Unavailable):
-    """Too many wait already, of this key or in all. Nothing was done."""
-
-    code = "busy"
 
 
 @dataclass(eq=False, slots=True)

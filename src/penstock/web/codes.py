@@ -89,6 +89,8 @@ query_timeout           503 The query exceeded the time limit of the workspace. 
   the limit.
 query_too_large         503 The query exceeded the memory limit of the workspace. Query less, or
   raise the limit.
+busy                    503 Too many requests of this workspace or network, or of all, wait for
+  their turn; nothing was done. Retry-After says when to retry.
 too_many_jobs           503 The workspace has too many unfinished jobs. Wait, or cancel one.
 store_unavailable       503 The metadata database does not respond; nothing was stored. Try again.
 overloaded              503 Too many events are waiting to be stored; nothing was stored.
