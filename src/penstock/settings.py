@@ -113,6 +113,14 @@ class Settings(BaseSettings):
         int,
         Field(ge=1024, description="Maximum size of an import file after decompression, in bytes."),
     ] = 50 * 1024**3
+    max_import_rejects: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1_000_000,
+            description="Number of rejected lines after which an import stops.",
+        ),
+    ] = 10_000
     future_tolerance_s: Annotated[
         int, Field(ge=0, description="Seconds that a timestamp may be ahead of the server's clock.")
     ] = 300

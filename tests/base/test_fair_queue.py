@@ -55,12 +55,12 @@ def test_callers_of_one_key_are_served_in_their_order():
 def test_a_full_queue_refuses_at_once_first_the_key_then_everybody():
     fair = queue()
     enter(fair, "a" * 4)  # one runs, three wait
-    with pytest.raises(QueueFull, match="3 queries of yours are waiting") as refused:
+    with pytest.raises(QueueFull, match="4 queries of yours are unfinished") as refused:
         enter(fair, "a")
     assert (refused.value.status, refused.value.code) == (503, "busy")
     assert refused.value.retry_after_s
     enter(fair, "b" * 4)
-    with pytest.raises(QueueFull, match="6 queries are waiting"):
+    with pytest.raises(QueueFull, match="8 queries of all callers are unfinished"):
         enter(fair, "c")
 
 

@@ -72,7 +72,7 @@ class FairQueue:
             if not own and self._has_free_slot(key):
                 self._give(place)
                 return place
-            self._refuse_if_full(len(own))
+            self._refuse_if_full(key, len(own))
             self._waiting.setdefault(key, deque()).append(place)
             self._waiting_count += 1
         return place
@@ -152,15 +152,15 @@ class FairQueue:
             self._give(place)
             place.wake()
 
-    def _refuse_if_full(self, own_count: int) -> None:
-        if own_count >= self.limits.waiting_per_key:
-            many = f"{self.limits.waiting_per_key:,} {self._what} of yours are"
+    def _refuse_if_full(self, key: Hashable, own_waiting: int) -> None:
+        if own_waiting >= self.limits.waiting_per_key:
+            many = f"{self._held[key] + own_waiting:,} {self._what} of yours are"
         elif self._waiting_count >= self.limits.waiting:
-            many = f"{self.limits.waiting:,} {self._what} are"
+            many = f"{self._held.total() + self._waiting_count:,} {self._what} of all callers are"
         else:
             return
         raise QueueFull(
-            f"{many} waiting already, the limit. Try again in a few seconds.",
+            f"{many} unfinished, the limit. Wait for some of them, then try again.",
             code=self._code,
             retry_after_s=self._retry_after_s,
         )

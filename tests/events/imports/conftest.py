@@ -28,7 +28,7 @@ def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         job: dict[str, Any] = client.get(f"/api/imports/{import_id}").json()
-        if job["state"] in ("done", "failed"):
+        if job["state"] in ("done", "failed", "cancelled"):
             return job
         time.sleep(0.02)
     raise AssertionError(f"still {job}")
