@@ -18,6 +18,7 @@ from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
 from penstock.backup import plugin as backup_room
 from penstock.base.clock import Clock, system_clock
+from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.base.user_agent import parse_user_agent
 from penstock.catalogue import plugin as catalogue_room
@@ -60,6 +61,10 @@ ROOMS: tuple[type[Room], ...] = (
 )
 
 
+_VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key=50)
+"""Validation is Python: more threads at once would only share one core."""
+
+
 class Services(SimpleNamespace):
     """Every service of the rooms, and settings, clock and stores, by the name that handlers use."""
 
@@ -82,7 +87,7 @@ def build_services(
     if warehouse is not None:
         stores = Stores(Database(settings.metadb_url, settings.database_timeout_s), warehouse)
     database, warehouse = stores or open_stores(settings)
-    core = Core(settings, clock, database, warehouse)
+    core = Core(settings, clock, database, warehouse, FairQueue("requests", _VALIDATION))
     accounts = accounts_room.build(core)
     jobs = jobs_room.build(core, accounts)
     events = events_room.build(core, accounts, forget_elsewhere=_forget_elsewhere)

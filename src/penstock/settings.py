@@ -113,6 +113,14 @@ class Settings(BaseSettings):
         int,
         Field(ge=1024, description="Maximum size of an import file after decompression, in bytes."),
     ] = 50 * 1024**3
+    max_import_rejects: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1_000_000,
+            description="Number of rejected lines after which an import stops.",
+        ),
+    ] = 10_000
     future_tolerance_s: Annotated[
         int, Field(ge=0, description="Seconds that a timestamp may be ahead of the server's clock.")
     ] = 300
@@ -173,6 +181,14 @@ class Settings(BaseSettings):
             ge=1, le=64, description="Maximum number of concurrent warehouse queries; more wait."
         ),
     ] = 4
+    queries_per_workspace: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=64,
+            description="Of these, the maximum of one workspace, so that others find one free.",
+        ),
+    ] = 3
     fresh_wait_s: Annotated[
         float,
         Field(

@@ -57,7 +57,7 @@ class AccountsRoom(Room):
 
 
 def build(core: Core) -> AccountsRoom:
-    settings, clock, database, _ = core
+    settings, clock, database, *_ = core
     return AccountsRoom(
         accounts=AccountService(database, settings, clock),
         key_service=KeyService(database, clock),

@@ -14,3 +14,8 @@ def network_of(address: str) -> str:
     return str(
         IPv6Network((int(ip), 64), strict=False) if isinstance(ip, IPv6Address) else IPv4Network(ip)
     )
+
+
+def client_network(address: str) -> str:
+    """As `network_of`; the address as it is when it is no IP address, as of a test's client."""
+    return network_of(address) or address

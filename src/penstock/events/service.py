@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Protocol
 
-from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
+from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import VisitorId
 from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.events import store
@@ -65,11 +65,12 @@ class EventService:
         keys: KeyService,
         websites: WebsiteService,
         intake: Intake,
+        validation: FairQueue,
         settings: Settings,
         clock: Clock,
     ) -> None:
         self.keys, self.websites, self.settings = keys, websites, settings
-        self._intake, self._clock = intake, clock
+        self._intake, self._validation, self._clock = intake, validation, clock
         self.rejections = RejectionLog(clock, websites.find_website)
 
     async def read_event(
@@ -90,7 +91,9 @@ class EventService:
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""
-        batch = await to_thread.run_sync(self._validate_events, caller, body, legacy)
+        batch = await self._validation.run(
+            caller.workspace_id, self._validate_events, caller, body, legacy
+        )
         return await self._submit_batch(batch, caller)
 
     async def track(
@@ -103,7 +106,10 @@ class EventService:
         """
         raw, user_agent = parse_object(body), await parse_in_thread(user_agent_header)
         if "events" in raw:
-            batch = await to_thread.run_sync(self._validate_tracked, raw, user_agent, caller)
+            website = (await self._website_finder(_named_website(raw)))("")
+            batch = await self._validation.run(
+                website and website.workspace_id, self._validate_tracked, raw, user_agent, caller
+            )
             return await self._submit_batch(batch, caller)
         context = self._context(await self._website_finder(raw), caller)
         event = tracked_event(raw, context, user_agent)
@@ -180,6 +186,13 @@ def _for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt) -> Rec
 def ship_rows(db: Connection, target: Target, rows: Sequence[str]) -> None:
     """Put rows of a warehouse table into the outbox, in the caller's transaction. rows: JSON."""
     store.put_rows_in_outbox(db, target, rows)
+
+
+def _named_website(raw: RawItem) -> RawItem:
+    """The part of a batch that names its website: the batch, else its first item."""
+    items = raw["events"]
+    first = items[0] if isinstance(items, list) and items else None
+    return first if "websiteId" not in raw and isinstance(first, dict) else raw
 
 
 def _owned_website(caller: Caller, find_website: FindWebsite, website_id: str) -> Website:

@@ -11,7 +11,7 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
-from penstock.base.networks import network_of
+from penstock.base.networks import client_network
 from penstock.base.paging import Listing, Page
 from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.base.worker import Worker
@@ -74,7 +74,7 @@ class AttributionService:
         `Unavailable` a retry is safe: a click that was claimed stays the install's.
         """
         now_ms = self._clock()
-        self._attempts.count((network_of(address) or address,), now_ms)
+        self._attempts.count((client_network(address),), now_ms)
         app_open = parse_model(body, AppOpen, EventValidationContext(self._settings, now_ms))
         website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:
