@@ -45,10 +45,11 @@ from penstock.base.ids import (
     WorkspaceId,
     new_id,
 )
+from penstock.base.networks import network_of
 from penstock.base.paging import Listing, Page
 from penstock.base.ttl_cache import TtlCache
 from penstock.base.worker import Worker
-from penstock.http.attempt_limiter import AttemptLimiter
+from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
@@ -65,7 +66,7 @@ class AccountService:
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
         self._database, self._settings, self._clock = database, settings, clock
-        self._attempts = AttemptLimiter(LOG_IN_POLICY)
+        self._attempts = RateLimiter(LOG_IN_POLICY)
         self._callers: TtlCache[bytes, Caller] = TtlCache(_CACHE_TTL_S)
         self._websites: TtlCache[str, Website] = TtlCache(_CACHE_TTL_S)
         self._apps: TtlCache[None, tuple[MobileApp, ...]] = TtlCache(_CACHE_TTL_S)
@@ -184,13 +185,14 @@ class AccountService:
         account. `RateLimited` after too many attempts for this e-mail address from this address.
         """
         now_ms, email = self._clock(), email.strip().lower()
-        self._attempts.count((email, address), now_ms)
+        attempt = (email, network_of(address) or address)
+        self._attempts.count(attempt, now_ms)
         with self._database.read() as db:
             account = store.account_by_email(db, email)
         matches = password_matches(password, account[1] if account else None)
         if account is None or not matches:
             raise _wrong_login()
-        self._attempts.forget((email, address))
+        self._attempts.forget(attempt)
         with self._database.write() as db:
             store.lock_user(db, account[0].user.id)
             # The password may have changed, or the user been removed, while we hashed.

@@ -4,6 +4,7 @@ Every route takes the same steps: parse the body, find its website, validate its
 valid ones to the intake, and answer with the results once they are on disk.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from sqlalchemy import Connection
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
+from penstock.base.errors import RatePolicy
 from penstock.events import store
 from penstock.events.batch import (
     TRACK_BATCH_RULES,
@@ -36,8 +38,11 @@ from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import parse_object
+from penstock.http.rate_limiter import RateLimiter
 from penstock.identity.model import Claim, Resolution
 from penstock.settings import Settings
+
+_RATE_WINDOW_S = 10
 
 
 class EventReader(Protocol):
@@ -64,6 +69,14 @@ class EventService:
     ) -> None:
         self.accounts, self.settings = accounts, settings
         self._intake, self._clock = intake, clock
+        self._rates = RateLimiter(
+            RatePolicy(
+                "website",
+                quota=settings.website_events_per_second * _RATE_WINDOW_S,
+                window_s=_RATE_WINDOW_S,
+                counted="events of this website",
+            )
+        )
         self.rejections = RejectionLog(clock, accounts.find_website)
 
     async def read_event(
@@ -79,6 +92,7 @@ class EventService:
 
     async def submit(self, event: NewEvent) -> Receipt:
         """Store one event durably. `Unavailable` when the intake cannot."""
+        self._rates.count(event.website_id, self._clock())
         [receipt] = await self._intake.submit([event])
         return receipt
 
@@ -113,6 +127,12 @@ class EventService:
         return await self._intake.identify(
             Claim(website.scope_id, request.visitor_id, request.user_id, request.traits)
         )
+
+    def _count(self, events: Sequence[NewEvent]) -> None:
+        """Count events by website. `RateLimited` when a website has no quota left."""
+        now_ms = self._clock()
+        for website_id, count in Counter(event.website_id for event in events).items():
+            self._rates.count(website_id, now_ms, count)
 
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
@@ -149,6 +169,7 @@ class EventService:
 
     async def _submit_batch(self, batch: ValidatedBatch) -> list[ItemResult]:
         events = list(batch.events.values())
+        self._count(events)
         receipts: Sequence[Receipt] = await self._intake.submit(events) if events else []
         return batch.results(receipts)
 

@@ -11,13 +11,14 @@ from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
+from penstock.base.networks import network_of
 from penstock.base.paging import Listing, Page
 from penstock.base.worker import Worker
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import Receipt, Status
-from penstock.http.attempt_limiter import AttemptLimiter
 from penstock.http.bodies import parse_model
+from penstock.http.rate_limiter import RateLimiter
 from penstock.identity import service as identity
 from penstock.links.attribution import store
 from penstock.links.attribution.evidence_lookup import OpenContext, decide
@@ -25,7 +26,7 @@ from penstock.links.attribution.model import Decision, ListedMatch, Match, Reaso
 from penstock.links.attribution.open_events import install_event, open_event, visitor_of_install
 from penstock.links.attribution.schema import AppOpen
 from penstock.links.clicks.buffer import ClickBuffer
-from penstock.links.clicks.match_keys import delete_expired_secrets, network_of
+from penstock.links.clicks.match_keys import delete_expired_secrets
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
 from penstock.metadb.database import Database
@@ -53,7 +54,7 @@ class AttributionService:
         self._intake, self._click_buffer = intake, click_buffer
         self._settings, self._clock = settings, clock
         self.worker = Worker("link_cleanup", self.tidy, clock, period_s=_TIDY_EVERY_S)
-        self._attempts = AttemptLimiter(
+        self._attempts = RateLimiter(
             RatePolicy("resolve", quota=settings.resolves_per_minute, window_s=60)
         )
 
