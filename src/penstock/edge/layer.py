@@ -116,14 +116,15 @@ class EdgeLayer:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *headers]
+                # A 429 says which quota is used up: not this one, if its own headers are there.
+                budget = rate if status != 429 else ()
+                message["headers"] = [*message["headers"], *headers, *budget]
             return send(message)
 
-        key = ""
+        key, rate = "", list[tuple[bytes, bytes]]()
         try:
             client = scope["client"]
-            key, more = self._budget.enter(client[0] if client else "")
-            headers += more
+            key, rate = self._budget.enter(client[0] if client else "")
             await self._app(scope, receive, send_with_headers)
         except PenstockError as error:  # of the budget: the application answers its own
             REFUSALS.labels(f"address_{error.code}").inc()

@@ -52,6 +52,15 @@ class RateLimiter:
         with self._lock:
             self._counters.pop(key, None)
 
+    def forgive(self, key: Hashable) -> None:
+        """Take back one attempt, which was successful."""
+        with self._lock:
+            count, ends_at_ms = self._counters.get(key, (0, 0))
+            if count > 1:
+                self._counters[key] = (count - 1, ends_at_ms)
+            else:
+                self._counters.pop(key, None)
+
     def _make_room(self, now_ms: int) -> None:
         """Bound the number of keys, which clients choose: drop ended windows, else the oldest.
 
