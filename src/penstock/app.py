@@ -12,7 +12,6 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 from sqlalchemy import Connection
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
@@ -23,6 +22,8 @@ from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.base.user_agent import parse_user_agent
 from penstock.catalogue import plugin as catalogue_room
 from penstock.core import Core, Room
+from penstock.edge import plugin as edge_room
+from penstock.edge.layer import EdgeLayer
 from penstock.events import plugin as events_room
 from penstock.events.deletions.model import DeletionSpan
 from penstock.events.fast_path import FastPath
@@ -47,6 +48,7 @@ from penstock.web import plugin as web_room
 from penstock.web.error_pages import on_unknown_address
 
 ROOMS: tuple[type[Room], ...] = (
+    edge_room.EdgeRoom,
     health_room.HealthRoom,
     accounts_room.AccountsRoom,
     jobs_room.JobsRoom,
@@ -103,8 +105,9 @@ def build_services(
     activity = activity_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     links = links_room.build(core, accounts, events)
     backup = backup_room.build(core, events)
+    edge = edge_room.build(core)
     rooms: list[Room] = [
-        *(accounts, events, providers, funnels, catalogue, activity, links, jobs, backup)
+        *(edge, accounts, events, providers, funnels, catalogue, activity, links, jobs, backup)
     ]
     health = health_room.build(
         core,
@@ -120,16 +123,9 @@ def build_app(services: Services) -> ASGIApp:
 
 
 def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
-    """Answer plain posts of events and plain visits of links before the framework.
-
-    Posts need no client address, so they come before the headers of proxies.
-    """
-    # uvicorn and litestar have types of their own for the same interface
-    redirects: Any = RedirectFastPath(routes, services.redirects)
-    proxied: Any = ProxyHeadersMiddleware(
-        redirects, trusted_hosts=services.settings.trusted_proxies
-    )
-    return FastPath(proxied, services.events)
+    """The edge around all; plain posts of events and visits of links before the framework."""
+    app = FastPath(RedirectFastPath(routes, services.redirects), services.events)
+    return EdgeLayer(app, services.address_budget, services.settings.trusted_proxies)
 
 
 def build_routes(services: Services) -> Litestar:

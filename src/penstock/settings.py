@@ -58,6 +58,52 @@ class Settings(BaseSettings):
         ),
     ] = "127.0.0.1,::1"
 
+    connections: Annotated[
+        int, Field(ge=1, description="Maximum number of open connections; more are 503.")
+    ] = 4000
+    address_connections: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum number of connections from one address, and of its requests "
+            "at once behind a proxy; an IPv6 address counts by its /64.",
+        ),
+    ] = 500
+    address_requests_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum rate of requests from one address, on average over ten seconds.",
+        ),
+    ] = 5000
+    website_events_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum rate of events of one website, on average over ten seconds; "
+            "imports do not count.",
+        ),
+    ] = 20_000
+    header_bytes: Annotated[
+        int,
+        Field(ge=1024, description="Maximum size of all headers of a request, in bytes."),
+    ] = 64 * 1024
+    header_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="Seconds for a request's headers, from their first byte."),
+    ] = 10.0
+    body_timeout_s: Annotated[
+        float,
+        Field(
+            gt=0,
+            description="Seconds for a request's body; one more for every 4 KiB that arrived.",
+        ),
+    ] = 30.0
+    idle_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="Seconds that a connection may wait for its next request."),
+    ] = 5.0
+
     signup_open: Annotated[
         bool,
         Field(

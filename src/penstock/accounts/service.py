@@ -22,7 +22,7 @@ from penstock.base.errors import Conflict, Forbidden, RatePolicy, Unauthorized
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId, new_id
 from penstock.base.networks import client_network
-from penstock.http.attempt_limiter import AttemptLimiter
+from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
@@ -46,9 +46,9 @@ class AccountService:
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
         self._database, self._settings, self._clock = database, settings, clock
-        self._guesses = AttemptLimiter(_GUESSES)
-        self._guesses_of_account = AttemptLimiter(_GUESSES_OF_ACCOUNT)
-        self._guesses_of_network = AttemptLimiter(_GUESSES_OF_NETWORK)
+        self._guesses = RateLimiter(_GUESSES)
+        self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT)
+        self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK)
         self.password_work = FairQueue("log-ins", _PASSWORD_WORK)
         self._has_accounts = False
         self._setup_token = new_token()

@@ -36,6 +36,7 @@ class FastPath:
         if authorization is None:
             await self._app(scope, receive, send)
             return
+        scope["path_template"] = PATH
         messages: list[HTTPRequestEvent] = []
         try:
             caller = await self._events.keys.authenticate(authorization)

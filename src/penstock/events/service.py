@@ -4,6 +4,7 @@ Every route takes the same steps: parse the body, find its website, validate its
 valid ones to the intake, and answer with the results once they are on disk.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
+from penstock.base.errors import RatePolicy
 from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import VisitorId
 from penstock.base.user_agent import UserAgent, parse_in_thread
@@ -37,8 +39,11 @@ from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import parse_object
+from penstock.http.rate_limiter import RateLimiter
 from penstock.identity.model import Claim, Resolution, Trust, as_sent
 from penstock.settings import Settings
+
+_RATE_WINDOW_S = 10
 
 
 class EventReader(Protocol):
@@ -71,6 +76,14 @@ class EventService:
     ) -> None:
         self.keys, self.websites, self.settings = keys, websites, settings
         self._intake, self._validation, self._clock = intake, validation, clock
+        self._rates = RateLimiter(
+            RatePolicy(
+                "website",
+                quota=settings.website_events_per_second * _RATE_WINDOW_S,
+                window_s=_RATE_WINDOW_S,
+                counted="events of this website",
+            )
+        )
         self.rejections = RejectionLog(clock, websites.find_website)
 
     async def read_event(
@@ -86,6 +99,7 @@ class EventService:
 
     async def submit(self, event: NewEvent) -> Receipt:
         """Store one event durably. `Unavailable` when the intake cannot."""
+        self._rates.count(event.website_id, self._clock())
         [receipt] = await self._intake.submit([event])
         return receipt
 
@@ -132,6 +146,12 @@ class EventService:
         )
         return resolution if caller else as_sent(resolution, request.visitor_id)
 
+    def _count(self, events: Sequence[NewEvent]) -> None:
+        """Count events by website. `RateLimited` when a website has no quota left."""
+        now_ms = self._clock()
+        for website_id, count in Counter(event.website_id for event in events).items():
+            self._rates.count(website_id, now_ms, count)
+
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
     ) -> EventValidationContext:
@@ -167,6 +187,7 @@ class EventService:
 
     async def _submit_batch(self, batch: ValidatedBatch, caller: Caller | None) -> list[ItemResult]:
         events = list(batch.events.values())
+        self._count(events)
         receipts = await self._intake.submit(events) if events else []
         return batch.results(
             [
