@@ -77,6 +77,7 @@ class Website:
     """A website or mobile app that sends events.
 
     scope_id: the identity scope of its visitors and identity links. app: empty for kind `web`.
+    requires_signed_identities: whether identify without a key needs a signature of the user ID.
     """
 
     id: WebsiteId
@@ -89,3 +90,4 @@ class Website:
     created_at_ms: int
     updated_at_ms: int
     app: MobileApp = field(default_factory=MobileApp)
+    requires_signed_identities: bool = False

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from operator import not_
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -106,6 +106,14 @@ class Identify(Input):
     visitor_id: SentId
     user_id: SentId
     traits: Properties | None = None
+    user_hash: Annotated[
+        str | None,
+        Field(
+            max_length=64,
+            description="HMAC-SHA256 of userId with the website's identity secret, in hex. "
+            "Proves without an API key that your backend knows this user.",
+        ),
+    ] = None
 
 
 class IdentifyRecord(Record):

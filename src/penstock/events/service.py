@@ -11,10 +11,12 @@ from typing import Any, Protocol
 from anyio import to_thread
 from sqlalchemy import Connection
 
+from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
+from penstock.base.errors import Fault, Invalid
 from penstock.base.ids import VisitorId
 from penstock.events import store
 from penstock.events.batch import (
@@ -65,12 +67,13 @@ class EventService:
         self,
         keys: KeyService,
         websites: WebsiteService,
+        identity_secrets: IdentitySecretService,
         intake: Intake,
         settings: Settings,
         clock: Clock,
     ) -> None:
         self.keys, self.websites, self.settings = keys, websites, settings
-        self._intake, self._clock = intake, clock
+        self._identity_secrets, self._intake, self._clock = identity_secrets, intake, clock
         self.rejections = RejectionLog(clock, websites.find_website)
 
     async def read_event(
@@ -121,11 +124,28 @@ class EventService:
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)
-        trust = Trust.PUBLIC if caller is None else Trust.BACKEND
+        trust = await self._trust_of(request, website, caller)
         resolution = await self._intake.identify(
             Claim(website.scope_id, request.visitor_id, request.user_id, request.traits, trust)
         )
         return resolution if caller else as_sent(resolution, request.visitor_id)
+
+    async def _trust_of(self, request: Identify, website: Website, caller: Caller | None) -> Trust:
+        """`Invalid` for a wrong signature, and without one where the website requires it."""
+        if request.user_hash is None:
+            if caller is None and website.requires_signed_identities:
+                message = "This website accepts only signed user IDs: send their userHash."
+                raise Invalid([Fault("userHash", "required", message)])
+        elif not await self._identity_secrets.is_signed(
+            website.id, request.user_id, request.user_hash
+        ):
+            message = (
+                "Must be the HMAC-SHA256 of userId with an identity secret of this website, in hex."
+            )
+            raise Invalid([Fault("userHash", "wrong_signature", message)])
+        if caller is not None:
+            return Trust.BACKEND
+        return Trust.PUBLIC if request.user_hash is None else Trust.SIGNED
 
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
