@@ -64,12 +64,13 @@ class AccountsRoom(Room):
 def build(core: Core, box: SecretBox) -> AccountsRoom:
     settings, clock, database, _ = core
     websites = WebsiteService(database, clock)
+    keys = KeyService(database, websites, clock)
     return AccountsRoom(
         accounts=AccountService(database, settings, clock),
-        key_service=KeyService(database, clock),
+        key_service=keys,
         website_service=websites,
         identity_secrets=IdentitySecretService(database, websites, box, clock),
-        members=MemberService(database),
+        members=MemberService(database, keys, clock),
         invitations=InvitationService(database, settings, clock),
         own_account=OwnAccountService(database, clock),
         limits=WorkspaceService(database, settings),

@@ -12,7 +12,7 @@ from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.identity_secrets.service import IdentitySecretService
-from penstock.accounts.keys.service import KeyService
+from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
@@ -150,8 +150,7 @@ class EventService:
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
     ) -> EventValidationContext:
-        workspace_id = caller.workspace_id if caller else None
-        return EventValidationContext(self.settings, self._clock(), find_website, workspace_id)
+        return EventValidationContext(self.settings, self._clock(), find_website, caller)
 
     async def _website_finder(self, raw: RawItem) -> FindWebsite:
         """Finds the website that an item names, looked up without blocking the event loop."""
@@ -207,4 +206,6 @@ def _owned_website(caller: Caller, find_website: FindWebsite, website_id: str) -
     website = find_website(website_id)
     if website is None or website.workspace_id != caller.workspace_id:
         raise website_not_owned()
+    if caller.website_id not in (None, website.id):
+        raise wrong_website_of_key(caller.website_id)
     return website

@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from penstock import __version__
 from penstock.http.schema import Query
+from penstock.http.scopes import KeyScope, scopes_of
 
 _REF = "#/components/schemas/{model}"
 
@@ -28,17 +29,20 @@ def described(
     open_to_all: bool = False,
     media: str = "application/json",
     later: type[BaseModel] | None = None,
+    scopes: tuple[KeyScope, ...] = (),
     tag: str,
 ) -> dict[str, Any]:
     """The `opt` of a route handler.
 
     listed: the response is a page of `answers`. open_to_all: needs neither key nor session. media:
-    type of the body. later: the job record that `Prefer: respond-async` returns.
+    type of the body. later: the job record that `Prefer: respond-async` returns. scopes:
+    of which an API key needs one; by default `read` for GET and `manage` for other methods.
     """
     return {
         "described": {
             "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed,
             "open": open_to_all, "media": media, "tag": tag, "later": later,
+            "scopes": scopes,
         }
     }  # fmt: skip
 
@@ -206,4 +210,8 @@ def _operation(
         }
     if entry["open"]:
         operation["security"] = []
+    else:
+        method = next(iter(handler.http_methods - {HttpMethod.HEAD}))
+        scopes = [scope.value for scope in scopes_of(handler, method)]
+        operation["security"] = [*({"key": [scope]} for scope in scopes), {"session": []}]
     return operation

@@ -141,7 +141,13 @@ api_keys = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("last_used_at", BigInteger),
     Column("revoked_at", BigInteger),
+    Column("scopes", Text, comment="ingest, read, manage, separated by blanks; unset: all"),
+    Column("website_id", Text, comment="the only one that it is for; unset: all"),
+    Column("expires_at", BigInteger, comment="unset: never"),
+    Column("created_by", Text, comment="ID of the user who created it"),
+    Column("created_by_email", Text, comment="their e-mail address then"),
     Index(None, "workspace_id", "created_at"),
+    Index(None, "workspace_id", "created_by"),
 )
 
 websites = Table(

@@ -42,6 +42,17 @@ def upgrade() -> None:
             comment="whether identify without a key needs a signature",
         ),
     )
+    for column, kind, comment in (
+        ("scopes", sa.Text(), "ingest, read, manage, separated by blanks; unset: all"),
+        ("website_id", sa.Text(), "the only one that it is for; unset: all"),
+        ("expires_at", sa.BigInteger(), "unset: never"),
+        ("created_by", sa.Text(), "ID of the user who created it"),
+        ("created_by_email", sa.Text(), "their e-mail address then"),
+    ):
+        op.add_column("api_keys", sa.Column(column, kind, comment=comment))
+    op.create_index(
+        op.f("ix_api_keys_workspace_id_created_by"), "api_keys", ["workspace_id", "created_by"]
+    )
     if op.get_bind().dialect.name == "postgresql":  # SQLite stores no comments
         op.alter_column(
             "provider_secrets",
