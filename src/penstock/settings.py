@@ -4,7 +4,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -103,6 +103,20 @@ class Settings(BaseSettings):
         float,
         Field(gt=0, description="Seconds that a connection may wait for its next request."),
     ] = 5.0
+    secret_keys: Annotated[
+        SecretStr | None,
+        Field(
+            description="Keys that encrypt stored signing secrets, comma-separated; the first "
+            "encrypts, all decrypt. Default: the key file."
+        ),
+    ] = None
+    secret_key_file: Annotated[
+        Path | None,
+        Field(
+            description="File with these keys, one per line; default: `secret.key` in the data "
+            "folder, made at the first start."
+        ),
+    ] = None
 
     signup_open: Annotated[
         bool,

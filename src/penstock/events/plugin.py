@@ -54,7 +54,13 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
         shipper=shipper,
         intake=intake,
         events=EventService(
-            accounts.key_service, accounts.website_service, intake, validation, settings, clock
+            accounts.key_service,
+            accounts.website_service,
+            accounts.identity_secrets,
+            intake,
+            validation,
+            settings,
+            clock,
         ),
         imports=ImportService(database, accounts.website_service, intake, settings, clock),
         deletions=DeletionService(

@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
-from penstock.accounts.keys.service import KeyService
+from penstock.accounts.identity_secrets.service import IdentitySecretService
+from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import RatePolicy
+from penstock.base.errors import Fault, Invalid, RatePolicy
 from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import VisitorId
 from penstock.base.user_agent import UserAgent, parse_in_thread
@@ -69,12 +70,14 @@ class EventService:
         self,
         keys: KeyService,
         websites: WebsiteService,
+        identity_secrets: IdentitySecretService,
         intake: Intake,
         validation: FairQueue,
         settings: Settings,
         clock: Clock,
     ) -> None:
         self.keys, self.websites, self.settings = keys, websites, settings
+        self._identity_secrets = identity_secrets
         self._intake, self._validation, self._clock = intake, validation, clock
         self._rates = RateLimiter(
             RatePolicy(
@@ -140,7 +143,7 @@ class EventService:
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)
-        trust = Trust.PUBLIC if caller is None else Trust.BACKEND
+        trust = await self._trust_of(request, website, caller)
         resolution = await self._intake.identify(
             Claim(website.scope_id, request.visitor_id, request.user_id, request.traits, trust)
         )
@@ -152,11 +155,27 @@ class EventService:
         for website_id, count in Counter(event.website_id for event in events).items():
             self._rates.count(website_id, now_ms, count)
 
+    async def _trust_of(self, request: Identify, website: Website, caller: Caller | None) -> Trust:
+        """`Invalid` for a wrong signature, and without one where the website requires it."""
+        if request.user_hash is None:
+            if caller is None and website.requires_signed_identities:
+                message = "This website accepts only signed user IDs: send their userHash."
+                raise Invalid([Fault("userHash", "required", message)])
+        elif not await self._identity_secrets.is_signed(
+            website.id, request.user_id, request.user_hash
+        ):
+            message = (
+                "Must be the HMAC-SHA256 of userId with an identity secret of this website, in hex."
+            )
+            raise Invalid([Fault("userHash", "wrong_signature", message)])
+        if caller is not None:
+            return Trust.BACKEND
+        return Trust.PUBLIC if request.user_hash is None else Trust.SIGNED
+
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
     ) -> EventValidationContext:
-        workspace_id = caller.workspace_id if caller else None
-        return EventValidationContext(self.settings, self._clock(), find_website, workspace_id)
+        return EventValidationContext(self.settings, self._clock(), find_website, caller)
 
     async def _website_finder(self, raw: RawItem) -> FindWebsite:
         """Finds the website that an item names, looked up without blocking the event loop."""
@@ -220,4 +239,6 @@ def _owned_website(caller: Caller, find_website: FindWebsite, website_id: str) -
     website = find_website(website_id)
     if website is None or website.workspace_id != caller.workspace_id:
         raise website_not_owned()
+    if caller.website_id not in (None, website.id):
+        raise wrong_website_of_key(caller.website_id)
     return website
