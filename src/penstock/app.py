@@ -117,7 +117,7 @@ def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
     proxied: Any = ProxyHeadersMiddleware(
         redirects, trusted_hosts=services.settings.trusted_proxies
     )
-    return FastPath(proxied, services.events)
+    return FastPath(proxied, services.events, services.quarantine)
 
 
 def build_routes(services: Services) -> Litestar:

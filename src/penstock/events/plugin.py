@@ -13,6 +13,8 @@ from penstock.events.deletions.service import DeletionService, ForgetVisitors
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
+from penstock.events.quarantine.model import QuarantineLimits
+from penstock.events.quarantine.service import QuarantineService
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
 
@@ -22,6 +24,7 @@ class EventsRoom(Room):
     shipper: Shipper
     intake: Intake
     events: EventService
+    quarantine: QuarantineService
     imports: ImportService
     deletions: DeletionService
 
@@ -48,12 +51,23 @@ class EventsRoom(Room):
 def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitors) -> EventsRoom:
     """forget_elsewhere: deletes what rooms above this one know of visitors."""
     settings, clock, database, warehouse = core
-    shipper = Shipper(database, warehouse, clock)
-    intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
+    limits = QuarantineLimits(settings.quarantine_rows, settings.quarantine_bytes)
+    shipper = Shipper(database, warehouse, clock, limits)
+    intake = Intake(
+        database,
+        clock,
+        on_stored=shipper.wake,
+        dedupe_days=settings.dedupe_days,
+        property_keys=settings.max_website_property_keys,
+        quarantine=limits,
+    )
     return EventsRoom(
         shipper=shipper,
         intake=intake,
         events=EventService(accounts.accounts, intake, settings, clock),
+        quarantine=QuarantineService(
+            database, accounts.accounts, intake, settings, clock, on_stored=shipper.wake
+        ),
         imports=ImportService(database, accounts.accounts, intake, settings, clock),
         deletions=DeletionService(
             database,

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.service import AccountService
 from penstock.base.clock import Clock
+from penstock.base.errors import Invalid
 from penstock.events import store
 from penstock.events.batch import (
     TRACK_BATCH_RULES,
@@ -29,8 +30,7 @@ from penstock.events.fields import (
     website_not_owned,
 )
 from penstock.events.intake import Intake
-from penstock.events.model import NewEvent, Receipt, Target
-from penstock.events.rejections.service import RejectionLog
+from penstock.events.model import NewEvent, Receipt, Rejected, Target
 from penstock.events.schema import Identify
 from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
@@ -64,7 +64,6 @@ class EventService:
     ) -> None:
         self.accounts, self.settings = accounts, settings
         self._intake, self._clock = intake, clock
-        self.rejections = RejectionLog(clock, accounts.find_website)
 
     async def read_event(
         self, caller: Caller, body: bytes, reader: EventReader, *, legacy: bool
@@ -78,9 +77,11 @@ class EventService:
         return reader(raw, owned_website, self._context(), legacy=legacy)
 
     async def submit(self, event: NewEvent) -> Receipt:
-        """Store one event durably. `Unavailable` when the intake cannot."""
-        [receipt] = await self._intake.submit([event])
-        return receipt
+        """Store one event durably. `Invalid`; `Unavailable` when the intake cannot."""
+        [result] = await self._intake.submit([event])
+        if isinstance(result, Rejected):
+            raise Invalid([result.fault])
+        return result
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""
@@ -149,8 +150,7 @@ class EventService:
 
     async def _submit_batch(self, batch: ValidatedBatch) -> list[ItemResult]:
         events = list(batch.events.values())
-        receipts: Sequence[Receipt] = await self._intake.submit(events) if events else []
-        return batch.results(receipts)
+        return batch.results(await self._intake.submit(events) if events else [])
 
 
 def ship_rows(db: Connection, target: Target, rows: Sequence[str]) -> None:

@@ -17,7 +17,8 @@ from penstock.activity.live.service import LiveService
 from penstock.activity.schema import StoredEventRecord
 from penstock.base.ids import WebsiteId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.events.service import EventService
+from penstock.events.quarantine.schema import QuarantineRecord
+from penstock.events.quarantine.service import QuarantineService
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.schema import Query
 from penstock.jobs.cancellable import CancellableResponse
@@ -77,19 +78,19 @@ async def live_events(
 def rejected(
     view: NamedDependency[View],
     accounts: NamedDependency[AccountService],
-    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     websites = accounts.websites(view.workspace_id)
     query = view.own_websites_only(view.query(RejectedQuery), websites)
     website_id = WebsiteId(query.website_id) if query.website_id else None
-    rejections = events.rejections.page(view.workspace_id, website_id, _LARGEST_PAGE).data
-    newest = rejections[0].number if rejections else 0
-    after = query.after if query.after <= newest else 0  # numbers restart with the service
+    entries = quarantine.page(view.workspace_id, website_id, _LARGEST_PAGE).data
+    rejections = [(entry.at_ms, QuarantineRecord.of(entry)) for entry in entries]
+    newest = entries[0].number if entries else 0
     return view.render(
         "live/rejected.html",
         parts=("stream",),
         query=query,
-        rejections=[rejection for rejection in rejections if rejection.number > after],
+        rejections=[one for one in rejections if one[1].number > query.after],
         cursor=newest,
         websites=websites,
         names=names_of(websites),
