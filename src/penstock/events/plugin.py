@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from penstock.accounts.plugin import AccountsRoom
+from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.events import routes as event_routes
@@ -38,6 +39,26 @@ class EventsRoom(Room):
             self.deletions.worker,
         ]
 
+    def gauges(self) -> Sequence[PolledGauge]:
+        return [
+            PolledGauge(
+                "penstock_outbox_bundles",
+                "Bundles of rows that wait for the event store.",
+                lambda: self.shipper.outbox_state().bundles,
+            ),
+            PolledGauge(
+                "penstock_outbox_oldest_age_seconds",
+                "Age of the oldest rows that wait for the event store; 0 when none wait.",
+                lambda: self.shipper.outbox_state().oldest_age_s or 0,
+            ),
+            PolledGauge(
+                "penstock_quarantine_entries",
+                "Events in the quarantine of all websites, by reason.",
+                self.quarantine.entries_by_reason,
+                "reason",
+            ),
+        ]
+
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
         """The shipper stops last: it carries what the others stored."""
         return [
@@ -64,15 +85,17 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
     return EventsRoom(
         shipper=shipper,
         intake=intake,
-        events=EventService(accounts.accounts, intake, settings, clock),
-        quarantine=QuarantineService(
-            database, accounts.accounts, intake, settings, clock, on_stored=shipper.wake
+        events=EventService(
+            accounts.key_service, accounts.website_service, intake, settings, clock
         ),
-        imports=ImportService(database, accounts.accounts, intake, settings, clock),
+        quarantine=QuarantineService(
+            database, accounts.website_service, intake, settings, clock, on_stored=shipper.wake
+        ),
+        imports=ImportService(database, accounts.website_service, intake, settings, clock),
         deletions=DeletionService(
             database,
             warehouse,
-            accounts.accounts,
+            accounts.website_service,
             shipper,
             settings,
             clock,

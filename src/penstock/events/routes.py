@@ -10,18 +10,25 @@ from litestar.di import NamedDependency
 from penstock.accounts.model import Caller
 from penstock.base.errors import Malformed, PenstockError
 from penstock.base.ids import WorkspaceId
-from penstock.events.batch import EventBatch, ItemResult
+from penstock.base.user_agent import MAX_CHARS
+from penstock.events.batch import ItemResult
 from penstock.events.quarantine import routes as quarantine_routes
 from penstock.events.quarantine.service import QuarantineService
-from penstock.events.schema import BatchRecord, EventRecord, Identify, IdentifyRecord
-from penstock.events.server_events import (
+from penstock.events.schema import (
+    BatchRecord,
+    EventBatch,
+    EventRecord,
+    Identify,
+    IdentifyRecord,
     ServerEvent,
+    TrackItem,
     TransactionEvent,
+)
+from penstock.events.server_events import (
     server_event,
     transaction,
 )
 from penstock.events.service import EventReader, EventService
-from penstock.events.tracked_events import TrackItem
 from penstock.http.answers import answer
 from penstock.http.bodies import read_bytes, require_json
 from penstock.http.cors import AnyOriginCors, preflight
@@ -55,7 +62,7 @@ async def _caller_of_optional_key(request: AnyRequest, events: EventService) -> 
     authorization = request.headers.get("authorization")
     if authorization is None or authorization.split(" ")[0].lower() in _BROWSER_SCHEMES:
         return None
-    return await events.accounts.authenticate(authorization)
+    return await events.keys.authenticate(authorization)
 
 
 def _workspace_of(caller: Caller | None) -> WorkspaceId | None:
@@ -98,7 +105,7 @@ async def _post_single(
     quarantine: QuarantineService,
     reader: EventReader,
 ) -> Response[bytes]:
-    caller = await events.accounts.authenticate(request.headers.get("authorization"))
+    caller = await events.keys.authenticate(request.headers.get("authorization"))
     legacy = _is_legacy(request)
     require_json(request)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
@@ -154,7 +161,7 @@ async def post_event_batch(
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     """Each event is accepted or rejected by itself. Results come in the order of the batch."""
-    caller = await events.accounts.authenticate(request.headers.get("authorization"))
+    caller = await events.keys.authenticate(request.headers.get("authorization"))
     legacy = _is_legacy(request)
     require_json(request)
     body = await _read_large_body(request, events)
@@ -175,6 +182,7 @@ async def post_event_batch(
         body=TrackItem,
         answers=BatchRecord,
         open_to_all=True,
+        optional_key=True,
         tag="events in",
     ),
 )
@@ -192,7 +200,7 @@ async def track(
     require_json(request, text_plain=True)
     body = await _read_large_body(request, events)
     user_agent = request.headers.get("user-agent", "")
-    sender = {"userAgent": user_agent}
+    sender = {"userAgent": user_agent[:MAX_CHARS]}
     refusals = _Refusals(quarantine, request.url.path, body, _workspace_of(caller), sender)
     async with refusals.recorded():
         results = await events.track(body, user_agent, caller)
@@ -209,6 +217,7 @@ async def track(
         body=Identify,
         answers=IdentifyRecord,
         open_to_all=True,
+        optional_key=True,
         tag="events in",
     ),
 )
@@ -219,7 +228,8 @@ async def identify(
 ) -> Response[bytes]:
     """Call it at sign-up and login: the visitor's earlier events join the user's timeline.
 
-    It needs no key; a key that is sent must be valid for the website.
+    It needs no key; a key that is sent must be valid for the website. Without a key, the answer
+    repeats what was sent, whatever is known of the visitor or the user.
     """
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)

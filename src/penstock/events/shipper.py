@@ -20,9 +20,10 @@ from penstock.base.clock import Clock
 from penstock.base.metrics import counter
 from penstock.base.worker import Worker
 from penstock.events.model import Target
-from penstock.events.outbox import Outbox, Shipment, UnshippableRow
+from penstock.events.outbox.store import Outbox, Shipment, UnshippableRow
 from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS
+from penstock.health.model import OutboxState
 from penstock.metadb.database import Database
 from penstock.warehouse.client import QueryFailed, Warehouse
 from penstock.warehouse.queries import load
@@ -115,6 +116,16 @@ class Shipper:
         with self._shipping:
             yield
 
+    def installation_id(self) -> str:
+        """The ID of this metadata DB, which is part of every token."""
+        if self._installation_id is None:
+            self._installation_id = self._outbox.installation_id()
+        return self._installation_id
+
+    def outbox_state(self) -> OutboxState:
+        """How much waits in the outbox. Blocks; raises the store's errors."""
+        return self._outbox.state()
+
     def ship(self, until_s: float = inf) -> None:
         """Ship everything that waits now. Raises the stores' errors; nothing is lost then.
 
@@ -124,7 +135,6 @@ class Shipper:
         newest = self._outbox.newest()
         if newest is None:
             return
-        self._installation_id = self._installation_id or self._outbox.installation_id()
         for target in COLUMNS:
             while self._may_continue(until_s) and (
                 self._ship_next(target) or self._outbox.cut(target, newest, _SHIPMENT_BUNDLES)
@@ -140,7 +150,7 @@ class Shipper:
             if shipment is None:
                 return False
             for number, piece in enumerate(_pieces(shipment)):
-                token = f"{self._installation_id}-{shipment.number}-{number}"
+                token = f"{self.installation_id()}-{shipment.number}-{number}"
                 try:
                     self._warehouse.insert_json_rows(target, piece.rows, COLUMNS[target], token)
                 except QueryFailed as error:

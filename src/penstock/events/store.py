@@ -64,25 +64,23 @@ def add_dedupe_records(
 
 
 def put_in_outbox(
-    connection: Connection, event_rows: Sequence[str], aliases: Collection[Alias]
+    connection: Connection, event_rows: Sequence[str], aliases: Collection[Alias], now_ms: int
 ) -> None:
     """The rows of one commit, in a few large bundles.
 
     A row for each event took a third of the intake's time.
     """
-    bundles = [
-        (Target.ALIASES, lines)
-        for lines in _bundles([json.encode(alias._asdict()).decode() for alias in aliases])
-    ]
-    bundles += [(Target.EVENTS, lines) for lines in _bundles(event_rows)]
-    insert_rows(connection, outbox, ("target", "lines"), bundles)
+    merges = [json.encode(alias._asdict()).decode() for alias in aliases]
+    put_rows_in_outbox(connection, Target.ALIASES, merges, now_ms)
+    put_rows_in_outbox(connection, Target.EVENTS, event_rows, now_ms)
 
 
-def put_rows_in_outbox(connection: Connection, target: Target, rows: Sequence[str]) -> None:
+def put_rows_in_outbox(
+    connection: Connection, target: Target, rows: Sequence[str], now_ms: int
+) -> None:
     """Rows of one table, as JSON objects."""
-    insert_rows(
-        connection, outbox, ("target", "lines"), [(target, lines) for lines in _bundles(rows)]
-    )
+    bundles = [(target, lines, now_ms) for lines in _bundles(rows)]
+    insert_rows(connection, outbox, ("target", "lines", "put_at"), bundles)
 
 
 def _bundles(rows: Sequence[str]) -> Iterator[str]:

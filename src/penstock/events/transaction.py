@@ -14,6 +14,7 @@ from penstock.events.model import (
     Refusal,
     Rejected,
     Replay,
+    Source,
     Status,
     scope_tag,
 )
@@ -23,7 +24,7 @@ from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, 
 from penstock.events.rows import event_row
 from penstock.events.store import DedupeRecord
 from penstock.identity import service as identity
-from penstock.identity.model import Claim, Notice, Resolution
+from penstock.identity.model import Claim, Notice, Resolution, Trust
 
 BODY_DIFFERS = Notice(
     "body_differs",
@@ -33,6 +34,14 @@ DELETED = Notice(
     "event_deleted",
     "The visitor of the first event has been deleted; the repeat was not stored.",
 )
+
+_TRUST = {
+    Source.BROWSER: Trust.PUBLIC,
+    Source.APP: Trust.PUBLIC,
+    Source.SERVER: Trust.BACKEND,
+    Source.IMPORT: Trust.BACKEND,
+    Source.PROVIDER: Trust.PROVIDER,
+}
 
 Item = NewEvent | Replay | Claim | Refusal
 Outcome = Receipt | Rejected | Resolution | None
@@ -106,7 +115,7 @@ def store_items(
                 event.body_hash, event_id, resolution.visitor_id, scope_tag(event.scope_id)
             )
     store.add_dedupe_records(connection, new_records, now_ms)
-    store.put_in_outbox(connection, rows, aliases)
+    store.put_in_outbox(connection, rows, aliases, now_ms)
     known.update(new_records)
     for place, event in events.items():
         if place not in outcomes:
@@ -136,7 +145,7 @@ def _places_of_new_events(events: Mapping[int, NewEvent], known: Collection[byte
 
 
 def _claim(event: NewEvent) -> Claim:
-    return Claim(event.scope_id, event.visitor_id, event.user_id)
+    return Claim(event.scope_id, event.visitor_id, event.user_id, trust=_TRUST[event.source])
 
 
 def _repeat_outcome(

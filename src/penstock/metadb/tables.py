@@ -249,6 +249,7 @@ visitors = Table(
         comment="itself, or the visitor that it was merged into; never a chain",
     ),
     Column("user_id", Text, comment="the user that the canonical visitor is linked to"),
+    Column("trust", Integer, comment="of the claim that gave it this user; unset: as a backend's"),
     Column("created_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -259,7 +260,9 @@ user_links = Table(
     Column("scope_id", Text, primary_key=True),
     Column("user_id", Text, primary_key=True),
     Column("visitor_id", Text, nullable=False, comment="canonical"),
+    Column("trust", Integer, comment="of the claim that linked them; unset: as a backend's"),
     Column("traits", JSON, comment="what identify last said of the user"),
+    Column("traits_trust", Integer, comment="of that call; unset: as a backend's"),
     Column("created_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -320,6 +323,7 @@ outbox = Table(
         comment="rows of one commit as the warehouse takes them, a JSON object each",
     ),
     Column("shipment_id", BigInteger, index=True, comment="set once it is cut into a shipment"),
+    Column("put_at", BigInteger, comment="unset: before this column existed"),
     sqlite_autoincrement=True,
 )
 

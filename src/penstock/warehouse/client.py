@@ -98,6 +98,11 @@ class Warehouse:
                 send_receive_timeout=answer_s,
             )
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the embedded engine; None for a server."""
+        return self._data if self._url is None else None
+
     def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Run a statement without result."""
         with _translated_errors():

@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.events.quarantine.schema import (
     EventCountsRecord,
     ExportQuery,
@@ -38,13 +38,13 @@ from penstock.http.requests import AnyRequest
 async def list_quarantine(
     request: AnyRequest,
     caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     """Newest first, with an excerpt of each."""
     query, website_id = read_query(request, QuarantineQuery), None
     if query.website_id is not None:
-        owned = partial(accounts.owned_website, caller.workspace_id, query.website_id)
+        owned = partial(website_service.owned_website, caller.workspace_id, query.website_id)
         website_id = (await to_thread.run_sync(owned)).id
     page = partial(quarantine.page, caller.workspace_id, website_id, query.asked)
     return listing(await to_thread.run_sync(page), QuarantineRecord.of)
@@ -63,12 +63,12 @@ async def list_quarantine(
 def export_quarantine(
     request: AnyRequest,
     caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     """A website's entries with their content, oldest first, one JSON object per line (NDJSON)."""
     query = read_query(request, ExportQuery)
-    website = accounts.owned_website(caller.workspace_id, query.website_id)
+    website = website_service.owned_website(caller.workspace_id, query.website_id)
     entries = quarantine.entries(caller.workspace_id, website.id)
     lines = [QuarantinedContent.of(entry).model_dump_json() for entry in entries]
     return Response(
@@ -88,12 +88,12 @@ def export_quarantine(
 async def replay_all(
     request: AnyRequest,
     caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     """Each entry that is valid now leaves the quarantine, with the time of its receipt."""
     form = await read_json(request, ReplayAll)
-    owned = partial(accounts.owned_website, caller.workspace_id, form.website_id)
+    owned = partial(website_service.owned_website, caller.workspace_id, form.website_id)
     website = await to_thread.run_sync(owned)
     result = await quarantine.replay_all(caller.workspace_id, website.id)
     return answer(ReplayRecord.of(result))

@@ -14,11 +14,12 @@ from msgspec import json
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, PenstockError, Unavailable
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
+from penstock.base.user_agent import parse_user_agent
 from penstock.events import store as events_store
 from penstock.events.batch import ItemResult
 from penstock.events.fields import EventValidationContext, website_not_owned
@@ -47,14 +48,14 @@ class QuarantineService:
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         intake: Intake,
         settings: Settings,
         clock: Clock,
         on_stored: Callable[[], None],
     ) -> None:
         """on_stored: wakes the shipper."""
-        self._database, self._accounts, self._intake = database, accounts, intake
+        self._database, self._websites, self._intake = database, websites, intake
         self._settings, self._clock, self._on_stored = settings, clock, on_stored
 
     # Recording
@@ -144,7 +145,7 @@ class QuarantineService:
         sender: Mapping[str, Any],
     ) -> Refusal | None:
         website_id = item.get("websiteId") if isinstance(item, Mapping) else None
-        website = self._accounts.find_website(website_id) if isinstance(website_id, str) else None
+        website = self._websites.find_website(website_id) if isinstance(website_id, str) else None
         if website is not None and workspace_id not in (None, website.workspace_id):
             website = None  # of another workspace
         owner = website.workspace_id if website else workspace_id
@@ -189,10 +190,15 @@ class QuarantineService:
 
     def counts(self, workspace_id: WorkspaceId) -> list[tuple[Website, EventCounts]]:
         """The counts of each website of the workspace."""
-        websites = self._accounts.websites(workspace_id)
+        websites = self._websites.websites(workspace_id)
         with self._database.read() as db:
             counts = events_store.counts_of(db, [website.id for website in websites])
         return [(website, counts.get(website.id, EventCounts())) for website in websites]
+
+    def entries_by_reason(self) -> dict[str, float]:
+        """How many entries there are, of all workspaces."""
+        with self._database.read() as db:
+            return store.entries_by_reason(db)
 
     # Replaying
 
@@ -249,11 +255,12 @@ class QuarantineService:
             )
         raw = json.decode(entry.content or "")
         context = EventValidationContext(
-            self._settings, entry.at_ms, self._accounts.find_website, entry.workspace_id
+            self._settings, entry.at_ms, self._websites.find_website, entry.workspace_id
         )
         try:
             if entry.origin == "/api/track":
-                return tracked_event(raw, context, entry.sender.get("userAgent", ""))
+                user_agent = parse_user_agent(entry.sender.get("userAgent", ""))
+                return tracked_event(raw, context, user_agent)
             reader = transaction if entry.origin == "/api/v1/transactions" else server_event
             return reader(
                 raw,
@@ -267,7 +274,7 @@ class QuarantineService:
             raise Invalid([Fault("websiteId", error.code, error.detail)]) from None
 
     def _owned_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
-        website = self._accounts.find_website(website_id)
+        website = self._websites.find_website(website_id)
         if website is None or website.workspace_id != workspace_id:
             raise website_not_owned()
         return website
@@ -277,7 +284,7 @@ class QuarantineService:
             if not store.remove(db, [entry.number]):
                 raise _gone()
             target = Target(entry.origin)
-            events_store.put_rows_in_outbox(db, target, [entry.content or ""])
+            events_store.put_rows_in_outbox(db, target, [entry.content or ""], self._clock())
             if target is Target.EVENTS and entry.website_id is not None:
                 change = EventCounts(quarantined=-1, waiting=1)
                 events_store.add_counts(db, {entry.website_id: change})

@@ -121,6 +121,14 @@ def after(
     return [_entry(row) for row in rows]
 
 
+def entries_by_reason(connection: Connection) -> dict[str, float]:
+    """Of all workspaces."""
+    numbers = connection.execute(select(c.reason, func.count()).group_by(c.reason))
+    return {reason.value: 0.0 for reason in Reason} | {
+        reason: float(number) for reason, number in numbers
+    }
+
+
 def find(connection: Connection, workspace_id: WorkspaceId, number: int) -> QuarantineEntry | None:
     row = connection.execute(
         select(quarantine).where(c.workspace_id == workspace_id, c.id == number)
