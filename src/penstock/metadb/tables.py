@@ -348,6 +348,7 @@ outbox = Table(
         comment="rows of one commit as the warehouse takes them, a JSON object each",
     ),
     Column("shipment_id", BigInteger, index=True, comment="set once it is cut into a shipment"),
+    Column("put_at", BigInteger, comment="unset: before this column existed"),
     sqlite_autoincrement=True,
 )
 
