@@ -542,6 +542,7 @@ imports = Table(
     Column("finished_at", BigInteger),
     Column("gap_dismissed_at", BigInteger, comment="an owner judged the gap harmless"),
     Column("gap_dismissed_by", Text, comment="ID of the user who did"),
+    Column("warnings", JSON, comment="codes of the warnings about its events; unset: none"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),

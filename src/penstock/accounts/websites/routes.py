@@ -71,7 +71,13 @@ async def read_website(
 
 @patch(
     "/api/settings/websites/{website_id:str}",
-    opt=described("Change a website", body=WebsiteChanges, answers=WebsiteRecord, tag="accounts"),
+    opt=described(
+        "Change a website",
+        body=WebsiteChanges,
+        answers=WebsiteRecord,
+        takes_read_only=True,
+        tag="accounts",
+    ),
 )
 async def change_website(
     request: AnyRequest,

@@ -1,0 +1,37 @@
+"""Warnings about the events of an import.
+
+Revision ID: 0012
+Revises: 0002
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0012"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+_EARLY_MS = 100_000_000_000
+"""Before this time, 1973-03-03, earlier versions showed the warning about seconds."""
+
+
+def upgrade() -> None:
+    op.add_column(
+        "imports",
+        sa.Column(
+            "warnings", sa.JSON(), comment="codes of the warnings about its events; unset: none"
+        ),
+    )
+    imports = sa.table(
+        "imports", sa.column("first_event_at", sa.BigInteger()), sa.column("warnings", sa.JSON())
+    )
+    op.execute(
+        imports.update()
+        .where(imports.c.first_event_at < _EARLY_MS)
+        .values(warnings=["timestamp_looks_like_seconds"])
+    )
+
+
+def downgrade() -> None:
+    raise NotImplementedError("Penstock does not downgrade a store; restore a backup.")
