@@ -49,7 +49,7 @@ def migrated_stores(settings: Settings) -> "Iterator[tuple[Stores, SchemaVersion
 
     with ExitStack() as folder:
         try:
-            folder.enter_context(_held(settings.data))
+            folder.enter_context(_exclusive(settings.data))
             stores = open_stores(settings)
             versions = migrate(stores)
         except NewerSchema as error:
@@ -79,8 +79,8 @@ def _fail_without_warehouse(settings: Settings, reason: str) -> NoReturn:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold the data folder, made when missing. The system lets go of it when a process dies.
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Lock the data folder, creating it if needed. The system unlocks it when the process dies.
 
     The embedded engine allows no second process either, but says so less clearly.
     """

@@ -339,7 +339,7 @@ click_buffer_files = Table(
         "name",
         Text,
         primary_key=True,
-        comment="a file of a spool whose rows are in the outbox, until the file is gone",
+        comment="a file of the click buffer whose rows are in the outbox, until the file is gone",
     ),
 )
 

@@ -33,7 +33,7 @@ async def list_rejections(
     if query.website_id is not None:
         owned = partial(events.websites.owned_website, caller.workspace_id, query.website_id)
         website_id = (await to_thread.run_sync(owned)).id
-    rejections = events.rejections.page(caller.workspace_id, website_id, query.asked)
+    rejections = events.rejections.page(caller.workspace_id, website_id, query.pagination)
     return listing(rejections, RejectionRecord.of)
 
 

@@ -1,4 +1,4 @@
-"""Warnings about the events of an import.
+"""Warnings about the events of an import; the click buffer's own name in a comment.
 
 Revision ID: 0012
 Revises: 0002
@@ -31,6 +31,15 @@ def upgrade() -> None:
         .where(imports.c.first_event_at < _EARLY_MS)
         .values(warnings=["timestamp_looks_like_seconds"])
     )
+    if op.get_context().dialect.supports_comments:
+        op.alter_column(
+            "click_buffer_files",
+            "name",
+            existing_type=sa.Text(),
+            existing_nullable=False,
+            comment="a file of the click buffer whose rows are in the outbox, "
+            "until the file is gone",
+        )
 
 
 def downgrade() -> None:
