@@ -6,6 +6,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from anyio import to_thread
 from litestar import Litestar
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
@@ -15,8 +16,10 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
+from penstock.backup import plugin as backup_room
 from penstock.base.clock import Clock, system_clock
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
+from penstock.base.user_agent import parse_user_agent
 from penstock.catalogue import plugin as catalogue_room
 from penstock.core import Core, Room
 from penstock.events import plugin as events_room
@@ -52,6 +55,7 @@ ROOMS: tuple[type[Room], ...] = (
     catalogue_room.CatalogueRoom,
     activity_room.ActivityRoom,
     links_room.LinksRoom,
+    backup_room.BackupRoom,
     web_room.WebRoom,
 )
 
@@ -93,7 +97,10 @@ def build_services(
     catalogue = catalogue_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     activity = activity_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     links = links_room.build(core, accounts, events)
-    rooms: list[Room] = [accounts, events, providers, funnels, catalogue, activity, links, jobs]
+    backup = backup_room.build(core, events)
+    rooms: list[Room] = [
+        *(accounts, events, providers, funnels, catalogue, activity, links, jobs, backup)
+    ]
     health = health_room.build(
         core,
         workers=[worker for room in rooms for worker in room.workers()],
@@ -125,6 +132,7 @@ def build_routes(services: Services) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
+        await to_thread.run_sync(parse_user_agent, "")  # builds its patterns, which takes 0.2 s
         async with AsyncExitStack() as stack:
             for room in services.rooms:
                 for running in room.lifespans():

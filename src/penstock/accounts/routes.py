@@ -1,7 +1,5 @@
 """HTTP routes of sign-up, log-in and the session."""
 
-from functools import partial
-
 from anyio import to_thread
 from litestar import Response, get, post
 from litestar.datastructures import Cookie
@@ -14,7 +12,7 @@ from penstock.accounts.service import AccountService
 from penstock.http.answers import answer, no_content
 from penstock.http.bodies import read_json
 from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, address_of
 from penstock.settings import DAY_S, Settings
 
 _COOKIE_DAYS = 400
@@ -52,13 +50,12 @@ async def sign_up(
     """
     require_same_origin(request, settings)
     form = await read_json(request, SignUp)
-    use_case = partial(
-        accounts.sign_up,
+    token, account = await accounts.sign_up(
         form,
+        address_of(request),
         is_local_client=is_local_client(request),
         setup_token=request.headers.get("x-setup-token"),
     )
-    token, account = await to_thread.run_sync(use_case, limiter=accounts.password_work)
     return _with_session(answer(SessionRecord.of(account), status=201), token, settings)
 
 
@@ -74,9 +71,8 @@ async def log_in(
 ) -> Response[bytes]:
     require_same_origin(request, settings)
     form = await read_json(request, LogIn)
-    address = request.client.host if request.client else ""
-    use_case = partial(accounts.log_in, form.email, form.password.get_secret_value(), address)
-    token, account = await to_thread.run_sync(use_case, limiter=accounts.password_work)
+    password = form.password.get_secret_value()
+    token, account = await accounts.log_in(form.email, password, address_of(request))
     return _with_session(answer(SessionRecord.of(account)), token, settings)
 
 

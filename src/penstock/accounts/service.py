@@ -1,9 +1,10 @@
 """Use cases of users and sessions: sign-up, log-in, the user of a session.
 
-Methods block on the metadata DB: call them from a worker thread.
+Methods that are no coroutines block on the metadata DB: call them from a worker thread.
 """
 
-from anyio import CapacityLimiter
+from functools import partial
+
 from sqlalchemy import Connection
 
 from penstock.accounts import store
@@ -15,27 +16,33 @@ from penstock.accounts.credentials import (
 )
 from penstock.accounts.invitations import tokens as invitation_tokens
 from penstock.accounts.model import CurrentUser, Role, User, Workspace
+from penstock.accounts.password_work import PasswordWork
 from penstock.accounts.schema import SignUp
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Forbidden, RatePolicy, Unauthorized
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId, new_id
+from penstock.base.networks import network_of
 from penstock.http.attempt_limiter import AttemptLimiter
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
-LOG_IN_POLICY = RatePolicy("login", quota=10, window_s=300)
+_GUESSES = RatePolicy("login", quota=10, window_s=300)
+"""Attempts for one e-mail address from one network."""
+_GUESSES_OF_ACCOUNT = RatePolicy("login_account", quota=50, window_s=300)
+"""Failed attempts for one e-mail address from all networks."""
+_GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
+"""Failed attempts from one network for all e-mail addresses."""
 
 
 class AccountService:
-    """Users and their sessions.
-
-    password_work: limits concurrent password hashes, of 64 MB each.
-    """
+    """Users and their sessions."""
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
         self._database, self._settings, self._clock = database, settings, clock
-        self._attempts = AttemptLimiter(LOG_IN_POLICY)
-        self.password_work = CapacityLimiter(2)
+        self._guesses = AttemptLimiter(_GUESSES)
+        self._guesses_of_account = AttemptLimiter(_GUESSES_OF_ACCOUNT)
+        self._guesses_of_network = AttemptLimiter(_GUESSES_OF_NETWORK)
+        self.password_work = PasswordWork()
         self._has_accounts = False
         self._setup_token = new_token()
         if not self.has_accounts():
@@ -62,14 +69,20 @@ class AccountService:
             if not store.any_account(db):
                 store.add_setup_token(db, hash_secret(self._setup_token), self._clock())
 
-    def sign_up(
-        self, form: SignUp, *, is_local_client: bool, setup_token: str | None
+    async def sign_up(
+        self, form: SignUp, address: str, *, is_local_client: bool, setup_token: str | None
     ) -> tuple[str, CurrentUser]:
         """Create a user, in a new or the inviting workspace: the session token and the user.
 
-        `Forbidden` when sign-up is closed to this request, `NotFound` for an invalid invitation,
-        `Conflict` when the e-mail address has an account.
+        address: IP address of the client. `Forbidden` when sign-up is closed to this request,
+        `NotFound` for an invalid invitation, `Conflict` when the e-mail address has an account.
         """
+        work = partial(self._sign_up, form, is_local_client, setup_token)
+        return await self.password_work.run(work, address)
+
+    def _sign_up(
+        self, form: SignUp, is_local_client: bool, setup_token: str | None
+    ) -> tuple[str, CurrentUser]:
         with self._database.read() as db:
             self._check_sign_up(db, form, is_local_client, setup_token)
         hashed_password = password_hash(form.password.get_secret_value())
@@ -126,20 +139,31 @@ class AccountService:
                 "This e-mail address already has an account. Log in instead.", code="email_taken"
             )
 
-    def log_in(self, email: str, password: str, address: str) -> tuple[str, CurrentUser]:
+    async def log_in(self, email: str, password: str, address: str) -> tuple[str, CurrentUser]:
         """Open a session: its token and the user. address: IP address of the client.
 
         `Unauthorized`, with the same text and timing whether or not the e-mail address has an
-        account. `RateLimited` after too many attempts for this e-mail address from this address.
+        account. `RateLimited`, before any work is done, after too many attempts for this e-mail
+        address or from this network.
         """
         now_ms, email = self._clock(), email.strip().lower()
-        self._attempts.count((email, address), now_ms)
+        network = network_of(address) or address
+        self._guesses.count((email, network), now_ms)
+        self._guesses_of_network.count((network,), now_ms)
+        self._guesses_of_account.count((email,), now_ms)
+        session = await self.password_work.run(partial(self._log_in, email, password), address)
+        self._guesses.forget((email, network))
+        self._guesses_of_network.forgive((network,))
+        self._guesses_of_account.forgive((email,))
+        return session
+
+    def _log_in(self, email: str, password: str) -> tuple[str, CurrentUser]:
+        now_ms = self._clock()
         with self._database.read() as db:
             account = store.account_by_email(db, email)
         matches = password_matches(password, account[1] if account else None)
         if account is None or not matches:
             raise _wrong_login()
-        self._attempts.forget((email, address))
         with self._database.write() as db:
             store.lock_user(db, account[0].user.id)
             # The password may have changed, or the user been removed, while we hashed.

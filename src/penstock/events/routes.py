@@ -200,7 +200,8 @@ async def track(request: AnyRequest, events: NamedDependency[EventService]) -> R
 async def identify(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:
     """Call it at sign-up and login: the visitor's earlier events join the user's timeline.
 
-    It needs no key; a key that is sent must be valid for the website.
+    It needs no key; a key that is sent must be valid for the website. Without a key, the answer
+    repeats what was sent, whatever is known of the visitor or the user.
     """
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)

@@ -253,8 +253,12 @@ class BatchRecord(Record):
 class IdentifyRecord(Record):
     """The result of identify."""
 
-    visitor_id: str = Field(description="The canonical visitor.")
-    merged: bool = Field(description="Whether this call merged two visitors.")
+    visitor_id: str = Field(
+        description="The canonical visitor; without an API key, the visitor ID as sent."
+    )
+    merged: bool = Field(
+        description="Whether this call merged two visitors; without an API key, always false."
+    )
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 
     @classmethod

@@ -15,6 +15,8 @@ from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
+from penstock.base.ids import VisitorId
+from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.events import store
 from penstock.events.batch import (
     TRACK_BATCH_RULES,
@@ -35,7 +37,7 @@ from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import parse_object
-from penstock.identity.model import Claim, Resolution
+from penstock.identity.model import Claim, Resolution, Trust, as_sent
 from penstock.settings import Settings
 
 
@@ -89,34 +91,40 @@ class EventService:
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""
         batch = await to_thread.run_sync(self._validate_events, caller, body, legacy)
-        return await self._submit_batch(batch)
+        return await self._submit_batch(batch, caller)
 
     async def track(
-        self, body: bytes, user_agent: str, caller: Caller | None = None
+        self, body: bytes, user_agent_header: str, caller: Caller | None = None
     ) -> list[ItemResult]:
         """Store an item or a batch of a browser or an app.
 
         `Invalid` for a single invalid item. caller: of the key, if one was sent; `Unauthorized`
         when the website belongs to another workspace.
         """
-        raw = parse_object(body)
+        raw, user_agent = parse_object(body), await parse_in_thread(user_agent_header)
         if "events" in raw:
             batch = await to_thread.run_sync(self._validate_tracked, raw, user_agent, caller)
-            return await self._submit_batch(batch)
+            return await self._submit_batch(batch, caller)
         context = self._context(await self._website_finder(raw), caller)
-        return [ItemResult(await self.submit(tracked_event(raw, context, user_agent)))]
+        event = tracked_event(raw, context, user_agent)
+        return [ItemResult(_for_sender(caller, event, await self.submit(event)))]
 
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
-        """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`."""
+        """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`.
+
+        Without a key, the result is what was sent: it tells nothing about other visitors.
+        """
         raw = parse_object(body)
         context = self._context(await self._website_finder(raw), caller)
         request = validate(raw, Identify, (), context)
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)
-        return await self._intake.identify(
-            Claim(website.scope_id, request.visitor_id, request.user_id, request.traits)
+        trust = Trust.PUBLIC if caller is None else Trust.BACKEND
+        resolution = await self._intake.identify(
+            Claim(website.scope_id, request.visitor_id, request.user_id, request.traits, trust)
         )
+        return resolution if caller else as_sent(resolution, request.visitor_id)
 
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
@@ -141,7 +149,7 @@ class EventService:
         )
 
     def _validate_tracked(
-        self, raw: RawItem, user_agent: str, caller: Caller | None
+        self, raw: RawItem, user_agent: UserAgent, caller: Caller | None
     ) -> ValidatedBatch:
         context = self._context(cache(self.websites.find_website), caller)
         batch = validate(raw, TrackBatch, TRACK_BATCH_RULES, context)
@@ -151,10 +159,22 @@ class EventService:
         items = [{**defaults, **item} if isinstance(item, dict) else item for item in batch.events]
         return ValidatedBatch.of(items, lambda item: tracked_event(item, context, user_agent))
 
-    async def _submit_batch(self, batch: ValidatedBatch) -> list[ItemResult]:
+    async def _submit_batch(self, batch: ValidatedBatch, caller: Caller | None) -> list[ItemResult]:
         events = list(batch.events.values())
-        receipts: Sequence[Receipt] = await self._intake.submit(events) if events else []
-        return batch.results(receipts)
+        receipts = await self._intake.submit(events) if events else []
+        return batch.results(
+            [
+                _for_sender(caller, event, receipt)
+                for event, receipt in zip(events, receipts, strict=True)
+            ]
+        )
+
+
+def _for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt) -> Receipt:
+    """The receipt; without a key, with the visitor ID as sent instead of the canonical one."""
+    if caller is not None or receipt.visitor_id is None or event.visitor_id is None:
+        return receipt
+    return receipt._replace(visitor_id=VisitorId(event.visitor_id))
 
 
 def ship_rows(db: Connection, target: Target, rows: Sequence[str]) -> None:

@@ -11,7 +11,9 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
+from penstock.base.networks import network_of
 from penstock.base.paging import Listing, Page
+from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.base.worker import Worker
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
@@ -25,7 +27,7 @@ from penstock.links.attribution.model import Decision, ListedMatch, Match, Reaso
 from penstock.links.attribution.open_events import install_event, open_event, visitor_of_install
 from penstock.links.attribution.schema import AppOpen
 from penstock.links.clicks.buffer import ClickBuffer
-from penstock.links.clicks.match_keys import delete_expired_secrets, network_of
+from penstock.links.clicks.match_keys import delete_expired_secrets
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
 from penstock.metadb.database import Database
@@ -64,7 +66,7 @@ class AttributionService:
             yield
 
     async def resolve(
-        self, body: bytes, address: str, user_agent: str
+        self, body: bytes, address: str, user_agent_header: str
     ) -> tuple[Decision, VisitorId]:
         """The decision on an open and its canonical visitor; its event is on disk by then.
 
@@ -93,6 +95,7 @@ class AttributionService:
             decision = await to_thread.run_sync(
                 self._decide, app_open, website, visitor_id, address, now_ms
             )
+        user_agent = await parse_in_thread(user_agent_header)
         receipt = await self._submit(app_open, website, visitor_id, decision, user_agent, now_ms)
         canonical = receipt.visitor_id or visitor_id  # differs after a merge or a deletion
         if decision.link is not None:
@@ -130,7 +133,7 @@ class AttributionService:
         website: Website,
         visitor_id: VisitorId,
         decision: Decision,
-        user_agent: str,
+        user_agent: UserAgent,
         now_ms: int,
     ) -> Receipt:
         """Store the event; returns its receipt.

@@ -1,14 +1,14 @@
 """Warnings about the events of an import; the click buffer's own name in a comment.
 
 Revision ID: 0012
-Revises: 0002
+Revises: 0008
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0012"
-down_revision = "0002"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 
