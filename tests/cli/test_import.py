@@ -4,7 +4,6 @@ import gzip
 import json
 import socket
 import sqlite3
-import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -163,24 +162,34 @@ def test_a_broken_upload_leaves_nothing_and_can_be_repeated(service, tmp_path):
     )
 
 
+def lines_read(data):
+    """Of the only import of an installation."""
+    with sqlite3.connect(data / "penstock.sqlite3") as db:
+        [[number]] = db.execute("SELECT lines_read FROM imports")
+    return number
+
+
 @pytest.mark.parametrize(("end", "most_repeated"), [("stop", 0), ("kill", 500)])
 @pytest.mark.slow("starts a service twice")
 def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_repeated):
     # Every line is in the file twice: equal lines must stay distinct across the restart.
     lines = [line(number) for number in range(8_000)] * 2
     file = written(tmp_path / "past.ndjson", lines)
-    with Served(tmp_path / "data") as first:
-        key, here = first.first_account()
-        headers = {"Content-Type": "application/x-ndjson"}
-        job = first.client.post(
-            f"/api/imports?websiteId={here}", content=file.read_bytes(), headers=headers
-        ).json()
-        deadline = time.monotonic() + 30
-        while job["linesRead"] < 9_000 and time.monotonic() < deadline:
-            job = first.client.get(f"/api/imports/{job['id']}").json()
-        getattr(first, end)()
-    assert 9_000 <= job["linesRead"] < len(lines)
-    with Served(tmp_path / "data") as second:
+    for attempt in range(5):  # the import may be quicker than the end
+        data = tmp_path / f"data-{attempt}"
+        with Served(data) as first:
+            key, here = first.first_account()
+            headers = {"Content-Type": "application/x-ndjson"}
+            job = first.client.post(
+                f"/api/imports?websiteId={here}", content=file.read_bytes(), headers=headers
+            ).json()
+            path = f"/api/imports/{job['id']}"
+            eventually(lambda: first.client.get(path).json()["linesRead"] >= 9_000)  # noqa: B023
+            getattr(first, end)()
+        if lines_read(data) < len(lines):
+            break
+    assert 9_000 <= lines_read(data) < len(lines)
+    with Served(data) as second:
         result = penstock(
             "import", str(file), "--website", here, PENSTOCK_URL=second.url, PENSTOCK_API_KEY=key
         )
@@ -195,5 +204,5 @@ def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_re
         len(lines),
     )
     assert job["duplicates"] <= most_repeated  # a kill repeats the one batch that was in flight
-    with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
+    with sqlite3.connect(data / "penstock.sqlite3") as db:
         assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (len(lines),)
