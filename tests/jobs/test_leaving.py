@@ -84,7 +84,7 @@ def test_the_engine_stops_when_the_client_goes_away(ask_and_leave, warehouse, fu
             ask_and_leave("GET", f"/api/funnels/{funnel}/results", lambda: warehouse.running() == 1)
         else:
             ask_and_leave("POST", "/api/funnels/preview", lambda: warehouse.running() == 1, steps)
-        assert warehouse.running() == 0
+        eventually(lambda: warehouse.running() == 0)
     assert len(warehouse.reports) == 1
 
 
