@@ -88,7 +88,7 @@ def test_the_engine_stops_when_the_client_goes_away(ask_and_leave, warehouse, fu
     assert len(warehouse.reports) == 1
 
 
-def test_a_statement_goes_on_while_another_client_wants_it(
+def test_a_statement_continues_while_another_client_waits_for_it(
     ask_and_leave, warehouse, funnel, client
 ):
     path = f"/api/funnels/{funnel}/results"

@@ -51,9 +51,7 @@ def test_a_part_that_takes_too_long_says_so_and_offers_less(workspace, client, f
         "pair=9-1",
     ],
 )
-def test_what_an_address_says_that_cannot_be_is_left_out_or_told_in_the_part(
-    workspace, funnel, query
-):
+def test_invalid_query_parameters_are_ignored_or_reported_in_the_part(workspace, funnel, query):
     for target in ("overview", "detail"):
         part = workspace.browser.get(
             f"/funnels/{funnel}?show=times&{query}",

@@ -110,7 +110,7 @@ def test_without_a_period_it_waits_for_a_wake_up(clock: ShiftedClock) -> None:
     worker.stop()
 
 
-def test_a_wake_up_does_not_shorten_the_wait_after_a_failure_unless_asked(
+def test_a_wake_up_shortens_the_wait_after_a_failure_only_with_retry_on_wake(
     clock: ShiftedClock,
 ) -> None:
     for retry_on_wake in (False, True):
