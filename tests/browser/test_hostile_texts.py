@@ -35,7 +35,7 @@ TURNED = """(text) => {
         const isBlock = !/^inline$|contents/.test(style.display);
         return isBlock || /isolate|plaintext/.test(style.unicodeBidi);
     };
-    const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), turned = [];
+    const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), wrong = [];
     for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
         const at = node.data.lastIndexOf(text);
         if (at < 0 || node.parentElement.closest("script, pre, option, .revisions")) continue;
@@ -44,9 +44,9 @@ TURNED = """(text) => {
         const after = document.createRange();
         after.setStart(node, at + text.length);
         after.setEndAfter(holder.lastChild);
-        if (!/^[\\]}"]*$/.test(after.toString().trim())) turned.push(holder.outerHTML.slice(0, 300));
+        if (!/^[\\]}"]*$/.test(after.toString().trim())) wrong.push(holder.outerHTML.slice(0, 300));
     }
-    return turned;
+    return wrong;
 }"""
 """Elements with other text after the hostile text, which it could reverse.
 
