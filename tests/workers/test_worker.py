@@ -137,16 +137,16 @@ def test_a_stop_runs_the_last_step_even_after_failures(clock: ShiftedClock) -> N
 
 
 def test_a_pause_inside_a_step_ends_at_the_stop(clock: ShiftedClock) -> None:
-    begun, finished = Event(), Event()
+    started, finished = Event(), Event()
 
     def step() -> None:
-        begun.set()
+        started.set()
         worker.pause(10 * PATIENCE_S)
         finished.set()
 
     worker = Worker("test", step, clock)
     worker.start()
-    assert begun.wait(PATIENCE_S)
+    assert started.wait(PATIENCE_S)
     began_s = time.monotonic()
     worker.stop()
     assert time.monotonic() - began_s < PATIENCE_S
@@ -154,21 +154,21 @@ def test_a_pause_inside_a_step_ends_at_the_stop(clock: ShiftedClock) -> None:
 
 
 def test_a_step_without_progress_counts_as_failing(clock: ShiftedClock) -> None:
-    begun, goes_on = Event(), Event()
+    started, may_end = Event(), Event()
 
     def step() -> None:
-        begun.set()
-        goes_on.wait(PATIENCE_S)
+        started.set()
+        may_end.wait(PATIENCE_S)
 
     worker = Worker("test", step, clock, stalled_after_s=300)
     worker.start()
-    assert begun.wait(PATIENCE_S)
+    assert started.wait(PATIENCE_S)
     assert worker.health().error is None
     clock.advance(seconds=301)
     assert worker.health().error == "Stalled"
     worker.report_progress()
     assert worker.health().error is None
-    goes_on.set()
+    may_end.set()
     worker.stop()
 
 
