@@ -11,7 +11,7 @@ RUN := $(VENV)/.ready-run
 DEV := $(VENV)/.ready-dev
 # One worker more than CI has cores: each waits a third of its time for files, processes and pages.
 PYTEST = $(BIN)/pytest -n 3 --dist worksteal
-UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url
+UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --generate-hashes
 
 .PHONY: help
 help: ## List the targets

@@ -2,10 +2,12 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -32,7 +34,15 @@ def environment(**more: str) -> dict[str, str]:
 class Served:
     """A running service. url: from its banner. log: the file with all its output."""
 
-    def __init__(self, data: Path, *flags: str, command: str = "serve", **settings: str) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *flags: str,
+        command: str = "serve",
+        descriptors: tuple[int, int] | None = None,
+        **settings: str,
+    ) -> None:
+        """descriptors: soft and hard limit of open files."""
         data.parent.mkdir(parents=True, exist_ok=True)
         self.data = data
         self.log = data.parent / f"{data.name}-{time.monotonic_ns()}.log"
@@ -45,6 +55,9 @@ class Served:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 env=environment(**settings),
+                preexec_fn=None
+                if descriptors is None
+                else partial(resource.setrlimit, resource.RLIMIT_NOFILE, descriptors),
             )
         self.url = self._await_banner()
         self.client = httpx.Client(base_url=self.url, timeout=PATIENCE_S)

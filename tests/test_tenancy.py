@@ -239,7 +239,12 @@ def described(document: dict[str, Any]) -> Iterator[Operation]:
             )
             required = tuple(name for name in required if name != "websiteId")
             yield Operation(
-                method, path, operation.get("security") == [], parameters, required, website_in
+                method,
+                path,
+                operation.get("security") in ([], [{}, {"key": []}]),
+                parameters,
+                required,
+                website_in,
             )
 
 

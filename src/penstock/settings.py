@@ -58,6 +58,52 @@ class Settings(BaseSettings):
         ),
     ] = "127.0.0.1,::1"
 
+    connections: Annotated[
+        int, Field(ge=1, description="Maximum number of open connections; more are 503.")
+    ] = 4000
+    address_connections: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum number of connections from one address, and of its requests "
+            "at once behind a proxy; an IPv6 address counts by its /64.",
+        ),
+    ] = 500
+    address_requests_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum rate of requests from one address, on average over ten seconds.",
+        ),
+    ] = 5000
+    website_events_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum rate of events of one website, on average over ten seconds; "
+            "imports do not count.",
+        ),
+    ] = 20_000
+    header_bytes: Annotated[
+        int,
+        Field(ge=1024, description="Maximum size of all headers of a request, in bytes."),
+    ] = 64 * 1024
+    header_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="Seconds for a request's headers, from their first byte."),
+    ] = 10.0
+    body_timeout_s: Annotated[
+        float,
+        Field(
+            gt=0,
+            description="Seconds for a request's body; one more for every 4 KiB that arrived.",
+        ),
+    ] = 30.0
+    idle_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="Seconds that a connection may wait for its next request."),
+    ] = 5.0
+
     signup_open: Annotated[
         bool,
         Field(
@@ -113,6 +159,14 @@ class Settings(BaseSettings):
         int,
         Field(ge=1024, description="Maximum size of an import file after decompression, in bytes."),
     ] = 50 * 1024**3
+    max_import_rejects: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1_000_000,
+            description="Number of rejected lines after which an import stops.",
+        ),
+    ] = 10_000
     future_tolerance_s: Annotated[
         int, Field(ge=0, description="Seconds that a timestamp may be ahead of the server's clock.")
     ] = 300
@@ -173,6 +227,14 @@ class Settings(BaseSettings):
             ge=1, le=64, description="Maximum number of concurrent warehouse queries; more wait."
         ),
     ] = 4
+    queries_per_workspace: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=64,
+            description="Of these, the maximum of one workspace, so that others find one free.",
+        ),
+    ] = 3
     fresh_wait_s: Annotated[
         float,
         Field(
@@ -180,6 +242,18 @@ class Settings(BaseSettings):
             description="Maximum seconds that a report waits for events acknowledged before it.",
         ),
     ] = 5.0
+    metrics_port: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=65535,
+            description="Port of `/metrics` for Prometheus; 0 chooses a free one; default: none.",
+        ),
+    ] = None
+    metrics_host: Annotated[
+        str,
+        Field(description="Address that `/metrics` listens on; it has no log-in."),
+    ] = "127.0.0.1"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Field(description="Minimum level of log messages."),

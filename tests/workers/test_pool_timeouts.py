@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, insert, select
 
-from penstock.accounts import service as accounts_service
+from penstock.accounts.keys import service as key_service
 from penstock.events import intake
 from penstock.links.attribution import service as attribution_service
 from penstock.metadb.tables import dedupe_keys, match_keys
@@ -18,7 +18,7 @@ from tests.waiting import eventually
 PERIODS = (
     (intake, "_FORGET_EVERY_S"),
     (attribution_service, "_TIDY_EVERY_S"),
-    (accounts_service, "_LAST_USE_EVERY_S"),
+    (key_service, "_LAST_USE_EVERY_S"),
 )
 
 

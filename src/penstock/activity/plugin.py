@@ -22,12 +22,12 @@ class ActivityRoom(Room):
 def build(
     core: Core, accounts: AccountsRoom, *, wait_until_shipped: WaitUntilShipped
 ) -> ActivityRoom:
-    settings, clock, database, warehouse = core
+    settings, clock, database, warehouse, _ = core
     return ActivityRoom(
         visitors=VisitorService(
             database,
             warehouse,
-            accounts.accounts,
+            accounts.website_service,
             settings,
             clock,
             wait_until_shipped=wait_until_shipped,
@@ -35,7 +35,7 @@ def build(
         live=LiveService(
             database,
             warehouse,
-            accounts.accounts,
+            accounts.website_service,
             clock,
             wait_until_shipped=wait_until_shipped,
         ),

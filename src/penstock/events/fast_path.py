@@ -36,9 +36,10 @@ class FastPath:
         if authorization is None:
             await self._app(scope, receive, send)
             return
+        scope["path_template"] = PATH
         messages: list[HTTPRequestEvent] = []
         try:
-            caller = await self._events.accounts.authenticate(authorization)
+            caller = await self._events.keys.authenticate(authorization)
             if not await _receive_all(receive, messages):
                 return  # the client disconnected
             body = b"".join(message["body"] for message in messages)

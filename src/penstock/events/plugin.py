@@ -47,18 +47,20 @@ class EventsRoom(Room):
 
 def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitors) -> EventsRoom:
     """forget_elsewhere: deletes what rooms above this one know of visitors."""
-    settings, clock, database, warehouse = core
+    settings, clock, database, warehouse, validation = core
     shipper = Shipper(database, warehouse, clock)
     intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
     return EventsRoom(
         shipper=shipper,
         intake=intake,
-        events=EventService(accounts.accounts, intake, settings, clock),
-        imports=ImportService(database, accounts.accounts, intake, settings, clock),
+        events=EventService(
+            accounts.key_service, accounts.website_service, intake, validation, settings, clock
+        ),
+        imports=ImportService(database, accounts.website_service, intake, settings, clock),
         deletions=DeletionService(
             database,
             warehouse,
-            accounts.accounts,
+            accounts.website_service,
             shipper,
             settings,
             clock,

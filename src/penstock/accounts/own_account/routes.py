@@ -18,10 +18,11 @@ from penstock.accounts.own_account.schema import (
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.schema import SessionRecord
 from penstock.accounts.service import AccountService
+from penstock.base.networks import client_network
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, address_of
 from penstock.http.schema import PageQuery
 
 Me = NamedDependency[CurrentUser]
@@ -49,7 +50,7 @@ async def change_password(
         current,
         new,
     )
-    await to_thread.run_sync(use_case, limiter=accounts.password_work)
+    await accounts.password_work.run(client_network(address_of(request)), use_case)
     return no_content()
 
 
