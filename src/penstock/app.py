@@ -39,6 +39,7 @@ from penstock.links import plugin as links_room
 from penstock.links.attribution.service import forget_opens
 from penstock.links.redirect.asgi import RedirectFastPath
 from penstock.metadb.database import Database
+from penstock.metadb.secret_box import SecretBox, seal_all
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import forget_customers
 from penstock.settings import Settings
@@ -90,10 +91,12 @@ def build_services(
         stores = Stores(Database(settings.metadb_url, settings.database_timeout_s), warehouse)
     database, warehouse = stores or open_stores(settings)
     core = Core(settings, clock, database, warehouse, FairQueue("requests", _VALIDATION))
-    accounts = accounts_room.build(core)
+    box = SecretBox.of(settings)
+    seal_all(database, box)
+    accounts = accounts_room.build(core, box)
     jobs = jobs_room.build(core, accounts)
     events = events_room.build(core, accounts, forget_elsewhere=_forget_elsewhere)
-    providers = providers_room.build(core, accounts, events)
+    providers = providers_room.build(core, accounts, events, box)
     wait_until_shipped = events.shipper.wait_until_shipped
     funnels = funnels_room.build(
         core,
@@ -113,6 +116,7 @@ def build_services(
         core,
         workers=[worker for room in rooms for worker in room.workers()],
         gauges=[gauge for room in rooms for gauge in room.gauges()],
+        outbox=events.shipper.outbox_state,
     )
     return Services(core, [health, *rooms, web_room.WebRoom()])
 
@@ -124,7 +128,9 @@ def build_app(services: Services) -> ASGIApp:
 
 def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
     """The edge around all; plain posts of events and visits of links before the framework."""
-    app = FastPath(RedirectFastPath(routes, services.redirects), services.events)
+    app = FastPath(
+        RedirectFastPath(routes, services.redirects), services.events, services.quarantine
+    )
     return EdgeLayer(app, services.address_budget, services.settings.trusted_proxies)
 
 

@@ -258,6 +258,15 @@ class Warehouse:
         for file in self._inserts.iterdir():
             file.unlink()
 
+    def accepts_inserts(self) -> bool:
+        """Whether a small insert succeeds right now: it opens, writes and syncs files."""
+        try:
+            self.command(load("penstock.warehouse", "empty_probe"))
+            self.command(load("penstock.warehouse", "probe"))
+        except (QueryFailed, StoreUnavailable):
+            return False
+        return True
+
     def answers(self) -> bool:
         """Whether the engine answers right now."""
         try:

@@ -16,6 +16,7 @@ from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import PageQuery, SearchQuery
+from penstock.http.scopes import KeyScope
 
 
 @post(
@@ -40,7 +41,13 @@ async def create_funnel(
 @post(
     "/api/funnels/validate",
     status_code=200,
-    opt=described("Check a funnel", body=FunnelIn, answers=DefinitionRecord, tag="funnels"),
+    opt=described(
+        "Check a funnel",
+        body=FunnelIn,
+        answers=DefinitionRecord,
+        scopes=(KeyScope.READ,),
+        tag="funnels",
+    ),
 )
 async def validate_funnel(
     request: AnyRequest,
