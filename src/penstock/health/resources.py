@@ -1,6 +1,5 @@
 """Descriptors, memory and disk of this process."""
 
-import os
 import resource
 import shutil
 from pathlib import Path
@@ -16,7 +15,7 @@ def read_resources(data: Path) -> Resources:
     """data: a folder on the disk in question."""
     disk = shutil.disk_usage(data)
     return Resources(
-        open_descriptors=len(os.listdir(_DESCRIPTORS)),
+        open_descriptors=sum(1 for _ in _DESCRIPTORS.iterdir()),
         descriptor_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         memory=_resident_bytes(),
         disk_free=disk.free,

@@ -54,11 +54,12 @@ class HealthService:
         async def check(name: str) -> None:
             stores[name] = await self._answers(name)
 
+        outbox: OutboxState | None = None
+
         async def read_outbox() -> None:
             nonlocal outbox
             outbox = await self._outbox_state()
 
-        outbox: OutboxState | None = None
         async with anyio.create_task_group() as tasks:
             for name in self._probes:
                 tasks.start_soon(check, name)
