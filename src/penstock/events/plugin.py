@@ -71,7 +71,7 @@ class EventsRoom(Room):
 
 def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitors) -> EventsRoom:
     """forget_elsewhere: deletes what rooms above this one know of visitors."""
-    settings, clock, database, warehouse = core
+    settings, clock, database, warehouse, validation = core
     limits = QuarantineLimits(settings.quarantine_rows, settings.quarantine_bytes)
     shipper = Shipper(database, warehouse, clock, limits)
     intake = Intake(
@@ -86,7 +86,13 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
         shipper=shipper,
         intake=intake,
         events=EventService(
-            accounts.key_service, accounts.website_service, intake, settings, clock
+            accounts.key_service,
+            accounts.website_service,
+            accounts.identity_secrets,
+            intake,
+            validation,
+            settings,
+            clock,
         ),
         quarantine=QuarantineService(
             database, accounts.website_service, intake, settings, clock, on_stored=shipper.wake

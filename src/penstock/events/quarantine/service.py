@@ -13,7 +13,7 @@ from anyio import to_thread
 from msgspec import json
 from sqlalchemy import Connection
 
-from penstock.accounts.model import Website
+from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, PenstockError, Unavailable
@@ -71,7 +71,7 @@ class QuarantineService:
         sender: Mapping[str, Any],
     ) -> None:
         """Record a body that was refused as a whole. workspace_id: of the key."""
-        if error.status < 500:
+        if error.status < 500 and error.status != 429:
             await self._record(
                 partial(self._refusals_of_body, route, body, error, workspace_id, sender)
             )
@@ -259,7 +259,10 @@ class QuarantineService:
             )
         raw = json.decode(entry.content or "")
         context = EventValidationContext(
-            self._settings, entry.at_ms, self._websites.find_website, entry.workspace_id
+            self._settings,
+            entry.at_ms,
+            self._websites.find_website,
+            Caller(entry.workspace_id),
         )
         try:
             if entry.origin == "/api/track":
