@@ -55,8 +55,6 @@ class HealthService:
         async def check(name: str) -> None:
             stores[name] = await self._answers(name)
 
-        outbox: OutboxState | None = None
-
         async def read_outbox() -> None:
             nonlocal outbox
             outbox = await self._outbox_state()
