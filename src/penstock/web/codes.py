@@ -38,6 +38,7 @@ bad_signature           401 The webhook has no signature, a signature with an un
   that is older than five minutes.
 not_an_event            401 The webhook's signature is valid, but its body is not a readable event.
 website_not_owned       401 The websiteId does not belong to the key's workspace. Check both.
+owners_only             403 Only owners of the workspace may see this.
 not_signed_in           401 The call needs the session cookie: log in first.
 wrong_login             401 The e-mail address or the password is wrong.
 session_ended           401 The session has expired or was logged out. Log in again.
@@ -133,6 +134,10 @@ not_a_path              - A page path begins with a slash.
 not_a_currency          - The value is not an ISO 4217 code.
 reserved_property       - Property names that begin with $ are reserved.
 too_many_keys           - The properties have too many keys.
+too_many_property_keys  - The website has too many different property keys; send what varies as a
+  value instead of a key.
+not_replayable          - The entry has no content that could be sent again.
+refused_by_event_store  - The event was accepted, but the event store refuses its row.
 too_deep                - The properties are nested too deep.
 integer_out_of_range    - The integer does not fit into 64 bits; send it as a string.
 nul_character           - The NUL character is not allowed.
