@@ -17,6 +17,7 @@ from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
 from penstock.backup import plugin as backup_room
 from penstock.base.clock import Clock, system_clock
+from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.base.user_agent import parse_user_agent
 from penstock.catalogue import plugin as catalogue_room
@@ -38,6 +39,7 @@ from penstock.links import plugin as links_room
 from penstock.links.attribution.service import forget_opens
 from penstock.links.redirect.asgi import RedirectFastPath
 from penstock.metadb.database import Database
+from penstock.metadb.secret_box import SecretBox, seal_all
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import forget_customers
 from penstock.settings import Settings
@@ -62,6 +64,10 @@ ROOMS: tuple[type[Room], ...] = (
 )
 
 
+_VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key=50)
+"""Validation is Python: more threads at once would only share one core."""
+
+
 class Services(SimpleNamespace):
     """Every service of the rooms, and settings, clock and stores, by the name that handlers use."""
 
@@ -84,11 +90,13 @@ def build_services(
     if warehouse is not None:
         stores = Stores(Database(settings.metadb_url, settings.database_timeout_s), warehouse)
     database, warehouse = stores or open_stores(settings)
-    core = Core(settings, clock, database, warehouse)
-    accounts = accounts_room.build(core)
+    core = Core(settings, clock, database, warehouse, FairQueue("requests", _VALIDATION))
+    box = SecretBox.of(settings)
+    seal_all(database, box)
+    accounts = accounts_room.build(core, box)
     jobs = jobs_room.build(core, accounts)
     events = events_room.build(core, accounts, forget_elsewhere=_forget_elsewhere)
-    providers = providers_room.build(core, accounts, events)
+    providers = providers_room.build(core, accounts, events, box)
     wait_until_shipped = events.shipper.wait_until_shipped
     funnels = funnels_room.build(
         core,
@@ -108,6 +116,7 @@ def build_services(
         core,
         workers=[worker for room in rooms for worker in room.workers()],
         gauges=[gauge for room in rooms for gauge in room.gauges()],
+        outbox=events.shipper.outbox_state,
     )
     return Services(core, [health, *rooms, web_room.WebRoom()])
 
@@ -119,7 +128,9 @@ def build_app(services: Services) -> ASGIApp:
 
 def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
     """The edge around all; plain posts of events and visits of links before the framework."""
-    app = FastPath(RedirectFastPath(routes, services.redirects), services.events)
+    app = FastPath(
+        RedirectFastPath(routes, services.redirects), services.events, services.quarantine
+    )
     return EdgeLayer(app, services.address_budget, services.settings.trusted_proxies)
 
 

@@ -21,6 +21,11 @@ def network_of(address: str) -> str:
     )
 
 
+def client_network(address: str) -> str:
+    """As `network_of`; the address as it is when it is no IP address, as of a test's client."""
+    return network_of(address) or address
+
+
 class TrustedNetworks:
     """The proxies of `Settings.trusted_proxies`.
 
