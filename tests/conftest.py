@@ -23,6 +23,7 @@ from litestar.testing import TestClient
 from psycopg import sql
 
 from penstock.accounts import credentials
+from penstock.activity.live import service as live_service
 from penstock.app import Services, build_routes, build_services, with_fast_paths
 from penstock.base.clock import system_clock
 from penstock.metadb.database import Database
@@ -33,7 +34,8 @@ from penstock.warehouse.client import Warehouse
 from tests import scratch
 from tests.postgres import PostgresServer, programs
 from tests.run_report import RunReport
-from tests.tenant import BASE_URL, Tenant, sign_up
+from tests.tenant import BASE_URL, SAME_ID, Tenant, sign_up
+from tests.waiting import PATIENCE_S
 
 scratch.use_memory()
 
@@ -45,7 +47,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(RunReport())
+    config.pluginmanager.register(RunReport(config))
 
 
 @pytest.hookimpl(trylast=True)
@@ -124,6 +126,12 @@ class SharedWarehouse(Warehouse):
 def quick_passwords() -> None:
     """Hash passwords cheaply: the real hash takes 50 ms, and tests sign up hundreds of times."""
     credentials._hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_live_list() -> None:
+    """Wait for events that were just sent, however slow the machine is."""
+    live_service._FRESH_WAIT_S = PATIENCE_S
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -218,7 +226,13 @@ def clock() -> ShiftedClock:
 
 @pytest.fixture
 def settings(tmp_path: Path, metadb_url: str) -> Settings:
-    return Settings(data=tmp_path, database_url=metadb_url, public_url=BASE_URL, signup_open=True)
+    return Settings(
+        data=tmp_path,
+        database_url=metadb_url,
+        public_url=BASE_URL,
+        signup_open=True,
+        fresh_wait_s=PATIENCE_S,
+    )
 
 
 @pytest.fixture
@@ -257,6 +271,7 @@ def server(
     """The running application, for requests without credentials."""
     current.now = services
     with TestClient(with_fast_paths(routes, services), base_url=BASE_URL) as running:
+        running.headers.update(SAME_ID)
         yield running
 
 

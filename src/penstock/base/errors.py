@@ -95,11 +95,15 @@ class Invalid(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class RatePolicy:
-    """At most `quota` requests per window. name: stable, for the `RateLimit-Policy` header."""
+    """At most `quota` per window. name: stable, for the `RateLimit-Policy` header.
+
+    counted: what is counted, for people.
+    """
 
     name: str
     quota: int
     window_s: int
+    counted: str = "attempts"
 
 
 class RateLimited(PenstockError):

@@ -1,9 +1,6 @@
 """Page paths: their canonical form, shared by events and funnel definitions, and those of URLs."""
 
-import re
 from urllib.parse import SplitResult, urlsplit
-
-_AFTER_PATH = re.compile(r"[?#]")
 
 
 def page_path(path: str) -> str:
@@ -11,7 +8,7 @@ def page_path(path: str) -> str:
 
     Source: funnel semantics, matching.
     """
-    return _AFTER_PATH.split(path, maxsplit=1)[0].rstrip("/") or "/"
+    return path.partition("?")[0].partition("#")[0].rstrip("/") or "/"
 
 
 def split_url(url: str) -> SplitResult | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from operator import not_
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -163,6 +163,14 @@ class Identify(Input):
     visitor_id: SentId
     user_id: SentId
     traits: Properties | None = None
+    user_hash: Annotated[
+        str | None,
+        Field(
+            max_length=64,
+            description="HMAC-SHA256 of userId with the website's identity secret, in hex. "
+            "Proves without an API key that your backend knows this user.",
+        ),
+    ] = None
 
 
 class WarningRecord(Record):
@@ -253,8 +261,12 @@ class BatchRecord(Record):
 class IdentifyRecord(Record):
     """The result of identify."""
 
-    visitor_id: str = Field(description="The canonical visitor.")
-    merged: bool = Field(description="Whether this call merged two visitors.")
+    visitor_id: str = Field(
+        description="The canonical visitor; without an API key, the visitor ID as sent."
+    )
+    merged: bool = Field(
+        description="Whether this call merged two visitors; without an API key, always false."
+    )
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 
     @classmethod

@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.accounts.model import WebsiteKind
 from penstock.base.errors import Fault
+from penstock.base.user_agent import UserAgent
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
     EventValidationContext,
@@ -37,7 +38,7 @@ def _has_no_user(raw: RawItem) -> Iterator[Fault]:
 RULES: tuple[Rule, ...] = (has_name_for_type, _has_no_transaction_fields, _has_no_user)
 
 
-def tracked_event(raw: Any, context: EventValidationContext, user_agent: str) -> NewEvent:
+def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAgent) -> NewEvent:
     """`Invalid` with every fault; an unknown website is one. `Unauthorized` for a foreign one."""
     item = validate(raw, TrackItem, RULES, context)
     website = context.find_website(item.website_id)

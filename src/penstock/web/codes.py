@@ -87,6 +87,10 @@ unsupported_media_type  415 Send JSON with Content-Type: application/json, plain
 invalid                 422 The input is JSON but breaks rules; errors lists all of them.
 rate_limited            429 Too many requests. Retry-After says when to retry.
 internal_error          500 Penstock had an internal error; its log has the details.
+request_timeout         408 The headers or the body took too long to arrive. Send faster.
+headers_too_large       431 The headers are over the published size limit. Send fewer cookies.
+too_many_connections    503 Too many connections or requests at once. Reuse connections, and retry
+  after Retry-After.
 unavailable             503 A database does not respond. Nothing was stored; try again.
 query_timeout           503 The query exceeded the time limit of the workspace. Query less, or raise
   the limit.

@@ -11,7 +11,7 @@ from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
     EventValidationContext,
-    timestamp_ms,
+    time_from_1970_ms,
 )
 from penstock.events.imports.schema import ImportLine
 from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
@@ -94,7 +94,7 @@ def read_entry(
 def stated_ms(text: bytes) -> int | None:
     """The timestamp of a rejected line; None when it has no valid one."""
     try:
-        return min(timestamp_ms(_parse(text)["timestamp"]), LATEST_MS)
+        return min(time_from_1970_ms(_parse(text)["timestamp"]), LATEST_MS)
     except (Invalid, LookupError, TypeError, RuleBroken):
         return None
 

@@ -8,7 +8,7 @@ from anyio import to_thread
 
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import CurrentUser
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, NotFound, QueueFull, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
@@ -36,20 +36,20 @@ class ImportService:
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         intake: Intake,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._database, self._accounts, self._settings, self._clock = (
+        self._database, self._websites, self._settings, self._clock = (
             database,
-            accounts,
+            websites,
             settings,
             clock,
         )
         self._files = ImportFiles(settings.data / "imports")
         self._uploads = FairQueue("uploads", _UPLOADS, code="too_many_imports", retry_after_s=30)
-        self.worker = ImportWorker(database, accounts, intake, self._files, settings, clock).worker
+        self.worker = ImportWorker(database, websites, intake, self._files, settings, clock).worker
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -76,7 +76,7 @@ class ImportService:
         uploads or unfinished imports.
         """
         website = await to_thread.run_sync(
-            self._accounts.owned_website, workspace_id, query.website_id
+            self._websites.owned_website, workspace_id, query.website_id
         )
         await to_thread.run_sync(self._require_few_open, workspace_id)
         now_ms = self._clock()
@@ -141,9 +141,9 @@ class ImportService:
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[ImportJob]:
         """Newest first. `Unauthorized` when the website belongs to another workspace."""
         if query.website_id is not None:
-            self._accounts.owned_website(workspace_id, query.website_id)
+            self._websites.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
-            return store.page(db, workspace_id, query.website_id, query.asked)
+            return store.page(db, workspace_id, query.website_id, query.pagination)
 
     def rejects(self, workspace_id: WorkspaceId, import_id: str, page: Page) -> Listing[Reject]:
         """Rejected lines in their order, each with all its faults."""

@@ -42,7 +42,7 @@ async def list_goals(
     """Newest first."""
     query = read_query(request, SearchQuery)
     return listing(
-        await to_thread.run_sync(goals.page, caller.workspace_id, query.asked, query.search)
+        await to_thread.run_sync(goals.page, caller.workspace_id, query.pagination, query.search)
     )
 
 
@@ -55,7 +55,9 @@ async def read_goal(
 
 @patch(
     "/api/goals/{goal_id:str}",
-    opt=described("Change a goal", body=GoalChange, answers=GoalRecord, tag="goals"),
+    opt=described(
+        "Change a goal", body=GoalChange, answers=GoalRecord, takes_read_only=True, tag="goals"
+    ),
 )
 async def change_goal(
     request: AnyRequest,

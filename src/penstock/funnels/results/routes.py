@@ -19,6 +19,7 @@ from penstock.funnels.results.service import ResultsService
 from penstock.http.bodies import read_bytes, require_json
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
+from penstock.http.scopes import KeyScope
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
 
@@ -43,7 +44,12 @@ async def read_results(
     "/api/funnels/preview",
     status_code=200,
     opt=described(
-        "Preview a funnel", body=PreviewIn, answers=ResultsRecord, later=JobRecord, tag="funnels"
+        "Preview a funnel",
+        body=PreviewIn,
+        answers=ResultsRecord,
+        later=JobRecord,
+        scopes=(KeyScope.READ,),
+        tag="funnels",
     ),
 )
 async def preview_funnel(

@@ -16,6 +16,7 @@ from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import PageQuery, SearchQuery
+from penstock.http.scopes import KeyScope
 
 
 @post(
@@ -42,7 +43,13 @@ async def create_funnel(
 @post(
     "/api/funnels/validate",
     status_code=200,
-    opt=described("Check a funnel", body=FunnelIn, answers=DefinitionRecord, tag="funnels"),
+    opt=described(
+        "Check a funnel",
+        body=FunnelIn,
+        answers=DefinitionRecord,
+        scopes=(KeyScope.READ,),
+        tag="funnels",
+    ),
 )
 async def validate_funnel(
     request: AnyRequest,
@@ -70,7 +77,7 @@ async def list_funnels(
     """Newest first."""
     query = read_query(request, SearchQuery)
     return listing(
-        await to_thread.run_sync(funnels.page, caller.workspace_id, query.asked, query.search)
+        await to_thread.run_sync(funnels.page, caller.workspace_id, query.pagination, query.search)
     )
 
 
@@ -88,7 +95,9 @@ async def read_funnel(
 
 @put(
     "/api/funnels/{funnel_id:str}",
-    opt=described("Replace a funnel", body=FunnelIn, answers=FunnelRecord, tag="funnels"),
+    opt=described(
+        "Replace a funnel", body=FunnelIn, answers=FunnelRecord, takes_read_only=True, tag="funnels"
+    ),
 )
 async def replace_funnel(
     request: AnyRequest,
@@ -124,7 +133,7 @@ async def list_revisions(
     funnels: NamedDependency[FunnelService],
 ) -> Response[bytes]:
     """Newest first. Every query about a funnel takes `revision`, the number of an earlier one."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     return listing(
         await to_thread.run_sync(funnels.revisions, caller.workspace_id, funnel_id, page)
     )

@@ -71,7 +71,11 @@ def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | 
         return None
     absorbed = db.execute(
         select(merges.c.absorbed_id, merges.c.user_id, merges.c.merged_at)
-        .where(merges.c.scope_id == scope, merges.c.kept_id == visitor_id)
+        .where(
+            merges.c.scope_id == scope,
+            merges.c.kept_id == visitor_id,
+            merges.c.absorbed_id != visitor_id,  # it was released from another visitor
+        )
         .order_by(merges.c.id)
     )
     return Profile(

@@ -5,7 +5,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Role
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.visitors.schema import VisitorDetailRecord, VisitorsQuery, WebsiteQuery
 from penstock.activity.visitors.service import VisitorService
 from penstock.base.errors import NotFound
@@ -27,11 +27,11 @@ IMPORT_TABS = (Entry("Imports", "/imports"), Entry("Deletions", "/deletions"))
 @get("/imports", sync_to_thread=True)
 def list_imports(
     view: NamedDependency[View],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     imports: NamedDependency[ImportService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    websites = accounts.websites(view.workspace_id)
+    websites = website_service.websites(view.workspace_id)
     query = view.own_websites_only(view.query(RecordsQuery), websites)
     listing = imports.page(view.workspace_id, query)
     return view.render(
@@ -51,12 +51,12 @@ def list_imports(
 def read_import(
     view: NamedDependency[View],
     import_id: FromPath[str],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     job = imports.find(view.workspace_id, import_id)
-    rejects = imports.rejects(view.workspace_id, import_id, view.query(PageQuery).asked)
-    names = names_of(accounts.websites(view.workspace_id))
+    rejects = imports.rejects(view.workspace_id, import_id, view.query(PageQuery).pagination)
+    names = names_of(website_service.websites(view.workspace_id))
     return view.render(
         "imports/import.html",
         parts=("import",),
@@ -71,10 +71,10 @@ def read_import(
 @get("/deletions", sync_to_thread=True)
 def list_deletions(
     view: NamedDependency[View],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     deletions: NamedDependency[DeletionService],
 ) -> Response[bytes]:
-    websites = accounts.websites(view.workspace_id)
+    websites = website_service.websites(view.workspace_id)
     query = view.own_websites_only(view.query(RecordsQuery), websites)
     listing = deletions.page(view.workspace_id, query)
     return view.render(
@@ -91,14 +91,14 @@ def list_deletions(
 @get("/deletions/new")
 async def new_deletion(
     view: NamedDependency[View],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     """First a form for the target; with a target in the address, a preview to confirm."""
 
     def render() -> Response[bytes]:
-        websites = accounts.websites(view.workspace_id)
+        websites = website_service.websites(view.workspace_id)
         query = view.own_websites_only(view.query(NewDeletionQuery), websites)
         website = next((site for site in websites if site.id == query.website_id), None)
         is_span = query.from_ is not None and query.to is not None

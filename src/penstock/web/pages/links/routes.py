@@ -5,7 +5,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Website, WebsiteKind
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock, iso
 from penstock.base.ids import WorkspaceId
 from penstock.jobs.cancellable import CancellableResponse
@@ -42,12 +42,12 @@ async def list_page(
     view: NamedDependency[View],
     links: NamedDependency[LinkService],
     link_statistics: NamedDependency[StatisticsService],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     settings: NamedDependency[Settings],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
-        apps = _apps(accounts, view.workspace_id)
+        apps = _apps(website_service, view.workspace_id)
         query = view.own_websites_only(view.query(LinkQuery), apps)
         listing = links.page(view.workspace_id, query)
         return view.render(
@@ -68,14 +68,14 @@ async def list_page(
 def new_page(
     view: NamedDependency[View],
     links: NamedDependency[LinkService],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     query = view.query(NewLinkQuery)
     source = links.find(view.workspace_id, query.from_) if query.from_ else None
     return view.render(
         "links/new.html",
-        apps=[(app.id, app.name) for app in _apps(accounts, view.workspace_id)],
+        apps=[(app.id, app.name) for app in _apps(website_service, view.workspace_id)],
         source=source,
         app_id=source.website_id if source else query.website_id,
         base_url=settings.base_url,
@@ -91,7 +91,7 @@ async def link_page(
     links: NamedDependency[LinkService],
     link_statistics: NamedDependency[StatisticsService],
     attribution: NamedDependency[AttributionService],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     settings: NamedDependency[Settings],
     clock: NamedDependency[Clock],
     respond: NamedDependency[CancellableResponse],
@@ -113,13 +113,13 @@ async def link_page(
             "links/link.html",
             parts=("statistics", "matches"),
             link=link,
-            app=accounts.find_website(link.website_id),
+            app=website_service.find_website(link.website_id),
             query=page_query,
             now_ms=now_ms,
             hosted_url=link.hosted_url(settings.base_url),
             short_url=f"{settings.base_url}/l/{link.slug}",
             statistics=load_part(view, "statistics", statistics),
-            matches=attribution.matches_of_link(view.workspace_id, link.id, page_query.asked),
+            matches=attribution.matches_of_link(view.workspace_id, link.id, page_query.pagination),
             methods=METHODS,
             method_names=METHOD_NAMES,
             platform_names=PLATFORM_NAMES,
@@ -129,9 +129,11 @@ async def link_page(
     return await respond(render)
 
 
-def _apps(accounts: AccountService, workspace_id: WorkspaceId) -> list[Website]:
+def _apps(website_service: WebsiteService, workspace_id: WorkspaceId) -> list[Website]:
     return [
-        website for website in accounts.websites(workspace_id) if website.kind is WebsiteKind.MOBILE
+        website
+        for website in website_service.websites(workspace_id)
+        if website.kind is WebsiteKind.MOBILE
     ]
 
 

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 from litestar import Response, get
 from litestar.di import NamedDependency
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.live.schema import RecentQuery
 from penstock.activity.live.service import LiveService
 from penstock.activity.schema import StoredEventRecord
 from penstock.base.ids import WebsiteId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.events.service import EventService
+from penstock.events.quarantine.schema import QuarantineRecord
+from penstock.events.quarantine.service import QuarantineService
 from penstock.funnels.saved.service import FunnelService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.nav import Entry
@@ -37,13 +38,13 @@ class Attempt(NamedTuple):
 @get("/live")
 async def live_events(
     view: NamedDependency[View],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     live: NamedDependency[LiveService],
     funnels: NamedDependency[FunnelService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
-        websites = accounts.websites(view.workspace_id)
+        websites = website_service.websites(view.workspace_id)
         query = view.own_websites_only(view.query(RecentQuery), websites)
         recent = live.recent(view.workspace_id, query)
         attempt_properties = {
@@ -68,21 +69,20 @@ async def live_events(
 @get("/refused", sync_to_thread=True)
 def rejected(
     view: NamedDependency[View],
-    accounts: NamedDependency[AccountService],
-    events: NamedDependency[EventService],
+    website_service: NamedDependency[WebsiteService],
+    quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
-    websites = accounts.websites(view.workspace_id)
+    websites = website_service.websites(view.workspace_id)
     query = view.own_websites_only(view.query(RejectedQuery), websites)
     website_id = WebsiteId(query.website_id) if query.website_id else None
-    rejections = events.rejections.page(view.workspace_id, website_id, _LARGEST_PAGE).data
-    newest = rejections[0].number if rejections else 0
-    after = query.after if query.after <= newest else 0  # numbers restart with the service
+    entries = quarantine.page(view.workspace_id, website_id, _LARGEST_PAGE).data
+    records = [(entry.at_ms, QuarantineRecord.of(entry)) for entry in entries]
     return view.render(
         "live/rejected.html",
         parts=("stream",),
         query=query,
-        rejections=[rejection for rejection in rejections if rejection.number > after],
-        cursor=newest,
+        rejections=[record for record in records if record[1].number > query.after],
+        cursor=entries[0].number if entries else 0,
         websites=websites,
         names=names_of(websites),
         tabs=LIVE_TABS,

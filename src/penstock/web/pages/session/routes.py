@@ -11,6 +11,7 @@ from litestar.response import Redirect
 from penstock.accounts.callers import SESSION_COOKIE, is_local_client
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import NotFound
 from penstock.http.requests import AnyRequest
 from penstock.settings import Settings
@@ -22,13 +23,17 @@ Accounts = NamedDependency[AccountService]
 
 
 @get("/")
-async def front(request: AnyRequest, accounts: Accounts) -> Redirect:
+async def front(
+    request: AnyRequest,
+    accounts: Accounts,
+    website_service: NamedDependency[WebsiteService],
+) -> Redirect:
     """Redirects to the sign-up, the log-in, the first website, or the first page."""
     reader = await reader_of(request, accounts)
     if reader is None:
         has_accounts = await to_thread.run_sync(accounts.has_accounts)
         return Redirect("/login" if has_accounts else "/signup", status_code=302)
-    has_websites = await to_thread.run_sync(accounts.websites, reader.workspace.id)
+    has_websites = await to_thread.run_sync(website_service.websites, reader.workspace.id)
     return Redirect(NAV[0].href if has_websites else "/welcome", status_code=302)
 
 

@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.visitors.schema import TimelineQuery, VisitorsQuery
 from penstock.activity.visitors.service import VisitorService
 from penstock.base.errors import Malformed
@@ -19,12 +19,12 @@ from penstock.web.view import View, names_of
 @get("/visitors")
 async def find_visitors(
     view: NamedDependency[View],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
-        websites = accounts.websites(view.workspace_id)
+        websites = website_service.websites(view.workspace_id)
         query = view.own_websites_only(view.query(VisitorsQuery), websites)
         return view.render(
             "visitors/list.html",
@@ -42,7 +42,7 @@ async def find_visitors(
 async def visitor(
     view: NamedDependency[View],
     visitor_id: FromPath[str],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
@@ -50,7 +50,7 @@ async def visitor(
 
     def render() -> Response[bytes]:
         visitor_id = unquote(raw_path_after(view.request, "/visitors/"))
-        websites = accounts.websites(view.workspace_id)
+        websites = website_service.websites(view.workspace_id)
         query = view.own_websites_only(view.query(TimelineQuery), websites)
         try:
             detail, timeline = visitors.visitor_with_timeline(view.workspace_id, visitor_id, query)

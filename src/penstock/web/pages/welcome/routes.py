@@ -4,7 +4,7 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.catalogue.schema import NamesQuery
 from penstock.catalogue.service import CatalogueService
 from penstock.jobs.cancellable import CancellableResponse
@@ -23,7 +23,7 @@ def add_first(view: NamedDependency[View]) -> Response[bytes]:
 async def connect(
     view: NamedDependency[View],
     website_id: FromPath[str],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     catalogue: NamedDependency[CatalogueService],
     settings: NamedDependency[Settings],
     respond: NamedDependency[CancellableResponse],
@@ -31,7 +31,7 @@ async def connect(
     """The page polls its part `arrival` every two seconds, until there is an event."""
 
     def render() -> Response[bytes]:
-        website = accounts.website(view.workspace_id, website_id)
+        website = website_service.website(view.workspace_id, website_id)
         polls = "hx-request" in view.request.headers
         event_names = catalogue.names(
             view.workspace_id, NamesQuery(websiteId=website.id, pageSize=5)
