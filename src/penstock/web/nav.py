@@ -39,5 +39,6 @@ SETTINGS: tuple[Entry, ...] = (
     Entry("API keys", "/settings/api-keys"),
     Entry("Members", "/settings/members"),
     Entry("Workspace", "/settings/workspace"),
+    Entry("Audit log", "/settings/audit-log"),
     Entry("Account", "/settings/account"),
 )
