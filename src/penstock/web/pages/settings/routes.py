@@ -58,7 +58,7 @@ def audit_entries(
     view: NamedDependency[View], audit_log: NamedDependency[AuditLog]
 ) -> Response[bytes]:
     is_owner = view.reader.role is Role.OWNER
-    page = view.query(PageQuery).asked
+    page = view.query(PageQuery).pagination
     entries = audit_log.entries(view.reader.caller, page) if is_owner else None
     return view.render("settings/audit_log.html", entries=entries)
 
