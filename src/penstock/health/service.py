@@ -108,9 +108,9 @@ def worker_gauges(workers: Sequence[Worker]) -> list[PolledGauge]:
     def last_success_s() -> dict[str, float]:
         health = [worker.health() for worker in workers]
         return {
-            one.name: one.last_success_at_ms / 1000
-            for one in health
-            if one.last_success_at_ms is not None
+            worker.name: worker.last_success_at_ms / 1000
+            for worker in health
+            if worker.last_success_at_ms is not None
         }
 
     return [

@@ -417,7 +417,7 @@ click_buffer_files = Table(
         "name",
         Text,
         primary_key=True,
-        comment="a file of a spool whose rows are in the outbox, until the file is gone",
+        comment="a file of the click buffer whose rows are in the outbox, until the file is gone",
     ),
 )
 
@@ -618,6 +618,7 @@ imports = Table(
     Column("finished_at", BigInteger),
     Column("gap_dismissed_at", BigInteger, comment="an owner judged the gap harmless"),
     Column("gap_dismissed_by", Text, comment="ID of the user who did"),
+    Column("warnings", JSON, comment="codes of the warnings about its events; unset: none"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),

@@ -135,16 +135,16 @@ class Warehouse:
                 work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
 
-    def ask(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    def fetch_rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Rows of one statement. `Unavailable` when it exceeds the limits of its work."""
-        return self._ask(sql, parameters)[1]
+        return self._fetch(sql, parameters)[1]
 
-    def ask_by_name(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """As `ask`, each row by column name."""
-        names, rows = self._ask(sql, parameters)
+    def fetch_dicts(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """As `fetch_rows`, each row by column name."""
+        names, rows = self._fetch(sql, parameters)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
-    def _ask(
+    def _fetch(
         self, sql: str, parameters: Mapping[str, Any]
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         try:

@@ -64,7 +64,7 @@ async def list_sessions(
     request: AnyRequest, current_user: Me, own_account: OwnAccount
 ) -> Response[bytes]:
     """Sessions in all workspaces, most recently seen first."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     sessions = await to_thread.run_sync(
         own_account.sessions, current_user.user, request.cookies[SESSION_COOKIE], page
     )
@@ -90,7 +90,7 @@ async def list_workspaces(
     request: AnyRequest, current_user: Me, own_account: OwnAccount
 ) -> Response[bytes]:
     """Workspaces in the order in which you joined them."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     workspaces = await to_thread.run_sync(own_account.workspaces, current_user.user, page)
     return listing(workspaces, MembershipRecord.of)
 

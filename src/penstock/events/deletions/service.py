@@ -169,7 +169,7 @@ class DeletionService:
         if query.website_id is not None:
             self._websites.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
-            return store.page(db, workspace_id, query.website_id, query.asked)
+            return store.page(db, workspace_id, query.website_id, query.pagination)
 
     def spans(
         self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]

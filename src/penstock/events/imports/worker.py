@@ -269,6 +269,7 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
     affected_ms = times_ms + [
         at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)
     ]
+    new_warnings = {warning.code for event in batch.events for warning in event.warnings}
     repeated = sum(receipt.status is Status.DUPLICATE for receipt in receipts)
     first_event_at_ms, last_event_at_ms = _widen(
         job.first_event_at_ms, job.last_event_at_ms, times_ms
@@ -283,6 +284,7 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
         rejected=job.rejected + len(batch.rejects),
         first_event_at_ms=first_event_at_ms,
         last_event_at_ms=last_event_at_ms,
+        warnings=tuple(sorted({*job.warnings, *new_warnings})),
         affected_from_ms=affected_from_ms,
         affected_to_ms=affected_to_ms,
     )

@@ -46,7 +46,7 @@ async def list_quarantine(
     if query.website_id is not None:
         owned = partial(website_service.owned_website, caller.workspace_id, query.website_id)
         website_id = (await to_thread.run_sync(owned)).id
-    page = partial(quarantine.page, caller.workspace_id, website_id, query.asked)
+    page = partial(quarantine.page, caller.workspace_id, website_id, query.pagination)
     return listing(await to_thread.run_sync(page), QuarantineRecord.of)
 
 

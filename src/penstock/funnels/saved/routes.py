@@ -75,7 +75,7 @@ async def list_funnels(
     """Newest first."""
     query = read_query(request, SearchQuery)
     return listing(
-        await to_thread.run_sync(funnels.page, caller.workspace_id, query.asked, query.search)
+        await to_thread.run_sync(funnels.page, caller.workspace_id, query.pagination, query.search)
     )
 
 
@@ -131,7 +131,7 @@ async def list_revisions(
     funnels: NamedDependency[FunnelService],
 ) -> Response[bytes]:
     """Newest first. Every query about a funnel takes `revision`, the number of an earlier one."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     return listing(
         await to_thread.run_sync(funnels.revisions, caller.workspace_id, funnel_id, page)
     )

@@ -30,7 +30,7 @@ def api_keys(
     return view.render(
         "settings/keys.html",
         parts=("keys",),
-        keys=key_service.keys(view.workspace_id, view.query(PageQuery).asked),
+        keys=key_service.keys(view.workspace_id, view.query(PageQuery).pagination),
         websites=websites,
         website_names={website.id: website.name for website in websites},
         expiries=[
