@@ -69,6 +69,8 @@ name_taken              409 Another record has this name. Choose another name.
 slug_taken              409 Another link, possibly a disabled one, has this slug. Choose another
   slug.
 goal_gone               409 The definition uses a goal that was renamed or deleted.
+definition_too_costly   409 The filters of the saved funnel and of its goals cost more than is
+  allowed; the detail says which to drop.
 definition_not_readable 409 A filter of the saved funnel, or of a goal that it uses, is no longer
   valid; errors names each. Correct it and save.
 too_many_secrets        409 Too many signing secrets of one provider are valid. End the earlier ones
@@ -172,6 +174,8 @@ not_a_scheme            - The value is not the URL scheme of an app.
 only_mobile             - Only websites of kind mobile have this field.
 too_few_steps           - A funnel needs at least two required steps.
 too_many_steps          - A funnel has at most 20 required steps.
+too_costly              - The filters together cost more than is allowed. The message says what
+  each costs and which to drop.
 too_many_matches        - A funnel has too many matches, or rows included.
 first_row_diagnostic    - The first row must be a required step.
 diagnostic_group        - A diagnostic row cannot be all_of.
