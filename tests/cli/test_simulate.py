@@ -65,7 +65,7 @@ def test_without_a_click_token_the_network_is_matched(service):
 @pytest.mark.parametrize(
     ("slug", "settings", "code", "message"),
     [
-        ("unknown", {}, 1, "the workspace has no link unknown"),
+        ("unknown", {}, 1, "this workspace has no link with the slug unknown"),
         ("gone", {}, 1, "no match"),
         ("spring", {"PENSTOCK_API_KEY": ""}, 2, "set PENSTOCK_API_KEY"),
         ("spring", {"PENSTOCK_API_KEY": "psk_x"}, 1, "API key"),

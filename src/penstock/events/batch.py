@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 from penstock.base.errors import Fault, Invalid, PenstockError
-from penstock.events.model import NewEvent, Receipt
+from penstock.events.model import NewEvent, Receipt, Rejected
 from penstock.events.validation import RawItem, Rule
 
 
@@ -41,13 +41,15 @@ class ValidatedBatch(NamedTuple):
                 batch.rejected[index] = _item_faults(error)
         return batch
 
-    def results(self, receipts: Sequence[Receipt]) -> list[ItemResult]:
-        """Results in the order of the items. receipts: in the order of `events`."""
-        stored = dict(zip(self.events, receipts, strict=True))
-        return [
-            ItemResult(stored.get(index), self.rejected.get(index, ()))
-            for index in range(len(self.events) + len(self.rejected))
-        ]
+    def results(self, stored: Sequence[Receipt | Rejected]) -> list[ItemResult]:
+        """Results in the order of the items. stored: in the order of `events`."""
+        results = {index: ItemResult(None, faults) for index, faults in self.rejected.items()}
+        for index, result in zip(self.events, stored, strict=True):
+            if isinstance(result, Rejected):
+                results[index] = ItemResult(None, (result.fault,))
+            else:
+                results[index] = ItemResult(result)
+        return [results[index] for index in range(len(results))]
 
 
 def _item_faults(error: PenstockError) -> tuple[Fault, ...]:
