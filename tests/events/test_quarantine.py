@@ -1,7 +1,6 @@
 """What is refused is kept for its senders, with every reason, and can be sent again."""
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,6 +11,7 @@ from penstock.base.clock import iso, system_clock
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.property_keys import PropertyKeys
+from tests.events.imports.conftest import finished
 from tests.tenant import Tenant, visitor
 
 BAD = {"event": "paid", "userId": "ann", "properties": {"$own": 1}, "sesionId": "s"}
@@ -286,11 +286,7 @@ def test_an_import_rejects_lines_with_new_keys_over_the_limit(workspace):
         content="\n".join(lines),
         headers={"Content-Type": "application/x-ndjson"},
     ).json()
-    for _ in range(600):
-        job = workspace.client.get(f"/api/imports/{job['id']}").json()
-        if job["state"] == "completed":
-            break
-        time.sleep(0.05)
+    job = finished(workspace.client, job["id"])
     assert (job["accepted"], job["rejected"]) == (2, 1)
 
 

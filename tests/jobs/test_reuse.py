@@ -189,7 +189,7 @@ def test_an_event_a_little_in_the_future_comes_in_by_time_alone(workspace, clock
     assert scene.results(funnel)["aggregate"]["completed"] == 1
 
 
-def test_an_answer_is_nobody_elses(scene, other_workspace, clock, warehouse):
+def test_a_cached_answer_is_not_shared_between_workspaces(scene, other_workspace, clock, warehouse):
     scene.story("0/A 60/B")
     of_cache(scene, scene.funnel("A", "B"))
     theirs = Scene(other_workspace, clock)
