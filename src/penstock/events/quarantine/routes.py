@@ -68,14 +68,14 @@ async def export_quarantine(
     """A website's entries with their content, oldest first, one JSON object per line (NDJSON)."""
     query = read_query(request, ExportQuery)
 
-    def lines() -> bytes:
+    def export() -> bytes:
         website = website_service.owned_website(caller.workspace_id, query.website_id)
         entries = quarantine.entries(caller.workspace_id, website.id)
-        records = (QuarantinedContent.of(entry).model_dump_json() for entry in entries)
-        return "".join(f"{record}\n" for record in records).encode()
+        lines = [QuarantinedContent.of(entry).model_dump_json() for entry in entries]
+        return "".join(f"{line}\n" for line in lines).encode()
 
     return Response(
-        await to_thread.run_sync(lines),
+        await to_thread.run_sync(export),
         media_type="application/x-ndjson",
         headers={"Content-Disposition": 'attachment; filename="quarantine.ndjson"'},
     )
