@@ -35,7 +35,7 @@ class NewKey(Input):
     expires_at: Annotated[
         int | None,
         BeforeValidator(lambda value: None if value is None else _expiry(value)),
-        WithJsonSchema({"type": ["string", "null"], "format": "date-time"}),
+        WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
         Field(description="When the key stops working; default: never."),
     ] = None
 
