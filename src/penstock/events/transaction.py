@@ -69,12 +69,16 @@ def store_items(
     The steps: look up dedupe keys, pick the new items, check their property keys, resolve their
     identities, write keys and outbox, keep refusals, answer repeats, count.
     """
-    replays = {item.entry: place for place, item in enumerate(items) if isinstance(item, Replay)}
+    replays: dict[int, int] = {}  # entry -> the first place: a second replay finds it gone
+    for place, item in enumerate(items):
+        if isinstance(item, Replay):
+            replays.setdefault(item.entry, place)
     replayable = quarantine_store.lock(connection, replays)
+    places = {replays[entry] for entry in replayable}
     events = {
         place: item.event if isinstance(item, Replay) else item
         for place, item in enumerate(items)
-        if isinstance(item, NewEvent) or (isinstance(item, Replay) and item.entry in replayable)
+        if isinstance(item, NewEvent) or (isinstance(item, Replay) and place in places)
     }
     known = store.dedupe_records(
         connection, [event.dedupe_key for event in events.values() if event.dedupe_key is not None]
