@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from penstock.accounts import store
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.credentials import (
     hash_secret,
     new_token,
@@ -39,8 +40,11 @@ _GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
 class AccountService:
     """Users and their sessions."""
 
-    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, audit_log: AuditLog, settings: Settings, clock: Clock
+    ) -> None:
         self._database, self._settings, self._clock = database, settings, clock
+        self._audit_log = audit_log
         self._guesses = AttemptLimiter(_GUESSES)
         self._guesses_of_account = AttemptLimiter(_GUESSES_OF_ACCOUNT)
         self._guesses_of_network = AttemptLimiter(_GUESSES_OF_NETWORK)
@@ -169,8 +173,7 @@ class AccountService:
         if account is None or not matches:
             if account is not None:
                 target = f"{account[0].user.id} {email}"
-                with self._database.write() as db:
-                    audit.record(db, account[0].caller, Action.SIGN_IN_FAILED, target, now_ms)
+                self._audit_log.note(account[0].caller, Action.SIGN_IN_FAILED, target)
             raise _wrong_login()
         with self._database.write() as db:
             store.lock_user(db, account[0].user.id)

@@ -26,15 +26,17 @@ from penstock.funnels.statements.report import build_export
 
 UNKNOWN = "Unknown"
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""Text that a spreadsheet takes for a formula begins so. Source: OWASP, "CSV Injection"."""
+_FORMULA = r"(?:[\x00-\x1f\x7f-\x9f]|[\s\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠﹦﹢﹣﹫])"
+"""How a text begins that a spreadsheet may take for a formula: with a control character, or with a
+sign, also full-width or after blanks that it drops. Source: OWASP, "CSV Injection"."""
+_IS_FORMULA = re.compile(_FORMULA)
 
 _LIKE_ANOTHER_VALUE = re.compile(
-    r"""\s*                                     # empty
+    rf"""\s*                                    # empty
       | \s*-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s* # a number
       | true | false | unknown                 # a boolean, or the missing value
       | ".*                                    # a text in quotes
-      | '[=+\-@\t\r].*                         # a formula made harmless""",
+      | '{_FORMULA}.*                         # a formula made harmless""",
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 """Texts that a reader of a CSV cell would take for something else."""
@@ -312,7 +314,7 @@ def _unambiguous(text: str) -> str:
 
 def _harmless(text: str) -> str:
     """The text, marked where a spreadsheet would run it as a formula."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    return f"'{text}" if _IS_FORMULA.match(text) else text
 
 
 def _plain(value: Scalar) -> str:
