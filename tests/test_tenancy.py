@@ -7,7 +7,6 @@ The routes come from the API document, so a new route is tested automatically. A
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from time import sleep
 from typing import Any
 
 import httpx
@@ -15,6 +14,7 @@ import pytest
 
 from penstock.app import build_routes
 from tests.tenant import PASSWORD, Tenant, beside, invited, join, visitor
+from tests.waiting import eventually
 
 PUBLIC_PAGES = ("/static/", "/api/docs", "/api/openapi.json", "/health/", "/l/")
 
@@ -54,8 +54,7 @@ def imported(tenant: Tenant) -> str:
     record_id: str = tenant.client.post(
         "/api/imports", params={"websiteId": tenant.website_id}, **body
     ).json()["id"]
-    while tenant.client.get(f"/api/imports/{record_id}").json()["state"] != "done":
-        sleep(0.01)
+    eventually(lambda: tenant.client.get(f"/api/imports/{record_id}").json()["state"] == "done")
     return record_id
 
 
@@ -102,8 +101,7 @@ def job(tenant: Tenant) -> str:
         f"/api/funnels/{funnel_id}/results", headers={"Prefer": "respond-async"}
     )
     record_id: str = response.json()["id"]
-    while tenant.client.get(f"/api/jobs/{record_id}").json()["state"] != "done":
-        sleep(0.01)
+    eventually(lambda: tenant.client.get(f"/api/jobs/{record_id}").json()["state"] == "done")
     return record_id
 
 
@@ -117,6 +115,13 @@ def another_session(tenant: Tenant) -> str:
     )
     sessions = tenant.browser.get("/api/auth/sessions").json()["data"]
     return next(record["id"] for record in sessions if not record["current"])
+
+
+def refused(tenant: Tenant) -> str:
+    """An entry of the quarantine."""
+    tenant.client.post("/api/v1/events", json={"websiteId": tenant.website_id})
+    entries = tenant.client.get("/api/events/refused").json()["data"]
+    return str(entries[0]["number"])
 
 
 def link(tenant: Tenant) -> str:
@@ -139,6 +144,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "goal_id": creator("/api/goals", {"name": "Signed up", "match": STEP}),
     "funnel_id": creator("/api/funnels", FUNNEL),
     "import_id": imported,
+    "number": refused,
     "deletion_id": deleted,
     "unit": sent("visitorId"),
     "eventId": sent("eventId"),
@@ -158,6 +164,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}
     },
     ("post", "/api/imports"): NDJSON,
+    ("post", "/api/events/refused/replay"): {"json": {}},
     ("post", "/api/settings/api-keys"): {"json": {"name": "k"}},
     ("put", "/api/settings/websites/{website_id}/providers/{provider}"): {"json": SECRET},
     ("post", "/api/deletions"): {"json": {"visitorId": "ada"}},
@@ -245,7 +252,12 @@ def described(document: dict[str, Any]) -> Iterator[Operation]:
             )
             required = tuple(name for name in required if name != "websiteId")
             yield Operation(
-                method, path, operation.get("security") == [], parameters, required, website_in
+                method,
+                path,
+                operation.get("security") in ([], [{}, {"key": []}]),
+                parameters,
+                required,
+                website_in,
             )
 
 
@@ -300,6 +312,8 @@ def test_every_record_of_another_workspace_is_404(workspace, other_workspace, op
         foreign[str(operation)] = operation.ask(other_workspace.browser, ids)
         own[str(operation)] = operation.ask(workspace.browser, ids)
     assert problems_of(foreign, 404) == {}
+    still_refused = own.pop("POST /api/events/refused/{number}/replay")
+    assert still_refused.status_code == 422
     assert {route: answer.text for route, answer in own.items() if answer.status_code >= 400} == {}
 
 

@@ -12,6 +12,7 @@ from penstock.accounts import service
 from penstock.metadb.tables import memberships, sessions
 from tests.serving import Served
 from tests.tenant import PASSWORD, visitor
+from tests.waiting import PATIENCE_S
 
 
 def log_in(client, email, password=PASSWORD):
@@ -61,15 +62,15 @@ def test_an_unknown_address_takes_as_long_as_a_known_one(tmp_path):
         form = {"email": "ada@example.com", "password": PASSWORD, "workspaceName": "Acme"}
         assert service.client.post("/api/auth/signup", json=form).status_code == 201
         service.client.cookies.clear()
-        pairs = [
-            (
-                seconds(service.client, form["email"]),
-                seconds(service.client, f"nobody{n}@example.com"),
-            )
-            for n in range(7)
-        ]
-    known, unknown = (min(times) for times in zip(*pairs, strict=True))
-    assert 0.5 < unknown / known < 2
+        known, unknown = [], []
+        # A busy machine delays some. Not to hash would take a fraction, however often it is tried.
+        for n in range(100):
+            known.append(seconds(service.client, form["email"]))
+            unknown.append(seconds(service.client, f"nobody{n}@example.com"))
+            ratio = min(unknown) / min(known)
+            if n >= 6 and 0.5 < ratio < 2:
+                break
+    assert 0.5 < ratio < 2
 
 
 def test_log_in_attempts_are_limited_per_address_and_email(server, workspace, clock):
@@ -128,7 +129,7 @@ def test_log_ins_of_one_network_wait_in_a_short_queue_and_leave_room_for_others(
 
     def slowly(password, stored_hash):
         begun.release()
-        assert may_end.wait(60)
+        assert may_end.wait(PATIENCE_S)
         return False
 
     monkeypatch.setattr(service, "password_matches", slowly)
@@ -140,7 +141,7 @@ def test_log_ins_of_one_network_wait_in_a_short_queue_and_leave_room_for_others(
         assert [answer.status_code for answer in refused] == [429] * 4
         assert refused[0].headers["retry-after"] == "1"
         other = pool.submit(log_in, calling_from("192.0.2.1", server), workspace.email)
-        assert begun.acquire(timeout=60)
+        assert begun.acquire(timeout=PATIENCE_S)
         may_end.set()
         assert other.result().status_code == 401
         assert sorted(future.result().status_code for future in flood) == [401] * 8 + [429] * 4

@@ -17,6 +17,7 @@ from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.conftest import BASE_URL, ShiftedClock
 from tests.tenant import Tenant, visitor
+from tests.waiting import PATIENCE_S
 
 Who = Callable[..., dict[str, Any]]
 
@@ -63,7 +64,7 @@ def coded(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def aliases(services: Services, warehouse: Warehouse, scope_id: str) -> dict[str, str]:
-    assert services.shipper.wait_until_shipped(10)
+    assert services.shipper.wait_until_shipped(PATIENCE_S)
     statement = (
         "SELECT visitor_id, canonical_id FROM visitor_aliases FINAL WHERE scope_id = {scope:String}"
     )

@@ -69,7 +69,7 @@ class AccountsRoom(Room):
 
 
 def build(core: Core, box: SecretBox) -> AccountsRoom:
-    settings, clock, database, _ = core
+    settings, clock, database, *_ = core
     audit_log = AuditLog(database, clock)
     websites = WebsiteService(database, clock)
     keys = KeyService(database, websites, clock)

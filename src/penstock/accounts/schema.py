@@ -1,6 +1,5 @@
 """Wire types of accounts: sign-up, log-in and the session, and fields that sub-rooms share."""
 
-import re
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -14,10 +13,11 @@ from pydantic import (
 
 from penstock.accounts.model import CurrentUser, Role, User, Workspace
 from penstock.base.clock import iso
+from penstock.base.patterns import Pattern
 from penstock.http.schema import Input, Name, Record, RuleBroken
 
 # How browsers validate <input type=email>. Source: HTML standard, "valid e-mail address".
-_EMAIL = re.compile(
+_EMAIL = Pattern(
     r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
     r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
 )

@@ -362,6 +362,7 @@ outbox = Table(
         comment="rows of one commit as the warehouse takes them, a JSON object each",
     ),
     Column("shipment_id", BigInteger, index=True, comment="set once it is cut into a shipment"),
+    Column("put_at", BigInteger, comment="unset: before this column existed"),
     sqlite_autoincrement=True,
 )
 
@@ -374,6 +375,55 @@ shipments = Table(
     sqlite_autoincrement=True,
 )
 
+event_counts = Table(
+    "event_counts",
+    metadata,
+    Column("website_id", Text, primary_key=True),
+    Column(
+        "received",
+        BigInteger,
+        nullable=False,
+        comment="events answered: stored + duplicates + refused + quarantined + waiting",
+    ),
+    Column("stored", BigInteger, nullable=False, comment="in the warehouse"),
+    Column("duplicates", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False, comment="by the intake"),
+    Column("quarantined", BigInteger, nullable=False, comment="accepted, refused by the warehouse"),
+    Column("waiting", BigInteger, nullable=False, comment="in the outbox"),
+    Column(
+        "dropped",
+        BigInteger,
+        nullable=False,
+        comment="refused or quarantined events that are no longer kept",
+    ),
+)
+
+property_keys = Table(
+    "property_keys",
+    metadata,
+    Column("website_id", Text, primary_key=True),
+    Column("key_hash", BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", AutoId, primary_key=True, autoincrement=True),
+    _workspace(),
+    Column("website_id", Text, comment="unset: it names no website of the workspace"),
+    Column("at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False, comment="refused or unshippable"),
+    Column("origin", Text, nullable=False, comment="the route, or the warehouse table"),
+    Column("code", Text, nullable=False),
+    Column("bytes", Integer, nullable=False, comment="of the texts below"),
+    Column("errors", JSON, nullable=False),
+    Column("sender", JSON, nullable=False, comment="what the content was read with"),
+    Column("content", Text, comment="the item as sent, or the row; unset: it cannot be kept"),
+    Index(None, "workspace_id", "website_id"),
+    sqlite_autoincrement=True,
+)
+
 click_buffer_files = Table(
     "click_buffer_files",
     metadata,
@@ -381,7 +431,7 @@ click_buffer_files = Table(
         "name",
         Text,
         primary_key=True,
-        comment="a file of a spool whose rows are in the outbox, until the file is gone",
+        comment="a file of the click buffer whose rows are in the outbox, until the file is gone",
     ),
 )
 
@@ -582,6 +632,7 @@ imports = Table(
     Column("finished_at", BigInteger),
     Column("gap_dismissed_at", BigInteger, comment="an owner judged the gap harmless"),
     Column("gap_dismissed_by", Text, comment="ID of the user who did"),
+    Column("warnings", JSON, comment="codes of the warnings about its events; unset: none"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),

@@ -178,7 +178,7 @@ class ProviderService:
                 f"The signature is valid, but the body is not an event: {error}",
                 code="not_an_event",
             ) from None
-        [receipt] = await self._intake.submit([event])
+        receipt = await self._intake.submit_own(event)
         await to_thread.run_sync(
             self._save_customer, event, receipt, _customer_keys(sent, provider)
         )

@@ -30,7 +30,7 @@ async def read_audit_log(
     request: AnyRequest, caller: NamedDependency[Caller], audit_log: NamedDependency[AuditLog]
 ) -> Response[bytes]:
     """For owners, and API keys with the scope `manage`. Newest first; kept for a year."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     return listing(await to_thread.run_sync(audit_log.entries, caller, page), AuditRecord.of)
 
 

@@ -51,7 +51,7 @@ async def list_identity_secrets(
     identity_secrets: NamedDependency[IdentitySecretService],
 ) -> Response[bytes]:
     """The valid ones, newest first, without the secrets themselves."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     secrets = await to_thread.run_sync(
         identity_secrets.secrets, caller.workspace_id, website_id, page
     )

@@ -43,7 +43,7 @@ async def list_keys(
     key_service: NamedDependency[KeyService],
 ) -> Response[bytes]:
     """Newest first, including revoked keys."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     keys = await to_thread.run_sync(key_service.keys, current_user.workspace.id, page)
     return listing(keys, KeyRecord.of)
 

@@ -48,7 +48,7 @@ async def list_websites(
     website_service: NamedDependency[WebsiteService],
 ) -> Response[bytes]:
     """Oldest first."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     websites = await to_thread.run_sync(website_service.websites_page, caller.workspace_id, page)
     return listing(websites, WebsiteRecord.of)
 
@@ -71,7 +71,13 @@ async def read_website(
 
 @patch(
     "/api/settings/websites/{website_id:str}",
-    opt=described("Change a website", body=WebsiteChanges, answers=WebsiteRecord, tag="accounts"),
+    opt=described(
+        "Change a website",
+        body=WebsiteChanges,
+        answers=WebsiteRecord,
+        takes_read_only=True,
+        tag="accounts",
+    ),
 )
 async def change_website(
     request: AnyRequest,

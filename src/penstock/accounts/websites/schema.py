@@ -1,6 +1,5 @@
 """Wire types of websites: inputs with their rules, and the record."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Annotated, Any, Self
@@ -12,11 +11,13 @@ from penstock.accounts.model import MobileApp, Website, WebsiteKind
 from penstock.accounts.schema import not_null
 from penstock.base.clock import iso
 from penstock.base.errors import Fault
+from penstock.base.patterns import Pattern
 from penstock.http.schema import Input, Name, Record, RuleBroken
 
-_HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_FINGERPRINT = re.compile(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
-_SPACE_OR_CONTROL = re.compile(r"[\s\x00-\x1f\x7f\\]")
+_HOST_LABEL = Pattern(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_FINGERPRINT = Pattern(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
+_SCHEME = Pattern(r"[a-z][a-z0-9+.-]*")
+_NOT_IN_URLS = frozenset("\\\x7f" + "".join(map(chr, range(32))))
 _RESERVED_SCHEMES = frozenset(
     (
         "about",
@@ -68,7 +69,7 @@ def _store_url(value: str) -> str:
         parts.scheme != "https"
         or not parts.hostname
         or "@" in parts.netloc
-        or _SPACE_OR_CONTROL.search(value)
+        or any(character.isspace() or character in _NOT_IN_URLS for character in value)
     ):
         raise RuleBroken(
             "not_a_url",
@@ -90,7 +91,7 @@ def _app_signature(value: str) -> str:
 
 def _scheme(value: str) -> str:
     lowered = value.lower()
-    if lowered in _RESERVED_SCHEMES or not re.fullmatch(r"[a-z][a-z0-9+.-]*", lowered):
+    if lowered in _RESERVED_SCHEMES or not _SCHEME.fullmatch(lowered):
         raise RuleBroken(
             "not_a_scheme",
             "Must be the app's own URL scheme without ://, such as myshop. Common schemes such as "
@@ -100,7 +101,7 @@ def _scheme(value: str) -> str:
 
 
 def _pattern(pattern: str, error: Callable[[], RuleBroken]) -> AfterValidator:
-    rule = re.compile(pattern)
+    rule = Pattern(pattern)
 
     def check(value: str) -> str:
         if not rule.fullmatch(value):

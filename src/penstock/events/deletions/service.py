@@ -22,6 +22,7 @@ from penstock.events.deletions.schema import DeletionIn, read_deletion
 from penstock.events.deletions.worker import DeletionWorker
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.store import open_imports, remove_excerpts
+from penstock.events.quarantine.service import forget_quarantined
 from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
@@ -119,7 +120,9 @@ class DeletionService:
                 )
             if not is_span:
                 sent_ids = {target.visitor_id, target.user_id, removal.user_id, *removal.ids}
-                remove_excerpts(db, website_ids, [sent_id for sent_id in sent_ids if sent_id])
+                known_ids = [sent_id for sent_id in sent_ids if sent_id]
+                remove_excerpts(db, website_ids, known_ids)
+                forget_quarantined(db, website_ids, known_ids)
             highest, now_ms = events_store.highest_ids(db), self._clock()
             is_unknown = not is_span and not removal.ids
             deletion = Deletion(
@@ -170,7 +173,7 @@ class DeletionService:
         if query.website_id is not None:
             self._websites.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
-            return store.page(db, workspace_id, query.website_id, query.asked)
+            return store.page(db, workspace_id, query.website_id, query.pagination)
 
     def spans(
         self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]

@@ -8,8 +8,7 @@ from litestar.params import FromPath
 from penstock.accounts.callers import UPLOAD_MEDIA_TYPE
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.base.errors import UnsupportedMedia
-from penstock.events.imports.entries import ImportLine
-from penstock.events.imports.schema import ImportQuery, ImportRecord, RejectRecord
+from penstock.events.imports.schema import ImportLine, ImportQuery, ImportRecord, RejectRecord
 from penstock.events.imports.service import ImportService
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import is_zipped, read_query
@@ -106,9 +105,25 @@ async def list_rejects(
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     """In the order of the lines, each with all its errors."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     rejects = await to_thread.run_sync(imports.rejects, caller.workspace_id, import_id, page)
     return listing(rejects, RejectRecord.of)
+
+
+@post(
+    "/api/imports/{import_id:str}/cancel",
+    status_code=200,
+    opt=described("Cancel an import", answers=ImportRecord, tag="imports"),
+)
+async def cancel_import(
+    import_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    imports: NamedDependency[ImportService],
+) -> Response[bytes]:
+    """Events that were stored stay; reports say that the rest is missing. Safe to repeat."""
+    return answer(
+        ImportRecord.of(await to_thread.run_sync(imports.cancel, caller.workspace_id, import_id))
+    )
 
 
 @post(
@@ -127,4 +142,4 @@ async def dismiss_import_gap(
     )
 
 
-ROUTES = (create_import, list_imports, read_import, list_rejects, dismiss_import_gap)
+ROUTES = (create_import, list_imports, read_import, list_rejects, cancel_import, dismiss_import_gap)

@@ -5,7 +5,6 @@ to a file block by block, so that hundreds of thousands of cohorts need little m
 sent when it is complete, so that a slow reader does not occupy the engine.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -15,6 +14,7 @@ from typing import IO, Any
 from msgspec import json
 
 from penstock.base.ids import WorkspaceId
+from penstock.base.patterns import Pattern
 from penstock.base.rates import rate
 from penstock.base.scalar import Scalar, untagged
 from penstock.funnels.definitions.model import Definition
@@ -26,20 +26,19 @@ from penstock.funnels.statements.report import build_export
 
 UNKNOWN = "Unknown"
 
-_FORMULA = r"(?:[\x00-\x1f\x7f-\x9f]|[\s\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠﹦﹢﹣﹫])"
-"""How a text begins that a spreadsheet may take for a formula: with a control character, or with a
-sign, also full-width or after blanks that it drops. Source: OWASP, "CSV Injection"."""
-_IS_FORMULA = re.compile(_FORMULA)
+_FORMULA_SIGNS = "=+-@＝＋－＠﹦﹢﹣﹫"
+"""A spreadsheet may take a text for a formula that begins with one, also full-width or small.
 
-_LIKE_ANOTHER_VALUE = re.compile(
-    rf"""\s*                                    # empty
-      | \s*-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s* # a number
-      | true | false | unknown                 # a boolean, or the missing value
-      | ".*                                    # a text in quotes
-      | '{_FORMULA}.*                         # a formula made harmless""",
-    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+Source: OWASP, "CSV Injection".
+"""
+_DROPPED = (
+    "".join(character for character in map(chr, range(0x3001)) if character.isspace())
+    + "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 )
-"""Texts that a reader of a CSV cell would take for something else."""
+"""Blanks that a spreadsheet may drop in front of a sign."""
+
+_NUMBER = Pattern(r"-?(\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)([eE][+-]?\p{Nd}+)?")
+_WORDS = ("true", "false", "unknown")
 
 
 class Format(StrEnum):
@@ -307,14 +306,35 @@ _WRITERS: Mapping[Format, type[_Writer]] = {
 
 def _unambiguous(text: str) -> str:
     """The text, in quotes where the cell would read as another value."""
-    if _LIKE_ANOTHER_VALUE.fullmatch(text):
-        return json.encode(text).decode()
-    return _harmless(text)
+    return json.encode(text).decode() if _looks_like_another_value(text) else _harmless(text)
+
+
+def _looks_like_another_value(text: str) -> bool:
+    """Whether a reader of a CSV cell would take a text for something else.
+
+    Such as an empty cell, a number, a boolean, the missing value, a text in quotes, or a formula
+    that was made harmless.
+    """
+    trimmed = text.strip()
+    return (
+        not trimmed
+        or text.lower() in _WORDS
+        or text.startswith('"')
+        or (text.startswith("'") and _is_formula(text[1:]))
+        or _NUMBER.fullmatch(trimmed) is not None
+    )
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet may run the text: it begins with a sign or a control character."""
+    begins_with_control = text[:1] < " " or "\x7f" <= text[:1] <= "\x9f"
+    sign = text.lstrip(_DROPPED)[:1]
+    return text != "" and (begins_with_control or (sign != "" and sign in _FORMULA_SIGNS))
 
 
 def _harmless(text: str) -> str:
     """The text, marked where a spreadsheet would run it as a formula."""
-    return f"'{text}" if _IS_FORMULA.match(text) else text
+    return f"'{text}" if _is_formula(text) else text
 
 
 def _plain(value: Scalar) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import IO, cast
 
-from anyio import to_thread
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.response import Stream
@@ -13,6 +12,7 @@ from litestar.response import Stream
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
+from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.queries.request import FunnelRequest, describe_query
 from penstock.funnels.results.export import MEDIA_TYPES, ExportService, Format
@@ -59,14 +59,16 @@ async def preview_funnel(
     caller: NamedDependency[Caller],
     results: NamedDependency[ResultsService],
     respond: NamedDependency[CancellableResponse],
+    validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """Takes the fields of a definition and the query parameters of results in one body.
 
     Saves nothing.
     """
     require_json(request)
-    draft = await to_thread.run_sync(
-        results.read_preview, caller.workspace_id, await read_bytes(request)
+    body = await read_bytes(request)
+    draft = await validation.run(
+        caller.workspace_id, results.read_preview, caller.workspace_id, body
     )
     return await respond(partial(results.preview, caller.workspace_id, draft))
 

@@ -11,14 +11,15 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
-from penstock.base.networks import network_of
+from penstock.base.networks import client_network
 from penstock.base.paging import Listing, Page
+from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.base.worker import Worker
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import Receipt, Status
-from penstock.http.attempt_limiter import AttemptLimiter
 from penstock.http.bodies import parse_model
+from penstock.http.rate_limiter import RateLimiter
 from penstock.identity import service as identity
 from penstock.links.attribution import store
 from penstock.links.attribution.evidence_lookup import OpenContext, decide
@@ -54,7 +55,7 @@ class AttributionService:
         self._intake, self._click_buffer = intake, click_buffer
         self._settings, self._clock = settings, clock
         self.worker = Worker("link_cleanup", self.tidy, clock, period_s=_TIDY_EVERY_S)
-        self._attempts = AttemptLimiter(
+        self._attempts = RateLimiter(
             RatePolicy("resolve", quota=settings.resolves_per_minute, window_s=60)
         )
 
@@ -65,7 +66,7 @@ class AttributionService:
             yield
 
     async def resolve(
-        self, body: bytes, address: str, user_agent: str
+        self, body: bytes, address: str, user_agent_header: str
     ) -> tuple[Decision, VisitorId]:
         """The decision on an open and its canonical visitor; its event is on disk by then.
 
@@ -73,7 +74,7 @@ class AttributionService:
         `Unavailable` a retry is safe: a click that was claimed stays the install's.
         """
         now_ms = self._clock()
-        self._attempts.count((network_of(address) or address,), now_ms)
+        self._attempts.count((client_network(address),), now_ms)
         app_open = parse_model(body, AppOpen, EventValidationContext(self._settings, now_ms))
         website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:
@@ -94,6 +95,7 @@ class AttributionService:
             decision = await to_thread.run_sync(
                 self._decide, app_open, website, visitor_id, address, now_ms
             )
+        user_agent = await parse_in_thread(user_agent_header)
         receipt = await self._submit(app_open, website, visitor_id, decision, user_agent, now_ms)
         canonical = receipt.visitor_id or visitor_id  # differs after a merge or a deletion
         if decision.link is not None:
@@ -131,7 +133,7 @@ class AttributionService:
         website: Website,
         visitor_id: VisitorId,
         decision: Decision,
-        user_agent: str,
+        user_agent: UserAgent,
         now_ms: int,
     ) -> Receipt:
         """Store the event; returns its receipt.
@@ -139,8 +141,8 @@ class AttributionService:
         An install that is stored without a link and matches one only now adds an `open` event.
         """
         if app_open.first_open:
-            [install] = await self._intake.submit(
-                [install_event(app_open, website, visitor_id, decision, user_agent, now_ms)]
+            install = await self._intake.submit_own(
+                install_event(app_open, website, visitor_id, decision, user_agent, now_ms)
             )
             if (
                 install.status is Status.ACCEPTED
@@ -148,10 +150,9 @@ class AttributionService:
                 or not any(warning.code == "body_differs" for warning in install.warnings)
             ):
                 return install
-        [receipt] = await self._intake.submit(
-            [open_event(app_open, website, visitor_id, decision, user_agent, now_ms)]
+        return await self._intake.submit_own(
+            open_event(app_open, website, visitor_id, decision, user_agent, now_ms)
         )
-        return receipt
 
     def _add_touch(self, scope_id: ScopeId, visitor_id: VisitorId, decision: Decision) -> None:
         assert decision.link is not None

@@ -73,7 +73,7 @@ class LinkService:
             return store.links_page(
                 db,
                 workspace_id,
-                query.asked,
+                query.pagination,
                 search=query.search,
                 website_id=website_id,
                 state=query.state,
@@ -84,8 +84,6 @@ class LinkService:
 
         Setting the present state changes nothing.
         """
-        if "\x00" in link_id:  # PostgreSQL refuses it in a text
-            raise _no_such_link()
         with self._database.write() as db:
             before = store.link(db, workspace_id, link_id, for_update=True)
             if before is None:
@@ -99,6 +97,8 @@ class LinkService:
 
     def find(self, workspace_id: WorkspaceId, link_id: str) -> Link:
         """A link, active or disabled."""
+        if "\x00" in link_id:  # PostgreSQL refuses it in a text
+            raise _no_such_link()
         with self._database.read() as db:
             link = store.link(db, workspace_id, link_id)
         if link is None:

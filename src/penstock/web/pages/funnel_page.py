@@ -12,7 +12,7 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
 from penstock.base.paging import Page
-from penstock.funnels.definitions.records import (
+from penstock.funnels.definitions.schema import (
     FunnelRecord,
     RevisionRecord,
     SavedDefinition,
@@ -21,7 +21,7 @@ from penstock.funnels.definitions.records import (
 from penstock.funnels.saved.service import FunnelService
 from penstock.settings import Settings
 from penstock.web.error_pages import LIMIT_CODES
-from penstock.web.pages.queries import FunnelPageQuery, address_with_selection
+from penstock.web.pages.schema import FunnelPageQuery, address_with_selection
 from penstock.web.view import View
 
 

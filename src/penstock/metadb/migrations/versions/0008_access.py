@@ -1,14 +1,14 @@
 """Trust of identity links, identity secrets, rights of API keys, the audit log.
 
 Revision ID: 0008
-Revises: 0002
+Revises: 0004
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0008"
-down_revision = "0002"
+down_revision = "0004"
 branch_labels = None
 depends_on = None
 
