@@ -200,28 +200,3 @@ def clear_keys(connection: Connection, key_ids: Sequence[int]) -> None:
             .where(dedupe_keys.c.id.in_(chunk))
             .values(visitor_id=None, body_hash=b"")
         )
-
-
-def known_property_keys(
-    connection: Connection, website_id: WebsiteId, hashes: Sequence[int]
-) -> set[int]:
-    """Those of the hashes that are property keys of the website."""
-    where = {"website_id": website_id}
-    rows = select_rows(connection, property_keys, ("key_hash",), where, "key_hash", hashes)
-    return {key_hash for (key_hash,) in rows}
-
-
-def lock_property_keys(connection: Connection, website_id: WebsiteId) -> None:
-    """Keep other nodes from adding keys to the website until the transaction ends."""
-    connection.execute(select(websites.c.id).where(websites.c.id == website_id).with_for_update())
-
-
-def count_property_keys(connection: Connection, website_id: WebsiteId) -> int:
-    return connection.execute(
-        select(func.count()).where(property_keys.c.website_id == website_id)
-    ).scalar_one()
-
-
-def add_property_keys(connection: Connection, website_id: WebsiteId, hashes: Sequence[int]) -> None:
-    rows = [(website_id, key_hash) for key_hash in hashes]
-    insert_rows(connection, property_keys, ("website_id", "key_hash"), rows)
