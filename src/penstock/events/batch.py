@@ -52,18 +52,30 @@ def _has_no_session_id(raw: RawItem) -> Iterator[Fault]:
 TRACK_BATCH_RULES: tuple[Rule, ...] = (_has_no_session_id,)
 
 
+MAX_BODY_FAULTS = 1_000
+"""Faults that the answer to one body has at most, of all its items together."""
+MAX_RECORDED = 50
+"""Rejected items of one body that are recorded for the people who send them."""
+
+
 class ItemResult(NamedTuple):
-    """The result for one item: a receipt, or the faults of a rejected item."""
+    """The result for one item: a receipt, or the faults of a rejected item.
+
+    more_faults: number of faults that `faults` leaves out. item: as sent, to be recorded; None for
+    an accepted item, and for rejected ones after the first MAX_RECORDED.
+    """
 
     receipt: Receipt | None
     faults: tuple[Fault, ...] = ()
+    more_faults: int = 0
+    item: Any = None
 
 
 class ValidatedBatch(NamedTuple):
     """A batch after validation: every index is in one of the two."""
 
     events: dict[int, NewEvent]
-    rejected: dict[int, tuple[Fault, ...]]
+    rejected: dict[int, ItemResult]
 
     @classmethod
     def of(cls, items: Sequence[Any], read: Callable[[Any], NewEvent]) -> Self:
@@ -73,16 +85,29 @@ class ValidatedBatch(NamedTuple):
             try:
                 batch.events[index] = read(item)
             except PenstockError as error:
-                batch.rejected[index] = _item_faults(error)
-        return batch
+                recorded_item = item if len(batch.rejected) < MAX_RECORDED else None
+                batch.rejected[index] = ItemResult(
+                    None, _item_faults(error), error.more_faults, recorded_item
+                )
+        return cls(batch.events, _within_body_limit(batch.rejected))
 
     def results(self, receipts: Sequence[Receipt]) -> list[ItemResult]:
         """Results in the order of the items. receipts: in the order of `events`."""
-        stored = dict(zip(self.events, receipts, strict=True))
-        return [
-            ItemResult(stored.get(index), self.rejected.get(index, ()))
-            for index in range(len(self.events) + len(self.rejected))
-        ]
+        accepted = dict(zip(self.events, map(ItemResult, receipts), strict=True))
+        results = {**accepted, **self.rejected}
+        return [results[index] for index in range(len(results))]
+
+
+def _within_body_limit(rejected: dict[int, ItemResult]) -> dict[int, ItemResult]:
+    """The results with one fault for each item, and for the first items as many as are left."""
+    spare = MAX_BODY_FAULTS - len(rejected)
+    results = {}
+    for index, result in rejected.items():
+        faults = result.faults[: 1 + max(0, spare)]
+        spare -= len(faults) - 1
+        more_faults = result.more_faults + len(result.faults) - len(faults)
+        results[index] = result._replace(faults=faults, more_faults=more_faults)
+    return results
 
 
 def _item_faults(error: PenstockError) -> tuple[Fault, ...]:

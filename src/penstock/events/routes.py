@@ -22,7 +22,7 @@ from penstock.events.server_events import (
 from penstock.events.service import EventReader, EventService
 from penstock.events.tracked_events import TrackItem
 from penstock.http.answers import answer
-from penstock.http.bodies import read_bytes, require_json
+from penstock.http.bodies import compute_on, read_bytes, require_json
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -75,20 +75,20 @@ async def _recording_rejection(
         raise
 
 
-async def _batch_record(
+async def _answer_batch(
     request: AnyRequest,
     events: EventService,
     body: bytes,
     results: Sequence[ItemResult],
     workspace_id: WorkspaceId | None = None,
-) -> BatchRecord:
+    headers: dict[str, str] | None = None,
+) -> Response[bytes]:
     """The answer to a batch. Records its rejected items."""
-    record = BatchRecord.of(results)
-    if record.rejected:
+    if any(result.receipt is None for result in results):
         await to_thread.run_sync(
-            events.rejections.record_items, request.url.path, body, results, workspace_id
+            events.rejections.record_items, request.url.path, results, workspace_id
         )
-    return record
+    return await compute_on(body, lambda: answer(BatchRecord.of(results), 202, headers))
 
 
 async def _post_single(
@@ -146,8 +146,14 @@ async def post_event_batch(
     body = await _read_large_body(request, events)
     async with _recording_rejection(request, events, body, caller.workspace_id):
         results = await events.accept_batch(caller, body, legacy=legacy)
-    record = await _batch_record(request, events, body, results, caller.workspace_id)
-    return answer(record, 202, headers=_DEPRECATED if legacy else None)
+    return await _answer_batch(
+        request,
+        events,
+        body,
+        results,
+        caller.workspace_id,
+        _DEPRECATED if legacy else None,
+    )
 
 
 @post(
@@ -173,8 +179,7 @@ async def track(request: AnyRequest, events: NamedDependency[EventService]) -> R
     body = await _read_large_body(request, events)
     async with _recording_rejection(request, events, body, _workspace_of(caller)):
         results = await events.track(body, request.headers.get("user-agent", ""), caller)
-    record = await _batch_record(request, events, body, results, _workspace_of(caller))
-    return answer(record, 202)
+    return await _answer_batch(request, events, body, results, _workspace_of(caller))
 
 
 @post(

@@ -36,7 +36,7 @@ from penstock.events.schema import Identify
 from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
-from penstock.http.bodies import parse_object
+from penstock.http.bodies import compute_on, parse_object
 from penstock.identity.model import Claim, Resolution
 from penstock.settings import Settings
 
@@ -74,9 +74,10 @@ class EventService:
 
         `Unauthorized` when the website belongs to another workspace.
         """
-        raw = parse_object(body)
+        raw = await compute_on(body, parse_object, body)
         owned_website = partial(_owned_website, caller, await self._website_finder(raw))
-        return reader(raw, owned_website, self._context(), legacy=legacy)
+        read = partial(reader, raw, owned_website, self._context(), legacy=legacy)
+        return await compute_on(body, read)
 
     async def submit(self, event: NewEvent) -> Receipt:
         """Store one event durably. `Unavailable` when the intake cannot."""
@@ -96,18 +97,20 @@ class EventService:
         `Invalid` for a single invalid item. caller: of the key, if one was sent; `Unauthorized`
         when the website belongs to another workspace.
         """
-        raw, user_agent = parse_object(body), await parse_in_thread(user_agent_header)
+        raw = await compute_on(body, parse_object, body)
+        user_agent = await parse_in_thread(user_agent_header)
         if "events" in raw:
             batch = await to_thread.run_sync(self._validate_tracked, raw, user_agent, caller)
             return await self._submit_batch(batch)
         context = self._context(await self._website_finder(raw), caller)
-        return [ItemResult(await self.submit(tracked_event(raw, context, user_agent)))]
+        event = await compute_on(body, tracked_event, raw, context, user_agent)
+        return [ItemResult(await self.submit(event))]
 
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
         """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`."""
-        raw = parse_object(body)
+        raw = await compute_on(body, parse_object, body)
         context = self._context(await self._website_finder(raw), caller)
-        request = validate(raw, Identify, (), context)
+        request = await compute_on(body, validate, raw, Identify, (), context)
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)

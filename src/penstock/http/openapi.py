@@ -95,6 +95,10 @@ def openapi_document(
                     },
                 },
             },
+            "moreErrors": {
+                "type": "integer",
+                "description": "Number of errors that `errors` leaves out.",
+            },
         },
     }
     return {

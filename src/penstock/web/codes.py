@@ -128,6 +128,7 @@ too_deep                - The properties are nested too deep.
 integer_out_of_range    - The integer does not fit into 64 bits; send it as a string.
 nul_character           - The NUL character is not allowed.
 too_large               - The event or line exceeds the size limit.
+too_many_faults         - The body breaks too many rules to list them.
 too_short               - The text is empty, blank or too short.
 too_long                - The text is too long.
 too_few                 - The list has too few items.

@@ -1,5 +1,6 @@
 """Wire types of rejections."""
 
+from operator import not_
 from typing import Annotated, Self
 
 from pydantic import Field
@@ -29,7 +30,10 @@ class RejectionRecord(Record):
     code: Annotated[
         str, Field(description="Of the problem document; `invalid` for an item of a batch.")
     ]
-    errors: tuple[FaultRecord, ...]
+    errors: Annotated[tuple[FaultRecord, ...], Field(description="The first ten.")]
+    more_errors: Annotated[
+        int, Field(exclude_if=not_, description="Number of errors that `errors` leaves out.")
+    ]
     item: Annotated[
         str | None,
         Field(description="An excerpt as JSON text, without secrets and network addresses."),
@@ -44,5 +48,6 @@ class RejectionRecord(Record):
             website_id=rejection.website_id,
             code=rejection.code,
             errors=tuple(FaultRecord.of(fault) for fault in rejection.faults),
+            more_errors=rejection.more_faults,
             item=rejection.item,
         )

@@ -1,10 +1,12 @@
 """Rejected items and bodies of this node, for the people who send them.
 
-In memory since the node's start: the last 500 of each workspace. Accepted events never come here.
+In memory since the node's start: the last 500 of each workspace, within a limit of bytes for each
+and for all. Accepted events never come here.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
 from typing import Any
@@ -14,13 +16,29 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, PenstockError
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.events.batch import ItemResult
+from penstock.events.batch import MAX_RECORDED, ItemResult
 from penstock.events.redaction import redact
 from penstock.events.rejections.model import Rejection
 from penstock.http.bodies import parse_json
 
 _MAX_PER_WORKSPACE = 500
-_MAX_PER_BODY = 50
+_MAX_WORKSPACE_BYTES = 1024**2
+_MAX_BYTES = 32 * 1024**2
+_MAX_FAULTS = 10
+
+
+@dataclass(slots=True)
+class _OfWorkspace:
+    """The rejections of one workspace, oldest first. size: of all, in bytes."""
+
+    rejections: deque[Rejection] = field(default_factory=deque)
+    size: int = 0
+
+    def add(self, rejection: Rejection) -> None:
+        self.rejections.append(rejection)
+        self.size += rejection.size
+        while len(self.rejections) > _MAX_PER_WORKSPACE or self.size > _MAX_WORKSPACE_BYTES:
+            self.size -= self.rejections.popleft().size
 
 
 class RejectionLog:
@@ -32,7 +50,9 @@ class RejectionLog:
     def __init__(self, clock: Clock, find_website: Callable[[str], Website | None]) -> None:
         """find_website: finds a website of any workspace; may block."""
         self._clock, self._find_website = clock, find_website
-        self._rejections: dict[WorkspaceId, deque[Rejection]] = {}
+        # The workspace whose last rejection is the oldest comes first.
+        self._workspaces: OrderedDict[WorkspaceId, _OfWorkspace] = OrderedDict()
+        self._size = 0
         self._numbers = count(1)
         self._lock = Lock()
 
@@ -41,9 +61,10 @@ class RejectionLog:
     ) -> Listing[Rejection]:
         """Newest first. website_id: only rejections of this website, or of an unknown one."""
         with self._lock:
+            of_workspace = self._workspaces.get(workspace_id, _OfWorkspace())
             rejections = [
                 rejection
-                for rejection in self._rejections.get(workspace_id, ())
+                for rejection in of_workspace.rejections
                 if website_id is None or rejection.website_id in (None, website_id)
             ]
         rejections.reverse()
@@ -60,25 +81,18 @@ class RejectionLog:
                 item,
                 error.code,
                 error.faults or (Fault("", error.code, error.detail),),
+                error.more_faults,
                 workspace_id,
                 is_batch=isinstance(item, dict) and "events" in item,
             )
 
     def record_items(
-        self,
-        route: str,
-        body: bytes,
-        results: Sequence[ItemResult],
-        workspace_id: WorkspaceId | None = None,
+        self, route: str, results: Sequence[ItemResult], workspace_id: WorkspaceId | None = None
     ) -> None:
-        """Record the rejected items of an accepted batch. Blocks."""
-        batch = _json_or_none(body)
-        defaults = {name: batch[name] for name in ("websiteId",) if name in batch}
-        rejected = [index for index, result in enumerate(results) if result.receipt is None]
-        for index in rejected[:_MAX_PER_BODY]:
-            item = batch["events"][index]
-            item = {**defaults, **item} if isinstance(item, dict) else item
-            self._record(route, item, Invalid.code, results[index].faults, workspace_id)
+        """Record the first rejected items of an accepted batch. Blocks."""
+        rejected = [result for result in results if result.receipt is None]
+        for _, faults, more_faults, item in rejected[:MAX_RECORDED]:
+            self._record(route, item, Invalid.code, faults, more_faults, workspace_id)
 
     def _record(
         self,
@@ -86,6 +100,7 @@ class RejectionLog:
         item: Any,
         code: str,
         faults: tuple[Fault, ...],
+        more_faults: int,
         workspace_id: WorkspaceId | None,
         *,
         is_batch: bool = False,
@@ -105,11 +120,20 @@ class RejectionLog:
                 route=route,
                 website_id=website.id if website else None,
                 code=code,
-                faults=faults,
+                faults=faults[:_MAX_FAULTS],
+                more_faults=more_faults + len(faults[_MAX_FAULTS:]),
                 item=excerpt,
             )
-            of_owner = self._rejections.setdefault(owner, deque(maxlen=_MAX_PER_WORKSPACE))
-            of_owner.append(rejection)
+            self._add(owner, rejection)
+
+    def _add(self, owner: WorkspaceId, rejection: Rejection) -> None:
+        of_owner = self._workspaces.setdefault(owner, _OfWorkspace())
+        self._size -= of_owner.size
+        of_owner.add(rejection)
+        self._size += of_owner.size
+        self._workspaces.move_to_end(owner)
+        while self._size > _MAX_BYTES:
+            self._size -= self._workspaces.popitem(last=False)[1].size
 
 
 def _json_or_none(body: bytes) -> Any:
