@@ -7,7 +7,6 @@ The routes come from the API document, so a new route is tested automatically. A
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from time import sleep
 from typing import Any
 
 import httpx
@@ -15,6 +14,7 @@ import pytest
 
 from penstock.app import build_routes
 from tests.tenant import PASSWORD, Tenant, beside, invited, join, visitor
+from tests.waiting import eventually
 
 PUBLIC_PAGES = ("/static/", "/api/docs", "/api/openapi.json", "/health/", "/l/")
 
@@ -54,8 +54,7 @@ def imported(tenant: Tenant) -> str:
     record_id: str = tenant.client.post(
         "/api/imports", params={"websiteId": tenant.website_id}, **body
     ).json()["id"]
-    while tenant.client.get(f"/api/imports/{record_id}").json()["state"] != "done":
-        sleep(0.01)
+    eventually(lambda: tenant.client.get(f"/api/imports/{record_id}").json()["state"] == "done")
     return record_id
 
 
@@ -102,8 +101,7 @@ def job(tenant: Tenant) -> str:
         f"/api/funnels/{funnel_id}/results", headers={"Prefer": "respond-async"}
     )
     record_id: str = response.json()["id"]
-    while tenant.client.get(f"/api/jobs/{record_id}").json()["state"] != "done":
-        sleep(0.01)
+    eventually(lambda: tenant.client.get(f"/api/jobs/{record_id}").json()["state"] == "done")
     return record_id
 
 
@@ -241,7 +239,12 @@ def described(document: dict[str, Any]) -> Iterator[Operation]:
             )
             required = tuple(name for name in required if name != "websiteId")
             yield Operation(
-                method, path, operation.get("security") == [], parameters, required, website_in
+                method,
+                path,
+                operation.get("security") in ([], [{}, {"key": []}]),
+                parameters,
+                required,
+                website_in,
             )
 
 

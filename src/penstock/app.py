@@ -16,6 +16,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
+from penstock.backup import plugin as backup_room
 from penstock.base.clock import Clock, system_clock
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.base.user_agent import parse_user_agent
@@ -54,6 +55,7 @@ ROOMS: tuple[type[Room], ...] = (
     catalogue_room.CatalogueRoom,
     activity_room.ActivityRoom,
     links_room.LinksRoom,
+    backup_room.BackupRoom,
     web_room.WebRoom,
 )
 
@@ -95,8 +97,15 @@ def build_services(
     catalogue = catalogue_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     activity = activity_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     links = links_room.build(core, accounts, events)
-    rooms: list[Room] = [accounts, events, providers, funnels, catalogue, activity, links, jobs]
-    health = health_room.build(core, [worker for room in rooms for worker in room.workers()])
+    backup = backup_room.build(core, events)
+    rooms: list[Room] = [
+        *(accounts, events, providers, funnels, catalogue, activity, links, jobs, backup)
+    ]
+    health = health_room.build(
+        core,
+        workers=[worker for room in rooms for worker in room.workers()],
+        gauges=[gauge for room in rooms for gauge in room.gauges()],
+    )
     return Services(core, [health, *rooms, web_room.WebRoom()])
 
 

@@ -9,6 +9,7 @@ from litestar.di import Provide
 from litestar.types import ControllerRouterHandler
 
 from penstock.base.clock import Clock
+from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker
 from penstock.metadb.database import Database
 from penstock.settings import Settings
@@ -45,6 +46,10 @@ class Room:
 
     def workers(self) -> Sequence[Worker]:
         """Background workers, which `/health/ready` reports."""
+        return ()
+
+    def gauges(self) -> Sequence[PolledGauge]:
+        """Figures for Prometheus that are read when it asks."""
         return ()
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:

@@ -180,6 +180,18 @@ class Settings(BaseSettings):
             description="Maximum seconds that a report waits for events acknowledged before it.",
         ),
     ] = 5.0
+    metrics_port: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=65535,
+            description="Port of `/metrics` for Prometheus; 0 chooses a free one; default: none.",
+        ),
+    ] = None
+    metrics_host: Annotated[
+        str,
+        Field(description="Address that `/metrics` listens on; it has no log-in."),
+    ] = "127.0.0.1"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Field(description="Minimum level of log messages."),

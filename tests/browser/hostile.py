@@ -11,6 +11,7 @@ from tests import user_agents
 from tests.links.conftest import APP, LINKS
 from tests.serving import Served
 from tests.tenant import PASSWORD
+from tests.waiting import PATIENCE_S
 
 HOSTILE = [
     "<script>document.title='run'</script>",
@@ -43,7 +44,7 @@ class Workspace:
 
     def __init__(self, service: Served, kind: str) -> None:
         self.url, self.text, self.email = service.url, TEXTS[kind], ADDRESSES[kind]
-        self.http = httpx.Client(base_url=service.url, timeout=60)
+        self.http = httpx.Client(base_url=service.url, timeout=PATIENCE_S)
         form = {"email": self.email, "password": PASSWORD, "workspaceName": self.text}
         self._id = self._send("/api/auth/signup", form)["workspace"]["id"]
         self._key = self._send("/api/settings/api-keys", {"name": self.text})["key"]

@@ -10,7 +10,8 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import sign_in
 from tests.browser.hostile import HOSTILE
-from tests.browser.watching import assert_accessible, assert_fits
+from tests.browser.watching import Held, assert_accessible, assert_fits
+from tests.waiting import PATIENCE_S
 
 FUNNEL = {
     "name": "Checkout",
@@ -71,8 +72,8 @@ def definition(page: Page):
 
 def preview(page: Page, sums: str):
     """Wait until the preview says so."""
-    expect(page.locator("#preview [data-sums]")).to_have_text(re.compile(sums), timeout=20_000)
-    expect(page.locator("#preview")).to_have_attribute("data-state", "shown", timeout=20_000)
+    expect(page.locator("#preview [data-sums]")).to_have_text(re.compile(sums))
+    expect(page.locator("#preview")).to_have_attribute("data-state", "shown")
 
 
 def saved(service):
@@ -309,7 +310,7 @@ def test_each_operator_has_the_input_that_it_needs(shop, builder):
     label("Regular expression").fill("(?=a)")
     first.get_by_label("Value", exact=True).first.fill("started")
     step(page, 2).get_by_label("Value").fill("paid")
-    expect(first.locator(".filter .fault:not([hidden])")).to_be_visible(timeout=10_000)
+    expect(first.locator(".filter .fault:not([hidden])")).to_be_visible()
     expect(page.locator("#preview")).to_have_attribute("data-state", "faulty")
 
 
@@ -335,9 +336,7 @@ def test_faults_stand_at_their_fields_and_nothing_typed_is_lost(shop, builder):
 
     attempt.fill("$path")
     step(page, 2).get_by_label("Value").fill("paid")
-    expect(attempt).to_have_accessible_description(
-        re.compile("not a built-in field"), timeout=10_000
-    )
+    expect(attempt).to_have_accessible_description(re.compile("not a built-in field"))
     page.get_by_role("group", name="Step 1").get_by_role("switch").check()
     page.get_by_role("button", name="Save funnel").click()
     expect(page.get_by_text("The first row must be a required step")).to_be_visible()
@@ -437,20 +436,12 @@ def test_what_was_saved_comes_back_as_it_was(shop, builder):
 
 def test_an_older_answer_never_takes_the_place_of_a_newer_one(shop, builder):
     page = builder
-    held = []
-
-    def hold_first(route):
-        if held:
-            route.continue_()
-        else:
-            held.append(route)
-
     page.goto("/funnels/new")
-    page.route("**/api/funnels/preview", hold_first)
+    held = []
+    page.route("**/api/funnels/preview", lambda route: held.append(route), times=1)
     step(page, 1).get_by_label("Value").fill("started")
-    step(page, 2).get_by_label("Value").fill("paid")
-    page.wait_for_timeout(1500)
-    assert held
+    with page.expect_request("**/api/funnels/preview"):
+        step(page, 2).get_by_label("Value").fill("paid")
     expect(page.locator("#preview").get_by_text("Counting", exact=True)).to_have_count(1)
     step(page, 2).get_by_label("Value").fill("cart_filled")
     preview(page, "40 visitors entered, 20 completed")
@@ -554,7 +545,9 @@ def test_the_curl_command_saves_the_same_funnel(shop, builder):
     page.locator("summary").click()
     key = shop.client.post("/api/settings/api-keys", json={"name": "curl"}).json()["key"]
     command = page.locator("#definition-curl").inner_text().replace("YOUR_API_KEY", key)
-    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert json.loads(answer.stdout)["name"] == 'Ann\'s "funnel" `id` $HOME'
 
 
@@ -569,15 +562,19 @@ def test_a_page_with_unsaved_changes_asks_before_it_is_left(shop, builder):
     assert asked == ["beforeunload"]
 
 
-def test_a_name_that_was_never_seen_is_told(shop, builder):
+def test_an_unknown_name_is_marked_until_it_has_events(shop, builder):
     page = builder
     page.goto("/funnels/new")
     step(page, 1).get_by_label("Value").fill("payed")
     step(page, 2).get_by_label("Value").fill("paid")
     page.get_by_label("Name", exact=True).focus()
-    told = "No events with this name yet."
-    expect(step(page, 1).get_by_text(told)).to_be_visible()
-    expect(step(page, 2).get_by_text(told)).to_be_hidden()
+    unknown = "No events with this name yet."
+    expect(step(page, 1).get_by_text(unknown)).to_be_visible()
+    expect(step(page, 2).get_by_text(unknown)).to_be_hidden()
+    website = shop.client.get("/api/settings/websites").json()["data"][0]["id"]
+    event = {"websiteId": website, "type": "event", "name": "payed", "visitorId": "ann"}
+    shop.client.post("/api/track", json=event).raise_for_status()
+    expect(step(page, 1).get_by_text(unknown)).to_be_hidden()
 
 
 def test_the_demo_s_funnel_is_previewed(page, demo, watch):
@@ -585,3 +582,47 @@ def test_the_demo_s_funnel_is_previewed(page, demo, watch):
     page.goto(f"/funnels/{demo.ids['funnel']}/edit")
     preview(page, "attempts entered")
     expect(page.locator(".preview-steps li")).to_have_count(5)
+
+
+def test_suggestions_that_were_empty_appear_once_events_are_stored(account, signed_in, watch):
+    """Events take a moment until they can be queried, and a reader may be quicker."""
+    page = signed_in
+    website = account.client.post(
+        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
+    ).json()["id"]
+    page.goto("/funnels/new")
+    page.get_by_text("Attempts", exact=True).click()
+    first = step(page, 1)
+    first.get_by_role("button", name="Add a filter").click()
+    first.get_by_label("Property").fill("plan")
+    for field, typed, option in (
+        (page.get_by_label("Attempt property"), "ord", "orderId"),
+        (first.get_by_label("Value", exact=True).first, "check", "checkout_started"),
+        (first.locator(".filter-inputs").get_by_label("Value"), "pr", "pro"),
+    ):
+        with page.expect_response(re.compile(f"[?&]search={typed}&")) as response:
+            field.fill(typed)
+        assert response.value.json()["data"] == []
+        event = {
+            "websiteId": website,
+            "type": "event",
+            "name": "other" if option == "orderId" else "checkout_started",
+            "visitorId": "ann",
+            "properties": {"plan": "pro" if option == "pro" else "x", option: "1"},
+        }
+        account.client.post("/api/track", json=event).raise_for_status()
+        page.get_by_role("option", name=option).click()
+        expect(field).to_have_value(option)
+    watch.allow("422")
+
+
+def test_input_from_before_the_modules_were_loaded_is_not_lost(shop, builder):
+    """On a slow connection the reader types before anything listens."""
+    page = builder
+    module = Held(page, "**/builder.js*")
+    page.goto("/funnels/new", wait_until="commit")
+    page.get_by_text("Attempts", exact=True).click()
+    page.get_by_label("Attempt property").fill("pla")
+    module.release()
+    page.get_by_role("option", name="plan").click()
+    expect(page.get_by_label("Attempt property")).to_have_value("plan")

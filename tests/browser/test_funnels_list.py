@@ -27,7 +27,7 @@ def test_figures_and_trend_are_those_of_the_api(page, demo, watch):
     row = page.get_by_role("row", name=re.compile("Checkout"))
     expect(
         row.get_by_role("img", name=re.compile(r"Conversion by day, from [\d.]+% to [\d.]+%"))
-    ).to_be_visible(timeout=20_000)
+    ).to_be_visible()
     end = (int(time.time()) // 86_400 + 1) * 86_400_000
     period = {"startAt": end - 30 * 86_400_000, "endAt": end}
     told = demo.service.client.get(
@@ -50,7 +50,7 @@ def test_a_funnel_nobody_entered_has_a_dash_for_its_rate(signed_in, account):
     saved(account, "/api/funnels", FUNNEL)
     signed_in.goto("/funnels")
     row = signed_in.get_by_role("row", name=re.compile("Checkout"))
-    expect(row).to_contain_text("No entries", timeout=20_000)
+    expect(row).to_contain_text("No entries")
     expect(row.get_by_role("cell").nth(1)).to_have_text("0")
     expect(row.get_by_role("cell").nth(2)).to_have_text("–")
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests import user_agents
+from tests.browser.conftest import patient
 from tests.browser.hostile import TEXTS, Workspace
 from tests.browser.pages import PAGES
 from tests.browser.test_every_page import opened
@@ -91,8 +92,8 @@ def test_stored_texts_are_text_on_every_page(page, watch, workspaces, shown):
     "user_agent", [user_agents.IOS["safari"], user_agents.ANDROID["chrome"]], ids=["ios", "android"]
 )
 def test_stored_texts_are_text_on_landing_pages(browser, workspaces, user_agent):
-    with browser.new_context(
-        user_agent=user_agent, viewport={"width": 360, "height": 740}
+    with patient(
+        browser.new_context(user_agent=user_agent, viewport={"width": 360, "height": 740})
     ) as device:
         for workspace in workspaces:
             page = device.new_page()

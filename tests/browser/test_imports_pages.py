@@ -79,7 +79,7 @@ def test_an_import_of_which_every_line_was_rejected_has_failed(signed_in, accoun
 
 def test_a_long_import_moves_by_itself(signed_in, account, website, watch):
     upload(signed_in, ndjson(*(line(properties={"n": n}) for n in range(4000))), "long.ndjson")
-    expect(signed_in.get_by_text("Done")).to_be_visible(timeout=60_000)
+    expect(signed_in.get_by_text("Done")).to_be_visible()
     expect(number(signed_in, "Accepted")).to_have_text("4,000")
 
 
@@ -146,9 +146,7 @@ def test_a_visitor_goes_after_it_was_told_what_goes(signed_in, account, website,
     assert_accessible(signed_in)
     signed_in.get_by_role("button", name="Delete permanently").press("Enter")
     expect(signed_in.get_by_text("Deletion started.")).to_be_visible()
-    expect(signed_in.get_by_role("row", name="A visitor").get_by_text("Done")).to_be_visible(
-        timeout=30_000
-    )
+    expect(signed_in.get_by_role("row", name="A visitor").get_by_text("Done")).to_be_visible()
     signed_in.goto("/visitors")
     expect(signed_in.locator("td.main")).to_have_text(["bob"])
 

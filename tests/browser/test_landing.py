@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page
 
 from penstock.links.redirect.languages import TEXTS
 from tests import user_agents
+from tests.browser.conftest import patient
 from tests.links.conftest import APP, LINKS
 from tests.serving import Served
 
@@ -68,11 +69,13 @@ def visit(browser: Browser, landing: str) -> Iterator[Open]:
     def visit(
         slug: str, user_agent: str, size: tuple[int, int], *, script: bool = True, **more: Any
     ) -> Page:
-        context = browser.new_context(
-            user_agent=user_agent,
-            viewport={"width": size[0], "height": size[1]},
-            java_script_enabled=script,
-            **{"locale": "en-GB", **more},
+        context = patient(
+            browser.new_context(
+                user_agent=user_agent,
+                viewport={"width": size[0], "height": size[1]},
+                java_script_enabled=script,
+                **{"locale": "en-GB", **more},
+            )
         )
         contexts.append(context)
         page, address = context.new_page(), f"{landing}/{slug}"

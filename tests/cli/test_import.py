@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.serving import Served, penstock
+from tests.waiting import eventually
 
 
 def line(number, **more):
@@ -35,13 +36,6 @@ def service(tmp_path_factory):
 def run(service, *arguments, **settings):
     keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
     return penstock("import", *map(str, arguments), **{**keys, **settings})
-
-
-def wait_until(holds):
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def website(service):
@@ -160,8 +154,8 @@ def test_a_broken_upload_leaves_nothing_and_can_be_repeated(service, tmp_path):
             f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         sender.sendall(head.encode() + body[: len(body) // 2])
-        wait_until(lambda: list(service.data.glob("imports/*.part")))
-    wait_until(lambda: not list(service.data.glob("imports/*")))
+        eventually(lambda: list(service.data.glob("imports/*.part")))
+    eventually(lambda: not list(service.data.glob("imports/*")))
     assert service.client.get("/api/imports", params={"websiteId": here}).json()["total"] == 0
     (tmp_path / "past.ndjson").write_bytes(body)
     assert run(service, tmp_path / "past.ndjson", "--website", here).stdout.startswith(

@@ -17,6 +17,7 @@ from penstock.metadb.database import Database
 from penstock.metadb.tables import outbox, shipments
 from penstock.warehouse.client import QueryFailed, Warehouse
 from tests import loops
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -178,9 +179,9 @@ def test_shippers_of_several_nodes_share_the_outbox(
 async def while_running(shipper: Shipper, database: Database, website: WebsiteId) -> list[bool]:
     async with shipper.running():
         shipper.wake()
-        first = await anyio.to_thread.run_sync(shipper.wait_until_shipped, 10)
+        first = await anyio.to_thread.run_sync(shipper.wait_until_shipped, PATIENCE_S)
         put(database, website, range(10, 20))
-        return [first, await anyio.to_thread.run_sync(shipper.wait_until_shipped, 10)]
+        return [first, await anyio.to_thread.run_sync(shipper.wait_until_shipped, PATIENCE_S)]
 
 
 def test_waiting_ends_when_everything_acknowledged_before_has_arrived(

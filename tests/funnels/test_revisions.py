@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.funnels.definitions.definition import FunnelIn
 from penstock.funnels.definitions.revisions import Revision, changes_between
-from penstock.funnels.definitions.validation_context import ValidationContext
+from penstock.funnels.definitions.schema import ValidationContext
+from penstock.funnels.saved.schema import FunnelIn
 from penstock.http.bodies import parse_model
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock

@@ -14,14 +14,18 @@ import pytest
 from tests.serving import Served, environment, penstock
 from tests.stores.build_data_0_1_0 import ARCHIVE
 from tests.stores.reports import stable
+from tests.waiting import PATIENCE_S
 
 BOUNDARIES = (
     "database 0002 inside",
     "database 0002 after",
+    "database 0004 inside",
     "warehouse 1 inside",
     "warehouse 1 after",
     "warehouse 2 inside",
     "warehouse 2 after",
+    "warehouse 3 inside",
+    "warehouse 3 after",
 )
 
 
@@ -65,7 +69,7 @@ def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
     upgraded = penstock("migrate", "--data", str(release_0_1_0))
     assert (upgraded.returncode, upgraded.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0002, event store 0002.\n",
+        "Both stores are up to date: metadata database 0008, event store 0003.\n",
     )
     assert_same_reports(release_0_1_0)
 
@@ -80,7 +84,7 @@ def test_an_upgrade_killed_at_a_boundary_is_finished_by_the_next_start(
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert_same_reports(release_0_1_0)
@@ -92,7 +96,7 @@ def test_a_metadata_database_of_a_newer_program_is_refused(release_0_1_0: Path) 
     run = penstock("migrate", "--data", str(release_0_1_0))
     assert run.returncode == 1
     assert "The metadata database has schema version 9999" in run.stderr
-    assert "only knows versions up to 0002" in run.stderr
+    assert "only knows versions up to 0008" in run.stderr
 
 
 def test_an_event_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:
@@ -104,7 +108,7 @@ def test_an_event_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:
         "Warehouse(data=Path(sys.argv[1]), url=None).command(sys.argv[2])"
     )
     subprocess.run(
-        [sys.executable, "-c", code, data, newer], env=environment(), check=True, timeout=60
+        [sys.executable, "-c", code, data, newer], env=environment(), check=True, timeout=PATIENCE_S
     )
     run = penstock("serve", "--port", "0", "--data", data)
     assert run.returncode == 1

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 from litestar.di import NamedDependency
 
+from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.service import AccountService
 from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
@@ -29,18 +30,20 @@ It must be one that an HTML form cannot send.
 async def provide_caller(
     request: AnyRequest,
     accounts: NamedDependency[AccountService],
+    key_service: NamedDependency[KeyService],
     settings: NamedDependency[Settings],
 ) -> Caller:
     """The caller of a route that accepts an API key or a session. The key takes precedence."""
     authorization = request.headers.get("authorization")
     if _is_bearer(authorization) or SESSION_COOKIE not in request.cookies:
-        return await accounts.authenticate(authorization)
+        return await key_service.authenticate(authorization)
     return (await _session(request, accounts, settings)).caller
 
 
 async def provide_current_user(
     request: AnyRequest,
     accounts: NamedDependency[AccountService],
+    key_service: NamedDependency[KeyService],
     settings: NamedDependency[Settings],
 ) -> CurrentUser:
     """The user of a route that accepts only a session. `Forbidden` for a valid API key."""
@@ -51,7 +54,7 @@ async def provide_current_user(
         raise Unauthorized(
             "Log in first: this route requires the session cookie.", code="not_signed_in"
         )
-    await accounts.authenticate(authorization)
+    await key_service.authenticate(authorization)
     raise Forbidden(
         "An API key cannot do this. Log in and use the session cookie.", code="session_required"
     )

@@ -49,18 +49,6 @@ class CurrentUser:
         return Caller(workspace_id=self.workspace.id, user_id=self.user.id)
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """An API key without its secret. prefix: the first characters, to recognize it by."""
-
-    id: KeyId
-    name: str
-    prefix: str
-    created_at_ms: int
-    last_used_at_ms: int | None = None
-    revoked_at_ms: int | None = None
-
-
 class WebsiteKind(StrEnum):
     WEB = "web"
     MOBILE = "mobile"

@@ -10,11 +10,15 @@ from penstock.accounts import callers
 from penstock.accounts import routes as account_routes
 from penstock.accounts.invitations import routes as invitation_routes
 from penstock.accounts.invitations.service import InvitationService
+from penstock.accounts.keys import routes as key_routes
+from penstock.accounts.keys.service import KeyService
 from penstock.accounts.members import routes as member_routes
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.own_account import routes as own_account_routes
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.service import AccountService
+from penstock.accounts.websites import routes as website_routes
+from penstock.accounts.websites.service import WebsiteService
 from penstock.accounts.workspace import routes as workspace_routes
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.worker import Worker
@@ -24,6 +28,8 @@ from penstock.core import Core, Room
 @dataclass(frozen=True)
 class AccountsRoom(Room):
     accounts: AccountService
+    key_service: KeyService
+    website_service: WebsiteService
     members: MemberService
     invitations: InvitationService
     own_account: OwnAccountService
@@ -31,6 +37,8 @@ class AccountsRoom(Room):
 
     routes = (
         *account_routes.ROUTES,
+        *key_routes.ROUTES,
+        *website_routes.ROUTES,
         *member_routes.ROUTES,
         *invitation_routes.ROUTES,
         *own_account_routes.ROUTES,
@@ -42,16 +50,18 @@ class AccountsRoom(Room):
     }
 
     def workers(self) -> Sequence[Worker]:
-        return [self.accounts.worker]
+        return [self.key_service.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.accounts.running()]
+        return [self.key_service.running()]
 
 
 def build(core: Core) -> AccountsRoom:
     settings, clock, database, _ = core
     return AccountsRoom(
         accounts=AccountService(database, settings, clock),
+        key_service=KeyService(database, clock),
+        website_service=WebsiteService(database, clock),
         members=MemberService(database),
         invitations=InvitationService(database, settings, clock),
         own_account=OwnAccountService(database, clock),

@@ -27,7 +27,7 @@ def build(
         visitors=VisitorService(
             database,
             warehouse,
-            accounts.accounts,
+            accounts.website_service,
             settings,
             clock,
             wait_until_shipped=wait_until_shipped,
@@ -35,7 +35,7 @@ def build(
         live=LiveService(
             database,
             warehouse,
-            accounts.accounts,
+            accounts.website_service,
             clock,
             wait_until_shipped=wait_until_shipped,
         ),

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import json
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import iso
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
@@ -39,12 +39,12 @@ class CatalogueService:
     def __init__(
         self,
         warehouse: Warehouse,
-        accounts: AccountService,
+        websites: WebsiteService,
         settings: Settings,
         *,
         wait_until_shipped: WaitUntilShipped,
     ) -> None:
-        self._warehouse, self._accounts, self._settings = warehouse, accounts, settings
+        self._warehouse, self._websites, self._settings = warehouse, websites, settings
         self._wait_until_shipped = wait_until_shipped
 
     def names(self, workspace_id: WorkspaceId, query: NamesQuery) -> Listing[NameRecord]:
@@ -98,7 +98,7 @@ class CatalogueService:
         """The websites to count: all of the workspace, or the one requested."""
         return {
             "websites": [
-                website.id for website in self._accounts.select_websites(workspace_id, website_id)
+                website.id for website in self._websites.select_websites(workspace_id, website_id)
             ]
         }
 

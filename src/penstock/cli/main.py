@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
+from penstock.cli.backup import backup, restore, verify
 from penstock.cli.demo import demo
 from penstock.cli.import_file import import_file
 from penstock.cli.migrate import migrate
@@ -36,6 +37,9 @@ app.command()(serve)
 app.command()(demo)
 app.command("import")(import_file)
 app.command()(migrate)
+app.command()(backup)
+app.command()(restore)
+app.command()(verify)
 app.add_typer(links, name="links")
 
 

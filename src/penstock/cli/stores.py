@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
+from penstock.cli.descriptors import raise_descriptor_limit
 from penstock.cli.options import WRONG_USE, fail
 from penstock.settings import Settings
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from penstock.stores import SchemaVersions, Stores
 
 _LOCK_FILE = "penstock.lock"
+
+
+class InUse(Exception):
+    """Another process uses the data folder. process: its ID."""
+
+    def __init__(self, folder: Path, process: str) -> None:
+        super().__init__(
+            f"{folder} is in use by another Penstock (process {process}); stop it first"
+        )
 
 
 @contextmanager
@@ -41,34 +51,60 @@ def migrated_stores(settings: Settings) -> "Iterator[tuple[Stores, SchemaVersion
 
     Ends the command as `open_services` does.
     """
+    from penstock.stores import migrate
+
+    with opened_stores(settings) as stores:
+        with _one_line_for_errors(settings):
+            versions = migrate(stores)
+        yield stores, versions
+
+
+@contextmanager
+def opened_stores(settings: Settings) -> "Iterator[Stores]":
+    """Both stores as they are, of whatever schema; the caller closes them.
+
+    Ends the command as `open_services` does.
+    """
+    from penstock.backup.service import RESTORING
+    from penstock.stores import open_stores
+
+    if settings.warehouse_url is None:
+        raise_descriptor_limit()
+    with ExitStack() as folder:
+        with _one_line_for_errors(settings):
+            folder.enter_context(held(settings.data))
+            if (settings.data / RESTORING).exists():
+                fail(f"{settings.data} is half restored; run penstock restore again")
+            stores = open_stores(settings)
+        yield stores
+
+
+@contextmanager
+def _one_line_for_errors(settings: Settings) -> Iterator[None]:
+    """End the command with one line when the data folder or a store cannot be used."""
     from penstock.base.errors import StoreUnavailable
     from penstock.base.schema_version import NewerSchema
     from penstock.metadb.database import InvalidUrl
-    from penstock.stores import migrate, open_stores
     from penstock.warehouse.client import WAREHOUSE_UNAVAILABLE, QueryFailed
 
-    with ExitStack() as folder:
-        try:
-            folder.enter_context(_held(settings.data))
-            stores = open_stores(settings)
-            versions = migrate(stores)
-        except NewerSchema as error:
-            fail(str(error))
-        except OSError as error:
-            fail(f"cannot use the data folder {settings.data}: {error.strerror or error}")
-        except InvalidUrl:
-            fail(
-                "PENSTOCK_DATABASE_URL is not a database URL; "
-                "write it as postgresql://user:password@host/name",
-                WRONG_USE,
-            )
-        except StoreUnavailable as error:
-            if error.code != WAREHOUSE_UNAVAILABLE:
-                fail(f"cannot use the metadata database: {error.reason}")
-            _fail_without_warehouse(settings, error.reason)
-        except QueryFailed as error:
-            _fail_without_warehouse(settings, str(error))
-        yield stores, versions
+    try:
+        yield
+    except (InUse, NewerSchema) as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"cannot use the data folder {settings.data}: {error.strerror or error}")
+    except InvalidUrl:
+        fail(
+            "PENSTOCK_DATABASE_URL is not a database URL; "
+            "write it as postgresql://user:password@host/name",
+            WRONG_USE,
+        )
+    except StoreUnavailable as error:
+        if error.code != WAREHOUSE_UNAVAILABLE:
+            fail(f"cannot use the metadata database: {error.reason}")
+        _fail_without_warehouse(settings, error.reason)
+    except QueryFailed as error:
+        _fail_without_warehouse(settings, str(error))
 
 
 def _fail_without_warehouse(settings: Settings, reason: str) -> NoReturn:
@@ -79,8 +115,10 @@ def _fail_without_warehouse(settings: Settings, reason: str) -> NoReturn:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def held(folder: Path) -> Iterator[None]:
     """Hold the data folder, made when missing. The system lets go of it when a process dies.
+
+    `InUse` when another process holds it.
 
     The embedded engine allows no second process either, but says so less clearly.
     """
@@ -90,10 +128,7 @@ def _held(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            fail(
-                f"{folder} is in use by another Penstock "
-                f"(process {lock.read().strip() or 'unknown'}); stop it first"
-            )
+            raise InUse(folder, lock.read().strip() or "unknown") from None
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()

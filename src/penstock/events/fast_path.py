@@ -38,7 +38,7 @@ class FastPath:
             return
         messages: list[HTTPRequestEvent] = []
         try:
-            caller = await self._events.accounts.authenticate(authorization)
+            caller = await self._events.keys.authenticate(authorization)
             if not await _receive_all(receive, messages):
                 return  # the client disconnected
             body = b"".join(message["body"] for message in messages)

@@ -33,6 +33,9 @@ class EventValidationContext(NamedTuple):
 
 _MAX_BYTES_PER_CHARACTER = 4
 
+CLOCK_SLACK_MS = 5_000
+"""A smaller difference between clocks is not corrected: a request may take that long to arrive."""
+
 
 def _valid_text(value: str, limit: int, unit: str = "characters") -> str:
     """The text, when it is neither empty nor over the limit. unit: characters or bytes."""
@@ -148,6 +151,16 @@ def _currency(value: str) -> str:
             "not_a_currency", "Must be an ISO 4217 code of three capital letters, such as EUR."
         )
     return value
+
+
+def by_server_clock(stated_ms: int, sent_at_ms: int | None, now_ms: int) -> int:
+    """A sender's timestamp by the server's clock.
+
+    The sender's clock is wrong by the difference between `sentAt` and the time of receipt; beyond
+    the slack, the timestamp is corrected by it. `stated_at` keeps it as sent. Source: intake, time.
+    """
+    ahead_ms = 0 if sent_at_ms is None else sent_at_ms - now_ms
+    return stated_ms if abs(ahead_ms) <= CLOCK_SLACK_MS else stated_ms - ahead_ms
 
 
 TIME_SCHEMA = WithJsonSchema(

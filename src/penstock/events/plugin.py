@@ -53,12 +53,14 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
     return EventsRoom(
         shipper=shipper,
         intake=intake,
-        events=EventService(accounts.accounts, intake, settings, clock),
-        imports=ImportService(database, accounts.accounts, intake, settings, clock),
+        events=EventService(
+            accounts.key_service, accounts.website_service, intake, settings, clock
+        ),
+        imports=ImportService(database, accounts.website_service, intake, settings, clock),
         deletions=DeletionService(
             database,
             warehouse,
-            accounts.accounts,
+            accounts.website_service,
             shipper,
             settings,
             clock,

@@ -10,17 +10,23 @@ from litestar.di import NamedDependency
 from penstock.accounts.model import Caller
 from penstock.base.errors import Malformed, PenstockError
 from penstock.base.ids import WorkspaceId
-from penstock.events.batch import EventBatch, ItemResult
+from penstock.events.batch import ItemResult
 from penstock.events.rejections import routes as rejection_routes
-from penstock.events.schema import BatchRecord, EventRecord, Identify, IdentifyRecord
-from penstock.events.server_events import (
+from penstock.events.schema import (
+    BatchRecord,
+    EventBatch,
+    EventRecord,
+    Identify,
+    IdentifyRecord,
     ServerEvent,
+    TrackItem,
     TransactionEvent,
+)
+from penstock.events.server_events import (
     server_event,
     transaction,
 )
 from penstock.events.service import EventReader, EventService
-from penstock.events.tracked_events import TrackItem
 from penstock.http.answers import answer
 from penstock.http.bodies import compute_on, read_bytes, require_json
 from penstock.http.cors import AnyOriginCors, preflight
@@ -54,7 +60,7 @@ async def _caller_of_optional_key(request: AnyRequest, events: EventService) -> 
     authorization = request.headers.get("authorization")
     if authorization is None or authorization.split(" ")[0].lower() in _BROWSER_SCHEMES:
         return None
-    return await events.accounts.authenticate(authorization)
+    return await events.keys.authenticate(authorization)
 
 
 def _workspace_of(caller: Caller | None) -> WorkspaceId | None:
@@ -94,7 +100,7 @@ async def _answer_batch(
 async def _post_single(
     request: AnyRequest, events: EventService, reader: EventReader
 ) -> Response[bytes]:
-    caller = await events.accounts.authenticate(request.headers.get("authorization"))
+    caller = await events.keys.authenticate(request.headers.get("authorization"))
     legacy = _is_legacy(request)
     require_json(request)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
@@ -140,7 +146,7 @@ async def post_event_batch(
     request: AnyRequest, events: NamedDependency[EventService]
 ) -> Response[bytes]:
     """Each event is accepted or rejected by itself. Results come in the order of the batch."""
-    caller = await events.accounts.authenticate(request.headers.get("authorization"))
+    caller = await events.keys.authenticate(request.headers.get("authorization"))
     legacy = _is_legacy(request)
     require_json(request)
     body = await _read_large_body(request, events)
@@ -165,6 +171,7 @@ async def post_event_batch(
         body=TrackItem,
         answers=BatchRecord,
         open_to_all=True,
+        optional_key=True,
         tag="events in",
     ),
 )
@@ -191,13 +198,15 @@ async def track(request: AnyRequest, events: NamedDependency[EventService]) -> R
         body=Identify,
         answers=IdentifyRecord,
         open_to_all=True,
+        optional_key=True,
         tag="events in",
     ),
 )
 async def identify(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:
     """Call it at sign-up and login: the visitor's earlier events join the user's timeline.
 
-    It needs no key; a key that is sent must be valid for the website.
+    It needs no key; a key that is sent must be valid for the website. Without a key, the answer
+    repeats what was sent, whatever is known of the visitor or the user.
     """
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)

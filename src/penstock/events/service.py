@@ -11,16 +11,16 @@ from typing import Any, Protocol
 from anyio import to_thread
 from sqlalchemy import Connection
 
+from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import Caller, Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
+from penstock.base.ids import VisitorId
 from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.events import store
 from penstock.events.batch import (
     TRACK_BATCH_RULES,
-    EventBatch,
     ItemResult,
-    TrackBatch,
     ValidatedBatch,
 )
 from penstock.events.fields import (
@@ -32,12 +32,12 @@ from penstock.events.fields import (
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt, Target
 from penstock.events.rejections.service import RejectionLog
-from penstock.events.schema import Identify
+from penstock.events.schema import EventBatch, Identify, TrackBatch
 from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import compute_on, parse_object
-from penstock.identity.model import Claim, Resolution
+from penstock.identity.model import Claim, Resolution, Trust, as_sent
 from penstock.settings import Settings
 
 
@@ -61,11 +61,16 @@ class EventService:
     """
 
     def __init__(
-        self, accounts: AccountService, intake: Intake, settings: Settings, clock: Clock
+        self,
+        keys: KeyService,
+        websites: WebsiteService,
+        intake: Intake,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
-        self.accounts, self.settings = accounts, settings
+        self.keys, self.websites, self.settings = keys, websites, settings
         self._intake, self._clock = intake, clock
-        self.rejections = RejectionLog(clock, accounts.find_website)
+        self.rejections = RejectionLog(clock, websites.find_website)
 
     async def read_event(
         self, caller: Caller, body: bytes, reader: EventReader, *, legacy: bool
@@ -87,7 +92,7 @@ class EventService:
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""
         batch = await to_thread.run_sync(self._validate_events, caller, body, legacy)
-        return await self._submit_batch(batch)
+        return await self._submit_batch(batch, caller)
 
     async def track(
         self, body: bytes, user_agent_header: str, caller: Caller | None = None
@@ -101,22 +106,27 @@ class EventService:
         user_agent = await parse_in_thread(user_agent_header)
         if "events" in raw:
             batch = await to_thread.run_sync(self._validate_tracked, raw, user_agent, caller)
-            return await self._submit_batch(batch)
+            return await self._submit_batch(batch, caller)
         context = self._context(await self._website_finder(raw), caller)
         event = await compute_on(body, tracked_event, raw, context, user_agent)
-        return [ItemResult(await self.submit(event))]
+        return [ItemResult(_for_sender(caller, event, await self.submit(event)))]
 
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
-        """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`."""
+        """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`.
+
+        Without a key, the result is what was sent: it tells nothing about other visitors.
+        """
         raw = await compute_on(body, parse_object, body)
         context = self._context(await self._website_finder(raw), caller)
         request = await compute_on(body, validate, raw, Identify, (), context)
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)
-        return await self._intake.identify(
-            Claim(website.scope_id, request.visitor_id, request.user_id, request.traits)
+        trust = Trust.PUBLIC if caller is None else Trust.BACKEND
+        resolution = await self._intake.identify(
+            Claim(website.scope_id, request.visitor_id, request.user_id, request.traits, trust)
         )
+        return resolution if caller else as_sent(resolution, request.visitor_id)
 
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
@@ -129,13 +139,13 @@ class EventService:
         website_id = raw.get("websiteId")
         if not isinstance(website_id, str):
             return lambda _: None
-        website = await self.accounts.find_website_async(website_id)
+        website = await self.websites.find_website_async(website_id)
         return lambda _: website
 
     def _validate_events(self, caller: Caller, body: bytes, legacy: bool) -> ValidatedBatch:
         context = self._context()
         batch = validate(parse_object(body), EventBatch, (), context)
-        owned_website = partial(_owned_website, caller, cache(self.accounts.find_website))
+        owned_website = partial(_owned_website, caller, cache(self.websites.find_website))
         return ValidatedBatch.of(
             batch.events, lambda raw: server_event(raw, owned_website, context, legacy=legacy)
         )
@@ -143,7 +153,7 @@ class EventService:
     def _validate_tracked(
         self, raw: RawItem, user_agent: UserAgent, caller: Caller | None
     ) -> ValidatedBatch:
-        context = self._context(cache(self.accounts.find_website), caller)
+        context = self._context(cache(self.websites.find_website), caller)
         batch = validate(raw, TrackBatch, TRACK_BATCH_RULES, context)
         if batch.website_id and (website := context.find_website(batch.website_id)):
             require_own_website(website, context)
@@ -151,10 +161,22 @@ class EventService:
         items = [{**defaults, **item} if isinstance(item, dict) else item for item in batch.events]
         return ValidatedBatch.of(items, lambda item: tracked_event(item, context, user_agent))
 
-    async def _submit_batch(self, batch: ValidatedBatch) -> list[ItemResult]:
+    async def _submit_batch(self, batch: ValidatedBatch, caller: Caller | None) -> list[ItemResult]:
         events = list(batch.events.values())
-        receipts: Sequence[Receipt] = await self._intake.submit(events) if events else []
-        return batch.results(receipts)
+        receipts = await self._intake.submit(events) if events else []
+        return batch.results(
+            [
+                _for_sender(caller, event, receipt)
+                for event, receipt in zip(events, receipts, strict=True)
+            ]
+        )
+
+
+def _for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt) -> Receipt:
+    """The receipt; without a key, with the visitor ID as sent instead of the canonical one."""
+    if caller is not None or receipt.visitor_id is None or event.visitor_id is None:
+        return receipt
+    return receipt._replace(visitor_id=VisitorId(event.visitor_id))
 
 
 def ship_rows(db: Connection, target: Target, rows: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from time import monotonic
 from penstock.base.clock import Clock
 from penstock.base.worker import Worker
 from penstock.events.model import Target
-from penstock.events.outbox import Outbox, Shipment
+from penstock.events.outbox.store import Outbox, Shipment
 from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
@@ -94,6 +94,12 @@ class Shipper:
         with self._shipping:
             yield
 
+    def installation_id(self) -> str:
+        """The ID of this metadata DB, which is part of every token."""
+        if self._installation_id is None:
+            self._installation_id = self._outbox.installation_id(self._clock())
+        return self._installation_id
+
     def ship(self, until_s: float = inf) -> None:
         """Ship everything that waits now. Raises the stores' errors; nothing is lost then.
 
@@ -103,7 +109,7 @@ class Shipper:
         newest = self._outbox.newest()
         if newest is None:
             return
-        self._installation_id = self._installation_id or self._outbox.installation_id(self._clock())
+        self.installation_id()
         for target in COLUMNS:
             while self._may_continue(until_s) and (
                 self._ship_next(target)

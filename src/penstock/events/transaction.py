@@ -6,11 +6,11 @@ from sqlalchemy import Connection
 
 from penstock.base.ids import EventId, new_ids
 from penstock.events import store
-from penstock.events.model import NewEvent, Receipt, Status, scope_tag
+from penstock.events.model import NewEvent, Receipt, Source, Status, scope_tag
 from penstock.events.rows import event_row
 from penstock.events.store import DedupeRecord
 from penstock.identity import service as identity
-from penstock.identity.model import Claim, Notice, Resolution
+from penstock.identity.model import Claim, Notice, Resolution, Trust
 
 BODY_DIFFERS = Notice(
     "body_differs",
@@ -20,6 +20,14 @@ DELETED = Notice(
     "event_deleted",
     "The visitor of the first event has been deleted; the repeat was not stored.",
 )
+
+_TRUST = {
+    Source.BROWSER: Trust.PUBLIC,
+    Source.APP: Trust.PUBLIC,
+    Source.SERVER: Trust.BACKEND,
+    Source.IMPORT: Trust.BACKEND,
+    Source.PROVIDER: Trust.PROVIDER,
+}
 
 Item = NewEvent | Claim
 Outcome = Receipt | Resolution
@@ -89,7 +97,9 @@ def _places_of_new_items(items: Sequence[Item], known: Collection[bytes]) -> lis
 
 
 def _claim(item: Item) -> Claim:
-    return item if isinstance(item, Claim) else Claim(item.scope_id, item.visitor_id, item.user_id)
+    if isinstance(item, Claim):
+        return item
+    return Claim(item.scope_id, item.visitor_id, item.user_id, trust=_TRUST[item.source])
 
 
 def _duplicate(item: Item, known: dict[bytes, DedupeRecord]) -> Receipt:

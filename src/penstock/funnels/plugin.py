@@ -60,7 +60,7 @@ def build(
     funnels = FunnelService(database, warehouse, settings, clock)
     runner = FunnelQueryRunner(
         warehouse,
-        accounts.accounts,
+        accounts.website_service,
         funnels,
         settings,
         clock,

@@ -6,6 +6,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from penstock.base.clock import Clock
+from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker, WorkerHealth
 from penstock.health.model import Readiness
 
@@ -56,3 +57,32 @@ class HealthService:
     def _failed(self, worker: WorkerHealth) -> bool:
         since_ms = worker.failing_since_ms
         return since_ms is not None and self._clock() - since_ms >= FAILED_AFTER_MS
+
+
+def worker_gauges(workers: Sequence[Worker]) -> list[PolledGauge]:
+    """How the background workers fare, by name."""
+
+    def is_failing() -> dict[str, float]:
+        return {
+            worker.name: float(worker.health().failing_since_ms is not None) for worker in workers
+        }
+
+    def last_success_s() -> dict[str, float]:
+        health = [worker.health() for worker in workers]
+        return {
+            one.name: one.last_success_at_ms / 1000
+            for one in health
+            if one.last_success_at_ms is not None
+        }
+
+    return [
+        PolledGauge(
+            "penstock_worker_failing", "1 while a background worker fails.", is_failing, "worker"
+        ),
+        PolledGauge(
+            "penstock_worker_last_success_timestamp_seconds",
+            "When a step of a background worker last succeeded, in Unix time.",
+            last_success_s,
+            "worker",
+        ),
+    ]

@@ -37,6 +37,15 @@ class AttemptLimiter:
         with self._lock:
             self._counters.pop(key, None)
 
+    def forgive(self, key: tuple[str, ...]) -> None:
+        """Take back one attempt, which was successful."""
+        with self._lock:
+            attempts, ends_at_ms = self._counters.get(key, (0, 0))
+            if attempts > 1:
+                self._counters[key] = (attempts - 1, ends_at_ms)
+            else:
+                self._counters.pop(key, None)
+
     def _make_room(self, now_ms: int) -> None:
         """Bound the number of keys, which clients choose: drop ended windows, then the oldest."""
         if len(self._counters) < _MAX_COUNTERS:

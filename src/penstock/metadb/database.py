@@ -162,17 +162,20 @@ class Database:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
             yield
 
+    @staticmethod
+    def known_versions() -> list[str]:
+        """Every schema version that this program can read, oldest first."""
+        scripts = ScriptDirectory.from_config(_alembic_config())
+        return [script.revision for script in scripts.walk_revisions()][::-1]
+
     def migrate(self) -> str:
         """Bring the schema to this program's version and return that version.
 
         One transaction a migration, so a kill in the middle leaves the last whole version. The
         caller holds `migration_lock`. `NewerSchema` when a newer program has migrated the database.
         """
-        config = Config()
-        config.set_main_option("script_location", "penstock.metadb:migrations")
-        revisions = [
-            script.revision for script in ScriptDirectory.from_config(config).walk_revisions()
-        ]
+        config = _alembic_config()
+        revisions = self.known_versions()[::-1]
         with self.read() as connection:
             current = MigrationContext.configure(connection).get_current_revision()
         if current is not None and current not in revisions:
@@ -191,6 +194,12 @@ class Database:
         with self._turn or nullcontext():
             self._drop_writer()
         self.engine.dispose()
+
+
+def _alembic_config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "penstock.metadb:migrations")
+    return config
 
 
 def _sqlite_engine(url: URL, timeout_s: float) -> Engine:

@@ -249,6 +249,7 @@ visitors = Table(
         comment="itself, or the visitor that it was merged into; never a chain",
     ),
     Column("user_id", Text, comment="the user that the canonical visitor is linked to"),
+    Column("trust", Integer, comment="of the claim that gave it this user; unset: as a backend's"),
     Column("created_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -259,7 +260,9 @@ user_links = Table(
     Column("scope_id", Text, primary_key=True),
     Column("user_id", Text, primary_key=True),
     Column("visitor_id", Text, nullable=False, comment="canonical"),
+    Column("trust", Integer, comment="of the claim that linked them; unset: as a backend's"),
     Column("traits", JSON, comment="what identify last said of the user"),
+    Column("traits_trust", Integer, comment="of that call; unset: as a backend's"),
     Column("created_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -329,6 +332,55 @@ shipments = Table(
     Column("id", AutoId, primary_key=True, autoincrement=True),
     Column("target", Text, nullable=False),
     Column("cut_at", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+event_counts = Table(
+    "event_counts",
+    metadata,
+    Column("website_id", Text, primary_key=True),
+    Column(
+        "received",
+        BigInteger,
+        nullable=False,
+        comment="events answered: stored + duplicates + refused + quarantined + waiting",
+    ),
+    Column("stored", BigInteger, nullable=False, comment="in the warehouse"),
+    Column("duplicates", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False, comment="by the intake"),
+    Column("quarantined", BigInteger, nullable=False, comment="accepted, refused by the warehouse"),
+    Column("waiting", BigInteger, nullable=False, comment="in the outbox"),
+    Column(
+        "dropped",
+        BigInteger,
+        nullable=False,
+        comment="refused or quarantined events that are no longer kept",
+    ),
+)
+
+property_keys = Table(
+    "property_keys",
+    metadata,
+    Column("website_id", Text, primary_key=True),
+    Column("key_hash", BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", AutoId, primary_key=True, autoincrement=True),
+    _workspace(),
+    Column("website_id", Text, comment="unset: it names no website of the workspace"),
+    Column("at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False, comment="refused or unshippable"),
+    Column("origin", Text, nullable=False, comment="the route, or the warehouse table"),
+    Column("code", Text, nullable=False),
+    Column("bytes", Integer, nullable=False, comment="of the texts below"),
+    Column("errors", JSON, nullable=False),
+    Column("sender", JSON, nullable=False, comment="what the content was read with"),
+    Column("content", Text, comment="the item as sent, or the row; unset: it cannot be kept"),
+    Index(None, "workspace_id", "website_id"),
     sqlite_autoincrement=True,
 )
 

@@ -19,6 +19,6 @@ class ProvidersRoom(Room):
 def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> ProvidersRoom:
     return ProvidersRoom(
         providers=ProviderService(
-            core.database, accounts.accounts, events.intake, core.settings, core.clock
+            core.database, accounts.website_service, events.intake, core.settings, core.clock
         )
     )

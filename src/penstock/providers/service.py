@@ -9,7 +9,7 @@ from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Invalid, Malformed, NotFound, Unauthorized
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
@@ -45,12 +45,12 @@ class ProviderService:
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         intake: Intake,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._database, self._accounts, self._intake = database, accounts, intake
+        self._database, self._websites, self._intake = database, websites, intake
         self._settings, self._clock = settings, clock
 
     # Settings
@@ -59,7 +59,7 @@ class ProviderService:
         self, workspace_id: WorkspaceId, website_id: str, page: Page
     ) -> Listing[ProviderConfig]:
         """The providers whose webhooks a website accepts, by name."""
-        website = self._accounts.website(workspace_id, website_id)
+        website = self._websites.website(workspace_id, website_id)
         configs = [
             ProviderConfig(provider, website.id, secrets)
             for provider, secrets in self._valid_secrets(website).items()
@@ -79,7 +79,7 @@ class ProviderService:
         previous_valid_s: how much longer the other secrets stay valid, at most; 0 ends them now.
         `Invalid` for an unusable secret, `Conflict` when too many secrets would be valid.
         """
-        website, provider = self._accounts.website(workspace_id, website_id), _find_provider(name)
+        website, provider = self._websites.website(workspace_id, website_id), _find_provider(name)
         if not is_usable_secret(provider, secret):
             message = "Must be base64, with or without whsec_ in front, as the sender shows it."
             raise Invalid([Fault("signingSecret", "not_a_secret", message)])
@@ -113,7 +113,7 @@ class ProviderService:
 
     def remove(self, workspace_id: WorkspaceId, website_id: str, name: str) -> None:
         """Delete all secrets of a provider: its webhooks are rejected from now on."""
-        website, provider = self._accounts.website(workspace_id, website_id), _find_provider(name)
+        website, provider = self._websites.website(workspace_id, website_id), _find_provider(name)
         with self._database.write() as db:
             if not store.remove(db, website, provider):
                 raise NotFound("This website has no signing secret for this provider.")
@@ -141,7 +141,7 @@ class ProviderService:
         learns nothing about websites or secrets.
         """
         provider = next((provider for provider in Provider if provider == name), None)
-        website = None if provider is None else await self._accounts.find_website_async(website_id)
+        website = None if provider is None else await self._websites.find_website_async(website_id)
         if provider is None or website is None:
             raise _bad_signature()
         valid_secrets = await to_thread.run_sync(self._valid_secrets, website)

@@ -14,6 +14,7 @@ from queue import Empty, LifoQueue
 from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import clickhouse_connect
 import structlog
@@ -73,8 +74,10 @@ class Warehouse:
     def __init__(self, *, data: Path, url: str | None, readers: int = 4) -> None:
         """readers: how many queries may run at once; more wait."""
         self._data, self._url = data / "warehouse", url
+        self._inserts = data / "inserts"
         if url is None:
             self._data.mkdir(parents=True, exist_ok=True)
+            self._remove_insert_files()
         self._writer, self._watcher = self._connect(), self._connect(_WATCH_S)
         # The connection used last comes first; None: not connected yet.
         self._readers: LifoQueue[Client | None] = LifoQueue()
@@ -94,6 +97,11 @@ class Warehouse:
                 connect_timeout=_CONNECT_S,
                 send_receive_timeout=answer_s,
             )
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the embedded engine; None for a server."""
+        return self._data if self._url is None else None
 
     def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Run a statement without result."""
@@ -206,16 +214,15 @@ class Warehouse:
 
         The connection is in use until the context ends.
         """
-        with self._reading(settings) as (client, all_settings):
-            # Part of the text, because the embedded engine streams no statement with separate
-            # settings.
-            settings_sql = ", ".join(
-                f"{name} = {_literal(value)}" for name, value in all_settings.items()
-            )
-            with client.query_row_block_stream(
-                f"{sql} SETTINGS {settings_sql}", parameters=dict(parameters)
-            ) as stream:
-                yield ((stream.source.column_names, block) for block in stream)
+        # Settings are part of the text, because the embedded engine streams no statement with
+        # separate ones.
+        with (
+            self._reading(settings) as (client, all_settings),
+            client.query_row_block_stream(
+                f"{sql} SETTINGS {_settings_sql(all_settings)}", parameters=dict(parameters)
+            ) as stream,
+        ):
+            yield ((stream.source.column_names, block) for block in stream)
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> None:
         """Store rows durably, one JSON object per line. A repeat of the same token changes nothing.
@@ -231,9 +238,28 @@ class Warehouse:
             "date_time_input_format": "best_effort",
         }
         with _translated_errors():
-            self._writer.raw_insert(
-                table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings
-            )
+            if self._url is not None:
+                self._writer.raw_insert(
+                    table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings
+                )
+                return
+            # The driver would put the rows into a file in the system's folder for temporary files
+            # and leave them there after a kill.
+            file = self._inserts / f"{uuid4().hex}.jsonl"
+            try:
+                file.write_bytes(rows)
+                self._writer.command(
+                    f"INSERT INTO {table} ({', '.join(columns)}) FROM INFILE {_literal(str(file))} "
+                    f"SETTINGS {_settings_sql(settings)} FORMAT JSONEachRow"
+                )
+            finally:
+                file.unlink(missing_ok=True)
+
+    def _remove_insert_files(self) -> None:
+        """A killed process leaves the rows of its last insert; the outbox still has them."""
+        self._inserts.mkdir(mode=0o700, exist_ok=True)
+        for file in self._inserts.iterdir():
+            file.unlink()
 
     def answers(self) -> bool:
         """Whether the engine answers right now."""
@@ -261,13 +287,14 @@ class Warehouse:
             self._writer.close()
 
 
-def _literal(value: Any) -> str:
-    """A setting as SQL.
+def _settings_sql(settings: Mapping[str, Any]) -> str:
+    """Settings as SQL. They come from the code and the operator's limits, never from a request."""
+    return ", ".join(f"{name} = {_literal(value)}" for name, value in settings.items())
 
-    Settings come from the code and the operator's limits, never from a request.
-    """
+
+def _literal(value: Any) -> str:
     return (
-        f"'{value}'"
+        "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         if isinstance(value, str)
         else str(int(value) if isinstance(value, bool) else value)
     )

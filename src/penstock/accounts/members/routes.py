@@ -9,8 +9,9 @@ from penstock.accounts.members.schema import MemberRecord, RoleChange
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.model import CurrentUser
 from penstock.http.answers import answer, listing, no_content
-from penstock.http.bodies import read_json, read_query
+from penstock.http.bodies import read_query
 from penstock.http.openapi import described
+from penstock.http.read_only import read_changes
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import PageQuery
 
@@ -31,18 +32,22 @@ async def list_members(request: AnyRequest, current_user: Me, members: Members) 
 
 @patch(
     "/api/settings/members/{user_id:str}",
-    opt=described("Change a role", body=RoleChange, answers=MemberRecord, tag="people"),
+    opt=described(
+        "Change a role", body=RoleChange, answers=MemberRecord, takes_read_only=True, tag="people"
+    ),
 )
 async def change_role(
     request: AnyRequest, user_id: FromPath[str], current_user: Me, members: Members
 ) -> Response[bytes]:
-    """For owners. A workspace always has at least one owner."""
-    form = await read_json(request, RoleChange)
-    return answer(
-        MemberRecord.of(
-            await to_thread.run_sync(members.change_role, current_user, user_id, form.role)
-        )
+    """For owners. A workspace always has at least one owner.
+
+    Read-only fields (`userId`, `email`, `since`) may be sent back with their stored values.
+    """
+    change, read_only = await read_changes(request, RoleChange, MemberRecord)
+    member = await to_thread.run_sync(
+        members.change_role, current_user, user_id, change.role, read_only
     )
+    return answer(MemberRecord.of(member))
 
 
 @delete(

@@ -7,10 +7,12 @@ from sqlalchemy import Connection
 from penstock.accounts import store as accounts_store
 from penstock.accounts.members import store
 from penstock.accounts.members.model import Member
+from penstock.accounts.members.schema import MemberRecord
 from penstock.accounts.model import CurrentUser, Role
 from penstock.base.errors import Conflict, Forbidden, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
+from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
 
 
@@ -29,10 +31,18 @@ class MemberService:
         with self._database.read() as db:
             return store.members(db, workspace_id, page)
 
-    def change_role(self, by: CurrentUser, user_id: str, role: Role) -> Member:
+    def change_role(
+        self,
+        by: CurrentUser,
+        user_id: str,
+        role: Role,
+        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+    ) -> Member:
+        """read_only: fields that the caller sent back; `Invalid` when they differ."""
         with self._database.write() as db:
             member = _locked_member(db, by, user_id)
             require_owner(db, by)
+            read_only.check(MemberRecord.of(member))
             if role is not Role.OWNER:
                 _require_another_owner(db, by.workspace.id, member)
             store.change_role(db, by.workspace.id, user_id, role)

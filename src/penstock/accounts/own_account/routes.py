@@ -21,7 +21,7 @@ from penstock.accounts.service import AccountService
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, address_of
 from penstock.http.schema import PageQuery
 
 Me = NamedDependency[CurrentUser]
@@ -49,7 +49,7 @@ async def change_password(
         current,
         new,
     )
-    await to_thread.run_sync(use_case, limiter=accounts.password_work)
+    await accounts.password_work.run(use_case, address_of(request))
     return no_content()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.schema import StoredEventRecord
 from penstock.activity.visitors.schema import (
     MergeRecord,
@@ -20,8 +20,8 @@ from penstock.base.errors import Fault, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.http.bodies import bad_parameter
-from penstock.identity import profiles
-from penstock.identity.profiles import Profile
+from penstock.identity.profiles import service as profiles
+from penstock.identity.profiles.model import Profile
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
@@ -46,16 +46,16 @@ class VisitorService:
         self,
         database: Database,
         warehouse: Warehouse,
-        accounts: AccountService,
+        websites: WebsiteService,
         settings: Settings,
         clock: Clock,
         *,
         wait_until_shipped: WaitUntilShipped,
     ) -> None:
-        self._database, self._warehouse, self._accounts, self._settings, self._clock = (
+        self._database, self._warehouse, self._websites, self._settings, self._clock = (
             database,
             warehouse,
-            accounts,
+            websites,
             settings,
             clock,
         )
@@ -66,7 +66,7 @@ class VisitorService:
 
         Deleted visitors are not listed; the total may include them until their events are gone.
         """
-        websites = self._accounts.select_websites(workspace_id, query.website_id)
+        websites = self._websites.select_websites(workspace_id, query.website_id)
         self._wait_until_shipped(self._settings.fresh_wait_s)
         if query.search is not None:
             return self._search(websites, query.search, query.asked)
@@ -186,7 +186,7 @@ class VisitorService:
     ) -> _VisitorEvents:
         scopes = {
             website.scope_id: website
-            for website in self._accounts.select_websites(workspace_id, website_id)
+            for website in self._websites.select_websites(workspace_id, website_id)
         }
         with self._database.read() as db:
             matches = profiles.find_by_visitor_id(db, list(scopes), visitor_id)
@@ -202,7 +202,7 @@ class VisitorService:
         return self._visitor_events(matches[0], scopes[matches[0].scope_id])
 
     def _visitor_events(self, profile: Profile, website: Website) -> _VisitorEvents:
-        websites = self._accounts.websites_sharing_visitors(website)
+        websites = self._websites.websites_sharing_visitors(website)
         return _VisitorEvents(
             profile, {"websites": websites, "scope": profile.scope_id, "visitors": profile.ids}
         )

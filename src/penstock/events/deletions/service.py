@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
 from penstock.base.ids import DeletionId, ScopeId, VisitorId, WebsiteId, WorkspaceId, new_id
@@ -40,7 +40,7 @@ class DeletionService:
         self,
         database: Database,
         warehouse: Warehouse,
-        accounts: AccountService,
+        websites: WebsiteService,
         shipper: Shipper,
         settings: Settings,
         clock: Clock,
@@ -49,9 +49,9 @@ class DeletionService:
     ) -> None:
         """forget_elsewhere: removes other rooms' data about visitors, in the given transaction."""
         self._forget_elsewhere = forget_elsewhere
-        self._database, self._accounts, self._settings, self._clock = (
+        self._database, self._websites, self._settings, self._clock = (
             database,
-            accounts,
+            websites,
             settings,
             clock,
         )
@@ -71,11 +71,11 @@ class DeletionService:
         """
         context = EventValidationContext(self._settings, self._clock())
         target = read_deletion(body, context)
-        website = self._accounts.owned_website(workspace_id, target.website_id)
+        website = self._websites.owned_website(workspace_id, target.website_id)
         website_ids = (
             [website.id]
             if target.target is Target.SPAN
-            else self._accounts.websites_sharing_visitors(website)
+            else self._websites.websites_sharing_visitors(website)
         )
         deletion = self._begin_with_retries(website, target, website_ids)
         # Earlier and later events differ by the millisecond of their receipt, so an event that is
@@ -164,7 +164,7 @@ class DeletionService:
         `Unauthorized` when the website belongs to another workspace.
         """
         if query.website_id is not None:
-            self._accounts.owned_website(workspace_id, query.website_id)
+            self._websites.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
             return store.page(db, workspace_id, query.website_id, query.asked)
 

@@ -8,8 +8,7 @@ from litestar.params import FromPath
 from penstock.accounts.callers import UPLOAD_MEDIA_TYPE
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.base.errors import UnsupportedMedia
-from penstock.events.imports.entries import ImportLine
-from penstock.events.imports.schema import ImportQuery, ImportRecord, RejectRecord
+from penstock.events.imports.schema import ImportLine, ImportQuery, ImportRecord, RejectRecord
 from penstock.events.imports.service import ImportService
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import is_zipped, read_query

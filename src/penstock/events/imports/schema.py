@@ -5,8 +5,9 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from penstock.base.clock import FIRST_PLAUSIBLE_MS, iso, iso_or_none
+from penstock.events.fields import Currency, EventName, Number, PastTimestamp, SentId
 from penstock.events.imports.model import ImportJob, ImportState, Reject
-from penstock.events.schema import FaultRecord, WarningRecord
+from penstock.events.schema import FaultRecord, TrackedItem, WarningRecord
 from penstock.http.schema import Name, Query, Record
 from penstock.identity.model import Notice
 
@@ -100,3 +101,24 @@ class RejectRecord(Record):
     def of(cls, reject: Reject) -> Self:
         errors = tuple(FaultRecord.of(fault) for fault in reject.faults)
         return cls(line=reject.line, errors=errors, excerpt=reject.excerpt)
+
+
+class ImportLine(TrackedItem):
+    """A past event of a visitor (`visitorId`) or user (`userId`)."""
+
+    timestamp: Annotated[PastTimestamp, Field(description="When it happened, however long ago.")]
+    visitor_id: SentId | None = None
+    user_id: SentId | None = None
+    external_session_id: SentId | None = None
+    dedupe_key: Annotated[
+        SentId | None,
+        Field(description="Identifies repeats; without it transactionId, else the line's content."),
+    ] = None
+    country: EventName | None = None
+    region: EventName | None = None
+    device: EventName | None = None
+    os: EventName | None = None
+    browser: EventName | None = None
+    transaction_id: SentId | None = None
+    amount: Number | None = None
+    currency: Currency | None = None

@@ -8,7 +8,7 @@ from anyio import to_thread
 
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import CurrentUser
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, NotFound, Unavailable
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
@@ -31,19 +31,19 @@ class ImportService:
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         intake: Intake,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._database, self._accounts, self._settings, self._clock = (
+        self._database, self._websites, self._settings, self._clock = (
             database,
-            accounts,
+            websites,
             settings,
             clock,
         )
         self._files = ImportFiles(settings.data / "imports")
-        self.worker = ImportWorker(database, accounts, intake, self._files, settings, clock).worker
+        self.worker = ImportWorker(database, websites, intake, self._files, settings, clock).worker
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -69,7 +69,7 @@ class ImportService:
         `UnsupportedMedia` when the file is not NDJSON.
         """
         website = await to_thread.run_sync(
-            self._accounts.owned_website, workspace_id, query.website_id
+            self._websites.owned_website, workspace_id, query.website_id
         )
         now_ms = self._clock()
         import_id = ImportId(new_id("imp", now_ms))
@@ -122,7 +122,7 @@ class ImportService:
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[ImportJob]:
         """Newest first. `Unauthorized` when the website belongs to another workspace."""
         if query.website_id is not None:
-            self._accounts.owned_website(workspace_id, query.website_id)
+            self._websites.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
             return store.page(db, workspace_id, query.website_id, query.asked)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import structlog
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, Unavailable
 from penstock.base.worker import Worker, WorkerStopped
@@ -73,13 +73,13 @@ class ImportWorker:
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         intake: Intake,
         files: ImportFiles,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._database, self._accounts, self._intake = database, accounts, intake
+        self._database, self._websites, self._intake = database, websites, intake
         self._files, self._settings, self._clock = files, settings, clock
         self._reading: _Reading | None = None
         self.worker = Worker("imports", self._step, clock)
@@ -120,7 +120,7 @@ class ImportWorker:
         False at the end of the file. `UnreadableFile`, `Unavailable`.
         """
         if reading.batches is None:
-            website = self._accounts.find_website(reading.job.website_id)
+            website = self._websites.find_website(reading.job.website_id)
             if website is None:
                 raise UnreadableFile("The website was deleted.")
             reading.job = self._save(replace(reading.job, state=ImportState.RUNNING))

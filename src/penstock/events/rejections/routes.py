@@ -31,7 +31,7 @@ async def list_rejections(
     """Newest first: the last 500 of the workspace on this node since its start."""
     query, website_id = read_query(request, RejectionsQuery), None
     if query.website_id is not None:
-        owned = partial(events.accounts.owned_website, caller.workspace_id, query.website_id)
+        owned = partial(events.websites.owned_website, caller.workspace_id, query.website_id)
         website_id = (await to_thread.run_sync(owned)).id
     rejections = events.rejections.page(caller.workspace_id, website_id, query.asked)
     return listing(rejections, RejectionRecord.of)

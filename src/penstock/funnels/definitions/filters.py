@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any, assert_never
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator
 from pydantic_core import from_json
 
 from penstock.base.clock import parse_time
@@ -26,8 +26,7 @@ from penstock.funnels.definitions.operators import (
     TextComparison,
     TimeComparison,
 )
-from penstock.funnels.definitions.validation_context import ValidationContext
-from penstock.http.schema import Input, RuleBroken
+from penstock.http.schema import RuleBroken
 
 MAX_KEY_BYTES = 200
 MAX_LIST_ITEMS = 100
@@ -213,27 +212,3 @@ EventField = Annotated[str, AfterValidator(check_event_field)]
 
 OwnProperty = Annotated[str, AfterValidator(_check_own_property)]
 """A property key; built-in fields are refused."""
-
-
-class FilterIn(Input):
-    """One condition on a property of the event, as a client sends it."""
-
-    property: EventField
-    operator: Operator
-    value: Annotated[
-        str | None,
-        Field(
-            validate_default=True,
-            description="Text; a JSON list for in, not_in, between and not_between. "
-            "Leave it out for is_set, is_not_set, is_true and is_false.",
-        ),
-    ] = None
-
-    @field_validator("value")
-    @classmethod
-    def _fits_operator(
-        cls, value: str | None, info: ValidationInfo[ValidationContext]
-    ) -> str | None:
-        if (operator := info.data.get("operator")) is not None:
-            parse_comparison(operator, value, info.context.check_regex)
-        return value

@@ -21,7 +21,7 @@ from penstock.funnels.definitions.operators import (
     TextComparison,
     TimeComparison,
 )
-from penstock.funnels.definitions.records import (
+from penstock.funnels.definitions.schema import (
     RevisionRecord,
     SavedDefinition,
     SavedFilter,

@@ -6,7 +6,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.funnels.definitions.records import GoalRecord
+from penstock.funnels.definitions.schema import GoalRecord
 from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.funnels.goals.service import GoalService
 from penstock.http.answers import answer, listing, no_content
@@ -50,7 +50,9 @@ async def read_goal(
 
 @patch(
     "/api/goals/{goal_id:str}",
-    opt=described("Change a goal", body=GoalChange, answers=GoalRecord, tag="goals"),
+    opt=described(
+        "Change a goal", body=GoalChange, answers=GoalRecord, takes_read_only=True, tag="goals"
+    ),
 )
 async def change_goal(
     request: AnyRequest,

@@ -6,8 +6,8 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.funnels.definitions.definition import FunnelIn
-from penstock.funnels.definitions.records import DefinitionRecord, FunnelRecord, RevisionRecord
+from penstock.funnels.definitions.schema import DefinitionRecord, FunnelRecord, RevisionRecord
+from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import compute_on, read_bytes, read_query, require_json
@@ -76,7 +76,9 @@ async def read_funnel(
 
 @put(
     "/api/funnels/{funnel_id:str}",
-    opt=described("Replace a funnel", body=FunnelIn, answers=FunnelRecord, tag="funnels"),
+    opt=described(
+        "Replace a funnel", body=FunnelIn, answers=FunnelRecord, takes_read_only=True, tag="funnels"
+    ),
 )
 async def replace_funnel(
     request: AnyRequest,

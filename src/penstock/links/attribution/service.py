@@ -7,10 +7,11 @@ from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Website, WebsiteKind
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
+from penstock.base.networks import network_of
 from penstock.base.paging import Listing, Page
 from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.base.worker import Worker
@@ -26,7 +27,7 @@ from penstock.links.attribution.model import Decision, ListedMatch, Match, Reaso
 from penstock.links.attribution.open_events import install_event, open_event, visitor_of_install
 from penstock.links.attribution.schema import AppOpen
 from penstock.links.clicks.buffer import ClickBuffer
-from penstock.links.clicks.match_keys import delete_expired_secrets, network_of
+from penstock.links.clicks.match_keys import delete_expired_secrets
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
 from penstock.metadb.database import Database
@@ -43,14 +44,14 @@ class AttributionService:
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         links: LinkService,
         intake: Intake,
         click_buffer: ClickBuffer,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._database, self._accounts, self._links = database, accounts, links
+        self._database, self._websites, self._links = database, websites, links
         self._intake, self._click_buffer = intake, click_buffer
         self._settings, self._clock = settings, clock
         self.worker = Worker("link_cleanup", self.tidy, clock, period_s=_TIDY_EVERY_S)
@@ -76,7 +77,7 @@ class AttributionService:
         self._attempts.count((network_of(address) or address,), now_ms)
         context = EventValidationContext(self._settings, now_ms)
         app_open = await compute_on(body, parse_model, body, AppOpen, context)
-        website = await self._accounts.find_website_async(app_open.website_id)
+        website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:
             raise Invalid(
                 [
@@ -172,7 +173,7 @@ class AttributionService:
         Raises `Unauthorized` for a website of another workspace.
         """
         website = (
-            None if website_id is None else self._accounts.owned_website(workspace_id, website_id)
+            None if website_id is None else self._websites.owned_website(workspace_id, website_id)
         )
         with self._database.read() as db:
             return store.matches_page(
@@ -192,7 +193,7 @@ class AttributionService:
 
         Raises `Unauthorized` for a website of another workspace.
         """
-        website = self._accounts.owned_website(workspace_id, website_id)
+        website = self._websites.owned_website(workspace_id, website_id)
         with self._database.read() as db:
             ids = identity.ids_of(db, website.scope_id, visitor_id)
             firsts, lasts = store.touches_of_visitors(db, website.scope_id, ids)

@@ -4,14 +4,15 @@ import { on } from "../listening.js";
 import { suggestBy } from "./combobox.js";
 import { operatorChanged, readFilterValue } from "./filters.js";
 import { part, selectionOf } from "./matches.js";
-import { isKnown, suggest } from "./suggestions.js";
+import { isKnown, RETRIES_MS, suggest } from "./suggestions.js";
 
 const NOT_FILLED_IN = ["required", "too_short", "too_few_steps"];
+const rechecks = new WeakMap(); // match => timer
 let latestFaults = [];
 
 // handleClick: handles a click on a button with data-does and returns whether the form changed. Changes dispatch input events.
 export function startEditing(form, handleClick) {
-  suggestBy(suggest);
+  suggestBy(suggest, RETRIES_MS);
   // In the capture phase, before the form reads the hidden text.
   on("input", ".filter-inputs > *", (input) => readFilterValue(input.closest(".filter")), { capture: true });
   on("change", "[data-operator]", (select) => {
@@ -36,11 +37,17 @@ export function changed(form) {
   form.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
-async function showUnknown(match) {
+// Says so when no event has the name, until there is one.
+async function showUnknown(match, retries_ms = RETRIES_MS) {
+  clearTimeout(rechecks.get(match));
   const checked = selectionOf(match);
+  const isCurrent = () => JSON.stringify(selectionOf(match)) === JSON.stringify(checked);
   const known = await isKnown(checked);
-  const current = selectionOf(match);
-  if (current.type === checked.type && current.value === checked.value) part(match, "value").querySelector(".unknown").hidden = known;
+  if (!isCurrent()) return;
+  part(match, "value").querySelector(".unknown").hidden = known;
+  const [next_ms, ...later_ms] = retries_ms;
+  if (known || !next_ms) return;
+  rechecks.set(match, setTimeout(() => match.isConnected && isCurrent() && showUnknown(match, later_ms), next_ms));
 }
 
 // Errors before the first attempt to save. Empty fields of the row with the focus are marked once the reader leaves it.

@@ -1,0 +1,1 @@
+"""Backup of both stores while the service runs, restore, and verification."""

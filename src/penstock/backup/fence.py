@@ -1,0 +1,206 @@
+"""The fence: a moment at which nothing moves from the outbox to the event store.
+
+Whoever reads both stores inside it sees each acknowledged event exactly once: in the outbox of the
+metadata DB, or in the event store under a shipment's token. Only the process that has the embedded
+engine open can freeze it, so a running service listens on a socket in its data folder. The file
+mode of the socket admits only the account that the service runs under.
+
+The conversation, a JSON object in each line: the command names the copy, the service answers with
+its installation when shipping is paused; the command takes its snapshot of the metadata DB and
+says `{}`; the service freezes the engine, resumes shipping and answers.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    suppress,
+)
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import structlog
+from anyio import CapacityLimiter, create_task_group, to_thread
+from msgspec import json
+
+from penstock.backup.model import BackupFailed
+from penstock.base.patterns import Pattern
+from penstock.events.shipper import Shipper
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.frozen_copy import freeze
+
+log = structlog.get_logger()
+
+SOCKET = "penstock.sock"
+SNAPSHOTS = "snapshots"
+"""Folder of frozen copies in the data folder, while a backup copies them."""
+
+_NAME = Pattern(r"[0-9a-z]{1,40}")
+_MAX_ADDRESS_BYTES = 100
+_SNAPSHOT_S = 60.0  # for the command to take its snapshot while shipping waits
+_FREEZE_S = 600.0  # for the service: a running shipment or a rebuilt catalogue comes first
+_MAX_LINE = 10_000
+
+Freeze = Callable[[], None]
+
+Fence = Callable[[Path, str], AbstractContextManager[tuple[str | None, Freeze]]]
+"""Pauses shipping for a data folder and the name of a copy in it.
+
+Gives the installation, if it is known, and how to freeze the engine.
+"""
+
+
+class FenceServer:
+    """Lets commands on this machine freeze the engine of a running service."""
+
+    def __init__(self, data: Path, warehouse: Warehouse, shipper: Shipper) -> None:
+        self._data, self._warehouse, self._shipper = data, warehouse, shipper
+        self._connection: socket.socket | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While the service runs. A server as event store has backups of its own."""
+        if self._warehouse.folder is None:
+            yield
+            return
+        with _listener(self._data) as listener:
+            async with create_task_group() as tasks:
+                tasks.start_soon(self._accept, listener)
+                try:
+                    yield
+                finally:
+                    if self._connection is not None:
+                        with suppress(OSError):
+                            self._connection.shutdown(socket.SHUT_RDWR)
+                    tasks.cancel_scope.cancel()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop, one_at_a_time = asyncio.get_running_loop(), CapacityLimiter(1)
+        while True:
+            self._connection, _ = await loop.sock_accept(listener)
+            await to_thread.run_sync(self._serve, self._connection, limiter=one_at_a_time)
+            self._connection = None
+
+    def _serve(self, connection: socket.socket) -> None:
+        """One conversation. Shipping resumes however it ends."""
+        connection.setblocking(True)
+        connection.settimeout(_SNAPSHOT_S)
+        with connection:
+            try:
+                name = _receive(connection).get("name", "")
+                if not _NAME.fullmatch(name):
+                    raise BackupFailed("not the name of a copy")
+                with self._shipper.paused():
+                    _send(connection, {"installation": self._shipper.installation_id()})
+                    _receive(connection)
+                    freeze(self._warehouse, self._data / SNAPSHOTS / name / "warehouse")
+                _send(connection, {})
+            except Exception as error:  # whatever went wrong is the command's, not the service's
+                log.warning("backup_interrupted", error=str(error) or type(error).__name__)
+                with suppress(OSError):
+                    _send(connection, {"error": str(error) or type(error).__name__})
+
+
+@contextmanager
+def local_fence(data: Path, name: str) -> Iterator[tuple[None, Freeze]]:
+    """The fence of a data folder that no service uses: nothing is shipped anyway."""
+    with closing(Warehouse(data=data, url=None)) as warehouse:
+        yield None, partial(freeze, warehouse, data / SNAPSHOTS / name / "warehouse")
+
+
+@contextmanager
+def remote_fence(data: Path, name: str) -> Iterator[tuple[str | None, Freeze]]:
+    """The fence of the service that runs on a data folder: its installation and how to freeze.
+
+    `BackupFailed` when the service does not answer or cannot freeze.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_FREEZE_S)
+        try:
+            with _address(data) as address:
+                connection.connect(address)
+            _send(connection, {"name": name})
+            installation = str(_answer(connection)["installation"])
+
+            def freeze_there() -> None:
+                _send(connection, {})
+                _answer(connection)
+
+            yield installation, freeze_there
+        except (FileNotFoundError, ConnectionError, TimeoutError) as error:
+            raise BackupFailed(
+                f"the Penstock that uses {data} does not answer on {SOCKET}; "
+                "wait until it has started, or stop it and try again"
+            ) from error
+
+
+def _answer(connection: socket.socket) -> dict[str, Any]:
+    answer = _receive(connection)
+    if "error" in answer:
+        raise BackupFailed(f"the service could not freeze the event store: {answer['error']}")
+    return answer
+
+
+def _send(connection: socket.socket, message: dict[str, Any]) -> None:
+    connection.sendall(json.encode(message) + b"\n")
+
+
+def _receive(connection: socket.socket) -> dict[str, Any]:
+    line = b""
+    while not line.endswith(b"\n"):
+        received = connection.recv(_MAX_LINE)
+        if not received or len(line) > _MAX_LINE:
+            raise ConnectionError("the other side has gone")
+        line += received
+    message: dict[str, Any] = json.decode(line, type=dict[str, Any])
+    return message
+
+
+@contextmanager
+def _listener(data: Path) -> Iterator[socket.socket]:
+    path = data / SOCKET
+    path.unlink(missing_ok=True)  # of a process that was killed; the folder's lock is ours
+    with socket.socket(socket.AF_UNIX) as listener:
+        with suppress(OSError):
+            os.fchmod(listener.fileno(), 0o600)  # Linux creates the file with this mode
+        with _address(data) as address:
+            listener.bind(address)
+        path.chmod(0o600)
+        listener.listen(1)
+        listener.setblocking(False)
+        try:
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _address(data: Path) -> Iterator[str]:
+    """The address of the socket. Its length is limited, so that a long one goes by descriptor."""
+    path = str((data / SOCKET).absolute())
+    if len(os.fsencode(path)) <= _MAX_ADDRESS_BYTES:
+        yield path
+        return
+    folder = os.open(data, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{folder}/{SOCKET}"
+    finally:
+        os.close(folder)
+
+
+class PauseTimer:
+    """Measures how long shipping is paused."""
+
+    def __init__(self) -> None:
+        self._since_s = monotonic()
+
+    def stop(self) -> float:
+        """Seconds since it was made."""
+        return monotonic() - self._since_s

@@ -1,0 +1,21 @@
+"""The room of backups as the application sees it: the fence for commands on this machine."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from penstock.backup.fence import FenceServer
+from penstock.core import Core, Room
+from penstock.events.plugin import EventsRoom
+
+
+@dataclass(frozen=True)
+class BackupRoom(Room):
+    fence: FenceServer
+
+    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
+        return [self.fence.running()]
+
+
+def build(core: Core, events: EventsRoom) -> BackupRoom:
+    return BackupRoom(fence=FenceServer(core.settings.data, core.warehouse, events.shipper))

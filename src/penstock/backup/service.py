@@ -1,0 +1,297 @@
+"""Backing up and restoring. Both block.
+
+A backup is a folder with `manifest.json` and `data`, which is a data folder. Hard links freeze the
+event store, and the files beside the stores, at the moment of a snapshot of the metadata DB;
+everything is copied from there while the service goes on.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import NamedTuple
+
+import msgspec
+
+from penstock import __version__
+from penstock.backup import store
+from penstock.backup.fence import SNAPSHOTS, Fence, PauseTimer, local_fence, remote_fence
+from penstock.backup.model import FORMAT, MANIFEST, BackupFailed, Copied, Manifest, Schemas
+from penstock.backup.tree import (
+    Base,
+    copy_listed,
+    copy_tree,
+    link_new_files,
+    remove_tree,
+)
+from penstock.base.clock import Clock, iso
+from penstock.base.errors import StoreUnavailable
+from penstock.metadb.database import Database
+from penstock.metadb.snapshot import (
+    DUMP_FILE,
+    SQLITE_FILE,
+    DumpFailed,
+    Snapshot,
+    restore_dump,
+    snapshot,
+)
+from penstock.settings import Settings
+from penstock.warehouse import migrations
+from penstock.warehouse.client import QueryFailed
+from penstock.warehouse.frozen_copy import remove_left_over, stored_rows, sync_folder
+
+DATA = "data"
+RESTORING = "penstock.restoring"
+"""Marks a data folder whose restore has not finished; no service starts on it."""
+LOCK = "penstock.lock"
+
+_UNFINISHED = "unfinished"
+"""Marks the folder of a backup that has not finished: the next one there begins again."""
+_BACKUP_LOCK = "backup.lock"
+_NOT_COPIED = {"warehouse", SNAPSHOTS}
+
+
+class _Frozen(NamedTuple):
+    """Both stores at one moment. at_ms: when. paused_s: how long shipping waited."""
+
+    metadata: Snapshot
+    at_ms: int
+    paused_s: float
+
+
+def back_up(
+    settings: Settings,
+    target: Path,
+    base: Path | None,
+    clock: Clock,
+    *,
+    is_running: bool,
+) -> Copied:
+    """Back up both stores into a new or empty folder. `BackupFailed`.
+
+    base: an earlier backup, with which the new one shares the files of unchanged parts.
+    is_running: whether a service uses the data folder; if not, the caller holds the folder.
+    """
+    if settings.warehouse_url is not None:
+        raise BackupFailed(
+            "the event store is a ClickHouse server: stop all nodes, then use its BACKUP DATABASE "
+            "and pg_dump"
+        )
+    if settings.database_url is None and not (settings.data / SQLITE_FILE).exists():
+        raise BackupFailed(f"{settings.data} has no data of Penstock")
+    earlier = None if base is None else Base(base / DATA, read_manifest(base))
+    with _for_people(), ExitStack() as stack:
+        stack.enter_context(_one_at_a_time(settings.data))
+        _begin(target)
+        database = stack.enter_context(
+            closing(Database(settings.metadb_url, settings.database_timeout_s))
+        )
+        staged = stack.enter_context(_staging(settings.data))
+        fence = remote_fence if is_running else local_fence
+        frozen = _freeze(settings.data, staged, database, fence, clock, stack)
+        copied = _copy(frozen, staged, target, earlier)
+        (target / _UNFINISHED).unlink()
+        sync_folder(target)
+        return copied
+
+
+def _freeze(
+    data: Path, staged: Path, database: Database, fence: Fence, clock: Clock, stack: ExitStack
+) -> _Frozen:
+    """Hard links of everything beside a snapshot of the metadata DB, which `stack` closes."""
+    with fence(data, staged.name) as (installation_id, freeze_engine):
+        timer = PauseTimer()
+        # Files that go into the metadata DB around the snapshot must be in one of the two. One
+        # that is in both is recognised by its name.
+        _link_local_files(data, staged)
+        metadata = stack.enter_context(snapshot(database))
+        at_ms = clock()
+        _link_local_files(data, staged)
+        is_other = not store.has_tables(metadata.connection) or (
+            installation_id not in (None, store.installation_id(metadata.connection))
+        )
+        if is_other:
+            raise BackupFailed(
+                "this is not the metadata database of the data folder; run this command with the "
+                "PENSTOCK_DATABASE_URL of the service"
+            )
+        # Last: a deletion that is done in the snapshot is done in the event store as well.
+        freeze_engine()
+    return _Frozen(metadata, at_ms, timer.stop())
+
+
+def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> Copied:
+    metadata = frozen.metadata.write(staged)
+    tree, files, linked_bytes = copy_tree(staged, target / DATA, base)
+    manifest = Manifest(
+        format=FORMAT,
+        version=__version__,
+        created_at=iso(frozen.at_ms),
+        database="sqlite" if metadata.name == SQLITE_FILE else "postgresql",
+        schemas=Schemas(
+            store.schema_version(frozen.metadata.connection),
+            stored_rows(staged / "warehouse", "schema_migrations"),
+        ),
+        installation_id=store.installation_id(frozen.metadata.connection),
+        rows=store.row_counts(frozen.metadata.connection),
+        stored_rows={
+            table: stored_rows(staged / "warehouse", table)
+            for table in ("events", "visitor_aliases", "clicks", "catalogue")
+        },
+        folders=tree.folders,
+        links=tree.links,
+        files=files,
+    )
+    _write_durably(target / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    return Copied(manifest, sum(file.size for file in files), linked_bytes, frozen.paused_s)
+
+
+def restore(settings: Settings, source: Path) -> Manifest:
+    """Fill an empty data folder, which the caller holds, from a backup. `BackupFailed`.
+
+    With PostgreSQL, its database is filled too. A restore that was interrupted begins again.
+    """
+    manifest = read_manifest(source)
+    _check_versions(manifest)
+    kind = "sqlite" if settings.database_url is None else "postgresql"
+    if settings.warehouse_url is not None:
+        raise BackupFailed(
+            "the backup is for the embedded event store; unset PENSTOCK_WAREHOUSE_URL"
+        )
+    if manifest.database != kind:
+        advice = "set" if manifest.database == "postgresql" else "unset"
+        raise BackupFailed(
+            f"the backup's metadata database is {manifest.database}; {advice} PENSTOCK_DATABASE_URL"
+        )
+    with _for_people():
+        _empty(settings.data)
+        (settings.data / RESTORING).touch()
+        sync_folder(settings.data)
+        copy_listed(manifest, source / DATA, settings.data)
+        if kind == "postgresql":
+            dump = settings.data / DUMP_FILE
+            _restore_postgres(settings, dump)
+            dump.unlink()
+        (settings.data / RESTORING).unlink()
+        sync_folder(settings.data)
+    return manifest
+
+
+def read_manifest(backup: Path) -> Manifest:
+    """`BackupFailed` when the folder is no complete backup, or one of a newer program."""
+    try:
+        text = (backup / MANIFEST).read_bytes()
+        if (backup / _UNFINISHED).exists():
+            raise FileNotFoundError
+    except FileNotFoundError:
+        raise BackupFailed(f"{backup} is no complete backup of Penstock") from None
+    try:
+        if msgspec.json.decode(text)["format"] > FORMAT:
+            raise BackupFailed(f"{backup} was made by a newer Penstock; use that version")
+        return msgspec.json.decode(text, type=Manifest)
+    except (msgspec.DecodeError, LookupError, TypeError):
+        raise BackupFailed(f"{backup / MANIFEST} is damaged") from None
+
+
+def _check_versions(manifest: Manifest) -> None:
+    known = Schemas(Database.known_versions()[-1], migrations.migrations()[-1].version)
+    if (
+        manifest.schemas.database not in Database.known_versions()
+        or manifest.schemas.event_store > known.event_store
+    ):
+        raise BackupFailed(
+            f"the backup is of Penstock {manifest.version}, whose data this version "
+            f"({__version__}) cannot read; use that version"
+        )
+
+
+def _restore_postgres(settings: Settings, dump: Path) -> None:
+    with closing(Database(settings.metadb_url, settings.database_timeout_s)) as database:
+        with database.read() as connection:
+            if store.has_tables(connection):
+                raise BackupFailed(
+                    "the database of PENSTOCK_DATABASE_URL is not empty; create a new one"
+                )
+        restore_dump(database, dump)
+
+
+def _begin(target: Path) -> None:
+    """Make the folder of a backup. What an interrupted one left there is removed."""
+    target.mkdir(parents=True, exist_ok=True)
+    if (target / _UNFINISHED).exists():
+        (target / MANIFEST).unlink(missing_ok=True)
+        remove_tree(target / DATA)
+    elif any(target.iterdir()):
+        raise BackupFailed(f"{target} is not empty; each backup needs a folder of its own")
+    (target / _UNFINISHED).touch()
+
+
+def _empty(data: Path) -> None:
+    """Make a data folder empty if it holds an interrupted restore; otherwise it must be empty."""
+    there = {path for path in data.iterdir() if path.name != LOCK}
+    if not there:
+        return
+    if data / RESTORING not in there:
+        raise BackupFailed(f"{data} is not empty; restore into a new data folder")
+    for path in there - {data / RESTORING}:
+        if path.is_dir():
+            remove_tree(path)
+        else:
+            path.unlink()
+
+
+def _link_local_files(data: Path, staged: Path) -> None:
+    """Link the files of the folders beside the stores: uploaded imports and recorded clicks."""
+    for folder in sorted(data.iterdir()):
+        if folder.is_dir() and folder.name not in _NOT_COPIED:
+            (staged / folder.name).mkdir(exist_ok=True)
+            link_new_files(folder, staged / folder.name)
+
+
+@contextmanager
+def _one_at_a_time(data: Path) -> Iterator[None]:
+    """Hold the folder's lock for backups, and remove what a killed one left."""
+    with (data / _BACKUP_LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BackupFailed(f"another backup of {data} is running") from None
+        remove_tree(data / SNAPSHOTS)
+        remove_left_over(data / "warehouse")
+        yield
+
+
+@contextmanager
+def _staging(data: Path) -> Iterator[Path]:
+    """A new folder for hard links, on the file system of the data folder."""
+    staged = data / SNAPSHOTS / token_hex(8)
+    staged.mkdir(parents=True)
+    try:
+        yield staged
+    finally:
+        remove_tree(data / SNAPSHOTS)
+
+
+@contextmanager
+def _for_people() -> Iterator[None]:
+    """Errors of stores and disks as `BackupFailed`."""
+    try:
+        yield
+    except DumpFailed as error:
+        raise BackupFailed(str(error)) from error
+    except StoreUnavailable as error:
+        raise BackupFailed(f"a store does not answer: {error.reason}") from error
+    except QueryFailed as error:
+        raise BackupFailed(f"the event store refused: {str(error).splitlines()[0]}") from error
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        raise BackupFailed(f"{place}{error.strerror or error}") from error
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,2 @@
+-- Clicks by link.
+SELECT link_id, count() AS clicks FROM clicks GROUP BY link_id

@@ -1,0 +1,139 @@
+"""Statements for the metadata DB of a backup or a check; each reads in the caller's transaction."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, and_, func, inspect, select, text
+
+from penstock.events.model import Target
+from penstock.metadb.tables import (
+    dedupe_keys,
+    deletions,
+    installation,
+    links,
+    metadata,
+    outbox,
+    shipments,
+    user_links,
+    visitors,
+    websites,
+)
+
+_KEYS_PER_PIECE = 500_000
+
+
+def installation_id(connection: Connection) -> str | None:
+    """None before the first shipment."""
+    return connection.execute(select(installation.c.id)).scalar()
+
+
+def schema_version(connection: Connection) -> str:
+    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+
+
+def has_tables(connection: Connection) -> bool:
+    return bool(inspect(connection).get_table_names())
+
+
+def row_counts(connection: Connection) -> dict[str, int]:
+    """Rows of each table that exists: an older schema lacks some."""
+    existing = set(inspect(connection).get_table_names())
+    return {
+        table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+        for table in metadata.sorted_tables
+        if table.name in existing
+    }
+
+
+def file_errors(connection: Connection) -> list[str]:
+    """Damage of an SQLite file, as the library reports it."""
+    found = [row[0] for row in connection.execute(text("PRAGMA integrity_check(10)"))]
+    broken = [
+        f"{table}: row {row} refers to a missing row of {parent}"
+        for table, row, parent, _ in connection.execute(text("PRAGMA foreign_key_check"))
+    ]
+    return [error for error in found if error != "ok"] + broken
+
+
+def scopes_of_websites(connection: Connection) -> dict[str, set[str]]:
+    """The identity scopes by website, deleted ones too.
+
+    A website may have changed its scope; its earlier events stay in the one of its own.
+    """
+    rows = connection.execute(select(websites.c.id, websites.c.scope_id))
+    return {website_id: {scope_id, website_id} for website_id, scope_id in rows}
+
+
+def link_ids(connection: Connection) -> set[str]:
+    return set(connection.execute(select(links.c.id)).scalars())
+
+
+def event_ids_of_keys(connection: Connection) -> Iterator[set[str]]:
+    """IDs of all events with a dedupe key whose visitor was not deleted, in pieces."""
+    last_id = 0
+    while True:
+        rows = connection.execute(
+            select(dedupe_keys.c.id, dedupe_keys.c.event_id, dedupe_keys.c.visitor_id)
+            .where(dedupe_keys.c.id > last_id)
+            .order_by(dedupe_keys.c.id)
+            .limit(_KEYS_PER_PIECE)
+        ).all()
+        if not rows:
+            return
+        last_id = rows[-1][0]
+        if event_ids := {event_id for _, event_id, visitor_id in rows if visitor_id is not None}:
+            yield event_ids
+
+
+def waiting_events(connection: Connection) -> Iterator[str]:
+    """Bundles of events in the outbox."""
+    yield from connection.execute(
+        select(outbox.c.lines).where(outbox.c.target == Target.EVENTS)
+    ).scalars()
+
+
+def events_deleted_by_period(connection: Connection) -> int:
+    """Events that deletions of periods removed: their keys stay, with their visitors."""
+    return int(
+        connection.execute(
+            select(func.coalesce(func.sum(deletions.c.events_found), 0)).where(
+                deletions.c.from_at.is_not(None)
+            )
+        ).scalar_one()
+    )
+
+
+def merges_wait(connection: Connection) -> bool:
+    """Whether merges are on their way to the event store, or a deletion removes some."""
+    waits = select(outbox.c.id).where(outbox.c.target == Target.ALIASES).limit(1)
+    runs = select(deletions.c.id).where(deletions.c.state != "done").limit(1)
+    return any(connection.execute(query).first() is not None for query in (waits, runs))
+
+
+def absorbed_visitors(connection: Connection) -> Iterator[tuple[str, str, str]]:
+    """Scope, absorbed and canonical visitor of each that was merged."""
+    c = visitors.c
+    rows = connection.execute(
+        select(c.scope_id, c.visitor_id, c.canonical_id).where(c.visitor_id != c.canonical_id)
+    )
+    return (row._tuple() for row in rows)
+
+
+def broken_shipments(connection: Connection) -> list[str]:
+    """Bundles whose shipment is unknown."""
+    rows = connection.execute(
+        select(outbox.c.id)
+        .outerjoin(shipments, shipments.c.id == outbox.c.shipment_id)
+        .where(outbox.c.shipment_id.is_not(None), shipments.c.id.is_(None))
+    ).scalars()
+    return [f"bundle {number} belongs to an unknown shipment" for number in rows]
+
+
+def broken_user_links(connection: Connection) -> list[str]:
+    """User links whose visitor is unknown."""
+    u, v = user_links.c, visitors.c
+    rows = connection.execute(
+        select(u.user_id)
+        .outerjoin(visitors, and_(v.scope_id == u.scope_id, v.visitor_id == u.visitor_id))
+        .where(v.visitor_id.is_(None))
+    ).scalars()
+    return [f"the visitor of user {user_id} is unknown" for user_id in rows]

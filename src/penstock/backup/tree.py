@@ -1,0 +1,172 @@
+"""Trees of files: hard links to a data folder, copies with checksums, and what a manifest lists."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.backup.model import BackupFailed, File, Manifest, SymbolicLink
+from penstock.warehouse.frozen_copy import is_part, sync_folder
+
+_CHUNK_BYTES = 1024 * 1024
+
+
+class Tree(NamedTuple):
+    """What is in a folder, with paths relative to it."""
+
+    folders: list[str]
+    links: list[SymbolicLink]
+    files: list[str]
+
+
+def read_tree(root: Path) -> Tree:
+    """Everything below a folder; symbolic links are not followed."""
+    tree = Tree([], [], [])
+    for folder, folder_names, file_names in os.walk(root):
+        for name in [*folder_names, *file_names]:
+            path = Path(folder) / name
+            relative = str(path.relative_to(root))
+            if path.is_symlink():
+                tree.links.append(SymbolicLink(relative, str(path.readlink())))
+            elif path.is_dir():
+                tree.folders.append(relative)
+            elif path.is_file():
+                tree.files.append(relative)
+    return tree
+
+
+def link_new_files(source: Path, target: Path) -> None:
+    """Hard links to all files of a folder and its subfolders that `target` does not have yet."""
+    for path in sorted(source.rglob("*")):
+        if path.is_file() and not path.name.endswith(".part"):
+            link = target / path.relative_to(source)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(path, link)
+            except (FileExistsError, FileNotFoundError):
+                continue  # linked before, or removed since it was listed
+
+
+def copy_tree(
+    source: Path, target: Path, base: "Base | None" = None
+) -> tuple[Tree, list[File], int]:
+    """Copy a folder durably into a new one. Returns what it contains, and the bytes shared.
+
+    base: parts of the event store that it has too become hard links to its files.
+    """
+    tree = read_tree(source)
+    _make(tree, target)
+    files: list[File] = []
+    linked_bytes = 0
+    for path in tree.files:
+        shared = base.shared(source, path) if base else None
+        if shared is not None and _linked(shared.path, target / path):
+            file = shared.file
+            linked_bytes += file.size
+        else:
+            file = File(path, *_copy(source / path, target / path))
+        files.append(file)
+    for folder in ["", *tree.folders]:
+        sync_folder(target / folder)
+    return tree, files, linked_bytes
+
+
+def copy_listed(manifest: Manifest, source: Path, target: Path) -> None:
+    """Copy the files of a backup durably. `BackupFailed` for one that is not as listed."""
+    _make(Tree(manifest.folders, manifest.links, []), target)
+    for file in manifest.files:
+        try:
+            copied = _copy(source / file.path, target / file.path)
+        except FileNotFoundError:
+            raise BackupFailed(f"the backup lacks the file {file.path}") from None
+        if copied != (file.size, file.sha256):
+            raise BackupFailed(f"the backup's file {file.path} is damaged")
+    for folder in ["", *manifest.folders]:
+        sync_folder(target / folder)
+
+
+def damages(manifest: Manifest, root: Path) -> Iterator[str]:
+    """Files of a backup that are missing or not as listed."""
+    for file in manifest.files:
+        try:
+            if (root / file.path).stat().st_size != file.size or hash_of(
+                root / file.path
+            ) != file.sha256:
+                yield f"{file.path} is damaged"
+        except FileNotFoundError:
+            yield f"{file.path} is missing"
+
+
+def hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = sha256()
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+class Shared(NamedTuple):
+    """A file of the base backup with its entry in the manifest."""
+
+    path: Path
+    file: File
+
+
+class Base:
+    """An earlier backup, whose parts the next one need not copy again."""
+
+    def __init__(self, root: Path, manifest: Manifest) -> None:
+        self._root = root
+        self._files: Mapping[str, File] = {file.path: file for file in manifest.files}
+        self._same_parts: dict[Path, bool] = {}
+
+    def shared(self, source: Path, path: str) -> Shared | None:
+        """The same file of the base; None for one that is no part's or that differs."""
+        file = self._files.get(path)
+        part = (source / path).parent
+        if file is None or not is_part(part):
+            return None
+        if part not in self._same_parts:
+            # The engine's own checksums name the content of every file of the part.
+            listed = self._files.get(str(Path(path).parent / "checksums.txt"))
+            self._same_parts[part] = (
+                listed is not None and hash_of(part / "checksums.txt") == listed.sha256
+            )
+        same = self._same_parts[part] and (source / path).stat().st_size == file.size
+        return Shared(self._root / path, file) if same else None
+
+
+def _make(tree: Tree, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for folder in tree.folders:
+        (target / folder).mkdir(parents=True, exist_ok=True)
+    for link in tree.links:
+        (target / link.path).symlink_to(link.target)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Whether a hard link could be made: another file system or a missing file needs a copy."""
+    try:
+        os.link(source, target)
+    except OSError:
+        return False
+    return True
+
+
+def _copy(source: Path, target: Path) -> tuple[int, str]:
+    """Copy a file durably. Returns its size and SHA-256."""
+    digest, size = sha256(), 0
+    with source.open("rb") as file, target.open("wb") as copy:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            copy.write(chunk)
+            size += len(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
+    return size, digest.hexdigest()
+
+
+def remove_tree(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

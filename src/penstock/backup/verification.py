@@ -1,0 +1,187 @@
+"""Checks of a backup's files, and of both stores against each other. They change nothing."""
+
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import json
+
+from penstock.backup import store
+from penstock.backup.model import Finding
+from penstock.backup.service import DATA, read_manifest
+from penstock.backup.tree import damages
+from penstock.metadb.database import Database
+from penstock.stores import Stores
+from penstock.warehouse import migrations
+from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.queries import load
+
+_SQL = "penstock.backup"
+_EXAMPLES = 5
+
+
+def verify_backup(folder: Path) -> Iterator[Finding]:
+    """Whether all files of a backup are there and as they were written. `BackupFailed`."""
+    manifest = read_manifest(folder)
+    damaged = list(damages(manifest, folder / DATA))
+    size = sum(file.size for file in manifest.files)
+    yield _finding("files", damaged, f"{len(manifest.files):,} files, {size:,} bytes")
+    for table, rows in manifest.stored_rows.items():
+        yield Finding("event store", f"{rows:,} rows of {table}")
+    yield Finding("metadata database", f"{sum(manifest.rows.values()):,} rows")
+
+
+def verify_stores(stores: Stores) -> Iterator[Finding]:
+    """All checks of open stores that no service uses."""
+    database, warehouse = stores
+    schemas = list(_schemas(database, warehouse))
+    yield from schemas
+    if any(finding.problem for finding in schemas):
+        return
+    for check in _CHECKS:
+        try:
+            yield from check(database, warehouse)
+        except QueryFailed as error:  # of a damaged part, which other checks may not need
+            name = check.__name__.strip("_").replace("_", " ")
+            yield Finding(name, f"cannot be read: {str(error).splitlines()[0]}", problem=True)
+
+
+def _schemas(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    with database.read() as connection:
+        version = store.schema_version(connection)
+    newest = Database.known_versions()[-1]
+    advice = (
+        "run penstock migrate" if version in Database.known_versions() else "a newer Penstock's"
+    )
+    yield Finding(
+        "schema of the metadata database",
+        version if version == newest else f"{version}, not {newest}: {advice}",
+        version != newest,
+    )
+    found, known = migrations.current_version(warehouse), migrations.migrations()[-1].version
+    yield Finding(
+        "schema of the event store",
+        str(found) if found == known else f"{found}, not {known}",
+        found != known,
+    )
+
+
+def _database_file(database: Database, _: Warehouse) -> Iterator[Finding]:
+    if database.is_sqlite:
+        with database.read() as connection:
+            yield _finding("metadata database", store.file_errors(connection), "no damage")
+
+
+def _parts(_: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    """The engine compares every part with its checksums."""
+    for table, _uuid in warehouse.query(load("penstock.warehouse", "stored_tables"))[1]:
+        [(passed,)] = warehouse.query(
+            f"CHECK TABLE {table} SETTINGS check_query_single_value_result = 1"
+        )[1]
+        intact = int(passed) == 1
+        text = "no damage" if intact else "at least one part is damaged; the log has the reason"
+        yield Finding(f"parts of {table}", text, not intact)
+
+
+def _rows(_: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    for table in ("events", "clicks"):
+        [(rows,)] = warehouse.query(f"SELECT count() FROM {table}")[1]  # noqa: S608 - two names
+        [(repeats,)] = warehouse.query(load(_SQL, f"repeated_{table}"))[1]
+        text = f"{rows:,} stored, none twice" if not repeats else f"{repeats:,} are stored twice"
+        yield Finding(table, text, bool(repeats))
+
+
+def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    """Events of unknown websites and scopes, clicks on unknown links."""
+    with database.read() as connection:
+        scopes = store.scopes_of_websites(connection)
+        links = store.link_ids(connection)
+    events = warehouse.query(load(_SQL, "events_of_websites"))[1]
+    strays = [
+        f"{count:,} events of website {website_id} in scope {scope_id}"
+        for website_id, scope_id, count in events
+        if scope_id not in scopes.get(website_id, ())
+    ]
+    yield _finding("websites of events", strays, "all known")
+    clicks = warehouse.query(load(_SQL, "clicks_of_links"))[1]
+    strays = [f"{count:,} clicks on link {link}" for link, count in clicks if link not in links]
+    yield _finding("links of clicks", strays, "all known")
+
+
+def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    """Every event whose ID was accepted is stored or waits, unless its period was deleted."""
+    with database.read() as connection:
+        waiting, deleted = _waiting_ids(connection), store.events_deleted_by_period(connection)
+        missing: list[str] = []
+        keys = 0
+        for event_ids in store.event_ids_of_keys(connection):
+            keys += len(event_ids)
+            span = {"first": min(event_ids), "last": max(event_ids)}
+            rows = warehouse.query(load(_SQL, "stored_event_ids"), span)[1]
+            missing += sorted(event_ids - {row[0] for row in rows} - waiting)
+    if len(missing) <= deleted:
+        text = f"{keys:,} IDs, {len(missing):,} of them of deleted periods"
+        yield Finding("accepted events", text)
+    else:
+        lost = (
+            f"{len(missing):,} accepted events are missing; periods with {deleted:,} were deleted"
+        )
+        yield _finding("accepted events", [lost, *missing], "")
+
+
+def _merges(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    with database.read() as connection:
+        if store.merges_wait(connection):
+            yield Finding("merges", "not compared: some wait in the outbox, or a deletion runs")
+            return
+        expected = set(store.absorbed_visitors(connection))
+    stored = {tuple(row) for row in warehouse.query(load(_SQL, "stored_aliases"))[1]}
+    differences = [
+        *(f"{absorbed} is not merged in the event store" for _, absorbed, _ in expected - stored),
+        *(f"{absorbed} is merged only in the event store" for _, absorbed, _ in stored - expected),
+    ]
+    yield _finding("merges", differences, f"{len(expected):,} merged visitors")
+
+
+def _catalogue(_: Database, warehouse: Warehouse) -> Iterator[Finding]:
+    [(difference,)] = warehouse.query(load(_SQL, "catalogue_differences"))[1]
+    text = "counts as many events as are stored"
+    yield Finding(
+        "catalogue", f"differs by {difference:,} events" if difference else text, bool(difference)
+    )
+
+
+def _metadata_references(database: Database, _: Warehouse) -> Iterator[Finding]:
+    with database.read() as connection:
+        yield _finding("shipments", store.broken_shipments(connection), "complete")
+        yield _finding("user links", store.broken_user_links(connection), "lead to visitors")
+
+
+_CHECKS: tuple[Callable[[Database, Warehouse], Iterator[Finding]], ...] = (
+    _database_file,
+    _parts,
+    _rows,
+    _owners,
+    _accepted_events,
+    _merges,
+    _catalogue,
+    _metadata_references,
+)
+
+
+def _waiting_ids(connection: Any) -> set[str]:
+    """IDs of the events in the outbox."""
+    return {
+        json.decode(line)["event_id"]
+        for bundle in store.waiting_events(connection)
+        for line in bundle.splitlines()
+        if line
+    }
+
+
+def _finding(check: str, problems: Collection[str], otherwise: str) -> Finding:
+    if not problems:
+        return Finding(check, otherwise)
+    shown = "; ".join(list(problems)[:_EXAMPLES])
+    more = len(problems) - _EXAMPLES
+    return Finding(check, shown + (f"; and {more:,} more" if more > 0 else ""), True)

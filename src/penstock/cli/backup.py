@@ -1,0 +1,114 @@
+"""`penstock backup`, `penstock restore` and `penstock verify`."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.base.clock import system_clock
+from penstock.cli.logs import configure_logs
+from penstock.cli.options import FAILED, Data, fail, read_settings
+from penstock.cli.stores import InUse, held, opened_stores
+from penstock.settings import Settings
+
+
+def backup(
+    folder: Annotated[Path, typer.Argument(help="New or empty folder of the backup.")],
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            help="An earlier backup on the same disk: what has not changed since is not copied."
+        ),
+    ] = None,
+    data: Data = None,
+) -> None:
+    """Back up both stores while the service runs, or without a service."""
+    from penstock.backup.service import back_up
+
+    settings = _settings(data)
+    with _one_line_for_errors(settings), ExitStack() as stack:
+        if not settings.data.is_dir():
+            fail(f"{settings.data} has no data of Penstock")
+        try:
+            stack.enter_context(held(settings.data))
+            is_running = False
+        except InUse:
+            is_running = True
+        copied = back_up(settings, folder, base, system_clock, is_running=is_running)
+    stored = copied.manifest.stored_rows
+    print(
+        f"Backup of {stored.get('events', 0):,} events to {folder}: "
+        f"{_megabytes(copied.bytes)}, {_megabytes(copied.linked_bytes)} of them shared with the "
+        f"base. Shipping waited {copied.paused_s:.2f} s."
+        if base
+        else f"Backup of {stored.get('events', 0):,} events to {folder}: "
+        f"{_megabytes(copied.bytes)}. Shipping waited {copied.paused_s:.2f} s."
+    )
+
+
+def restore(
+    folder: Annotated[Path, typer.Argument(help="Folder of a backup.")], data: Data = None
+) -> None:
+    """Restore a backup into a new or empty data folder. Start the service afterwards."""
+    from penstock.backup.service import restore as restore_backup
+
+    settings = _settings(data)
+    with _one_line_for_errors(settings), held(settings.data):
+        manifest = restore_backup(settings, folder)
+    print(
+        f"Restored {manifest.stored_rows.get('events', 0):,} events as of {manifest.created_at} "
+        f"into {settings.data}."
+    )
+
+
+def verify(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="Folder of a backup; without it, the data folder is verified."),
+    ] = None,
+    data: Data = None,
+) -> None:
+    """Verify the files of a backup, or the stores of a data folder that no service uses.
+
+    Exits with 1 when something is wrong.
+    """
+    from penstock.backup.verification import verify_backup, verify_stores
+
+    settings = _settings(data)
+    with _one_line_for_errors(settings):
+        if folder is not None:
+            findings = list(verify_backup(folder))
+        else:
+            if not settings.data.is_dir():
+                fail(f"{settings.data} has no data of Penstock")
+            with opened_stores(settings) as stores:
+                findings = list(verify_stores(stores))
+                stores.close()
+    for finding in findings:
+        print(f"{'PROBLEM' if finding.problem else 'ok':<8}{finding.check}: {finding.text}")
+    if any(finding.problem for finding in findings):
+        raise typer.Exit(FAILED)
+
+
+def _settings(data: Path | None) -> Settings:
+    settings = read_settings(data=data)
+    configure_logs(settings.log_level)
+    return settings
+
+
+@contextmanager
+def _one_line_for_errors(settings: Settings) -> Iterator[None]:
+    from penstock.backup.model import BackupFailed
+
+    try:
+        yield
+    except (BackupFailed, InUse) as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"cannot use the data folder {settings.data}: {error.strerror or error}")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

@@ -1,0 +1,103 @@
+"""The metadata DB at one moment, written to a file while others go on writing; and back again."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, text
+from sqlalchemy.engine import URL
+
+from penstock.metadb import postgres
+from penstock.metadb.database import Database
+
+SQLITE_FILE = "penstock.sqlite3"
+DUMP_FILE = "penstock.pgdump"
+
+
+class DumpFailed(Exception):
+    """`pg_dump` or `pg_restore` is missing or failed. Its text is for people."""
+
+
+class Snapshot:
+    """A read transaction: what it reads is the database of one moment."""
+
+    def __init__(self, database: Database, connection: Connection, exported: str | None) -> None:
+        """exported: the name under which PostgreSQL lets other connections read the same."""
+        self._database, self.connection, self._exported = database, connection, exported
+
+    def write(self, folder: Path) -> Path:
+        """Write the database to a file in `folder`; for SQLite a database file. `DumpFailed`."""
+        if self._exported is None:
+            path = folder / SQLITE_FILE
+            source = self.connection.connection.driver_connection
+            assert isinstance(source, sqlite3.Connection)
+            with closing(sqlite3.connect(path)) as target:
+                source.backup(target)
+        else:
+            path = folder / DUMP_FILE
+            options = ["--format=custom", "--no-owner", "--no-privileges", f"--file={path}"]
+            _run("pg_dump", [*options, f"--snapshot={self._exported}"], self._database.url)
+        return path
+
+
+@contextmanager
+def snapshot(database: Database) -> Iterator[Snapshot]:
+    """A snapshot of now. `StoreUnavailable`."""
+    with database.read() as connection:
+        if database.is_sqlite:
+            # The first read begins the snapshot.
+            connection.execute(text("SELECT count(*) FROM sqlite_master"))
+            yield Snapshot(database, connection, None)
+        else:
+            connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+            postgres.lift_timeouts(connection)
+            exported = connection.execute(text("SELECT pg_export_snapshot()")).scalar_one()
+            yield Snapshot(database, connection, str(exported))
+
+
+def restore_dump(database: Database, dump: Path) -> None:
+    """Fill an empty PostgreSQL database from a dump, in one transaction. `DumpFailed`."""
+    options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+    target = _without_password(database.url).render_as_string()
+    _run("pg_restore", [*options, f"--dbname={target}", str(dump)], database.url, name_it=False)
+
+
+def _run(program: str, arguments: Sequence[str], url: URL, *, name_it: bool = True) -> None:
+    path = shutil.which(program)
+    if path is None:
+        raise DumpFailed(
+            f"{program} is not installed; install the client programs of PostgreSQL "
+            "(Debian: apt install postgresql-client)"
+        )
+    target = [_without_password(url).render_as_string()] if name_it else []
+    run = subprocess.run(
+        [path, *arguments, *target],
+        env=_environment(url),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode:
+        reason = (run.stderr.strip().splitlines() or ["no reason given"])[0]
+        raise DumpFailed(f"{program} failed: {reason}")
+
+
+def _without_password(url: URL) -> URL:
+    """As libpq reads it. A password would show in the list of processes."""
+    return URL.create(
+        "postgresql",
+        username=url.username,
+        host=url.host,
+        port=url.port,
+        database=url.database,
+        query=url.query,
+    )
+
+
+def _environment(url: URL) -> Mapping[str, str]:
+    return os.environ | ({"PGPASSWORD": str(url.password)} if url.password else {})

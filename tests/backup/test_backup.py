@@ -1,0 +1,325 @@
+"""A backup of a running service is consistent over both stores, and a restore brings it back."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli.main import app
+from tests.events.test_kills import READ_WAREHOUSE
+from tests.serving import Served, environment, penstock
+from tests.stores.build_data_0_1_0 import create_funnels, merge_visitors, send_events
+from tests.stores.reports import report_paths, stable
+
+Command = Callable[..., tuple[int, str]]
+"""Gives exit code and output."""
+
+
+def ran(*arguments: str, **settings: str) -> str:
+    run = penstock(*arguments, **settings)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def refused(*arguments: str, **settings: str) -> str:
+    run = penstock(*arguments, **settings)
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "Traceback" not in run.stderr
+    return " ".join(run.stderr.split())
+
+
+@pytest.fixture
+def quickly(monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs a command in this process; for those that open no event store."""
+    monkeypatch.setattr("penstock.cli.backup.configure_logs", lambda _: None)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        result = CliRunner().invoke(app, arguments)
+        return result.exit_code, " ".join(result.output.split())
+
+    return run
+
+
+def stored_events(data: Path) -> list[tuple[str, str]]:
+    """Name and ID of every event in the event store."""
+    run = subprocess.run(
+        [sys.executable, "-c", READ_WAREHOUSE, str(data)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [(name, event_id) for name, event_id in json.loads(run.stdout)]
+
+
+@contextmanager
+def posting(client: httpx.Client, website_id: str) -> Iterator[dict[str, str]]:
+    """Posts batches of new events meanwhile; gives the acknowledged ones as they grow."""
+    stop, acknowledged = Event(), dict[str, str]()
+
+    def post() -> None:
+        batch = 0
+        while not stop.is_set():
+            names = [f"live-{batch}-{number}" for number in range(20)]
+            event = {"websiteId": website_id, "userId": "poster"}
+            events = [event | {"event": name, "eventId": name} for name in names]
+            answer = client.post("/api/v1/events/batch", json={"events": events}).json()
+            receipts = zip(names, answer["results"], strict=True)
+            acknowledged.update({name: receipt["eventId"] for name, receipt in receipts})
+            batch += 1
+
+    thread = Thread(target=post)
+    thread.start()
+    try:
+        yield acknowledged
+    finally:
+        stop.set()
+        thread.join(30)
+
+
+def answers(client: httpx.Client, paths: list[str]) -> dict[str, Any]:
+    """What each path answers, but for the time of the newest event."""
+    return {
+        path: without_last_event(stable(client.get(path).raise_for_status().json()))
+        for path in paths
+    }
+
+
+def without_last_event(answer: Any) -> Any:
+    if isinstance(answer, dict) and "coverage" in answer:
+        return answer | {"coverage": answer["coverage"] | {"lastEventAt": None}}
+    return answer
+
+
+@pytest.mark.slow("starts two services and runs seven commands")
+def test_a_backup_taken_while_events_arrive_restores_the_same_reports(
+    tmp_path: Path, quickly: Command
+) -> None:
+    data, first, second = tmp_path / "data", tmp_path / "first", tmp_path / "second"
+    restored = tmp_path / "restored"
+    with Served(data) as service:
+        key, website_id = service.first_account()
+        client = service.client
+        send_events(client, website_id)
+        merge_visitors(client, website_id)
+        paths = [
+            path
+            for path in report_paths(client, create_funnels(client), website_id)
+            if "/api/visitors" not in path  # lists the poster, too
+        ]
+        before = answers(client, paths)
+        assert (data / "penstock.sock").stat().st_mode & 0o777 == 0o600
+        assert "is in use by another" in refused("verify", "--data", str(data))
+        with posting(client, website_id) as acknowledged:
+            assert "Backup of" in ran("backup", str(first), "--data", str(data))
+            acknowledged_before = dict(acknowledged)
+            output = ran("backup", str(second), "--base", str(first), "--data", str(data))
+        assert "shared with the base" in output
+        sent = set(acknowledged)
+        service.kill()
+    assert quickly("verify", str(second))[0] == 0
+    assert quickly("restore", str(second), "--data", str(restored))[0] == 0
+    assert "PROBLEM" not in ran("verify", "--data", str(restored))
+    with Served(restored) as service:
+        service.client.headers["Authorization"] = f"Bearer {key}"
+        assert answers(service.client, paths) == before
+        assert service.stop() == 0
+    live = [(name, event_id) for name, event_id in stored_events(restored) if "live-" in name]
+    assert acknowledged_before.items() <= set(live), "an acknowledged event is missing"
+    assert max(Counter(live).values()) == 1, "an event is stored twice"
+    assert {name for name, _ in live} <= sent
+    assert not (data / "snapshots").exists()
+    assert not any((data / "warehouse" / "shadow").glob("penstock_*"))
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder of a stopped service with some events."""
+    data = tmp_path_factory.mktemp("stopped") / "data"
+    with Served(data) as service:
+        _, website_id = service.first_account()
+        send_events(service.client, website_id)
+        assert service.stop() == 0
+    return data
+
+
+@pytest.fixture(scope="module")
+def backup(stopped: Path) -> Path:
+    folder = stopped.parent / "backup"
+    ran("backup", str(folder), "--data", str(stopped))
+    return folder
+
+
+def test_parts_that_did_not_change_are_shared_with_the_base(stopped: Path, backup: Path) -> None:
+    folder = stopped.parent / "incremental"
+    ran("backup", str(folder), "--base", str(backup), "--data", str(stopped))
+    parts = list((folder / "data" / "warehouse" / "store").rglob("checksums.txt"))
+    assert parts
+    for part in parts:
+        assert part.stat().st_nlink > 1
+        assert part.samefile(backup / part.relative_to(folder))
+    database = folder / "data" / "penstock.sqlite3"
+    assert database.stat().st_nlink == 1
+
+
+def test_a_folder_that_is_not_empty_is_never_written(
+    stopped: Path, backup: Path, quickly: Command
+) -> None:
+    data = ("--data", str(stopped))
+    for command, reason in (("backup", "each backup needs"), ("restore", "restore into a new")):
+        code, output = quickly(command, str(backup), *data)
+        assert code == 1
+        assert f"is not empty; {reason}" in output
+
+
+def test_a_folder_without_a_complete_backup_is_refused(
+    stopped: Path, tmp_path: Path, quickly: Command
+) -> None:
+    data, new = ("--data", str(stopped)), ("--data", str(tmp_path / "new"))
+    for arguments in (
+        ("restore", str(tmp_path), *new),
+        ("verify", str(tmp_path), *new),
+        ("backup", str(tmp_path / "b"), "--base", str(tmp_path), *data),
+    ):
+        code, output = quickly(*arguments)
+        assert code == 1
+        assert "is no complete backup" in output
+    code, output = quickly("backup", str(tmp_path / "b"), "--data", str(tmp_path / "nothing"))
+    assert (code, "has no data of Penstock" in output) == (1, True)
+
+
+def copy_of(backup: Path, target: Path) -> Path:
+    subprocess.run(["cp", "-a", backup, target], check=True)
+    return target
+
+
+def test_a_backup_of_a_newer_penstock_is_refused(
+    backup: Path, tmp_path: Path, quickly: Command
+) -> None:
+    copy = copy_of(backup, tmp_path / "newer")
+    manifest = json.loads((copy / "manifest.json").read_text())
+    newer = "cannot read; use that version"
+    for content, reason in (
+        (manifest | {"schemas": {"database": "9999", "event_store": 1}}, newer),
+        (manifest | {"schemas": {"database": "0001", "event_store": 99}}, newer),
+        ({"format": 2, "other": 1}, "made by a newer Penstock"),
+        ({"format": "x"}, "is damaged"),
+    ):
+        (copy / "manifest.json").write_text(json.dumps(content))
+        code, output = quickly("restore", str(copy), "--data", str(tmp_path / "data"))
+        assert (code, reason in output) == (1, True), output
+
+
+def test_damage_is_found_and_never_served(backup: Path, tmp_path: Path, quickly: Command) -> None:
+    copy, data = copy_of(backup, tmp_path / "damaged"), ("--data", str(tmp_path / "data"))
+    largest = max((copy / "data").rglob("*.bin"), key=lambda path: path.stat().st_size)
+    content = largest.read_bytes()
+    largest.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    code, output = quickly("verify", str(copy))
+    assert (code, "PROBLEM" in output) == (1, True)
+    code, output = quickly("restore", str(copy), *data)
+    assert (code, f"{largest.name} is damaged" in output) == (1, True)
+    assert "half restored" in refused("serve", "--port", "0", *data)
+    code, output = quickly("restore", str(backup), *data)
+    assert (code, "Restored" in output) == (0, True)
+
+
+def test_differences_between_the_stores_are_found(
+    backup: Path, tmp_path: Path, quickly: Command
+) -> None:
+    data = ("--data", str(tmp_path / "data"))
+    assert quickly("restore", str(backup), *data)[0] == 0
+    delete = "ALTER TABLE events DELETE WHERE name = 'order_placed' SETTINGS mutations_sync = 1"
+    code = (
+        "import sys; from pathlib import Path; from penstock.warehouse.client import Warehouse;"
+        "Warehouse(data=Path(sys.argv[1]), url=None).command(sys.argv[2])"
+    )
+    subprocess.run([sys.executable, "-c", code, data[1], delete], env=environment(), check=True)
+    verified = penstock("verify", *data)
+    assert verified.returncode == 1
+    problems = [line for line in verified.stdout.splitlines() if line.startswith("PROBLEM")]
+    assert [line.split(":")[0] for line in problems] == [
+        "PROBLEM accepted events",
+        "PROBLEM catalogue",
+    ]
+    assert "40 accepted events are missing" in problems[0]
+
+
+KILLED_BACKUP = """
+import os, signal, sys
+from penstock.backup import service
+from penstock.cli.main import app
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(service, sys.argv.pop(1), die)
+app()
+"""
+
+
+@pytest.mark.slow("kills three backups of a running service")
+def test_a_backup_killed_on_the_way_leaves_nothing_broken(tmp_path: Path, quickly: Command) -> None:
+    data, folder = tmp_path / "data", tmp_path / "backup"
+    arguments = ["backup", str(folder), "--data", str(data)]
+    with Served(data) as service:
+        _, website_id = service.first_account()
+        send_events(service.client, website_id)
+        for place in ("snapshot", "copy_tree", "_write_durably"):
+            killed = subprocess.run(
+                [sys.executable, "-c", KILLED_BACKUP, place, *arguments],
+                env=environment(),
+                capture_output=True,
+                check=False,
+                timeout=60,
+            )
+            assert killed.returncode == -signal.SIGKILL, killed.stderr
+            assert "is no complete backup" in quickly("verify", str(folder))[1]
+            answer = service.client.get("/health/ready").json()
+            assert answer["status"] == "ready"
+        ran(*arguments)
+        assert service.stop() == 0
+    assert quickly("verify", str(folder))[0] == 0
+    assert not (data / "snapshots").exists()
+
+
+@pytest.mark.slow("starts two services over PostgreSQL")
+def test_postgresql_is_dumped_at_the_same_moment(tmp_path: Path, postgres_server: Any) -> None:
+    data, folder, restored = tmp_path / "data", tmp_path / "backup", tmp_path / "restored"
+    source = {"PENSTOCK_DATABASE_URL": postgres_server.fresh()}
+    target = {"PENSTOCK_DATABASE_URL": postgres_server.fresh()}
+    with Served(data, **source) as service:
+        key, website_id = service.first_account()
+        send_events(service.client, website_id)
+        paths = [f"/api/funnels/{create_funnels(service.client)[0]}/results"]
+        before = answers(service.client, paths)
+        other = refused("backup", str(folder), "--data", str(data), **target)
+        assert "not the metadata database of the data folder" in other
+        ran("backup", str(folder), "--data", str(data), **source)
+        service.kill()
+    to_folder = ("restore", str(folder), "--data", str(restored))
+    assert "set PENSTOCK_DATABASE_URL" in refused(*to_folder)
+    assert "is not empty; create a new one" in refused(*to_folder, **source)
+    ran(*to_folder, **target)
+    assert "PROBLEM" not in ran("verify", "--data", str(restored), **target)
+    with Served(restored, **target) as service:
+        service.client.headers["Authorization"] = f"Bearer {key}"
+        assert answers(service.client, paths) == before
+
+
+def test_without_pg_dump_the_command_says_what_to_install(
+    tmp_path: Path, postgres_server: Any
+) -> None:
+    settings = {"PENSTOCK_DATABASE_URL": postgres_server.fresh(), "PATH": "/nowhere"}
+    data = ("--data", str(tmp_path / "data"))
+    ran("migrate", *data, **settings)
+    assert "postgresql-client" in refused("backup", str(tmp_path / "b"), *data, **settings)
