@@ -60,7 +60,9 @@ def waiting(database: Database) -> int:
 
 def run(database: Database, work: Callable[[Intake], Any]) -> Any:
     async def main() -> Any:
-        intake = Intake(database, system_clock, on_stored=lambda: None)
+        intake = Intake(
+            database, system_clock, on_stored=lambda: None, dedupe_days=400, daily_events=10**6
+        )
         async with intake.running():
             return await work(intake)
 
@@ -155,7 +157,9 @@ def test_too_many_waiting_are_sent_away_with_a_time_to_come_back(
 
 def test_a_stop_commits_what_was_taken_and_takes_nothing_more(database: Database) -> None:
     async def main() -> tuple[list[Any], Any]:
-        intake = Intake(database, system_clock, on_stored=lambda: None)
+        intake = Intake(
+            database, system_clock, on_stored=lambda: None, dedupe_days=400, daily_events=10**6
+        )
         async with intake.running():
             taken = [asyncio.create_task(intake.submit([event(str(n))])) for n in range(50)]
             await asyncio.sleep(0)

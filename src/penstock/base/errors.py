@@ -122,8 +122,10 @@ class RatePolicy:
 class RateLimited(PenstockError):
     status, title, code = 429, "Too many requests", "rate_limited"
 
-    def __init__(self, detail: str, *, retry_after_s: int, policy: RatePolicy) -> None:
-        super().__init__(detail)
+    def __init__(
+        self, detail: str, *, retry_after_s: int, policy: RatePolicy, code: str | None = None
+    ) -> None:
+        super().__init__(detail, code=code)
         self.retry_after_s = retry_after_s
         self.policy = policy
 

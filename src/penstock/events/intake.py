@@ -20,6 +20,7 @@ from penstock.base.errors import (
 from penstock.base.worker import Backoff, Worker
 from penstock.events import store
 from penstock.events.model import NewEvent, Receipt
+from penstock.events.quota import DailyQuota
 from penstock.events.transaction import Item, Outcome, store_items
 from penstock.identity.model import Claim, Resolution
 from penstock.metadb.database import Database
@@ -61,12 +62,15 @@ class Intake:
         database: Database,
         clock: Clock,
         on_stored: Callable[[], None],
-        dedupe_days: int | None = None,
+        *,
+        dedupe_days: int,
+        daily_events: int,
     ) -> None:
         """on_stored: called after each commit, in the writer's thread; wakes the shipper.
 
-        dedupe_days: None keeps keys for ever.
+        dedupe_days: for how long keys are kept. daily_events: the quota of each website.
         """
+        self.quota = DailyQuota(database, daily_events, clock)
         self._database, self._clock, self._on_stored = database, clock, on_stored
         self._dedupe_days = dedupe_days
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -88,11 +92,10 @@ class Intake:
             backoff=_PROBE,
             retry_on_wake=True,
         )
-        self.workers = [self._writer]
-        if dedupe_days is not None:
-            self.workers.append(
-                Worker("dedupe_key_cleanup", self._forget_chunk, clock, period_s=_FORGET_EVERY_S)
-            )
+        self.workers = [
+            self._writer,
+            Worker("dedupe_key_cleanup", self._forget_chunk, clock, period_s=_FORGET_EVERY_S),
+        ]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -113,9 +116,9 @@ class Intake:
 
         Receipts in the order of the events.
 
-        Call it on the event loop. `Unavailable` when too many events wait or the service is
-        stopping; `StoreUnavailable` when the store does not answer: then a commit that was under
-        way may have happened.
+        Call it on the event loop. `RateLimited` when a website has used its quota, `Unavailable`
+        when too many events wait or the service is stopping; `StoreUnavailable` when the store
+        does not answer: then a commit that was under way may have happened.
         """
         return cast("list[Receipt]", await self._stored(events))
 
@@ -136,8 +139,6 @@ class Intake:
 
     def _forget_chunk(self) -> float | None:
         """Seconds until the next chunk; None when no old key is left."""
-        if self._dedupe_days is None:
-            return None
         before_ms = self._clock() - self._dedupe_days * DAY_S * 1000
         with self._database.write() as connection:
             return 0.0 if store.forget_keys(connection, before_ms) else None
@@ -155,6 +156,7 @@ class Intake:
                 code="overloaded",
                 retry_after_s=1,
             )
+        self.quota.require(items)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[Outcome]] = loop.create_future()
         self._waiting += len(items)
@@ -261,8 +263,12 @@ class Intake:
         until_s = time.monotonic() + _TRY_FOR_S
         for tries_left in reversed(range(_TRIES)):
             try:
+                now_ms = self._clock()
                 with self._database.write() as connection:
-                    return store_items(connection, items, self._clock())
+                    outcomes = store_items(connection, items, now_ms)
+                    counts = self.quota.add(connection, items, outcomes, now_ms)
+                self.quota.learn(counts, now_ms)
+                return outcomes
             except (ConcurrentUpdate, StoreConflict):  # another node was in the way
                 if not tries_left or time.monotonic() > until_s:
                     raise

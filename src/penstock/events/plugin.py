@@ -49,7 +49,13 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
     """forget_elsewhere: deletes what rooms above this one know of visitors."""
     settings, clock, database, warehouse = core
     shipper = Shipper(database, warehouse, clock)
-    intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
+    intake = Intake(
+        database,
+        clock,
+        on_stored=shipper.wake,
+        dedupe_days=settings.dedupe_days,
+        daily_events=settings.daily_events,
+    )
     return EventsRoom(
         shipper=shipper,
         intake=intake,

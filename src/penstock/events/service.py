@@ -69,7 +69,7 @@ class EventService:
         clock: Clock,
     ) -> None:
         self.keys, self.websites, self.settings = keys, websites, settings
-        self._intake, self._clock = intake, clock
+        self._intake, self._clock, self.quota = intake, clock, intake.quota
         self.rejections = RejectionLog(clock, websites.find_website)
 
     async def read_event(
@@ -124,7 +124,14 @@ class EventService:
         require_own_website(website, context)
         trust = Trust.PUBLIC if caller is None else Trust.BACKEND
         resolution = await self._intake.identify(
-            Claim(website.scope_id, request.visitor_id, request.user_id, request.traits, trust)
+            Claim(
+                website.scope_id,
+                request.visitor_id,
+                request.user_id,
+                request.traits,
+                trust,
+                website.id,
+            )
         )
         return resolution if caller else as_sent(resolution, request.visitor_id)
 

@@ -6,6 +6,7 @@ from litestar.params import FromPath
 
 from penstock.accounts.model import WebsiteKind
 from penstock.accounts.websites.service import WebsiteService
+from penstock.events.service import EventService
 from penstock.http.schema import PageQuery
 from penstock.links.association.service import AssociationService
 from penstock.settings import Settings
@@ -33,6 +34,7 @@ def website(
     website_id: FromPath[str],
     website_service: NamedDependency[WebsiteService],
     associations: NamedDependency[AssociationService],
+    events: NamedDependency[EventService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     record = website_service.website(view.workspace_id, website_id)
@@ -40,6 +42,7 @@ def website(
     return view.render(
         "settings/website.html",
         website=record,
+        today=events.quota.today(record.id),
         check=associations.check(view.workspace_id, record.id) if is_app else None,
         base_url=settings.base_url,
     )
