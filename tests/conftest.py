@@ -34,7 +34,7 @@ from penstock.warehouse.client import Warehouse
 from tests import scratch
 from tests.postgres import PostgresServer, programs
 from tests.run_report import RunReport
-from tests.tenant import BASE_URL, Tenant, sign_up
+from tests.tenant import BASE_URL, SAME_ID, Tenant, sign_up
 from tests.waiting import PATIENCE_S
 
 scratch.use_memory()
@@ -271,6 +271,7 @@ def server(
     """The running application, for requests without credentials."""
     current.now = services
     with TestClient(with_fast_paths(routes, services), base_url=BASE_URL) as running:
+        running.headers.update(SAME_ID)
         yield running
 
 

@@ -171,7 +171,9 @@ def test_the_documented_problem_is_a_real_one(workspace):
     }
     assert (
         workspace.client.post(
-            problem["instance"], json={"name": "One step", "steps": [step]}
+            problem["instance"],
+            json={"name": "One step", "steps": [step]},
+            headers={"X-Request-Id": problem["requestId"]},
         ).json()
         == problem
     )

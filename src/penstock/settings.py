@@ -4,7 +4,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -57,6 +57,66 @@ class Settings(BaseSettings):
             "trusted: comma-separated addresses or networks, or `*` for all."
         ),
     ] = "127.0.0.1,::1"
+
+    connections: Annotated[
+        int, Field(ge=1, description="Maximum number of open connections; more are 503.")
+    ] = 4000
+    address_connections: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum number of connections from one address, and of its requests "
+            "at once behind a proxy; an IPv6 address counts by its /64.",
+        ),
+    ] = 500
+    address_requests_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum rate of requests from one address, on average over ten seconds.",
+        ),
+    ] = 5000
+    website_events_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum rate of events of one website, on average over ten seconds; "
+            "imports do not count.",
+        ),
+    ] = 20_000
+    header_bytes: Annotated[
+        int,
+        Field(ge=1024, description="Maximum size of all headers of a request, in bytes."),
+    ] = 64 * 1024
+    header_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="Seconds for a request's headers, from their first byte."),
+    ] = 10.0
+    body_timeout_s: Annotated[
+        float,
+        Field(
+            gt=0,
+            description="Seconds for a request's body; one more for every 4 KiB that arrived.",
+        ),
+    ] = 30.0
+    idle_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="Seconds that a connection may wait for its next request."),
+    ] = 5.0
+    secret_keys: Annotated[
+        SecretStr | None,
+        Field(
+            description="Keys that encrypt stored signing secrets, comma-separated; the first "
+            "encrypts, all decrypt. Default: the key file."
+        ),
+    ] = None
+    secret_key_file: Annotated[
+        Path | None,
+        Field(
+            description="File with these keys, one per line; default: `secret.key` in the data "
+            "folder, made at the first start."
+        ),
+    ] = None
 
     signup_open: Annotated[
         bool,
@@ -113,6 +173,14 @@ class Settings(BaseSettings):
         int,
         Field(ge=1024, description="Maximum size of an import file after decompression, in bytes."),
     ] = 50 * 1024**3
+    max_import_rejects: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1_000_000,
+            description="Number of rejected lines after which an import stops.",
+        ),
+    ] = 10_000
     future_tolerance_s: Annotated[
         int, Field(ge=0, description="Seconds that a timestamp may be ahead of the server's clock.")
     ] = 300
@@ -177,6 +245,14 @@ class Settings(BaseSettings):
             ge=1, le=64, description="Maximum number of concurrent warehouse queries; more wait."
         ),
     ] = 4
+    queries_per_workspace: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=64,
+            description="Of these, the maximum of one workspace, so that others find one free.",
+        ),
+    ] = 3
     fresh_wait_s: Annotated[
         float,
         Field(

@@ -37,7 +37,10 @@ def test_a_new_key_is_shown_once(workspace):
     assert new_key["key"].startswith(new_key["prefix"])
     assert len(new_key["prefix"]) < len(new_key["key"]) // 2
     again = record(workspace, new_key["id"])
-    assert set(again) == {"id", "name", "prefix", "createdAt", "lastUsedAt", "revokedAt"}
+    assert set(again) == {
+        "id", "name", "prefix", "createdAt", "createdBy", "scopes", "websiteId", "expiresAt",
+        "lastUsedAt", "revokedAt",
+    }  # fmt: skip
     assert again["lastUsedAt"] is None
     assert new_key["key"] not in str(listed(workspace))
 
@@ -101,7 +104,7 @@ def test_a_key_revoked_on_another_node_is_unauthorized_within_seconds(
     new_key = create(workspace)
     holder = bearer(server, new_key["key"])
     assert holder.get("/api/settings/websites").status_code == 200
-    other_node = KeyService(services.database, clock)
+    other_node = KeyService(services.database, services.website_service, clock)
     other_node.revoke_key(workspace.id, new_key["id"])
     eventually(lambda: holder.get("/api/settings/websites").status_code == 401, within_s=30)
 

@@ -37,6 +37,7 @@ def test_a_new_website_is_returned_in_full_and_read_back(client):
         "kind": "web",
         "domain": "shop.example.com",
         "identityScope": None,
+        "requiresSignedIdentities": False,
     } | NO_APP
     assert {key: new_website[key] for key in expected} == expected
     assert set(new_website) == set(expected) | {"id", "createdAt", "updatedAt"}

@@ -5,6 +5,7 @@ import json
 import socket
 import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
@@ -99,6 +100,22 @@ def test_more_rejects_than_a_page_are_all_written(service, tmp_path):
     assert [json.loads(line)["line"] for line in output] == [
         number + 1 for number in range(400) if number % 3
     ]
+
+
+def test_an_import_that_someone_cancels_says_so_and_fails(service, tmp_path):
+    file, here = written(tmp_path / "past.ndjson", map(line, range(40_000))), website(service)
+
+    def running():
+        imports = service.client.get("/api/imports", params={"websiteId": here}).json()["data"]
+        return next((job["id"] for job in imports if job["state"] == "running"), None)
+
+    with ThreadPoolExecutor() as threads:
+        command = threads.submit(run, service, file, "--website", here)
+        eventually(running)
+        assert service.client.post(f"/api/imports/{running()}/cancel").status_code == 200
+        ended = command.result(60)
+    assert ended.returncode == 1
+    assert "the import was cancelled after line" in ended.stderr
 
 
 @pytest.mark.parametrize(

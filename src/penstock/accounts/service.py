@@ -16,13 +16,13 @@ from penstock.accounts.credentials import (
 )
 from penstock.accounts.invitations import tokens as invitation_tokens
 from penstock.accounts.model import CurrentUser, Role, User, Workspace
-from penstock.accounts.password_work import PasswordWork
 from penstock.accounts.schema import SignUp
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Forbidden, RatePolicy, Unauthorized
+from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId, new_id
-from penstock.base.networks import network_of
-from penstock.http.attempt_limiter import AttemptLimiter
+from penstock.base.networks import client_network
+from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
@@ -34,15 +34,22 @@ _GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
 """Failed attempts from one network for all e-mail addresses."""
 
 
+_PASSWORD_WORK = QueueLimits(slots=2, slots_per_key=1, waiting=40, waiting_per_key=8)
+"""Hashes take 50 ms of a core and 64 MB each. A full queue of one network takes half a second."""
+
+
 class AccountService:
-    """Users and their sessions."""
+    """Users and their sessions.
+
+    password_work: limits concurrent password hashes; its key is the client's network.
+    """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
         self._database, self._settings, self._clock = database, settings, clock
-        self._guesses = AttemptLimiter(_GUESSES)
-        self._guesses_of_account = AttemptLimiter(_GUESSES_OF_ACCOUNT)
-        self._guesses_of_network = AttemptLimiter(_GUESSES_OF_NETWORK)
-        self.password_work = PasswordWork()
+        self._guesses = RateLimiter(_GUESSES)
+        self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT)
+        self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK)
+        self.password_work = FairQueue("log-ins", _PASSWORD_WORK)
         self._has_accounts = False
         self._setup_token = new_token()
         if not self.has_accounts():
@@ -78,7 +85,7 @@ class AccountService:
         `NotFound` for an invalid invitation, `Conflict` when the e-mail address has an account.
         """
         work = partial(self._sign_up, form, is_local_client, setup_token)
-        return await self.password_work.run(work, address)
+        return await self.password_work.run(client_network(address), work)
 
     def _sign_up(
         self, form: SignUp, is_local_client: bool, setup_token: str | None
@@ -147,11 +154,11 @@ class AccountService:
         address or from this network.
         """
         now_ms, email = self._clock(), email.strip().lower()
-        network = network_of(address) or address
+        network = client_network(address)
         self._guesses.count((email, network), now_ms)
         self._guesses_of_network.count((network,), now_ms)
         self._guesses_of_account.count((email,), now_ms)
-        session = await self.password_work.run(partial(self._log_in, email, password), address)
+        session = await self.password_work.run(network, self._log_in, email, password)
         self._guesses.forget((email, network))
         self._guesses_of_network.forgive((network,))
         self._guesses_of_account.forgive((email,))

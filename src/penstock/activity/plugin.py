@@ -22,7 +22,7 @@ class ActivityRoom(Room):
 def build(
     core: Core, accounts: AccountsRoom, *, wait_until_shipped: WaitUntilShipped
 ) -> ActivityRoom:
-    settings, clock, database, warehouse = core
+    settings, clock, database, warehouse, _ = core
     return ActivityRoom(
         visitors=VisitorService(
             database,

@@ -2,11 +2,15 @@
 
 import errno
 import gc
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from penstock import __version__
 from penstock.cli.logs import configure_logs
@@ -17,7 +21,11 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from penstock.app import Services
 
+log = structlog.get_logger()
+
 _BACKLOG = 2048
+_OTHER_FILES = 1000
+"""Open files besides connections: of the stores, imports and clicks."""
 _SHUTDOWN_TIMEOUT_S = 10
 """How long running requests may take to finish at shutdown."""
 
@@ -41,7 +49,7 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     with bind_socket(settings) as listener:
-        bound = settings.model_copy(update={"port": listener.getsockname()[1]})
+        bound = allow_open_files(settings.model_copy(update={"port": listener.getsockname()[1]}))
         with open_services(bound) as services:
             _serve(services, listener, on_started)
 
@@ -57,6 +65,23 @@ def bind_socket(settings: Settings) -> socket.socket:
         fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
 
 
+def allow_open_files(settings: Settings) -> Settings:
+    """Raise the process's limit of open files as far as it goes.
+
+    Returns the settings with as many connections as fit below it, besides the files of the stores.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = settings.connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if soft < needed:
+            connections = max(1, soft - min(_OTHER_FILES, soft // 2))
+            log.warning("fewer_connections", connections=connections, open_files=soft)
+            return settings.model_copy(update={"connections": connections})
+    return settings
+
+
 def _serve(
     services: "Services", listener: socket.socket, on_started: Callable[["Services"], None]
 ) -> None:
@@ -64,6 +89,7 @@ def _serve(
     from anyio import to_thread
 
     from penstock.app import build_app
+    from penstock.edge.protocol import EdgeProtocol
 
     class Server(uvicorn.Server):
         failure: Exception | None = None
@@ -76,10 +102,11 @@ def _serve(
                 except Exception as error:  # raised after an orderly shutdown
                     self.failure, self.should_exit = error, True
 
+    protocol: Any = partial(EdgeProtocol, services.connections)
     config = uvicorn.Config(
         build_app(services),
         loop="uvloop",
-        http="httptools",
+        http=protocol,
         ws="none",
         lifespan="on",
         log_config=None,

@@ -36,12 +36,15 @@ def open_services(settings: Settings) -> "Iterator[Services]":
     """
     from penstock.app import build_services
     from penstock.links.redirect.geoip import GeoipFileError
+    from penstock.metadb.secret_box import WrongSecretKey
 
     with migrated_stores(settings) as (stores, _):
         try:
             services = build_services(settings, stores=stores)
         except GeoipFileError as error:
             fail(f"PENSTOCK_GEOIP: {error}", WRONG_USE)
+        except WrongSecretKey as error:
+            fail(f"PENSTOCK_SECRET_KEYS or PENSTOCK_SECRET_KEY_FILE: {error}", WRONG_USE)
         yield services
 
 

@@ -19,6 +19,7 @@ from penstock.events.server_events import server_event
 from penstock.events.service import EventService
 from penstock.http.problems import problem_of
 from penstock.http.requests import AnyRequest
+from penstock.http.scopes import KeyScope
 
 PATH = "/api/v1/events"
 
@@ -36,9 +37,10 @@ class FastPath:
         if authorization is None:
             await self._app(scope, receive, send)
             return
+        scope["path_template"] = PATH
         messages: list[HTTPRequestEvent] = []
         try:
-            caller = await self._events.keys.authenticate(authorization)
+            caller = await self._events.keys.authenticate(authorization, KeyScope.INGEST)
             if not await _receive_all(receive, messages):
                 return  # the client disconnected
             body = b"".join(message["body"] for message in messages)

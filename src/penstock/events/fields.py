@@ -6,10 +6,10 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
-from penstock.accounts.model import Website
+from penstock.accounts.keys.service import wrong_website_of_key
+from penstock.accounts.model import Caller, Website
 from penstock.base.clock import LATEST_MS, parse_time
 from penstock.base.errors import Unauthorized
-from penstock.base.ids import WorkspaceId
 from penstock.base.paths import page_path
 from penstock.events.properties import HIGHEST_INTEGER, LOWEST_INTEGER, property_faults
 from penstock.http.schema import RuleBroken, RulesBroken
@@ -21,14 +21,14 @@ FindWebsite = Callable[[str], Website | None]
 class EventValidationContext(NamedTuple):
     """The pydantic context of every model with these fields.
 
-    find_website: finds a website of any workspace, for senders without a key. workspace_id: of the
+    find_website: finds a website of any workspace, for senders without a key. caller: of the
     sender's key, for routes that need none; None without one.
     """
 
     limits: Settings
     now_ms: int
     find_website: FindWebsite = lambda _: None
-    workspace_id: WorkspaceId | None = None
+    caller: Caller | None = None
 
 
 _MAX_BYTES_PER_CHARACTER = 4
@@ -78,9 +78,16 @@ def _known_website(value: str, info: ValidationInfo[EventValidationContext]) -> 
 
 
 def require_own_website(website: Website, context: EventValidationContext) -> None:
-    """`Unauthorized` when the sender's key, if any, is of another workspace than the website."""
-    if context.workspace_id not in (None, website.workspace_id):
+    """`Unauthorized` when the sender's key, if any, is of another workspace than the website.
+
+    `Forbidden` when it is for another website of the workspace.
+    """
+    if context.caller is None:
+        return
+    if context.caller.workspace_id != website.workspace_id:
         raise website_not_owned()
+    if context.caller.website_id not in (None, website.id):
+        raise wrong_website_of_key(context.caller.website_id)
 
 
 def website_not_owned() -> Unauthorized:

@@ -47,7 +47,7 @@ class EventsRoom(Room):
 
 def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitors) -> EventsRoom:
     """forget_elsewhere: deletes what rooms above this one know of visitors."""
-    settings, clock, database, warehouse = core
+    settings, clock, database, warehouse, validation = core
     shipper = Shipper(database, warehouse, clock)
     intake = Intake(
         database,
@@ -60,7 +60,13 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
         shipper=shipper,
         intake=intake,
         events=EventService(
-            accounts.key_service, accounts.website_service, intake, settings, clock
+            accounts.key_service,
+            accounts.website_service,
+            accounts.identity_secrets,
+            intake,
+            validation,
+            settings,
+            clock,
         ),
         imports=ImportService(database, accounts.website_service, intake, settings, clock),
         deletions=DeletionService(

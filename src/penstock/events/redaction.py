@@ -13,7 +13,7 @@ _MAX_PLAIN_TEXT = 200
 _ELLIPSIS = "…"
 _HIDDEN = "***"
 _SENSITIVE_NAMES = (
-    r"(?:pass|secret|token|authori[sz]ation|cookie|credential|api.?key|private|signature"
+    r"(?:pass|secret|token|authori[sz]ation|cookie|credential|api.?key|private|signature|user.?hash"
     r"|card|cvc|cvv|iban)"
 )
 _SECRET_STARTS = ("psk_", "sk_", "whsec_", "bearer ", "basic ", "eyj", "-----begin")

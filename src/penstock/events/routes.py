@@ -32,6 +32,7 @@ from penstock.http.bodies import compute_on, read_bytes, require_json
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
+from penstock.http.scopes import KeyScope
 
 _CONTRACT_HEADER = "x-service-identity-contract"
 _LEGACY_CONTRACT = "legacy-user-id"
@@ -60,7 +61,7 @@ async def _caller_of_optional_key(request: AnyRequest, events: EventService) -> 
     authorization = request.headers.get("authorization")
     if authorization is None or authorization.split(" ")[0].lower() in _BROWSER_SCHEMES:
         return None
-    return await events.keys.authenticate(authorization)
+    return await events.keys.authenticate(authorization, KeyScope.INGEST)
 
 
 def _workspace_of(caller: Caller | None) -> WorkspaceId | None:
@@ -100,7 +101,7 @@ async def _answer_batch(
 async def _post_single(
     request: AnyRequest, events: EventService, reader: EventReader
 ) -> Response[bytes]:
-    caller = await events.keys.authenticate(request.headers.get("authorization"))
+    caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
     require_json(request)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
@@ -113,7 +114,13 @@ async def _post_single(
 @post(
     "/api/v1/events",
     status_code=202,
-    opt=described("Send an event", body=ServerEvent, answers=EventRecord, tag="events in"),
+    opt=described(
+        "Send an event",
+        body=ServerEvent,
+        answers=EventRecord,
+        scopes=(KeyScope.INGEST,),
+        tag="events in",
+    ),
 )
 async def post_event(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:
     """From a trusted backend, with an API key. The answer comes when the event is on disk.
@@ -127,7 +134,11 @@ async def post_event(request: AnyRequest, events: NamedDependency[EventService])
     "/api/v1/transactions",
     status_code=202,
     opt=described(
-        "Send a transaction", body=TransactionEvent, answers=EventRecord, tag="events in"
+        "Send a transaction",
+        body=TransactionEvent,
+        answers=EventRecord,
+        scopes=(KeyScope.INGEST,),
+        tag="events in",
     ),
 )
 async def post_transaction(
@@ -140,13 +151,19 @@ async def post_transaction(
 @post(
     "/api/v1/events/batch",
     status_code=202,
-    opt=described("Send many events", body=EventBatch, answers=BatchRecord, tag="events in"),
+    opt=described(
+        "Send many events",
+        body=EventBatch,
+        answers=BatchRecord,
+        scopes=(KeyScope.INGEST,),
+        tag="events in",
+    ),
 )
 async def post_event_batch(
     request: AnyRequest, events: NamedDependency[EventService]
 ) -> Response[bytes]:
     """Each event is accepted or rejected by itself. Results come in the order of the batch."""
-    caller = await events.keys.authenticate(request.headers.get("authorization"))
+    caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
     require_json(request)
     body = await _read_large_body(request, events)

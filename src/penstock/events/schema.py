@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from operator import not_
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -163,6 +163,14 @@ class Identify(Input):
     visitor_id: SentId
     user_id: SentId
     traits: Properties | None = None
+    user_hash: Annotated[
+        str | None,
+        Field(
+            max_length=64,
+            description="HMAC-SHA256 of userId with the website's identity secret, in hex. "
+            "Proves without an API key that your backend knows this user.",
+        ),
+    ] = None
 
 
 class WarningRecord(Record):

@@ -4,17 +4,20 @@ Every route takes the same steps: parse the body, find its website, validate its
 valid ones to the intake, and answer with the results once they are on disk.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Protocol
 
-from anyio import to_thread
 from sqlalchemy import Connection
 
-from penstock.accounts.keys.service import KeyService
+from penstock.accounts.identity_secrets.service import IdentitySecretService
+from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
+from penstock.base.errors import Fault, Invalid, RatePolicy
+from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import VisitorId
 from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.events import store
@@ -37,8 +40,11 @@ from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import compute_on, parse_object
+from penstock.http.rate_limiter import RateLimiter
 from penstock.identity.model import Claim, Resolution, Trust, as_sent
 from penstock.settings import Settings
+
+_RATE_WINDOW_S = 10
 
 
 class EventReader(Protocol):
@@ -64,12 +70,24 @@ class EventService:
         self,
         keys: KeyService,
         websites: WebsiteService,
+        identity_secrets: IdentitySecretService,
         intake: Intake,
+        validation: FairQueue,
         settings: Settings,
         clock: Clock,
     ) -> None:
         self.keys, self.websites, self.settings = keys, websites, settings
-        self._intake, self._clock, self.quota = intake, clock, intake.quota
+        self._identity_secrets = identity_secrets
+        self._intake, self._validation, self._clock = intake, validation, clock
+        self.quota = intake.quota
+        self._rates = RateLimiter(
+            RatePolicy(
+                "website",
+                quota=settings.website_events_per_second * _RATE_WINDOW_S,
+                window_s=_RATE_WINDOW_S,
+                counted="events of this website",
+            )
+        )
         self.rejections = RejectionLog(clock, websites.find_website)
 
     async def read_event(
@@ -86,12 +104,15 @@ class EventService:
 
     async def submit(self, event: NewEvent) -> Receipt:
         """Store one event durably. `Unavailable` when the intake cannot."""
+        self._rates.count(event.website_id, self._clock())
         [receipt] = await self._intake.submit([event])
         return receipt
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""
-        batch = await to_thread.run_sync(self._validate_events, caller, body, legacy)
+        batch = await self._validation.run(
+            caller.workspace_id, self._validate_events, caller, body, legacy
+        )
         return await self._submit_batch(batch, caller)
 
     async def track(
@@ -105,7 +126,10 @@ class EventService:
         raw = await compute_on(body, parse_object, body)
         user_agent = await parse_in_thread(user_agent_header)
         if "events" in raw:
-            batch = await to_thread.run_sync(self._validate_tracked, raw, user_agent, caller)
+            website = (await self._website_finder(_named_website(raw)))("")
+            batch = await self._validation.run(
+                website and website.workspace_id, self._validate_tracked, raw, user_agent, caller
+            )
             return await self._submit_batch(batch, caller)
         context = self._context(await self._website_finder(raw), caller)
         event = await compute_on(body, tracked_event, raw, context, user_agent)
@@ -122,7 +146,7 @@ class EventService:
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)
-        trust = Trust.PUBLIC if caller is None else Trust.BACKEND
+        trust = await self._trust_of(request, website, caller)
         resolution = await self._intake.identify(
             Claim(
                 website.scope_id,
@@ -135,11 +159,33 @@ class EventService:
         )
         return resolution if caller else as_sent(resolution, request.visitor_id)
 
+    def _count(self, events: Sequence[NewEvent]) -> None:
+        """Count events by website. `RateLimited` when a website has no quota left."""
+        now_ms = self._clock()
+        for website_id, count in Counter(event.website_id for event in events).items():
+            self._rates.count(website_id, now_ms, count)
+
+    async def _trust_of(self, request: Identify, website: Website, caller: Caller | None) -> Trust:
+        """`Invalid` for a wrong signature, and without one where the website requires it."""
+        if request.user_hash is None:
+            if caller is None and website.requires_signed_identities:
+                message = "This website accepts only signed user IDs: send their userHash."
+                raise Invalid([Fault("userHash", "required", message)])
+        elif not await self._identity_secrets.is_signed(
+            website.id, request.user_id, request.user_hash
+        ):
+            message = (
+                "Must be the HMAC-SHA256 of userId with an identity secret of this website, in hex."
+            )
+            raise Invalid([Fault("userHash", "wrong_signature", message)])
+        if caller is not None:
+            return Trust.BACKEND
+        return Trust.PUBLIC if request.user_hash is None else Trust.SIGNED
+
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
     ) -> EventValidationContext:
-        workspace_id = caller.workspace_id if caller else None
-        return EventValidationContext(self.settings, self._clock(), find_website, workspace_id)
+        return EventValidationContext(self.settings, self._clock(), find_website, caller)
 
     async def _website_finder(self, raw: RawItem) -> FindWebsite:
         """Finds the website that an item names, looked up without blocking the event loop."""
@@ -170,6 +216,7 @@ class EventService:
 
     async def _submit_batch(self, batch: ValidatedBatch, caller: Caller | None) -> list[ItemResult]:
         events = list(batch.events.values())
+        self._count(events)
         receipts = await self._intake.submit(events) if events else []
         return batch.results(
             [
@@ -191,8 +238,17 @@ def ship_rows(db: Connection, target: Target, rows: Sequence[str]) -> None:
     store.put_rows_in_outbox(db, target, rows)
 
 
+def _named_website(raw: RawItem) -> RawItem:
+    """The part of a batch that names its website: the batch, else its first item."""
+    items = raw["events"]
+    first = items[0] if isinstance(items, list) and items else None
+    return first if "websiteId" not in raw and isinstance(first, dict) else raw
+
+
 def _owned_website(caller: Caller, find_website: FindWebsite, website_id: str) -> Website:
     website = find_website(website_id)
     if website is None or website.workspace_id != caller.workspace_id:
         raise website_not_owned()
+    if caller.website_id not in (None, website.id):
+        raise wrong_website_of_key(caller.website_id)
     return website

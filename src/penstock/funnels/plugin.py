@@ -56,7 +56,7 @@ def build(
     read_gaps: ReadGaps,
 ) -> FunnelsRoom:
     """read_gaps: the imports and deletions that qualify an answer's coverage."""
-    settings, clock, database, warehouse = core
+    settings, clock, database, warehouse, _ = core
     funnels = FunnelService(database, warehouse, settings, clock)
     runner = FunnelQueryRunner(
         warehouse,

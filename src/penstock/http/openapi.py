@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from penstock import __version__
 from penstock.http.schema import Query
+from penstock.http.scopes import KeyScope, scopes_of
 
 _READ_ONLY = "Read-only: leave it out, or send the value that the API returned."
 _REF = "#/components/schemas/{model}"
@@ -31,6 +32,7 @@ def described(
     takes_read_only: bool = False,
     media: str = "application/json",
     later: type[BaseModel] | None = None,
+    scopes: tuple[KeyScope, ...] = (),
     tag: str,
 ) -> dict[str, Any]:
     """The `opt` of a route handler.
@@ -38,13 +40,14 @@ def described(
     listed: the response is a page of `answers`. open_to_all: needs neither key nor session.
     optional_key: checks a key that is sent all the same. takes_read_only: the body may repeat the
     fields that only `answers` has. media: type of the body. later: the job record that
-    `Prefer: respond-async` returns.
+    `Prefer: respond-async` returns. scopes: of which an API key needs one; by default `read` for
+    GET and `manage` for other methods.
     """
     return {
         "described": {
             "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed,
             "open": open_to_all, "media": media, "tag": tag, "later": later,
-            "optional_key": optional_key, "takes_read_only": takes_read_only,
+            "optional_key": optional_key, "takes_read_only": takes_read_only, "scopes": scopes,
         }
     }  # fmt: skip
 
@@ -224,6 +227,10 @@ def _operation(
         }
     if entry["open"]:
         operation["security"] = [{}, {"key": []}] if entry["optional_key"] else []
+    else:
+        method = next(iter(handler.http_methods - {HttpMethod.HEAD}))
+        scopes = [scope.value for scope in scopes_of(handler, method)]
+        operation["security"] = [*({"key": [scope]} for scope in scopes), {"session": []}]
     return operation
 
 

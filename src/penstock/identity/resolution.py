@@ -5,8 +5,9 @@ absorbs others and is never absorbed. So a merge always ends at a canonical visi
 cannot form chains.
 
 At equal trust the first claim wins. A claim of higher trust releases what contradicts it: the
-visitor from another user, or the user from a visitor that somebody claimed with less trust.
-Released visitors are what they were before: on their own, without a user.
+visitor from another user. A claim with any proof also releases the user from a visitor that was
+linked without one, as anybody may have done that. Released visitors are what they were before: on
+their own, without a user.
 """
 
 from collections.abc import Callable, Mapping
@@ -119,39 +120,31 @@ class IdentityResolver:
         if visitor.user_id == user_id and trust <= visitor.trust:
             return Resolution(visitor.canonical_id)
         link = self.links.get((scope, user_id))
-        if (
-            visitor.user_id == user_id
-            and link is not None
-            and self._confirm(scope, visitor_id, user_id, link, trust)
-        ):
+        is_unproven = link is not None and link.trust <= Trust.PUBLIC < trust
+        if visitor.user_id == user_id and (visitor.canonical_id == visitor_id or not is_unproven):
+            self._confirm(scope, visitor_id, visitor._replace(trust=trust))
             return Resolution(visitor.canonical_id)
         if visitor.user_id not in (None, user_id) and trust <= visitor.trust:
             home = self._home(scope, user_id, trust, new_visitor_id)
             return Resolution(home, notices=(CONFLICT,))
         if visitor.user_id is not None:
             self._release(scope, VisitorId(visitor_id), user_id)
-        if link is not None and link.trust < trust:
+        if link is not None and is_unproven:
             self._release(scope, link.visitor_id, user_id)
             link = None
         if link is None:
             return Resolution(self._link(scope, VisitorId(visitor_id), user_id, trust))
-        self._move(scope, visitor_id, Visitor(link.visitor_id, user_id, trust), user_id)
+        self._confirm(scope, visitor_id, Visitor(link.visitor_id, user_id, trust))
         return Resolution(link.visitor_id, merged=True)
 
-    def _confirm(
-        self, scope: ScopeId, visitor_id: str, user_id: str, link: UserLink, trust: Trust
-    ) -> bool:
-        """Raise the trust of what is linked already.
-
-        False for an absorbed visitor whose user was linked to another visitor with less trust.
-        """
-        if link.visitor_id == visitor_id:
-            self._link(scope, link.visitor_id, user_id, trust)
-        elif trust <= link.trust:
-            self._put(scope, visitor_id, Visitor(link.visitor_id, user_id, trust))
-        else:
-            return False
-        return True
+    def _confirm(self, scope: ScopeId, visitor_id: str, visitor: Visitor) -> None:
+        """Let a visitor belong to a user who has a link, which becomes as trusted as the claim."""
+        assert visitor.user_id is not None
+        link = self.links[scope, visitor.user_id]
+        if visitor.trust > link.trust:
+            self._link(scope, link.visitor_id, visitor.user_id, visitor.trust)
+        if link.visitor_id != visitor_id:
+            self._move(scope, visitor_id, visitor, visitor.user_id)
 
     def _home(
         self,

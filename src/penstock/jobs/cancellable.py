@@ -42,7 +42,7 @@ class CancellableResponse:
             if check is not None:
                 await to_thread.run_sync(check)
             return await self._as_job(compute)
-        work = Work()
+        work = Work(owner=self._workspace_id)
         answering = asyncio.ensure_future(self._jobs.compute(work, self._workspace_id, compute))
         disconnecting = asyncio.ensure_future(_wait_for_disconnect(self._request))
         try:

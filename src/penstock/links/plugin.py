@@ -51,7 +51,7 @@ class LinksRoom(Room):
 
 
 def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
-    settings, clock, database, warehouse = core
+    settings, clock, database, warehouse, _ = core
     links = LinkService(database, accounts.website_service, settings, clock)
     click_buffer = ClickBuffer(
         database,

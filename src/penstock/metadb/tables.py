@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 metadata = MetaData(
@@ -140,7 +141,13 @@ api_keys = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("last_used_at", BigInteger),
     Column("revoked_at", BigInteger),
+    Column("scopes", Text, comment="ingest, read, manage, separated by blanks; unset: all"),
+    Column("website_id", Text, comment="the only one that it is for; unset: all"),
+    Column("expires_at", BigInteger, comment="unset: never"),
+    Column("created_by", Text, comment="ID of the user who created it"),
+    Column("created_by_email", Text, comment="their e-mail address then"),
     Index(None, "workspace_id", "created_at"),
+    Index(None, "workspace_id", "created_by"),
 )
 
 websites = Table(
@@ -163,6 +170,13 @@ websites = Table(
         comment="the identity scope that visitors and user links belong to",
     ),
     Column(
+        "requires_signed_identities",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="whether identify without a key needs a signature",
+    ),
+    Column(
         "app",
         JSON,
         nullable=False,
@@ -173,6 +187,17 @@ websites = Table(
     Column("deleted_at", BigInteger),
     Index(None, "workspace_id", "created_at"),
     Index(None, "kind", "created_at"),
+)
+
+identity_secrets = Table(
+    "identity_secrets",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("website_id", Text, ForeignKey("websites.id"), nullable=False, index=True),
+    Column("secret", Text, nullable=False, comment="encrypted: signatures are computed with it"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("valid_until", BigInteger, comment="set once another took its place"),
 )
 
 # Definitions -------------------------------------------------------------------------------------
@@ -419,9 +444,7 @@ provider_secrets = Table(
     _workspace(),
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
     Column("provider", Text, nullable=False, comment="stripe, polar or standardwebhooks"),
-    Column(
-        "secret", Text, nullable=False, comment="in plain text: signatures are computed with it"
-    ),
+    Column("secret", Text, nullable=False, comment="encrypted: signatures are computed with it"),
     Column("created_at", BigInteger, nullable=False),
     Column("valid_until", BigInteger, comment="set once another took its place"),
     Index(None, "workspace_id", "website_id", "provider"),

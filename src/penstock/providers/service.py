@@ -1,6 +1,7 @@
 """Use cases of providers. Methods other than coroutines block: call them from a worker thread."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
@@ -19,6 +20,7 @@ from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt
 from penstock.http.bodies import parse_json
 from penstock.metadb.database import Database
+from penstock.metadb.secret_box import SecretBox
 from penstock.providers import store
 from penstock.providers.events import CustomerIdentity, new_event, read_customer_identity
 from penstock.providers.model import (
@@ -47,11 +49,12 @@ class ProviderService:
         database: Database,
         websites: WebsiteService,
         intake: Intake,
+        box: SecretBox,
         settings: Settings,
         clock: Clock,
     ) -> None:
         self._database, self._websites, self._intake = database, websites, intake
-        self._settings, self._clock = settings, clock
+        self._box, self._settings, self._clock = box, settings, clock
 
     # Settings
 
@@ -86,7 +89,7 @@ class ProviderService:
         now_ms = self._clock()
         with self._database.write() as db:
             store.delete_expired(db, website, now_ms)
-            earlier = [other for owner, other in store.secrets(db, website) if owner is provider]
+            earlier = [other for owner, other in self._secrets(db, website) if owner is provider]
             same = next((other for other in earlier if other.secret == secret), None)
             for other in earlier:
                 if other is not same:
@@ -96,12 +99,13 @@ class ProviderService:
                     store.set_valid_until(db, website, provider, other.id, ends_ms)
             if same is None:
                 current = SigningSecret(new_id("sec", now_ms), secret, now_ms)
-                store.add_secret(db, website, provider, current)
+                sealed = replace(current, secret=self._box.seal(secret))
+                store.add_secret(db, website, provider, sealed)
             else:
                 store.set_valid_until(db, website, provider, same.id, None)
             store.delete_expired(db, website, now_ms)
             secrets = tuple(
-                valid for owner, valid in store.secrets(db, website) if owner is provider
+                valid for owner, valid in self._secrets(db, website) if owner is provider
             )
             if len(secrets) > MAX_SECRETS:
                 raise Conflict(
@@ -122,7 +126,7 @@ class ProviderService:
         """The valid secrets of each provider. Expired ones are deleted when they are noticed."""
         now_ms = self._clock()
         with self._database.read() as db:
-            secrets = store.secrets(db, website)
+            secrets = self._secrets(db, website)
         if any(not secret.is_valid(now_ms) for _, secret in secrets):
             with self._database.write() as db:
                 store.delete_expired(db, website, now_ms)
@@ -131,6 +135,12 @@ class ProviderService:
             provider: tuple(secret for _, secret in group)
             for provider, group in groupby(valid, key=itemgetter(0))
         }
+
+    def _secrets(self, db: Connection, website: Website) -> list[tuple[Provider, SigningSecret]]:
+        return [
+            (provider, replace(secret, secret=self._box.open(secret.secret)))
+            for provider, secret in store.secrets(db, website)
+        ]
 
     # Webhooks
 

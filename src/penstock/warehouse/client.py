@@ -22,17 +22,19 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
 from penstock.base.errors import StoreUnavailable, Unavailable
+from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import Stopped, Work, current_work
 
 log = structlog.get_logger()
 
-_STOP_CHECK_S = 0.1  # how often work that waits for a connection checks whether it was stopped
 _LONGEST_PAUSE_S = 0.5
 _CONNECT_S = 5
 _ANSWER_S = 300  # for any answer of a server; queries have shorter limits of their own
 _WATCH_S = 10  # for an answer about progress or a stop
 _LAST_STATEMENTS_S = 10.0
+# Answers are bounded before they query; these bounds stop only what forgot to be.
+_MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
 TIMEOUT_EXCEEDED, MEMORY_LIMIT_EXCEEDED, _QUERY_WAS_CANCELLED = 159, 241, 394
 """Error codes of the engine."""
 
@@ -71,8 +73,13 @@ class Warehouse:
     `StoreUnavailable` and `QueryFailed`.
     """
 
-    def __init__(self, *, data: Path, url: str | None, readers: int = 4) -> None:
-        """readers: how many queries may run at once; more wait."""
+    def __init__(
+        self, *, data: Path, url: str | None, readers: int = 4, readers_per_owner: int = 3
+    ) -> None:
+        """readers: how many queries may run at once, readers_per_owner: of one workspace.
+
+        More wait, and workspaces take turns. `QueueFull` when too many wait.
+        """
         self._data, self._url = data / "warehouse", url
         self._inserts = data / "inserts"
         if url is None:
@@ -84,6 +91,10 @@ class Warehouse:
         for _ in range(readers):
             self._readers.put(None)
         self._reader_count = readers
+        limits = QueueLimits(
+            readers, readers_per_owner, waiting=_MAX_WAITING, waiting_per_key=_MAX_WAITING_PER_OWNER
+        )
+        self._turns = FairQueue("queries", limits)
         self._running: set[Work] = set()
         self._closing = Lock()
 
@@ -146,35 +157,21 @@ class Warehouse:
         self, settings: Mapping[str, Any] | None
     ) -> Iterator[tuple[Client, dict[str, Any]]]:
         """A connection for one statement, with the settings of this thread's work."""
-        work = current_work()
-        client = self._take_reader(work)
-        try:
-            client = client or self._connect()
-            with _translated_errors():
-                if work is None:
-                    yield client, dict(settings or {})
-                    return
-                with work.in_engine():
+        work = current_work() or Work()
+        with self._turns.slot(work.owner, work.check):
+            client = self._readers.get()
+            try:
+                client = client or self._connect()
+                with _translated_errors(), work.in_engine():
                     self._running.add(work)
                     yield client, {**work.limits, **(settings or {}), "log_comment": work.id}
-        except QueryFailed as error:
-            if error.code == _QUERY_WAS_CANCELLED and work is not None and work.stopped:
-                raise Stopped from error
-            raise
-        finally:
-            if work is not None:
+            except QueryFailed as error:
+                if error.code == _QUERY_WAS_CANCELLED and work.stopped:
+                    raise Stopped from error
+                raise
+            finally:
                 self._running.discard(work)
-            self._readers.put(client)
-
-    def _take_reader(self, work: Work | None) -> Client | None:
-        """Wait for a free connection; None stands for one that is not connected yet."""
-        while True:
-            if work is not None:
-                work.check()
-            try:
-                return self._readers.get(timeout=_STOP_CHECK_S)
-            except Empty:
-                continue
+                self._readers.put(client)
 
     def progress(self, work: Work) -> Progress:
         """How far a work is. Never waits for a statement to end."""

@@ -31,12 +31,14 @@ class Stopped(Unavailable):
 class Work:
     """Queries of one request, one at a time. limits: engine settings for each of them.
 
+    owner: whose turn they take, a workspace; None for the service itself.
+
     A work may wait for a shared work. A shared work is stopped early only when no other work waits
     for it.
     """
 
-    def __init__(self, limits: Mapping[str, Any] | None = None) -> None:
-        self.id = uuid4().hex
+    def __init__(self, limits: Mapping[str, Any] | None = None, owner: str | None = None) -> None:
+        self.id, self.owner = uuid4().hex, owner
         self.limits = dict(limits or {})
         self.rows_read = 0
         """By finished queries."""

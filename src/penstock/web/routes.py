@@ -57,16 +57,14 @@ PAGES = Router(
 
 @get("/static/{version:str}/{path:path}", sync_to_thread=True)
 def asset(request: AnyRequest, version: FromPath[str], path: FromPath[str]) -> Response[bytes]:
-    """A tab opened before an upgrade requests an old version: it gets the current file."""
+    """Only under the current hash: a cache must not hold a file under the address of another."""
     current, files = assets()
-    if (file := files.get(path.lstrip("/"))) is None:
+    file = files.get(path.lstrip("/")) if version == current else None
+    if file is None:
         raise NotFound("There is nothing at this address.")
     headers = {
-        "Cache-Control": "public, max-age=31536000, immutable"
-        if version == current
-        else "no-cache",
+        "Cache-Control": "public, max-age=31536000, immutable",
         "Vary": "Accept-Encoding",
-        "X-Content-Type-Options": "nosniff",
     }
     if takes_gzip(request):
         return Response(

@@ -28,7 +28,7 @@ def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
 
     def ended() -> dict[str, Any] | None:
         job: dict[str, Any] = client.get(f"/api/imports/{import_id}").json()
-        return job if job["state"] in ("done", "failed") else None
+        return job if job["state"] in ("done", "failed", "cancelled") else None
 
     job: dict[str, Any] = eventually(ended)
     return job

@@ -24,11 +24,12 @@ async def create_key(
     current_user: NamedDependency[CurrentUser],
     key_service: NamedDependency[KeyService],
 ) -> Response[bytes]:
-    """The response shows the key once. Requires a session: an API key cannot create another."""
+    """The response shows the key once. Requires a session: an API key cannot create another.
+
+    Without `scopes`, `websiteId` and `expiresAt` the key may do everything in the workspace.
+    """
     form = await read_json(request, NewKey)
-    key, secret = await to_thread.run_sync(
-        key_service.create_key, current_user.workspace.id, form.name
-    )
+    key, secret = await to_thread.run_sync(key_service.create_key, current_user.caller, form)
     return answer(NewKeyRecord.of(key, secret), status=201)
 
 

@@ -2,21 +2,27 @@
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
 
 from penstock.accounts.keys.model import ApiKey
 from penstock.accounts.model import Caller
 from penstock.base.ids import KeyId, WorkspaceId
 from penstock.base.paging import Listing, Page
+from penstock.http.scopes import ALL_SCOPES, KeyScope
 from penstock.metadb.pages import page_of
 from penstock.metadb.tables import api_keys
 
 
-def add_key(db: Connection, workspace_id: WorkspaceId, key: ApiKey, key_hash: bytes) -> None:
+def add_key(db: Connection, by: Caller, key: ApiKey, key_hash: bytes) -> None:
     db.execute(
         insert(api_keys).values(
             id=key.id,
-            workspace_id=workspace_id,
+            workspace_id=by.workspace_id,
+            scopes=" ".join(sorted(key.scopes)),
+            website_id=key.website_id,
+            expires_at=key.expires_at_ms,
+            created_by=by.user_id,
+            created_by_email=key.created_by,
             name=key.name,
             key_hash=key_hash,
             prefix=key.prefix,
@@ -33,25 +39,73 @@ def keys(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKe
     )
     page_keys = [
         ApiKey(
-            KeyId(row.id), row.name, row.prefix, row.created_at, row.last_used_at, row.revoked_at
+            KeyId(row.id),
+            row.name,
+            row.prefix,
+            row.created_at,
+            _scopes(row.scopes),
+            row.website_id,
+            row.expires_at,
+            row.created_by_email,
+            row.last_used_at,
+            row.revoked_at,
         )
         for row in rows
     ]
     return Listing(page_keys, page, total)
 
 
-def key_holder(db: Connection, key_hash: bytes) -> Caller | None:
-    """The caller that a key stands for. None for an unknown or revoked key."""
+def _scopes(stored: str | None) -> frozenset[KeyScope]:
+    """The scopes of a key; all of them for a key from before it had some."""
+    return ALL_SCOPES if stored is None else frozenset(map(KeyScope, stored.split()))
+
+
+def key_holder(db: Connection, key_hash: bytes, now_ms: int) -> Caller | None:
+    """The caller that a key stands for. None for an unknown, revoked or expired key."""
+    c = api_keys.c
     row = db.execute(
-        select(api_keys.c.id, api_keys.c.workspace_id).where(
-            api_keys.c.key_hash == key_hash, api_keys.c.revoked_at.is_(None)
+        select(c.id, c.workspace_id, c.name, c.scopes, c.website_id).where(
+            c.key_hash == key_hash,
+            c.revoked_at.is_(None),
+            c.expires_at.is_(None) | (c.expires_at > now_ms),
         )
     ).first()
-    return (
-        None
-        if row is None
-        else Caller(workspace_id=WorkspaceId(row.workspace_id), key_id=KeyId(row.id))
+    if row is None:
+        return None
+    return Caller(
+        WorkspaceId(row.workspace_id),
+        key_id=KeyId(row.id),
+        name=row.name,
+        scopes=_scopes(row.scopes),
+        website_id=row.website_id,
     )
+
+
+def revoke_keys_of(
+    db: Connection, workspace_id: WorkspaceId, user_id: str, now_ms: int
+) -> list[bytes]:
+    """Revoke the keys that a user created in the workspace. Returns their hashes."""
+    is_key = (
+        api_keys.c.workspace_id == workspace_id,
+        api_keys.c.created_by == user_id,
+        api_keys.c.revoked_at.is_(None),
+    )
+    return list(
+        db.execute(
+            update(api_keys).where(*is_key).values(revoked_at=now_ms).returning(api_keys.c.key_hash)
+        ).scalars()
+    )
+
+
+def count_keys_by_creator(db: Connection, workspace_id: WorkspaceId) -> dict[str, int]:
+    """How many keys of the workspace that are not revoked each user created, by user ID."""
+    c = api_keys.c
+    rows = db.execute(
+        select(c.created_by, func.count().label("n"))
+        .where(c.workspace_id == workspace_id, c.revoked_at.is_(None), c.created_by.is_not(None))
+        .group_by(c.created_by)
+    )
+    return {row.created_by: row.n for row in rows}
 
 
 def revoke_key(db: Connection, workspace_id: WorkspaceId, key_id: str, now_ms: int) -> bytes | None:

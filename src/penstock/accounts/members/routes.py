@@ -1,11 +1,13 @@
 """HTTP routes of members. They require a session: an API key stands for no person."""
 
+from functools import partial
+
 from anyio import to_thread
 from litestar import Response, delete, get, patch
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.members.schema import MemberRecord, RoleChange
+from penstock.accounts.members.schema import MemberRecord, RemovalQuery, RoleChange
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.model import CurrentUser
 from penstock.http.answers import answer, listing, no_content
@@ -51,16 +53,20 @@ async def change_role(
 
 
 @delete(
-    "/api/settings/members/{user_id:str}", opt=described("Remove a member, or leave", tag="people")
+    "/api/settings/members/{user_id:str}",
+    opt=described("Remove a member, or leave", query=RemovalQuery, tag="people"),
 )
 async def remove_member(
-    user_id: FromPath[str], current_user: Me, members: Members
+    request: AnyRequest, user_id: FromPath[str], current_user: Me, members: Members
 ) -> Response[None]:
     """For owners, and for members who leave.
 
     Ends the member's sessions in the workspace. An account without another workspace is deleted.
+    The API keys that the member created keep working unless `revokeKeys` is true.
     """
-    await to_thread.run_sync(members.remove, current_user, user_id)
+    revoke_keys = read_query(request, RemovalQuery).revoke_keys
+    use_case = partial(members.remove, current_user, user_id, revoke_keys=revoke_keys)
+    await to_thread.run_sync(use_case)
     return no_content()
 
 

@@ -18,6 +18,7 @@ from penstock.accounts.own_account.schema import (
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.schema import SessionRecord
 from penstock.accounts.service import AccountService
+from penstock.base.networks import client_network
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
@@ -49,7 +50,7 @@ async def change_password(
         current,
         new,
     )
-    await accounts.password_work.run(use_case, address_of(request))
+    await accounts.password_work.run(client_network(address_of(request)), use_case)
     return no_content()
 
 

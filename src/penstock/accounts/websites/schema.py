@@ -219,6 +219,11 @@ class WebsiteChanges(AppFields):
 
     name: Annotated[Name | None, AfterValidator(not_null)] = None
     domain: Domain | None = None
+    requires_signed_identities: Annotated[
+        bool | None,
+        AfterValidator(not_null),
+        Field(description="Whether identify without an API key needs a `userHash`."),
+    ] = None
 
 
 def only_mobile(field: str) -> Fault:
@@ -232,6 +237,7 @@ class WebsiteRecord(Record):
     kind: WebsiteKind
     domain: str | None
     identity_scope: str | None
+    requires_signed_identities: bool
     ios_bundle_id: str | None
     ios_team_id: str | None
     app_store_url: str | None
@@ -252,6 +258,7 @@ class WebsiteRecord(Record):
             kind=website.kind,
             domain=website.domain,
             identity_scope=website.identity_scope,
+            requires_signed_identities=website.requires_signed_identities,
             **{name: getattr(website.app, name) for name in APP_FIELDS},
             created_at=iso(website.created_at_ms),
             updated_at=iso(website.updated_at_ms),

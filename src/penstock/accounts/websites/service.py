@@ -169,7 +169,9 @@ def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
     ):
         raise Invalid(faults)
     return replace(
-        website, **changes.sent_values(("name", "domain")), app=replace(website.app, **app_values)
+        website,
+        **changes.sent_values(("name", "domain", "requires_signed_identities")),
+        app=replace(website.app, **app_values),
     )
 
 

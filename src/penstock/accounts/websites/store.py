@@ -32,6 +32,7 @@ def _website(row: Row[Any]) -> Website:
         created_at_ms=row.created_at,
         updated_at_ms=row.updated_at,
         app=_app(row.app),
+        requires_signed_identities=row.requires_signed_identities,
     )
 
 
@@ -50,6 +51,7 @@ def add_website(db: Connection, website: Website) -> None:
             identity_scope=website.identity_scope,
             scope_id=website.scope_id,
             app=_app_values(website.app),
+            requires_signed_identities=website.requires_signed_identities,
             created_at=website.created_at_ms,
             updated_at=website.updated_at_ms,
         )
@@ -105,7 +107,7 @@ def scope_websites(db: Connection, workspace_id: WorkspaceId, scope_id: ScopeId)
 
 
 def update_website(db: Connection, website: Website) -> None:
-    """Store the name, domain and app of the website."""
+    """Store the name, domain, app and rules of the website."""
     db.execute(
         update(websites)
         .where(websites.c.id == website.id)
@@ -113,6 +115,7 @@ def update_website(db: Connection, website: Website) -> None:
             name=website.name,
             domain=website.domain,
             app=_app_values(website.app),
+            requires_signed_identities=website.requires_signed_identities,
             updated_at=website.updated_at_ms,
         )
     )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, Text, cast, insert, or_, select, update
+from sqlalchemy import Connection, Row, Text, cast, func, insert, or_, select, update
 
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WorkspaceId
@@ -16,7 +16,7 @@ from penstock.metadb.rows import record_values, row_values
 from penstock.metadb.tables import import_rejects, imports
 
 _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
-_INCOMPLETE = (*_OPEN, ImportState.FAILED)
+_INCOMPLETE = (*_OPEN, ImportState.FAILED, ImportState.CANCELLED)
 _MAX_EXCERPTS = 1_000
 """Rejected lines of one file that are stored with their text."""
 _FIELDS = tuple(field.name for field in fields(ImportJob))
@@ -67,10 +67,12 @@ def _job(row: Row[Any]) -> ImportJob:
     return ImportJob(**values | {"state": ImportState(values["state"])})
 
 
-def find(connection: Connection, workspace_id: WorkspaceId, import_id: str) -> ImportJob | None:
-    row = connection.execute(
-        select(imports).where(imports.c.id == import_id, imports.c.workspace_id == workspace_id)
-    ).first()
+def find(
+    connection: Connection, workspace_id: WorkspaceId, import_id: str, *, lock: bool = False
+) -> ImportJob | None:
+    """lock: nobody else changes it until the transaction ends."""
+    query = select(imports).where(imports.c.id == import_id, imports.c.workspace_id == workspace_id)
+    row = connection.execute(query.with_for_update() if lock else query).first()
     return None if row is None else _job(row)
 
 
@@ -126,6 +128,13 @@ def open_jobs(connection: Connection) -> list[ImportJob]:
     """Unfinished imports of every workspace, oldest first."""
     open_rows = select(imports).where(imports.c.state.in_(_OPEN)).order_by(imports.c.created_at)
     return [_job(row) for row in connection.execute(open_rows)]
+
+
+def count_open_jobs(connection: Connection, workspace_id: WorkspaceId) -> int:
+    """How many unfinished imports a workspace has."""
+    c = imports.c
+    count = select(func.count()).where(c.workspace_id == workspace_id, c.state.in_(_OPEN))
+    return int(connection.execute(count).scalar_one())
 
 
 def open_imports(connection: Connection, website_ids: Collection[str]) -> list[ImportId]:

@@ -11,15 +11,15 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
-from penstock.base.networks import network_of
+from penstock.base.networks import client_network
 from penstock.base.paging import Listing, Page
 from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.base.worker import Worker
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import Receipt, Status
-from penstock.http.attempt_limiter import AttemptLimiter
 from penstock.http.bodies import compute_on, parse_model
+from penstock.http.rate_limiter import RateLimiter
 from penstock.identity import service as identity
 from penstock.links.attribution import store
 from penstock.links.attribution.evidence_lookup import OpenContext, decide
@@ -55,7 +55,7 @@ class AttributionService:
         self._intake, self._click_buffer = intake, click_buffer
         self._settings, self._clock = settings, clock
         self.worker = Worker("link_cleanup", self.tidy, clock, period_s=_TIDY_EVERY_S)
-        self._attempts = AttemptLimiter(
+        self._attempts = RateLimiter(
             RatePolicy("resolve", quota=settings.resolves_per_minute, window_s=60)
         )
 
@@ -74,7 +74,7 @@ class AttributionService:
         `Unavailable` a retry is safe: a click that was claimed stays the install's.
         """
         now_ms = self._clock()
-        self._attempts.count((network_of(address) or address,), now_ms)
+        self._attempts.count((client_network(address),), now_ms)
         context = EventValidationContext(self._settings, now_ms)
         app_open = await compute_on(body, parse_model, body, AppOpen, context)
         website = await self._websites.find_website_async(app_open.website_id)

@@ -126,7 +126,6 @@ async def read_qr_code(
     headers = {
         "Content-Disposition": f'inline; filename="{link.slug}.{query.format}"',
         "Cache-Control": f"private, max-age={DAY_S}",
-        "X-Content-Type-Options": "nosniff",
     }
     return Response(file, media_type=_QR_MEDIA_TYPES[query.format], headers=headers)
 

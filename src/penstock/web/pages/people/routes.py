@@ -5,6 +5,7 @@ from litestar.di import NamedDependency
 
 from penstock.accounts.callers import SESSION_COOKIE
 from penstock.accounts.invitations.service import InvitationService
+from penstock.accounts.keys.service import KeyService
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.model import Role
 from penstock.accounts.own_account.service import OwnAccountService
@@ -21,6 +22,7 @@ def members(
     view: NamedDependency[View],
     members: NamedDependency[MemberService],
     invitations: NamedDependency[InvitationService],
+    key_service: NamedDependency[KeyService],
 ) -> Response[bytes]:
     return view.render(
         "people/members.html",
@@ -28,6 +30,7 @@ def members(
         members=members.members(view.workspace_id, view.query(PageQuery).asked),
         invitations=invitations.invitations(view.workspace_id, _LARGEST_PAGE),
         is_owner=view.reader.role is Role.OWNER,
+        key_counts=key_service.counts_by_creator(view.workspace_id),
     )
 
 

@@ -5,9 +5,11 @@ from litestar.di import NamedDependency
 from litestar.response import Redirect
 
 from penstock.accounts.keys.service import KeyService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.accounts.workspace.service import WorkspaceService
+from penstock.base.clock import Clock, iso
 from penstock.http.schema import PageQuery
-from penstock.settings import Settings
+from penstock.settings import DAY_S, Settings
 from penstock.web.nav import SETTINGS
 from penstock.web.view import View
 
@@ -19,12 +21,22 @@ async def first_settings() -> Redirect:
 
 @get("/settings/api-keys", sync_to_thread=True)
 def api_keys(
-    view: NamedDependency[View], key_service: NamedDependency[KeyService]
+    view: NamedDependency[View],
+    key_service: NamedDependency[KeyService],
+    website_service: NamedDependency[WebsiteService],
+    clock: NamedDependency[Clock],
 ) -> Response[bytes]:
+    websites = website_service.websites(view.workspace_id)
     return view.render(
         "settings/keys.html",
         parts=("keys",),
         keys=key_service.keys(view.workspace_id, view.query(PageQuery).asked),
+        websites=websites,
+        website_names={website.id: website.name for website in websites},
+        expiries=[
+            (iso(clock() + days * DAY_S * 1000), f"In {days} days") for days in (30, 90, 365)
+        ],
+        now_ms=clock(),
     )
 
 

@@ -4,8 +4,10 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.model import WebsiteKind
 from penstock.accounts.websites.service import WebsiteService
+from penstock.base.paging import Page
 from penstock.events.service import EventService
 from penstock.http.schema import PageQuery
 from penstock.links.association.service import AssociationService
@@ -35,16 +37,19 @@ def website(
     website_service: NamedDependency[WebsiteService],
     associations: NamedDependency[AssociationService],
     events: NamedDependency[EventService],
+    identity_secrets: NamedDependency[IdentitySecretService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     record = website_service.website(view.workspace_id, website_id)
     is_app = record.kind is WebsiteKind.MOBILE
     return view.render(
         "settings/website.html",
+        parts=("identity_secrets",),
         website=record,
         today=events.quota.today(record.id),
         check=associations.check(view.workspace_id, record.id) if is_app else None,
         base_url=settings.base_url,
+        identity_secrets=identity_secrets.secrets(view.workspace_id, record.id, Page(1, 10)),
     )
 
 
