@@ -47,7 +47,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(RunReport())
+    config.pluginmanager.register(RunReport(config))
 
 
 @pytest.hookimpl(trylast=True)

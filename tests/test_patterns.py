@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from re import _constants as opcode
 from re import _parser as parser
-from time import perf_counter
+from time import thread_time
 
 import pytest
 
@@ -98,15 +98,15 @@ def test_the_search_for_repeats_in_repeats_finds_them(pattern: str) -> None:
     ],
 )
 def test_a_hostile_prefer_header_takes_no_time(header: str) -> None:
-    started_s = perf_counter()
+    started_s = thread_time()
     assert not prefers_async([header])
-    assert perf_counter() - started_s < 1
+    assert thread_time() - started_s < 1
 
 
 def test_a_pattern_that_would_backtrack_takes_no_time() -> None:
-    started_s = perf_counter()
+    started_s = thread_time()
     assert not Pattern("(a|a)*(a*)*b").fullmatch("a" * 100_000)
-    assert perf_counter() - started_s < 5
+    assert thread_time() - started_s < 5
 
 
 def test_a_lone_surrogate_matches_as_an_unknown_character() -> None:

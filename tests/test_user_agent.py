@@ -1,7 +1,7 @@
 """What the User-Agent parser reads from real User-Agents, and the event columns of it."""
 
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from crawlerdetect import CrawlerDetect
@@ -112,11 +112,11 @@ def test_previews_and_in_app_browsers_are_documented():
 
 
 def test_a_new_user_agent_takes_little_time_whatever_its_letters_are():
-    started_s = perf_counter()
+    started_s = thread_time()
     for number in range(50):
         for letters in ("abc", "a", "a/"):
             parse_user_agent(f"{number}{letters * 1_000}")
-    assert perf_counter() - started_s < 2  # the library alone takes 80 ms for 1,000 letters
+    assert thread_time() - started_s < 2  # the library alone takes 80 ms for 1,000 letters
 
 
 def test_only_the_first_characters_of_a_long_user_agent_are_read_and_kept():

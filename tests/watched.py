@@ -8,7 +8,6 @@ from typing import Any
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import Work, current_work
-from tests.waiting import eventually as eventually
 
 FOR_EVER = "SELECT sum(sleepEachRow(0.02)) FROM numbers(1000000) SETTINGS max_block_size = 1"
 TWO_SECONDS = "SELECT sum(sleepEachRow(0.02)) FROM numbers(100) SETTINGS max_block_size = 1"
@@ -38,7 +37,7 @@ class Hold:
     @property
     def requests(self) -> int:
         """How many requests want the rows of these statements."""
-        return sum(len(work._wanted_by) for work in self._works)
+        return sum(len(work._waiters) for work in self._works)
 
     def release(self) -> None:
         self._released.set()

@@ -116,6 +116,7 @@ def build_services(
         core,
         workers=[worker for room in rooms for worker in room.workers()],
         gauges=[gauge for room in rooms for gauge in room.gauges()],
+        outbox=events.shipper.outbox_state,
     )
     return Services(core, [health, *rooms, web_room.WebRoom()])
 
@@ -127,7 +128,9 @@ def build_app(services: Services) -> ASGIApp:
 
 def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
     """The edge around all; plain posts of events and visits of links before the framework."""
-    app = FastPath(RedirectFastPath(routes, services.redirects), services.events)
+    app = FastPath(
+        RedirectFastPath(routes, services.redirects), services.events, services.quarantine
+    )
     return EdgeLayer(app, services.address_budget, services.settings.trusted_proxies)
 
 

@@ -160,6 +160,10 @@ class Settings(BaseSettings):
             ge=1, description="Maximum number of property keys of one event, including nested keys."
         ),
     ] = 255
+    max_website_property_keys: Annotated[
+        int,
+        Field(ge=1, description="Maximum number of different property keys of one website."),
+    ] = 2000
     max_property_depth: Annotated[
         int, Field(ge=1, description="Maximum nesting depth of properties.")
     ] = 5
@@ -195,6 +199,22 @@ class Settings(BaseSettings):
             "imports and payment providers do not count.",
         ),
     ] = 5_000_000
+    quarantine_rows: Annotated[
+        int,
+        Field(ge=1, description="Maximum number of events in the quarantine of one website."),
+    ] = 1000
+    quarantine_bytes: Annotated[
+        int,
+        Field(ge=1024, description="Maximum size of the quarantine of one website, in bytes."),
+    ] = 10 * 1024**2
+    outbox_age_s: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Age of the oldest waiting event, in seconds, at which a node is not "
+            "ready.",
+        ),
+    ] = 300
 
     links_to_private_hosts: Annotated[
         bool,

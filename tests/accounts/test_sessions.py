@@ -12,6 +12,7 @@ from penstock.accounts import service
 from penstock.metadb.tables import memberships, sessions
 from tests.serving import Served
 from tests.tenant import PASSWORD, visitor
+from tests.waiting import PATIENCE_S
 
 
 def log_in(client, email, password=PASSWORD):
@@ -128,7 +129,7 @@ def test_log_ins_of_one_network_wait_in_a_short_queue_and_leave_room_for_others(
 
     def slowly(password, stored_hash):
         begun.release()
-        assert may_end.wait(60)
+        assert may_end.wait(PATIENCE_S)
         return False
 
     monkeypatch.setattr(service, "password_matches", slowly)
@@ -140,7 +141,7 @@ def test_log_ins_of_one_network_wait_in_a_short_queue_and_leave_room_for_others(
         assert [answer.status_code for answer in refused] == [429] * 4
         assert refused[0].headers["retry-after"] == "1"
         other = pool.submit(log_in, calling_from("192.0.2.1", server), workspace.email)
-        assert begun.acquire(timeout=60)
+        assert begun.acquire(timeout=PATIENCE_S)
         may_end.set()
         assert other.result().status_code == 401
         assert sorted(future.result().status_code for future in flood) == [401] * 8 + [429] * 4

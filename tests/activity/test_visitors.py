@@ -197,7 +197,7 @@ def test_a_timeline_shows_the_link_and_how_it_was_found(workspace, services):
     )
     with services.database.write() as db:
         rows = [event_row(opened, "evt_install", "v")]
-        ship_rows(db, Target.EVENTS, rows)
+        ship_rows(db, Target.EVENTS, rows, 0)
     services.shipper.wake()
     events = visitor(workspace, "v", "/events").json()["data"]
     assert [(event["link"], event["linkMethod"]) for event in events] == [

@@ -77,9 +77,9 @@ def preview(page: Page, sums: str):
 
 
 def saved(service):
-    [one] = service.client.get("/api/funnels").json()["data"]
+    [funnel] = service.client.get("/api/funnels").json()["data"]
     return {
-        name: one[name]
+        name: funnel[name]
         for name in (
             "name",
             "countingUnit",
@@ -95,7 +95,8 @@ def match(value, *filters, kind="Event"):
         "type": kind,
         "value": value,
         "filters": [
-            dict(zip(("property", "operator", "value"), one, strict=True)) for one in filters
+            dict(zip(("property", "operator", "value"), condition, strict=True))
+            for condition in filters
         ],
     }
 
@@ -152,15 +153,15 @@ def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop,
     preview(page, "40 visitors entered")
     assert_accessible(page)
 
-    told = shop.client.post("/api/funnels/preview", json={**definition(page), "name": None}).json()[
-        "aggregate"
-    ]
+    aggregate = shop.client.post(
+        "/api/funnels/preview", json={**definition(page), "name": None}
+    ).json()["aggregate"]
     shown = page.locator(".preview-steps li:not(.aside) strong").all_inner_texts()
-    assert shown == [str(one["count"]) for one in told["steps"]]
+    assert shown == [str(counted["count"]) for counted in aggregate["steps"]]
     expect(page.locator(".preview-steps .aside")).to_contain_text(
-        f"{told['diagnostics'][0]['units']} visitors"
+        f"{aggregate['diagnostics'][0]['units']} visitors"
     )
-    expect(page.locator("#preview [data-rate]")).to_have_text(f"{told['conversionRate']:.1%}")
+    expect(page.locator("#preview [data-rate]")).to_have_text(f"{aggregate['conversionRate']:.1%}")
 
     page.get_by_role("button", name="Save funnel").click()
     expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
@@ -176,12 +177,12 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
         """Tab until the focus is on what has this name."""
         for _ in range(40):
             keys.press("Tab")
-            found = page.evaluate("""() => {
-                const one = document.activeElement;
-                const text = one.labels?.[0]?.textContent || one.textContent;
-                return [one.getAttribute("aria-label") || text.trim(), one.tagName];
+            focused = page.evaluate("""() => {
+                const element = document.activeElement;
+                const text = element.labels?.[0]?.textContent || element.textContent;
+                return [element.getAttribute("aria-label") || text.trim(), element.tagName];
             }""")
-            if found[0].startswith(name) and (role is None or found[1] == role):
+            if focused[0].startswith(name) and (role is None or focused[1] == role):
                 return
         raise AssertionError(f"no {name} is reached")
 
@@ -242,7 +243,7 @@ def test_rows_move_by_buttons_and_by_drag_are_duplicated_and_removed(shop, build
         step(page, number).get_by_label("Value").fill(value)
 
     def order():
-        return [one["value"] for one in definition(page)["steps"]]
+        return [item["value"] for item in definition(page)["steps"]]
 
     up = page.get_by_role("button", name="Move up: Step 3")
     up.focus()
@@ -280,8 +281,8 @@ def test_each_operator_has_the_input_that_it_needs(shop, builder):
         first.get_by_label("Operator").select_option(operator)
 
     def sent():
-        [one] = definition(page)["steps"][0]["filters"]
-        return one.get("value")
+        [condition] = definition(page)["steps"][0]["filters"]
+        return condition.get("value")
 
     def label(text):
         return first.locator(".filter-inputs").get_by_label(text)
@@ -402,7 +403,7 @@ def test_a_change_says_that_it_recalculates_and_a_new_name_does_not(shop, builde
     )
 
 
-def test_what_was_saved_comes_back_as_it_was(shop, builder):
+def test_a_saved_funnel_is_unchanged_by_editing_its_name(shop, builder):
     goal = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
     shop.client.post("/api/goals", json=goal).raise_for_status()
     filters = [
@@ -451,9 +452,7 @@ def test_an_older_answer_never_takes_the_place_of_a_newer_one(shop, builder):
     preview(page, "40 visitors entered, 20 completed")
 
 
-def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_asked_again(
-    shop, builder, watch
-):
+def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_retried(shop, builder, watch):
     page = builder
     problem = {
         "title": "Service unavailable",
@@ -551,15 +550,15 @@ def test_the_curl_command_saves_the_same_funnel(shop, builder):
     assert json.loads(answer.stdout)["name"] == 'Ann\'s "funnel" `id` $HOME'
 
 
-def test_a_page_with_unsaved_changes_asks_before_it_is_left(shop, builder):
+def test_leaving_a_page_with_unsaved_changes_asks_for_confirmation(shop, builder):
     page = builder
     page.goto("/funnels/new")
     page.get_by_role("button", name="Add a step").click()
-    asked = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    dialogs = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
     page.get_by_role("link", name="Funnels").first.click()
     expect(page).to_have_url(re.compile("/funnels$"))
-    assert asked == ["beforeunload"]
+    assert dialogs == ["beforeunload"]
 
 
 def test_an_unknown_name_is_marked_until_it_has_events(shop, builder):

@@ -108,8 +108,8 @@ def build_funnel(page):
 def read_report(page):
     """The numbers, and from those who left to what one of them did."""
     figures = {"entered": "3", "completed": "1", "rate": "33.3%", "pending": "1"}
-    for name, told in figures.items():
-        expect(page.locator(f"#{name}")).to_have_text(told)
+    for name, expected in figures.items():
+        expect(page.locator(f"#{name}")).to_have_text(expected)
     expect(page.locator("#step-1 .stays")).to_have_text("1 pending")
     expect(page.locator("#step-1 .leaves")).to_contain_text("1 dropped off")
     page.locator("#step-1 .leaves").get_by_role("link").click()
@@ -164,7 +164,7 @@ def scan(browser, address, platform):
         landing.goto(address)
         expect(landing.get_by_role("heading", name="Acme app")).to_be_visible()
         return evidence_of(
-            [one.get_attribute("href") for one in landing.get_by_role("link").all()], platform
+            [link.get_attribute("href") for link in landing.get_by_role("link").all()], platform
         )
 
 

@@ -64,7 +64,7 @@ def landing(tmp_path_factory) -> Iterator[str]:
 @pytest.fixture
 def visit(browser: Browser, landing: str) -> Iterator[Open]:
     """Opens a link on a device. The page may request nothing else and must obey its policy."""
-    contexts, told = [], []
+    contexts, unexpected = [], []
 
     def visit(
         slug: str, user_agent: str, size: tuple[int, int], *, script: bool = True, **more: Any
@@ -80,10 +80,12 @@ def visit(browser: Browser, landing: str) -> Iterator[Open]:
         contexts.append(context)
         page, address = context.new_page(), f"{landing}/{slug}"
         page.on(
-            "request", lambda request: None if request.url == address else told.append(request.url)
+            "request",
+            lambda request: None if request.url == address else unexpected.append(request.url),
         )
         page.on(
-            "console", lambda message: None if "404" in message.text else told.append(message.text)
+            "console",
+            lambda message: None if "404" in message.text else unexpected.append(message.text),
         )
         page.goto(address)
         return page
@@ -91,7 +93,7 @@ def visit(browser: Browser, landing: str) -> Iterator[Open]:
     yield visit
     for context in contexts:
         context.close()
-    assert told == []
+    assert unexpected == []
 
 
 def buttons(page: Page) -> list[str]:

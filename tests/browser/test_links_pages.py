@@ -107,7 +107,7 @@ def test_a_link_is_created_by_keyboard_and_its_address_was_previewed_while_typin
     assert link["hostedUrl"] == f"{account.url}/l/{slug}?lk={link['id']}&utm_source=news%20letter"
 
 
-def test_what_is_typed_and_pressed_before_the_modules_are_there_is_not_lost(
+def test_typing_and_clicks_before_the_modules_were_loaded_are_not_lost(
     signed_in, account, app_id, mark
 ):
     modules = Held(signed_in, re.compile(r"/static/.*/(forms|links)\.js$"))
@@ -121,7 +121,7 @@ def test_what_is_typed_and_pressed_before_the_modules_are_there_is_not_lost(
     assert (link["slug"], link["destinationPath"]) == (f"spring-{mark}", "/offers/42")
 
 
-def test_the_slugs_rule_is_told_at_once_and_what_only_the_server_knows_when_it_is_sent(
+def test_a_slug_is_checked_while_typing_and_by_the_server_when_it_is_sent(
     signed_in, make_link, watch
 ):
     taken = make_link()["slug"]
@@ -287,7 +287,7 @@ def test_the_numbers_are_those_of_the_api_and_follow_the_period(page, demo, watc
     page.goto(f"/links/{demo.ids['link']}?period=all")
     expect(page.locator("#statistics .totals")).to_be_visible()
     shown = page.locator("#statistics .totals data").evaluate_all(
-        "all => all.map((one) => Number(one.value))"
+        "all => all.map((data) => Number(data.value))"
     )
     names = ("clicks", "uniqueClicks", "installs", "conversion", "opens", "qrScans", "botHits")
     assert shown == [stats["totals"][name] for name in names]

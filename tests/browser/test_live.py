@@ -76,7 +76,7 @@ def test_a_paused_list_stays_and_then_catches_up(signed_in, account, website, wa
 
 
 @pytest.mark.slow("waits for several polls of the page")
-def test_filters_hold_for_what_is_there_and_for_what_comes(signed_in, account, website, watch):
+def test_filters_apply_to_present_and_to_new_events(signed_in, account, website, watch):
     other = account.client.post(
         "/api/settings/websites", json={"name": "Blog", "kind": "web"}
     ).json()["id"]
@@ -120,9 +120,7 @@ def test_an_attempt_of_a_saved_funnel_is_shown_and_narrows_the_list(
     expect(rows(signed_in)).to_have_count(2)
 
 
-def test_what_was_refused_is_told_with_its_reasons_as_it_happens(
-    signed_in, account, website, watch
-):
+def test_rejected_events_appear_with_their_reasons(signed_in, account, website, watch):
     signed_in.goto("/live")
     signed_in.get_by_role("link", name="Rejected").click()
     expect(signed_in.get_by_role("heading", name="No rejected events")).to_be_visible()
@@ -136,7 +134,7 @@ def test_what_was_refused_is_told_with_its_reasons_as_it_happens(
     assert_accessible(signed_in)
 
 
-def test_a_session_that_ends_is_told(signed_in, account, website, watch):
+def test_the_list_says_that_the_session_has_ended(signed_in, account, website, watch):
     signed_in.goto("/live")
     account.client.post("/api/auth/logout").raise_for_status()
     expect(signed_in.get_by_role("dialog", name="Your session has ended")).to_be_visible()

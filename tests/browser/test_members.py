@@ -56,7 +56,9 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
     bob.get_by_label("Password").fill(PASSWORD)
     bob.keyboard.press("Enter")
     expect(bob).to_have_url(f"{account.url}/welcome")
-    assert [one["role"] for one in account.client.get("/api/settings/members").json()["data"]] == [
+    assert [
+        member["role"] for member in account.client.get("/api/settings/members").json()["data"]
+    ] == [
         "owner",
         "member",
     ]

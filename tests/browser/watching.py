@@ -18,8 +18,8 @@ _TWO_FRAMES = (
 )
 _VIOLATIONS = "async (options) => (await axe.run(options)).violations"
 _WIDE = """[...document.querySelectorAll("main *")]
-    .filter((one) => one.getBoundingClientRect().right > innerWidth)
-    .map((one) => one.outerHTML.slice(0, 120))"""
+    .filter((element) => element.getBoundingClientRect().right > innerWidth)
+    .map((element) => element.outerHTML.slice(0, 120))"""
 
 
 class Watch:

@@ -45,7 +45,7 @@ def test_a_tap_and_a_first_open_are_simulated_and_explained(service, platform, m
     assert result.returncode == 0, result.stderr
     assert f"Matched by {method}" in result.stdout
     assert "with confidence 1." in result.stdout
-    assert "the app opens /offers/1; UTM: campaign may." in result.stdout
+    assert "the app opens at /offers/1; UTM: campaign may." in result.stdout
     [newest, *_] = service.client.get(f"{LINKS}/matches").json()["data"]
     assert newest["installId"] in result.stdout
     assert (newest["matched"], newest["platform"], newest["link"]["slug"]) == (
@@ -65,7 +65,7 @@ def test_without_a_click_token_the_network_is_matched(service):
 @pytest.mark.parametrize(
     ("slug", "settings", "code", "message"),
     [
-        ("unknown", {}, 1, "the workspace has no link unknown"),
+        ("unknown", {}, 1, "this workspace has no link with the slug unknown"),
         ("gone", {}, 1, "no match"),
         ("spring", {"PENSTOCK_API_KEY": ""}, 2, "set PENSTOCK_API_KEY"),
         ("spring", {"PENSTOCK_API_KEY": "psk_x"}, 1, "API key"),

@@ -10,10 +10,11 @@ from penstock.cli.serve import allow_open_files
 from penstock.settings import Settings
 from tests.edge.wire import answer_in, answer_to, connect, memory_mb, read_to_end, send
 from tests.serving import Served
-from tests.watched import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 MB = 2**20
-SOON_S = 10  # a sweep, a lingering close, and a busy machine
+TAKEN_MB = 25
+"""The most that a request of 40 MB may take, with what the engine's threads take meanwhile."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_headers_over_64_kb_are_431_and_take_no_memory(service, pieces):
     before_mb = memory_mb(service)
     with connect(service) as client:
         send(client, *pieces)
-        assert memory_mb(service) < before_mb + 10
+        assert memory_mb(service) < before_mb + TAKEN_MB
         answer = answer_to(client)
     assert (answer.status, answer.json()["code"]) == (431, "headers_too_large")
     assert "65,536 bytes" in answer.json()["detail"]
@@ -83,7 +84,7 @@ def test_what_frames_a_body_has_the_same_limit(service, pieces):
     with connect(service) as client:
         send(client, head, b"Transfer-Encoding: chunked\r\n\r\n", b"2\r\n{}\r\n", *pieces)
         read_to_end(client)
-    assert memory_mb(service) < before_mb + 10
+    assert memory_mb(service) < before_mb + TAKEN_MB
 
 
 def test_pipelined_requests_that_wait_are_bounded(service):
@@ -91,7 +92,7 @@ def test_pipelined_requests_that_wait_are_bounded(service):
     with connect(service) as client:
         send(client, b"GET /health/ready HTTP/1.1\r\n\r\n" * 50_000)
         read_to_end(client)
-    assert memory_mb(service) < before_mb + 10
+    assert memory_mb(service) < before_mb + TAKEN_MB
 
 
 def test_a_few_pipelined_requests_are_answered_in_order(service):
@@ -113,7 +114,7 @@ def test_headers_that_never_end_are_408(service):
             time.sleep(0.3)
             send(client, b"X")
         answer = answer_to(client)
-        assert time.monotonic() - began_s < SOON_S
+        assert time.monotonic() - began_s < PATIENCE_S
     assert (answer.status, answer.json()["code"]) == (408, "request_timeout")
 
 
@@ -127,16 +128,16 @@ def test_a_body_that_never_ends_is_408(service):
 
 def test_a_body_that_arrives_slowly_may_take_its_time(service):
     """Longer than the deadline of a second, but more than 4 KiB in each."""
-    body = b'{"websiteId": "none", "visitorId": "v", "name": "%s"}' % (b"a" * 40_000)
+    body = b'{"websiteId": "none", "visitorId": "v", "name": "%s"}' % (b"a" * 60_000)
     head = (
         b"POST /api/track HTTP/1.1\r\nContent-Type: application/json\r\n"
         b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
     )
     with connect(service) as client:
         send(client, head)
-        for start in range(0, len(body), 10_000):
+        for start in range(0, len(body), 15_000):
             time.sleep(0.4)
-            send(client, body[start : start + 10_000])
+            send(client, body[start : start + 15_000])
         assert answer_to(client).status == 422
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.serving import Served
+from tests.waiting import PATIENCE_S
 
 
 class RawAnswer(NamedTuple):
@@ -18,7 +19,7 @@ class RawAnswer(NamedTuple):
         return json.loads(self.body)
 
 
-def connect(service: Served, *, timeout_s: float = 20) -> socket.socket:
+def connect(service: Served, *, timeout_s: float = PATIENCE_S) -> socket.socket:
     host, port = service.url.removeprefix("http://").rsplit(":", 1)
     return socket.create_connection((host, int(port)), timeout=timeout_s)
 

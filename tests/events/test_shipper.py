@@ -123,7 +123,7 @@ def test_a_crash_between_cutting_and_sending_loses_nothing(
     crashed = Shipper(database, warehouse, system_clock)
     newest = crashed._outbox.newest()
     assert newest is not None
-    assert crashed._outbox.cut(shipper_module.Target.EVENTS, newest, 4, system_clock())
+    assert crashed._outbox.cut(shipper_module.Target.EVENTS, newest, 4)
     assert left(database) == (10, 1)
     Shipper(database, warehouse, system_clock).ship()
     assert (arrived(warehouse, website), left(database)) == (names(range(10)), (0, 0))

@@ -9,7 +9,8 @@ from penstock.app import build_app
 from penstock.base.fair_queue import FairQueue
 from penstock.warehouse.client import Warehouse
 from tests.tenant import BASE_URL, Tenant, connecting_from
-from tests.watched import FOR_EVER, Watched, eventually
+from tests.waiting import eventually
+from tests.watched import FOR_EVER, Watched
 
 PREVIEWS = 60
 
@@ -51,7 +52,7 @@ def test_sixty_slow_previews_of_one_workspace_leave_another_its_answers(
         slow = [threads.submit(preview, workspace, f"slow{n}") for n in range(PREVIEWS)]
         eventually(lambda: warehouse.running() >= 3)
         try:
-            answer = threads.submit(preview, other_workspace, "A").result(timeout=20)
+            answer = threads.submit(preview, other_workspace, "A").result(timeout=45)
             assert answer.status_code == 200
             # The queue is full for the one workspace alone, which hears so at once.
             eventually(lambda: sum(request.done() for request in slow) >= 20)

@@ -63,7 +63,7 @@ def test_a_preview_can_be_a_job_too(client, funnel, workspace):
     assert client.get(f"/api/jobs/{job['id']}/result").json()["aggregate"]["completed"] == 1
 
 
-def test_a_running_job_tells_how_many_rows_it_has_read(client, results, warehouse):
+def test_a_running_job_shows_how_many_rows_it_has_read(client, results, warehouse):
     with warehouse.taking(BURNING):
         job = results(ASYNC).json()
         first = eventually(

@@ -78,7 +78,7 @@ def test_a_limit_beyond_the_operators_or_none_at_all_is_refused(client, body, co
     )
 
 
-def test_a_funnel_that_takes_too_long_is_told_the_limit(client, funnel, warehouse):
+def test_a_funnel_query_over_the_time_limit_is_refused_with_the_limit(client, funnel, warehouse):
     client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
     with warehouse.taking(FOR_EVER):
         answer = client.get(f"/api/funnels/{funnel}/results")
@@ -96,7 +96,7 @@ def test_a_funnel_that_takes_too_long_is_told_the_limit(client, funnel, warehous
         "/visitors", "/live",
     ],
 )  # fmt: skip
-def test_whatever_asks_for_events_is_held_to_the_limit(workspace, warehouse, path):
+def test_every_query_of_events_has_the_limit(workspace, warehouse, path):
     workspace.client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
     with warehouse.taking(FOR_EVER):
         answer = workspace.browser.get(path)
@@ -104,7 +104,7 @@ def test_whatever_asks_for_events_is_held_to_the_limit(workspace, warehouse, pat
     assert "queryTimeoutSeconds" in answer.text
 
 
-def test_a_funnel_that_needs_too_much_memory_is_told_the_limit(client, funnel, warehouse):
+def test_a_funnel_query_over_the_memory_limit_is_refused_with_the_limit(client, funnel, warehouse):
     client.patch(SETTINGS, json={"queryMemoryBytes": 100 * MB})
     with warehouse.taking(MUCH_MEMORY):
         answer = client.get(f"/api/funnels/{funnel}/results")

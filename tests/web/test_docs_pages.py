@@ -7,7 +7,7 @@ import pytest
 
 def test_every_operation_of_the_openapi_document_is_on_the_page(server):
     document, page = server.get("/api/openapi.json").json(), server.get("/api/docs").text
-    told = {
+    expected = {
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }
     shown = {
@@ -16,7 +16,7 @@ def test_every_operation_of_the_openapi_document_is_on_the_page(server):
             r'<span class="method \w+">(\w+)</span> <span class="path">(.*?)</span>', page
         )
     }
-    assert shown == told
+    assert shown == expected
     assert ("POST", "/api/auth/signup") in shown
 
 

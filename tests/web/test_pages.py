@@ -27,9 +27,9 @@ def pages(services):
 
 
 def test_every_page_leads_to_the_log_in_and_back(services, server):
-    asked = [path for path in pages(services) if path not in OPEN]
-    assert len(asked) >= 5
-    for path in asked:
+    closed = [path for path in pages(services) if path not in OPEN]
+    assert len(closed) >= 5
+    for path in closed:
         address = re.sub(r"\{\w+\}", "x", path)
         for cookies in ({}, {"Cookie": "service_session=made_up"}):
             answer = visitor(server, cookies).get(f"{address}?page=2")

@@ -110,7 +110,7 @@ def test_without_a_period_it_waits_for_a_wake_up(clock: ShiftedClock) -> None:
     worker.stop()
 
 
-def test_a_wake_up_does_not_shorten_the_wait_after_a_failure_unless_asked(
+def test_a_wake_up_shortens_the_wait_after_a_failure_only_with_retry_on_wake(
     clock: ShiftedClock,
 ) -> None:
     for retry_on_wake in (False, True):
@@ -137,16 +137,16 @@ def test_a_stop_runs_the_last_step_even_after_failures(clock: ShiftedClock) -> N
 
 
 def test_a_pause_inside_a_step_ends_at_the_stop(clock: ShiftedClock) -> None:
-    begun, finished = Event(), Event()
+    started, finished = Event(), Event()
 
     def step() -> None:
-        begun.set()
+        started.set()
         worker.pause(10 * PATIENCE_S)
         finished.set()
 
     worker = Worker("test", step, clock)
     worker.start()
-    assert begun.wait(PATIENCE_S)
+    assert started.wait(PATIENCE_S)
     began_s = time.monotonic()
     worker.stop()
     assert time.monotonic() - began_s < PATIENCE_S
@@ -154,21 +154,21 @@ def test_a_pause_inside_a_step_ends_at_the_stop(clock: ShiftedClock) -> None:
 
 
 def test_a_step_without_progress_counts_as_failing(clock: ShiftedClock) -> None:
-    begun, goes_on = Event(), Event()
+    started, may_end = Event(), Event()
 
     def step() -> None:
-        begun.set()
-        goes_on.wait(PATIENCE_S)
+        started.set()
+        may_end.wait(PATIENCE_S)
 
     worker = Worker("test", step, clock, stalled_after_s=300)
     worker.start()
-    assert begun.wait(PATIENCE_S)
+    assert started.wait(PATIENCE_S)
     assert worker.health().error is None
     clock.advance(seconds=301)
     assert worker.health().error == "Stalled"
     worker.report_progress()
     assert worker.health().error is None
-    goes_on.set()
+    may_end.set()
     worker.stop()
 
 

@@ -67,11 +67,11 @@ def _link(client: httpx.Client, slug: str) -> Record:
             if link["slug"] == slug:
                 return dict(link)
         page, total = page + 1, links_page["total"]
-    return fail(f"the workspace has no link {slug}")
+    return fail(f"this workspace has no link with the slug {slug}")
 
 
 def _tap(phone: httpx.Client, link: Record, platform: Phone) -> Record:
-    """Open the link in the phone's browser: the evidence that the app has afterwards."""
+    """Open the link in the phone's browser. Returns the evidence that the app then has."""
     page = phone.get(
         f"/l/{link['slug']}", headers={"User-Agent": _USER_AGENTS[platform]}, follow_redirects=False
     )
@@ -81,12 +81,12 @@ def _tap(phone: httpx.Client, link: Record, platform: Phone) -> Record:
         return {}
     if page.is_redirect:
         print(
-            f"   It is redirected to {page.headers['location']}: the app has no store page or "
-            "scheme for this platform."
+            f"   The phone is redirected to {page.headers['location']}, because the app "
+            "has no store page or scheme for this platform."
         )
         return {}
     buttons = buttons_of(page.text)
-    print("   It shows a page with buttons to")
+    print("   The link shows a page with buttons that open")
     for address in buttons:
         print(f"     {address}")
     evidence = evidence_of(buttons, platform)
@@ -96,10 +96,10 @@ def _tap(phone: httpx.Client, link: Record, platform: Phone) -> Record:
 
 _TAP_TEXTS = {
     "installReferrer": (
-        "2. A tap on the store button; Google Play passes the referrer to the installed app."
+        "2. The person taps the store button. Google Play passes the referrer to the installed app."
     ),
-    "clickToken": "2. A tap on the app button; the app receives its click token.",
-    "": "2. No button has a click token; the app is installed without one.",
+    "clickToken": "2. The person taps the app button. The app receives its click token.",
+    "": "2. No button has a click token, so the app is installed without one.",
 }
 
 
@@ -134,12 +134,12 @@ def _open(phone: httpx.Client, link: Record, platform: Phone, evidence: Record) 
 
 def _print_match(resolved: Record) -> None:
     if not resolved["matched"]:
-        method = f" Found by {METHODS[resolved['method']]}." if resolved["method"] else ""
+        method = f" The evidence was: {METHODS[resolved['method']]}." if resolved["method"] else ""
         fail(f"no match ({resolved['reason']}): {REASONS[resolved['reason']]}.{method}")
     utm = ", ".join(f"{name} {value}" for name, value in resolved["utm"].items() if value)
     print(f"Matched by {METHODS[resolved['method']]}, with confidence {resolved['confidence']:g}.")
     print(
-        f"   Clicked at {resolved['clickedAt']}; the app opens {resolved['destinationPath']}; "
+        f"   Clicked at {resolved['clickedAt']}; the app opens at {resolved['destinationPath']}; "
         f"UTM: {utm or 'none'}."
     )
     print(

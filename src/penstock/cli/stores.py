@@ -75,7 +75,7 @@ def opened_stores(settings: Settings) -> "Iterator[Stores]":
         raise_descriptor_limit()
     with ExitStack() as folder:
         with _one_line_for_errors(settings):
-            folder.enter_context(held(settings.data))
+            folder.enter_context(data_folder_lock(settings.data))
             if (settings.data / RESTORING).exists():
                 fail(f"{settings.data} is half restored; run penstock restore again")
             stores = open_stores(settings)
@@ -118,8 +118,8 @@ def _fail_without_warehouse(settings: Settings, reason: str) -> NoReturn:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold the data folder, made when missing. The system lets go of it when a process dies.
+def data_folder_lock(folder: Path) -> Iterator[None]:
+    """Lock the data folder, creating it if needed. The system unlocks it when a process dies.
 
     `InUse` when another process holds it.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 from penstock.base.errors import Fault, Invalid, PenstockError
-from penstock.events.model import NewEvent, Receipt
+from penstock.events.model import NewEvent, Receipt, Rejected
 from penstock.events.validation import RawItem, Rule
 
 
@@ -19,21 +19,17 @@ TRACK_BATCH_RULES: tuple[Rule, ...] = (_has_no_session_id,)
 
 MAX_BODY_FAULTS = 1_000
 """Faults that the answer to one body has at most, of all its items together."""
-MAX_RECORDED = 50
-"""Rejected items of one body that are recorded for the people who send them."""
 
 
 class ItemResult(NamedTuple):
     """The result for one item: a receipt, or the faults of a rejected item.
 
-    more_faults: number of faults that `faults` leaves out. item: as sent, to be recorded; None for
-    an accepted item, and for rejected ones after the first MAX_RECORDED.
+    more_faults: number of faults that `faults` leaves out.
     """
 
     receipt: Receipt | None
     faults: tuple[Fault, ...] = ()
     more_faults: int = 0
-    item: Any = None
 
 
 class ValidatedBatch(NamedTuple):
@@ -50,16 +46,17 @@ class ValidatedBatch(NamedTuple):
             try:
                 batch.events[index] = read(item)
             except PenstockError as error:
-                recorded_item = item if len(batch.rejected) < MAX_RECORDED else None
-                batch.rejected[index] = ItemResult(
-                    None, _item_faults(error), error.more_faults, recorded_item
-                )
+                batch.rejected[index] = ItemResult(None, _item_faults(error), error.more_faults)
         return cls(batch.events, _within_body_limit(batch.rejected))
 
-    def results(self, receipts: Sequence[Receipt]) -> list[ItemResult]:
-        """Results in the order of the items. receipts: in the order of `events`."""
-        accepted = dict(zip(self.events, map(ItemResult, receipts), strict=True))
-        results = {**accepted, **self.rejected}
+    def results(self, stored: Sequence[Receipt | Rejected]) -> list[ItemResult]:
+        """Results in the order of the items. stored: in the order of `events`."""
+        results = dict(self.rejected)
+        for index, result in zip(self.events, stored, strict=True):
+            if isinstance(result, Rejected):
+                results[index] = ItemResult(None, (result.fault,))
+            else:
+                results[index] = ItemResult(result)
         return [results[index] for index in range(len(results))]
 
 

@@ -17,9 +17,12 @@ from penstock.base.errors import (
     StoreUnavailable,
     Unavailable,
 )
+from penstock.base.metrics import counter, histogram
 from penstock.base.worker import Backoff, Worker
 from penstock.events import store
-from penstock.events.model import NewEvent, Receipt
+from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay
+from penstock.events.property_keys import PropertyKeys
+from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.quota import DailyQuota
 from penstock.events.transaction import Item, Outcome, store_items
 from penstock.identity.model import Claim, Resolution
@@ -28,6 +31,19 @@ from penstock.settings import DAY_S, MOST_WAITING_EVENTS
 
 MOST_WAITING = MOST_WAITING_EVENTS
 """Events that may wait for a commit, a few seconds' worth; the intake refuses more."""
+
+_COMMIT_S = histogram(
+    "penstock_intake_commit_seconds", "Time of one commit of events, repeats included."
+)
+_COMMIT_EVENTS = histogram(
+    "penstock_intake_commit_events",
+    "Events and identify calls in one commit.",
+    buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 20_000),
+)
+_ITEMS = counter(
+    "penstock_intake_items", "Events and identify calls that left the intake.", ["outcome"]
+)
+_STORED, _FAILED = _ITEMS.labels("stored"), _ITEMS.labels("failed")
 
 _BATCH_EVENTS = 2_000
 _QUIET_TURNS = 3
@@ -65,14 +81,18 @@ class Intake:
         *,
         dedupe_days: int,
         daily_events: int,
+        property_keys: int,
+        quarantine: QuarantineLimits,
     ) -> None:
         """on_stored: called after each commit, in the writer's thread; wakes the shipper.
 
         dedupe_days: for how long keys are kept. daily_events: the quota of each website.
+        property_keys: the most of a website.
         """
         self.quota = DailyQuota(database, daily_events, clock)
         self._database, self._clock, self._on_stored = database, clock, on_stored
         self._dedupe_days = dedupe_days
+        self._property_keys, self._quarantine = PropertyKeys(property_keys), quarantine
         self._loop: asyncio.AbstractEventLoop | None = None
         # Only the event loop touches these four.
         self._open = False
@@ -111,18 +131,24 @@ class Intake:
                 self._open = False
                 self._hand_over()
 
-    async def submit(self, events: Sequence[NewEvent]) -> list[Receipt]:
+    async def submit(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
         """Store events durably, all of one call in one transaction.
 
-        Receipts in the order of the events.
+        Results in the order of the events.
 
         Call it on the event loop. `RateLimited` when a website has used its quota, `Unavailable`
         when too many events wait or the service is stopping; `StoreUnavailable` when the store
         does not answer: then a commit that was under way may have happened.
         """
-        return cast("list[Receipt]", await self._stored(events))
+        return cast("list[Receipt | Rejected]", await self._stored(events))
 
-    def submit_from_thread(self, events: Sequence[NewEvent]) -> list[Receipt]:
+    async def submit_own(self, event: NewEvent) -> Receipt:
+        """Store an event whose property keys Penstock or a provider chose. Errors as `submit`."""
+        [receipt] = await self.submit([event._replace(has_free_keys=False)])
+        assert isinstance(receipt, Receipt)
+        return receipt
+
+    def submit_from_thread(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
         """As `submit`, from a thread without an event loop. Blocks."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(self.submit(events), self._loop).result()
@@ -131,6 +157,22 @@ class Intake:
         """Bind or merge durably what a claim ties together. Errors as `submit`."""
         [resolution] = await self._stored([claim])
         return cast("Resolution", resolution)
+
+    async def record(self, refusals: Sequence[Refusal]) -> None:
+        """Keep and count refused items durably. Errors as `submit`."""
+        await self._stored(refusals)
+
+    async def replay(self, replay: Replay) -> Receipt | Rejected | None:
+        """Store an event of the quarantine instead of its entry. None when the entry is gone.
+
+        Errors as `submit`.
+        """
+        [outcome] = await self._stored([replay])
+        return cast("Receipt | Rejected | None", outcome)
+
+    def waiting(self) -> int:
+        """Events and identify calls that wait for their commit."""
+        return self._waiting
 
     def forget_old_keys(self) -> None:
         """Delete the dedupe keys that are older than `dedupe_days`. Blocks."""
@@ -196,6 +238,7 @@ class Intake:
     ) -> None:
         for submission, outcome in zip(batch, outcomes, strict=True):
             self._waiting -= len(submission.items)
+            (_FAILED if isinstance(outcome, Exception) else _STORED).inc(len(submission.items))
             if submission.done.done():  # the client went away; its events are stored all the same
                 continue
             if isinstance(outcome, Exception):
@@ -264,11 +307,15 @@ class Intake:
         for tries_left in reversed(range(_TRIES)):
             try:
                 now_ms = self._clock()
-                with self._database.write() as connection:
-                    outcomes = store_items(connection, items, now_ms)
-                    counts = self.quota.add(connection, items, outcomes, now_ms)
+                with _COMMIT_S.time(), self._database.write() as connection:
+                    stored = store_items(
+                        connection, items, now_ms, self._property_keys, self._quarantine
+                    )
+                    counts = self.quota.add(connection, items, stored.outcomes, now_ms)
                 self.quota.learn(counts, now_ms)
-                return outcomes
+                _COMMIT_EVENTS.observe(len(items))
+                self._property_keys.remember(stored.keys)
+                return stored.outcomes
             except (ConcurrentUpdate, StoreConflict):  # another node was in the way
                 if not tries_left or time.monotonic() > until_s:
                     raise

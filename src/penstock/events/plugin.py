@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from penstock.accounts.plugin import AccountsRoom
+from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.events import routes as event_routes
@@ -13,6 +14,8 @@ from penstock.events.deletions.service import DeletionService, ForgetVisitors
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
+from penstock.events.quarantine.model import QuarantineLimits
+from penstock.events.quarantine.service import QuarantineService
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
 
@@ -22,6 +25,7 @@ class EventsRoom(Room):
     shipper: Shipper
     intake: Intake
     events: EventService
+    quarantine: QuarantineService
     imports: ImportService
     deletions: DeletionService
 
@@ -33,6 +37,31 @@ class EventsRoom(Room):
             self.shipper.worker,
             self.imports.worker,
             self.deletions.worker,
+        ]
+
+    def gauges(self) -> Sequence[PolledGauge]:
+        return [
+            PolledGauge(
+                "penstock_intake_waiting_items",
+                "Events and identify calls that wait for their commit.",
+                self.intake.waiting,
+            ),
+            PolledGauge(
+                "penstock_outbox_bundles",
+                "Bundles of rows that wait for the event store.",
+                lambda: self.shipper.outbox_state().bundles,
+            ),
+            PolledGauge(
+                "penstock_outbox_oldest_age_seconds",
+                "Age of the oldest rows that wait for the event store; 0 when none wait.",
+                lambda: self.shipper.outbox_state().oldest_age_s or 0,
+            ),
+            PolledGauge(
+                "penstock_quarantine_entries",
+                "Events in the quarantine of all websites, by reason.",
+                self.quarantine.entries_by_reason,
+                "reason",
+            ),
         ]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
@@ -48,13 +77,16 @@ class EventsRoom(Room):
 def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitors) -> EventsRoom:
     """forget_elsewhere: deletes what rooms above this one know of visitors."""
     settings, clock, database, warehouse, validation = core
-    shipper = Shipper(database, warehouse, clock)
+    limits = QuarantineLimits(settings.quarantine_rows, settings.quarantine_bytes)
+    shipper = Shipper(database, warehouse, clock, limits)
     intake = Intake(
         database,
         clock,
         on_stored=shipper.wake,
         dedupe_days=settings.dedupe_days,
         daily_events=settings.daily_events,
+        property_keys=settings.max_website_property_keys,
+        quarantine=limits,
     )
     return EventsRoom(
         shipper=shipper,
@@ -67,6 +99,9 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
             validation,
             settings,
             clock,
+        ),
+        quarantine=QuarantineService(
+            database, accounts.website_service, intake, settings, clock, on_stored=shipper.wake
         ),
         imports=ImportService(database, accounts.website_service, intake, settings, clock),
         deletions=DeletionService(

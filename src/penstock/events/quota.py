@@ -12,6 +12,7 @@ from penstock.base.ids import WebsiteId
 from penstock.events import store
 from penstock.events.model import NewEvent, Receipt, Source, Status
 from penstock.events.transaction import Item, Outcome
+from penstock.identity.model import Claim, Resolution
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S
 
@@ -68,7 +69,8 @@ class DailyQuota:
         stored = Counter(
             website_id
             for item, outcome in zip(items, outcomes, strict=True)
-            if not isinstance(outcome, Receipt) or outcome.status is Status.ACCEPTED
+            if isinstance(outcome, Resolution)
+            or (isinstance(outcome, Receipt) and outcome.status is Status.ACCEPTED)
             if (website_id := _counted(item))
         )
         return store.count_events(connection, _day(now_ms), stored)
@@ -93,6 +95,6 @@ def _day(at_ms: int) -> int:
 
 def _counted(item: Item) -> WebsiteId | None:
     """The website whose quota an item counts for; None for none."""
-    if isinstance(item, NewEvent) and item.source in _EXEMPT:
-        return None
-    return item.website_id
+    if isinstance(item, Claim) or (isinstance(item, NewEvent) and item.source not in _EXEMPT):
+        return item.website_id
+    return None

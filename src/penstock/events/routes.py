@@ -1,17 +1,19 @@
 """HTTP of events in."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 
-from anyio import to_thread
 from litestar import HttpMethod, Response, post, route
 from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller
 from penstock.base.errors import Malformed, PenstockError
 from penstock.base.ids import WorkspaceId
+from penstock.base.user_agent import MAX_CHARS
 from penstock.events.batch import ItemResult
-from penstock.events.rejections import routes as rejection_routes
+from penstock.events.quarantine import routes as quarantine_routes
+from penstock.events.quarantine.service import QuarantineService
 from penstock.events.schema import (
     BatchRecord,
     EventBatch,
@@ -68,46 +70,52 @@ def _workspace_of(caller: Caller | None) -> WorkspaceId | None:
     return caller.workspace_id if caller else None
 
 
-@asynccontextmanager
-async def _recording_rejection(
-    request: AnyRequest, events: EventService, body: bytes, workspace_id: WorkspaceId | None = None
-) -> AsyncIterator[None]:
-    """Records the body as rejected when its validation fails."""
-    try:
-        yield
-    except PenstockError as error:
-        await to_thread.run_sync(
-            events.rejections.record_body, request.url.path, body, error, workspace_id
-        )
-        raise
+class _Refusals(NamedTuple):
+    """Records what of one body is refused. sender: what else its items are read with."""
 
+    quarantine: QuarantineService
+    route: str
+    body: bytes
+    workspace_id: WorkspaceId | None
+    sender: Mapping[str, Any]
 
-async def _answer_batch(
-    request: AnyRequest,
-    events: EventService,
-    body: bytes,
-    results: Sequence[ItemResult],
-    workspace_id: WorkspaceId | None = None,
-    headers: dict[str, str] | None = None,
-) -> Response[bytes]:
-    """The answer to a batch. Records its rejected items."""
-    if any(result.receipt is None for result in results):
-        await to_thread.run_sync(
-            events.rejections.record_items, request.url.path, results, workspace_id
-        )
-    return await compute_on(body, lambda: answer(BatchRecord.of(results), 202, headers))
+    @asynccontextmanager
+    async def recorded(self) -> AsyncIterator[None]:
+        """Records the body as refused when its validation fails."""
+        try:
+            yield
+        except PenstockError as error:
+            await self.quarantine.record_body(
+                self.route, self.body, error, self.workspace_id, self.sender
+            )
+            raise
+
+    async def answer_batch(
+        self, results: Sequence[ItemResult], headers: dict[str, str] | None = None
+    ) -> Response[bytes]:
+        """The answer to a batch. Records its refused items."""
+        if any(result.receipt is None for result in results):
+            await self.quarantine.record_items(
+                self.route, self.body, results, self.workspace_id, self.sender
+            )
+        return await compute_on(self.body, lambda: answer(BatchRecord.of(results), 202, headers))
 
 
 async def _post_single(
-    request: AnyRequest, events: EventService, reader: EventReader
+    request: AnyRequest,
+    events: EventService,
+    quarantine: QuarantineService,
+    reader: EventReader,
 ) -> Response[bytes]:
     caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
     require_json(request)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
-    async with _recording_rejection(request, events, body, caller.workspace_id):
+    sender = {"legacy": legacy}
+    refusals = _Refusals(quarantine, request.url.path, body, caller.workspace_id, sender)
+    async with refusals.recorded():
         event = await events.read_event(caller, body, reader, legacy=legacy)
-    receipt = await events.submit(event)
+        receipt = await events.submit(event)
     return answer(EventRecord.of(receipt), 202, headers=_DEPRECATED if legacy else None)
 
 
@@ -122,12 +130,16 @@ async def _post_single(
         tag="events in",
     ),
 )
-async def post_event(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:
+async def post_event(
+    request: AnyRequest,
+    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[bytes]:
     """From a trusted backend, with an API key. The answer comes when the event is on disk.
 
     A repeat of the same `eventId` changes nothing.
     """
-    return await _post_single(request, events, server_event)
+    return await _post_single(request, events, quarantine, server_event)
 
 
 @post(
@@ -142,10 +154,12 @@ async def post_event(request: AnyRequest, events: NamedDependency[EventService])
     ),
 )
 async def post_transaction(
-    request: AnyRequest, events: NamedDependency[EventService]
+    request: AnyRequest,
+    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     """Like an event, with an amount. A repeat of the same `transactionId` changes nothing."""
-    return await _post_single(request, events, transaction)
+    return await _post_single(request, events, quarantine, transaction)
 
 
 @post(
@@ -160,23 +174,20 @@ async def post_transaction(
     ),
 )
 async def post_event_batch(
-    request: AnyRequest, events: NamedDependency[EventService]
+    request: AnyRequest,
+    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     """Each event is accepted or rejected by itself. Results come in the order of the batch."""
     caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
     require_json(request)
     body = await _read_large_body(request, events)
-    async with _recording_rejection(request, events, body, caller.workspace_id):
+    sender = {"legacy": legacy}
+    refusals = _Refusals(quarantine, request.url.path, body, caller.workspace_id, sender)
+    async with refusals.recorded():
         results = await events.accept_batch(caller, body, legacy=legacy)
-    return await _answer_batch(
-        request,
-        events,
-        body,
-        results,
-        caller.workspace_id,
-        _DEPRECATED if legacy else None,
-    )
+    return await refusals.answer_batch(results, _DEPRECATED if legacy else None)
 
 
 @post(
@@ -192,7 +203,11 @@ async def post_event_batch(
         tag="events in",
     ),
 )
-async def track(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:
+async def track(
+    request: AnyRequest,
+    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[bytes]:
     """One item, or `{"websiteId", "sentAt", "events": [...]}`.
 
     Any page may call it, without a key; a key that is sent must be valid for the website. It also
@@ -201,9 +216,12 @@ async def track(request: AnyRequest, events: NamedDependency[EventService]) -> R
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
     body = await _read_large_body(request, events)
-    async with _recording_rejection(request, events, body, _workspace_of(caller)):
-        results = await events.track(body, request.headers.get("user-agent", ""), caller)
-    return await _answer_batch(request, events, body, results, _workspace_of(caller))
+    user_agent = request.headers.get("user-agent", "")
+    sender = {"userAgent": user_agent[:MAX_CHARS]}
+    refusals = _Refusals(quarantine, request.url.path, body, _workspace_of(caller), sender)
+    async with refusals.recorded():
+        results = await events.track(body, user_agent, caller)
+    return await refusals.answer_batch(results)
 
 
 @post(
@@ -219,7 +237,11 @@ async def track(request: AnyRequest, events: NamedDependency[EventService]) -> R
         tag="events in",
     ),
 )
-async def identify(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:
+async def identify(
+    request: AnyRequest,
+    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[bytes]:
     """Call it at sign-up and login: the visitor's earlier events join the user's timeline.
 
     It needs no key; a key that is sent must be valid for the website. Without a key, the answer
@@ -228,7 +250,8 @@ async def identify(request: AnyRequest, events: NamedDependency[EventService]) -
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
-    async with _recording_rejection(request, events, body, _workspace_of(caller)):
+    refusals = _Refusals(quarantine, request.url.path, body, _workspace_of(caller), {})
+    async with refusals.recorded():
         resolution = await events.identify(body, caller)
     return answer(IdentifyRecord.of(resolution))
 
@@ -257,5 +280,5 @@ ROUTES = (
     post_transaction,
     track,
     identify,
-    *rejection_routes.ROUTES,
+    *quarantine_routes.ROUTES,
 )

@@ -33,8 +33,7 @@ from penstock.events.fields import (
     website_not_owned,
 )
 from penstock.events.intake import Intake
-from penstock.events.model import NewEvent, Receipt, Target
-from penstock.events.rejections.service import RejectionLog
+from penstock.events.model import NewEvent, Receipt, Rejected, Target
 from penstock.events.schema import EventBatch, Identify, TrackBatch
 from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
@@ -88,7 +87,6 @@ class EventService:
                 counted="events of this website",
             )
         )
-        self.rejections = RejectionLog(clock, websites.find_website)
 
     async def read_event(
         self, caller: Caller, body: bytes, reader: EventReader, *, legacy: bool
@@ -103,10 +101,12 @@ class EventService:
         return await compute_on(body, read)
 
     async def submit(self, event: NewEvent) -> Receipt:
-        """Store one event durably. `Unavailable` when the intake cannot."""
+        """Store one event durably. `Invalid`; `Unavailable` when the intake cannot."""
         self._rates.count(event.website_id, self._clock())
-        [receipt] = await self._intake.submit([event])
-        return receipt
+        [result] = await self._intake.submit([event])
+        if isinstance(result, Rejected):
+            raise Invalid([result.fault])
+        return result
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""
@@ -133,7 +133,7 @@ class EventService:
             return await self._submit_batch(batch, caller)
         context = self._context(await self._website_finder(raw), caller)
         event = await compute_on(body, tracked_event, raw, context, user_agent)
-        return [ItemResult(_for_sender(caller, event, await self.submit(event)))]
+        return [ItemResult(_receipt_for_sender(caller, event, await self.submit(event)))]
 
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
         """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`.
@@ -217,25 +217,34 @@ class EventService:
     async def _submit_batch(self, batch: ValidatedBatch, caller: Caller | None) -> list[ItemResult]:
         events = list(batch.events.values())
         self._count(events)
-        receipts = await self._intake.submit(events) if events else []
+        results = await self._intake.submit(events) if events else []
         return batch.results(
             [
-                _for_sender(caller, event, receipt)
-                for event, receipt in zip(events, receipts, strict=True)
+                _for_sender(caller, event, result)
+                for event, result in zip(events, results, strict=True)
             ]
         )
 
 
-def _for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt) -> Receipt:
+def _for_sender(
+    caller: Caller | None, event: NewEvent, result: Receipt | Rejected
+) -> Receipt | Rejected:
+    """The result; a receipt as `_receipt_for_sender`."""
+    if isinstance(result, Rejected):
+        return result
+    return _receipt_for_sender(caller, event, result)
+
+
+def _receipt_for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt) -> Receipt:
     """The receipt; without a key, with the visitor ID as sent instead of the canonical one."""
     if caller is not None or receipt.visitor_id is None or event.visitor_id is None:
         return receipt
     return receipt._replace(visitor_id=VisitorId(event.visitor_id))
 
 
-def ship_rows(db: Connection, target: Target, rows: Sequence[str]) -> None:
+def ship_rows(db: Connection, target: Target, rows: Sequence[str], now_ms: int) -> None:
     """Put rows of a warehouse table into the outbox, in the caller's transaction. rows: JSON."""
-    store.put_rows_in_outbox(db, target, rows)
+    store.put_rows_in_outbox(db, target, rows, now_ms)
 
 
 def _named_website(raw: RawItem) -> RawItem:

@@ -22,7 +22,7 @@ from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.units import routes as unit_routes
 from penstock.funnels.units.service import UnitService
-from penstock.funnels.units.tracing import TraceService
+from penstock.funnels.units.trace_service import TraceService
 from penstock.warehouse.client import WaitUntilShipped
 
 

@@ -1,6 +1,6 @@
 """The room of health checks and metrics."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
@@ -9,13 +9,17 @@ from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.health import routes
 from penstock.health.metrics_server import MetricsServer
+from penstock.health.model import OutboxState
+from penstock.health.resources import resource_gauges
 from penstock.health.service import HealthService, worker_gauges
+from penstock.health.store_sizes import StoreSizes
 
 
 @dataclass(frozen=True)
 class HealthRoom(Room):
     health: HealthService
     metrics_server: MetricsServer
+    store_sizes: StoreSizes
 
     routes = routes.ROUTES
 
@@ -23,13 +27,32 @@ class HealthRoom(Room):
         return [self.metrics_server.running()]
 
 
-def build(core: Core, workers: Sequence[Worker], gauges: Sequence[PolledGauge]) -> HealthRoom:
-    """workers, gauges: of all other rooms."""
+def build(
+    core: Core,
+    workers: Sequence[Worker],
+    gauges: Sequence[PolledGauge],
+    outbox: Callable[[], OutboxState],
+) -> HealthRoom:
+    """workers, gauges: of all other rooms. outbox: reads the state of the outbox; blocks."""
     stores = {"database": core.database.answers, "warehouse": core.warehouse.answers}
     settings = core.settings
+    sizes = StoreSizes(core.database, core.warehouse)
+    size_gauge = PolledGauge(
+        "penstock_store_bytes", "Disk use of the stores, by table.", sizes.by_name, "table"
+    )
     return HealthRoom(
-        health=HealthService(stores, workers, core.clock),
+        health=HealthService(
+            stores,
+            workers,
+            core.clock,
+            outbox=outbox,
+            outbox_age_s=settings.outbox_age_s,
+            data=settings.data,
+        ),
+        store_sizes=sizes,
         metrics_server=MetricsServer(
-            settings.metrics_host, settings.metrics_port, [*worker_gauges(workers), *gauges]
+            settings.metrics_host,
+            settings.metrics_port,
+            [*worker_gauges(workers), *resource_gauges(settings.data), size_gauge, *gauges],
         ),
     )

@@ -145,7 +145,7 @@ class PageQuery(Query):
     ] = 20
 
     @property
-    def asked(self) -> Page:
+    def pagination(self) -> Page:
         return Page(number=self.page, size=self.page_size)
 
 

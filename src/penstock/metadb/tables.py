@@ -200,6 +200,20 @@ identity_secrets = Table(
     Column("valid_until", BigInteger, comment="set once another took its place"),
 )
 
+audit_entries = Table(
+    "audit_entries",
+    metadata,
+    Column("id", AutoId, primary_key=True, autoincrement=True),
+    _workspace(),
+    Column("at", BigInteger, nullable=False, index=True, comment="the oldest go after a year"),
+    Column("action", Text, nullable=False),
+    Column("actor", Text, nullable=False, comment="e-mail address or name of the key, then"),
+    Column("actor_id", Text, nullable=False, comment="ID of the user or the key"),
+    Column("target", Text, nullable=False, comment="what it concerned: an ID, and a name"),
+    Index(None, "workspace_id", "at"),
+    sqlite_autoincrement=True,
+)
+
 # Definitions -------------------------------------------------------------------------------------
 
 goals = Table(
@@ -363,6 +377,7 @@ outbox = Table(
         comment="rows of one commit as the warehouse takes them, a JSON object each",
     ),
     Column("shipment_id", BigInteger, index=True, comment="set once it is cut into a shipment"),
+    Column("put_at", BigInteger, comment="unset: before this column existed"),
     sqlite_autoincrement=True,
 )
 
@@ -431,7 +446,7 @@ click_buffer_files = Table(
         "name",
         Text,
         primary_key=True,
-        comment="a file of a spool whose rows are in the outbox, until the file is gone",
+        comment="a file of the click buffer whose rows are in the outbox, until the file is gone",
     ),
 )
 
@@ -632,6 +647,7 @@ imports = Table(
     Column("finished_at", BigInteger),
     Column("gap_dismissed_at", BigInteger, comment="an owner judged the gap harmless"),
     Column("gap_dismissed_by", Text, comment="ID of the user who did"),
+    Column("warnings", JSON, comment="codes of the warnings about its events; unset: none"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),

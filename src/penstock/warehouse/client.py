@@ -23,11 +23,15 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalErr
 
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
+from penstock.base.metrics import histogram
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import Stopped, Work, current_work
 
 log = structlog.get_logger()
 
+_QUERY_S = histogram(
+    "penstock_warehouse_query_seconds", "Time of a query, from its wait for a turn to its end."
+)
 _LONGEST_PAUSE_S = 0.5
 _CONNECT_S = 5
 _ANSWER_S = 300  # for any answer of a server; queries have shorter limits of their own
@@ -135,16 +139,16 @@ class Warehouse:
                 work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
 
-    def ask(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    def fetch_rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Rows of one statement. `Unavailable` when it exceeds the limits of its work."""
-        return self._ask(sql, parameters)[1]
+        return self._fetch(sql, parameters)[1]
 
-    def ask_by_name(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """As `ask`, each row by column name."""
-        names, rows = self._ask(sql, parameters)
+    def fetch_dicts(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """As `fetch_rows`, each row by column name."""
+        names, rows = self._fetch(sql, parameters)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
-    def _ask(
+    def _fetch(
         self, sql: str, parameters: Mapping[str, Any]
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         try:
@@ -158,7 +162,7 @@ class Warehouse:
     ) -> Iterator[tuple[Client, dict[str, Any]]]:
         """A connection for one statement, with the settings of this thread's work."""
         work = current_work() or Work()
-        with self._turns.slot(work.owner, work.check):
+        with _QUERY_S.time(), self._turns.slot(work.owner, work.check):
             client = self._readers.get()
             try:
                 client = client or self._connect()
@@ -257,6 +261,15 @@ class Warehouse:
         self._inserts.mkdir(mode=0o700, exist_ok=True)
         for file in self._inserts.iterdir():
             file.unlink()
+
+    def accepts_inserts(self) -> bool:
+        """Whether a small insert succeeds right now: it opens, writes and syncs files."""
+        try:
+            self.command(load("penstock.warehouse", "empty_probe"))
+            self.command(load("penstock.warehouse", "probe"))
+        except (QueryFailed, StoreUnavailable):
+            return False
+        return True
 
     def answers(self) -> bool:
         """Whether the engine answers right now."""

@@ -45,7 +45,7 @@ class Work:
         self._stopped, self._idle = Event(), Event()
         self._idle.set()
         self._awaited: Work | None = None
-        self._wanted_by: set[Work] = set()
+        self._waiters: set[Work] = set()
 
     @property
     def stopped(self) -> bool:
@@ -85,8 +85,8 @@ class Work:
             shared = self._awaited
             if shared is None:
                 return [self]
-            shared._wanted_by.discard(self)
-            if shared._wanted_by:
+            shared._waiters.discard(self)
+            if shared._waiters:
                 return [self]
             shared._stopped.set()
             return [self, shared]
@@ -100,7 +100,7 @@ class Work:
             self.check()
             if shared.stopped:
                 return False
-            shared._wanted_by.add(self)
+            shared._waiters.add(self)
             self._awaited = shared
             return True
 
@@ -109,7 +109,7 @@ class Work:
         with _graph:
             if self._awaited is not None:
                 self.rows_read += self._awaited.rows_read
-                self._awaited._wanted_by.discard(self)
+                self._awaited._waiters.discard(self)
                 self._awaited = None
 
 

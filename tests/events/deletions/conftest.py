@@ -37,7 +37,13 @@ def finished(client: httpx.Client, deletion_id: str) -> Json:
 
 
 def ask(client: httpx.Client, website_id: str, **target: Any) -> Json:
-    answer = client.post("/api/deletions", json={"websiteId": website_id, **target})
+    """Request a deletion; again while the store is too busy, as its answer says."""
+
+    def answered() -> httpx.Response | None:
+        answer = client.post("/api/deletions", json={"websiteId": website_id, **target})
+        return answer if answer.status_code != 503 else None
+
+    answer: httpx.Response = eventually(answered)
     assert answer.status_code == 201, answer.text
     deletion: Json = answer.json()
     return deletion

@@ -43,7 +43,7 @@ async def list_keys(
     key_service: NamedDependency[KeyService],
 ) -> Response[bytes]:
     """Newest first, including revoked keys."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     keys = await to_thread.run_sync(key_service.keys, current_user.workspace.id, page)
     return listing(keys, KeyRecord.of)
 
@@ -54,7 +54,7 @@ async def revoke_key(
     current_user: NamedDependency[CurrentUser],
     key_service: NamedDependency[KeyService],
 ) -> Response[None]:
-    await to_thread.run_sync(key_service.revoke_key, current_user.workspace.id, key_id)
+    await to_thread.run_sync(key_service.revoke_key, current_user.caller, key_id)
     return no_content()
 
 

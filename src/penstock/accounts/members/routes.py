@@ -27,7 +27,7 @@ Members = NamedDependency[MemberService]
 )
 async def list_members(request: AnyRequest, current_user: Me, members: Members) -> Response[bytes]:
     """Members in the order in which they joined."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     page_members = await to_thread.run_sync(members.members, current_user.workspace.id, page)
     return listing(page_members, MemberRecord.of)
 

@@ -45,7 +45,7 @@ async def change_password(
     current, new = form.current.get_secret_value(), form.new.get_secret_value()
     use_case = partial(
         own_account.change_password,
-        current_user.user,
+        current_user,
         request.cookies[SESSION_COOKIE],
         current,
         new,
@@ -64,7 +64,7 @@ async def list_sessions(
     request: AnyRequest, current_user: Me, own_account: OwnAccount
 ) -> Response[bytes]:
     """Sessions in all workspaces, most recently seen first."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     sessions = await to_thread.run_sync(
         own_account.sessions, current_user.user, request.cookies[SESSION_COOKIE], page
     )
@@ -90,7 +90,7 @@ async def list_workspaces(
     request: AnyRequest, current_user: Me, own_account: OwnAccount
 ) -> Response[bytes]:
     """Workspaces in the order in which you joined them."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     workspaces = await to_thread.run_sync(own_account.workspaces, current_user.user, page)
     return listing(workspaces, MembershipRecord.of)
 

@@ -58,7 +58,7 @@ class LiveService:
         )
         rows = []
         for after_ms in starts:
-            rows = self._warehouse.ask_by_name(
+            rows = self._warehouse.fetch_dicts(
                 load("penstock.activity.live", "recent_events"),
                 {**parameters, "after": after_ms, "limit": limit},
             )
@@ -85,7 +85,7 @@ class LiveService:
                     db, sorted({website.scope_id for website in websites}), query.visitor_id
                 )
             for profile in matches:
-                rows = self._warehouse.ask(
+                rows = self._warehouse.fetch_rows(
                     load("penstock.identity", "visitor_keys"),
                     {"scope": profile.scope_id, "visitors": profile.ids},
                 )

@@ -69,11 +69,11 @@ class VisitorService:
         websites = self._websites.select_websites(workspace_id, query.website_id)
         self._wait_until_shipped(self._settings.fresh_wait_s)
         if query.search is not None:
-            return self._search(websites, query.search, query.asked)
-        rows = self._active(websites, query.days, query.asked)
+            return self._search(websites, query.search, query.pagination)
+        rows = self._active(websites, query.days, query.pagination)
         if not rows and query.page > 1:
             first = self._active(websites, query.days, Page(1, 1))
-            return Listing([], query.asked, first[0]["total"] if first else 0)
+            return Listing([], query.pagination, first[0]["total"] if first else 0)
         users: dict[tuple[str, str], str | None] = {}
         with self._database.read() as db:
             for scope_id in {website.scope_id for website in websites}:
@@ -87,7 +87,7 @@ class VisitorService:
             for row in rows
             if (key := (row["scope"], row["name"])) in users
         ]
-        return Listing(records, query.asked, rows[0]["total"] if rows else 0)
+        return Listing(records, query.pagination, rows[0]["total"] if rows else 0)
 
     def _active(self, websites: Collection[Website], days: int, page: Page) -> list[dict[str, Any]]:
         now_ms = self._clock()
@@ -99,7 +99,7 @@ class VisitorService:
             "limit": page.size,
             "offset": page.offset,
         }
-        return self._warehouse.ask_by_name(
+        return self._warehouse.fetch_dicts(
             load("penstock.activity.visitors", "active_visitors"), parameters
         )
 
@@ -139,7 +139,7 @@ class VisitorService:
         Errors as in `visitor`.
         """
         visitor = self._find(workspace_id, visitor_id, query.website_id)
-        return self._timeline(visitor, self._summary(visitor), query.asked)
+        return self._timeline(visitor, self._summary(visitor), query.pagination)
 
     def visitor_with_timeline(
         self, workspace_id: WorkspaceId, visitor_id: str, query: TimelineQuery
@@ -147,7 +147,7 @@ class VisitorService:
         """The visitor and a page of their timeline, from one snapshot of its IDs."""
         visitor = self._find(workspace_id, visitor_id, query.website_id)
         summary = self._summary(visitor)
-        return self._detail(visitor, summary), self._timeline(visitor, summary, query.asked)
+        return self._detail(visitor, summary), self._timeline(visitor, summary, query.pagination)
 
     def _detail(self, visitor: _VisitorEvents, summary: Mapping[str, Any]) -> VisitorDetailRecord:
         profile, user = visitor.profile, visitor.profile.user
@@ -208,13 +208,13 @@ class VisitorService:
         )
 
     def _summary(self, visitor: _VisitorEvents) -> dict[str, Any]:
-        [summary] = self._warehouse.ask_by_name(
+        [summary] = self._warehouse.fetch_dicts(
             load("penstock.activity.visitors", "visitor_summary"), visitor.scope
         )
         return summary
 
     def _events(self, visitor: _VisitorEvents, page: Page) -> list[StoredEventRecord]:
-        rows = self._warehouse.ask_by_name(
+        rows = self._warehouse.fetch_dicts(
             load("penstock.activity.visitors", "visitor_events"),
             {**visitor.scope, "limit": page.size, "offset": page.offset},
         )

@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy import Connection
 
-from penstock.accounts.model import Website
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
+from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
@@ -20,6 +22,7 @@ from penstock.events.deletions.schema import DeletionIn, read_deletion
 from penstock.events.deletions.worker import DeletionWorker
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.store import open_imports, remove_excerpts
+from penstock.events.quarantine.service import forget_quarantined
 from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
@@ -63,7 +66,7 @@ class DeletionService:
         async with self.worker.running():
             yield
 
-    def request(self, workspace_id: WorkspaceId, body: bytes) -> Deletion:
+    def request(self, by: Caller, body: bytes) -> Deletion:
         """Accept a deletion. On return its identities are gone; events received later stay.
 
         `Malformed`, `Invalid` with every fault, `Unauthorized` for a foreign website,
@@ -71,13 +74,13 @@ class DeletionService:
         """
         context = EventValidationContext(self._settings, self._clock())
         target = read_deletion(body, context)
-        website = self._websites.owned_website(workspace_id, target.website_id)
+        website = self._websites.owned_website(by.workspace_id, target.website_id)
         website_ids = (
             [website.id]
             if target.target is Target.SPAN
             else self._websites.websites_sharing_visitors(website)
         )
-        deletion = self._begin_with_retries(website, target, website_ids)
+        deletion = self._begin_with_retries(by, website, target, website_ids)
         # Earlier and later events differ by the millisecond of their receipt, so an event that is
         # sent after the answer must get a later one.
         time.sleep(0.001)
@@ -85,11 +88,11 @@ class DeletionService:
         return deletion
 
     def _begin_with_retries(
-        self, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
+        self, by: Caller, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
     ) -> Deletion:
         for tries_left in reversed(range(_TRIES)):
             try:
-                return self._begin(website, target, website_ids)
+                return self._begin(by, website, target, website_ids)
             except ConcurrentUpdate as error:
                 if not tries_left:
                     raise Unavailable(
@@ -101,7 +104,7 @@ class DeletionService:
         raise AssertionError
 
     def _begin(
-        self, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
+        self, by: Caller, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
     ) -> Deletion:
         """Remove the identities and add the deletion, in one transaction."""
         is_span = target.target is Target.SPAN
@@ -117,7 +120,9 @@ class DeletionService:
                 )
             if not is_span:
                 sent_ids = {target.visitor_id, target.user_id, removal.user_id, *removal.ids}
-                remove_excerpts(db, website_ids, [sent_id for sent_id in sent_ids if sent_id])
+                known_ids = [sent_id for sent_id in sent_ids if sent_id]
+                remove_excerpts(db, website_ids, known_ids)
+                forget_quarantined(db, website_ids, known_ids)
             highest, now_ms = events_store.highest_ids(db), self._clock()
             is_unknown = not is_span and not removal.ids
             deletion = Deletion(
@@ -149,6 +154,8 @@ class DeletionService:
                 finished_at_ms=now_ms if is_unknown else None,
             )
             store.add(db, deletion, website_ids)
+            # Without the ID of the visitor or user, whose traces it is meant to remove.
+            audit.record(db, by, Action.DELETION_REQUESTED, f"{deletion.id} {website.id}", now_ms)
         return deletion
 
     def find(self, workspace_id: WorkspaceId, deletion_id: str) -> Deletion:
@@ -166,7 +173,7 @@ class DeletionService:
         if query.website_id is not None:
             self._websites.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
-            return store.page(db, workspace_id, query.website_id, query.asked)
+            return store.page(db, workspace_id, query.website_id, query.pagination)
 
     def spans(
         self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]

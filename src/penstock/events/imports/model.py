@@ -32,7 +32,8 @@ class ImportJob:
     duplicates: lines whose event was stored before. first_event_at_ms, last_event_at_ms: of its
     accepted and duplicate events. affected_from_ms, affected_to_ms: of these and of rejected lines;
     all of the past where a rejected line has no valid time. error: why a failed import stopped.
-    gap_dismissed_at_ms, gap_dismissed_by: when and by which user its gap was dismissed.
+    gap_dismissed_at_ms, gap_dismissed_by: when and by which user its gap was dismissed. warnings:
+    codes of the warnings about its events, sorted.
     """
 
     id: ImportId
@@ -57,6 +58,7 @@ class ImportJob:
     finished_at_ms: int | None
     gap_dismissed_at_ms: int | None = None
     gap_dismissed_by: str | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:

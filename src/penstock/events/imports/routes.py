@@ -105,7 +105,7 @@ async def list_rejects(
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     """In the order of the lines, each with all its errors."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     rejects = await to_thread.run_sync(imports.rejects, caller.workspace_id, import_id, page)
     return listing(rejects, RejectRecord.of)
 

@@ -143,7 +143,7 @@ class ImportService:
         if query.website_id is not None:
             self._websites.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
-            return store.page(db, workspace_id, query.website_id, query.asked)
+            return store.page(db, workspace_id, query.website_id, query.pagination)
 
     def rejects(self, workspace_id: WorkspaceId, import_id: str, page: Page) -> Listing[Reject]:
         """Rejected lines in their order, each with all its faults."""

@@ -5,7 +5,7 @@ nothing, because every line has a dedupe key.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import monotonic
@@ -31,7 +31,7 @@ from penstock.events.imports.entries import (
 from penstock.events.imports.files import ImportFiles, Line, UnreadableFile, lines
 from penstock.events.imports.model import ImportJob, ImportState, Reject, completed, stopped
 from penstock.events.intake import Intake
-from penstock.events.model import NewEvent, Receipt, Status
+from penstock.events.model import NewEvent, Receipt, Rejected, Status
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
@@ -49,10 +49,12 @@ _OVERLOADED_S = 2.0
 class Batch(NamedTuple):
     """Events and rejects of some lines.
 
-    lines_read, bytes_read: of the file, up to the end of the batch.
+    event_lines: the line of each event. lines_read, bytes_read: of the file, up to the end of the
+    batch.
     """
 
     events: list[NewEvent]
+    event_lines: list[Line]
     rejects: list[Reject]
     lines_read: int
     bytes_read: int
@@ -69,7 +71,7 @@ class _Reading:
     job: ImportJob
     batches: Iterator[Batch | None] | None = None
     batch: Batch | None = None
-    receipts: list[Receipt] | None = None
+    receipts: list[Receipt | Rejected] | None = None
     finished: ImportJob | None = None
 
 
@@ -177,7 +179,8 @@ class ImportWorker:
             raise UnreadableFile(
                 "Something went wrong on our side; the log has the details."
             ) from error
-        job = advance(reading.job, reading.batch, reading.receipts)
+        reading.batch, receipts = without_rejected(reading.batch, reading.receipts)
+        job = advance(reading.job, reading.batch, receipts)
         reading.job = self._save(job, reading.batch.rejects)
         reading.batch = reading.receipts = None
         return True
@@ -219,6 +222,7 @@ class ImportWorker:
         self.worker.report_progress()
         context = EventValidationContext(self._settings, self._clock())
         events: list[NewEvent] = []
+        event_lines: list[Line] = []
         rejects: list[Reject] = []
         line: Line | None = None
         for line in islice(source, _MAX_BATCH_LINES):
@@ -228,13 +232,35 @@ class ImportWorker:
             elif text.strip():
                 try:
                     events.append(read_entry(text, website, occurrences, context))
+                    event_lines.append(line)
                 except Invalid as error:
                     rejects.append(
                         Reject(number, error.faults, stated_ms(text), line_excerpt(text))
                     )
             if len(events) + len(rejects) >= BATCH_LINES or len(rejects) >= max_rejects:
                 break
-        return None if line is None else Batch(events, rejects, line.number, line.bytes_read)
+        return (
+            None
+            if line is None
+            else Batch(events, event_lines, rejects, line.number, line.bytes_read)
+        )
+
+
+def without_rejected(
+    batch: Batch, results: Sequence[Receipt | Rejected]
+) -> tuple[Batch, list[Receipt]]:
+    """The batch with the events that the intake refused among its rejects; the other receipts."""
+    stored, receipts, rejects = list[NewEvent](), list[Receipt](), list(batch.rejects)
+    for event, line, result in zip(batch.events, batch.event_lines, results, strict=True):
+        if isinstance(result, Rejected):
+            text = line.text or b""
+            rejects.append(
+                Reject(line.number, (result.fault,), event.occurred_at_ms, line_excerpt(text))
+            )
+        else:
+            stored.append(event)
+            receipts.append(result)
+    return batch._replace(events=stored, rejects=rejects), receipts
 
 
 def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
@@ -243,6 +269,7 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
     affected_ms = times_ms + [
         at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)
     ]
+    new_warnings = {warning.code for event in batch.events for warning in event.warnings}
     repeated = sum(receipt.status is Status.DUPLICATE for receipt in receipts)
     first_event_at_ms, last_event_at_ms = _widen(
         job.first_event_at_ms, job.last_event_at_ms, times_ms
@@ -257,6 +284,7 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
         rejected=job.rejected + len(batch.rejects),
         first_event_at_ms=first_event_at_ms,
         last_event_at_ms=last_event_at_ms,
+        warnings=tuple(sorted({*job.warnings, *new_warnings})),
         affected_from_ms=affected_from_ms,
         affected_to_ms=affected_to_ms,
     )

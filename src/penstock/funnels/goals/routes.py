@@ -42,7 +42,7 @@ async def list_goals(
     """Newest first."""
     query = read_query(request, SearchQuery)
     return listing(
-        await to_thread.run_sync(goals.page, caller.workspace_id, query.asked, query.search)
+        await to_thread.run_sync(goals.page, caller.workspace_id, query.pagination, query.search)
     )
 
 

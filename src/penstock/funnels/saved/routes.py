@@ -29,7 +29,9 @@ async def create_funnel(
     funnels: NamedDependency[FunnelService],
     validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
-    """At most 30 rows, 20 `or` rows to a step, 20 filters to a match and 256 matches in all."""
+    """At most 30 rows, 20 `or` rows to a step, 20 filters to a match and 256 matches in all.
+
+    The filters together may cost 400 units; a fault says what each costs and what to drop."""
     require_json(request)
     body = await read_bytes(request)
     funnel = await validation.run(
@@ -75,7 +77,7 @@ async def list_funnels(
     """Newest first."""
     query = read_query(request, SearchQuery)
     return listing(
-        await to_thread.run_sync(funnels.page, caller.workspace_id, query.asked, query.search)
+        await to_thread.run_sync(funnels.page, caller.workspace_id, query.pagination, query.search)
     )
 
 
@@ -132,7 +134,7 @@ async def list_revisions(
     funnels: NamedDependency[FunnelService],
 ) -> Response[bytes]:
     """Newest first. Every query about a funnel takes `revision`, the number of an earlier one."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     return listing(
         await to_thread.run_sync(funnels.revisions, caller.workspace_id, funnel_id, page)
     )

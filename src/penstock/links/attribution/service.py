@@ -142,8 +142,8 @@ class AttributionService:
         An install that is stored without a link and matches one only now adds an `open` event.
         """
         if app_open.first_open:
-            [install] = await self._intake.submit(
-                [install_event(app_open, website, visitor_id, decision, user_agent, now_ms)]
+            install = await self._intake.submit_own(
+                install_event(app_open, website, visitor_id, decision, user_agent, now_ms)
             )
             if (
                 install.status is Status.ACCEPTED
@@ -151,10 +151,9 @@ class AttributionService:
                 or not any(warning.code == "body_differs" for warning in install.warnings)
             ):
                 return install
-        [receipt] = await self._intake.submit(
-            [open_event(app_open, website, visitor_id, decision, user_agent, now_ms)]
+        return await self._intake.submit_own(
+            open_event(app_open, website, visitor_id, decision, user_agent, now_ms)
         )
-        return receipt
 
     def _add_touch(self, scope_id: ScopeId, visitor_id: VisitorId, decision: Decision) -> None:
         assert decision.link is not None

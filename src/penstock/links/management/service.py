@@ -73,7 +73,7 @@ class LinkService:
             return store.links_page(
                 db,
                 workspace_id,
-                query.asked,
+                query.pagination,
                 search=query.search,
                 website_id=website_id,
                 state=query.state,

@@ -82,6 +82,9 @@ def upgrade() -> None:
     op.create_index(
         op.f("ix_quarantine_workspace_id_website_id"), "quarantine", ["workspace_id", "website_id"]
     )
+    op.add_column(
+        "outbox", sa.Column("put_at", sa.BigInteger(), comment="unset: before this column existed")
+    )
     _count_waiting(counts)
 
 

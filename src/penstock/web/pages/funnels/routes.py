@@ -33,7 +33,7 @@ def list_page(
     return view.render(
         "funnels/list.html",
         parts=("list",),
-        funnels=funnels.page(view.workspace_id, query.asked, query.search),
+        funnels=funnels.page(view.workspace_id, query.pagination, query.search),
         search=query.search,
         days=TREND_DAYS,
     )

@@ -12,7 +12,7 @@ from penstock.web.view import View
 @get("/goals", sync_to_thread=True)
 def list_page(view: NamedDependency[View], goals: NamedDependency[GoalService]) -> Response[bytes]:
     query = view.query(SearchQuery)
-    listing = goals.page(view.workspace_id, query.asked, query.search)
+    listing = goals.page(view.workspace_id, query.pagination, query.search)
     return view.render(
         "goals/list.html",
         parts=("list",),

@@ -55,7 +55,7 @@ def read_import(
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     job = imports.find(view.workspace_id, import_id)
-    rejects = imports.rejects(view.workspace_id, import_id, view.query(PageQuery).asked)
+    rejects = imports.rejects(view.workspace_id, import_id, view.query(PageQuery).pagination)
     names = names_of(website_service.websites(view.workspace_id))
     return view.render(
         "imports/import.html",

@@ -119,7 +119,7 @@ async def link_page(
             hosted_url=link.hosted_url(settings.base_url),
             short_url=f"{settings.base_url}/l/{link.slug}",
             statistics=load_part(view, "statistics", statistics),
-            matches=attribution.matches_of_link(view.workspace_id, link.id, page_query.asked),
+            matches=attribution.matches_of_link(view.workspace_id, link.id, page_query.pagination),
             methods=METHODS,
             method_names=METHOD_NAMES,
             platform_names=PLATFORM_NAMES,

@@ -16,7 +16,8 @@ from penstock.activity.live.service import LiveService
 from penstock.activity.schema import StoredEventRecord
 from penstock.base.ids import WebsiteId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.events.service import EventService
+from penstock.events.quarantine.schema import QuarantineRecord
+from penstock.events.quarantine.service import QuarantineService
 from penstock.funnels.saved.service import FunnelService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.nav import Entry
@@ -69,20 +70,19 @@ async def live_events(
 def rejected(
     view: NamedDependency[View],
     website_service: NamedDependency[WebsiteService],
-    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     websites = website_service.websites(view.workspace_id)
     query = view.own_websites_only(view.query(RejectedQuery), websites)
     website_id = WebsiteId(query.website_id) if query.website_id else None
-    rejections = events.rejections.page(view.workspace_id, website_id, _LARGEST_PAGE).data
-    newest = rejections[0].number if rejections else 0
-    after = query.after if query.after <= newest else 0  # numbers restart with the service
+    entries = quarantine.page(view.workspace_id, website_id, _LARGEST_PAGE).data
+    records = [(entry.at_ms, QuarantineRecord.of(entry)) for entry in entries]
     return view.render(
         "live/rejected.html",
         parts=("stream",),
         query=query,
-        rejections=[rejection for rejection in rejections if rejection.number > after],
-        cursor=newest,
+        rejections=[record for record in records if record[1].number > query.after],
+        cursor=entries[0].number if entries else 0,
         websites=websites,
         names=names_of(websites),
         tabs=LIVE_TABS,

@@ -27,7 +27,7 @@ def members(
     return view.render(
         "people/members.html",
         parts=("members", "invitations"),
-        members=members.members(view.workspace_id, view.query(PageQuery).asked),
+        members=members.members(view.workspace_id, view.query(PageQuery).pagination),
         invitations=invitations.invitations(view.workspace_id, _LARGEST_PAGE),
         is_owner=view.reader.role is Role.OWNER,
         key_counts=key_service.counts_by_creator(view.workspace_id),
@@ -44,7 +44,7 @@ def account(
     return view.render(
         "people/account.html",
         parts=("sessions",),
-        sessions=own_account.sessions(view.reader.user, token, view.query(PageQuery).asked),
+        sessions=own_account.sessions(view.reader.user, token, view.query(PageQuery).pagination),
         session_days=settings.session_days,
     )
 

@@ -12,7 +12,7 @@ from penstock.funnels.units.routes import unit_in_path
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace import Decision
-from penstock.funnels.units.tracing import TraceService
+from penstock.funnels.units.trace_service import TraceService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, load_part
 from penstock.web.pages.schema import FunnelPageQuery
@@ -41,6 +41,7 @@ _QUALITIES = {
     "unknownEntryValue": "with no entry value",
     "conflict": "with a later, different value",
     "severalVisitors": "with events from several visitors",
+    "overLimit": "with more events than Penstock reads of one",
 }
 
 

@@ -21,7 +21,7 @@ def websites(
 ) -> Response[bytes]:
     return view.render(
         "settings/websites.html",
-        websites=website_service.websites_page(view.workspace_id, view.query(PageQuery).asked),
+        websites=website_service.websites_page(view.workspace_id, view.query(PageQuery).pagination),
     )
 
 

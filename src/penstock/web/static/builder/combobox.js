@@ -1,5 +1,5 @@
 // Inputs with data-suggests show suggestions for the typed text: a combobox with a listbox, by the ARIA practices. Any text is valid.
-import { on } from "../listening.js";
+import { on } from "../delegation.js";
 
 const DELAY_MS = 150;
 let [input, options, active, latest, timer] = [null, [], -1, 0, 0];

@@ -1,5 +1,5 @@
 // data-copy="text" copies the text; data-copy-from="#id" copies the text of an element.
-import { on } from "./listening.js";
+import { on } from "./delegation.js";
 import { toast } from "./toast.js";
 
 async function copy(text) {

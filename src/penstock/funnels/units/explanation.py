@@ -15,7 +15,7 @@ from penstock.funnels.units.trace import (
 )
 
 
-class Explained(NamedTuple):
+class Explanation(NamedTuple):
     """The decision on one event.
 
     step, row: the required step or diagnostic row of the decision. diagnostic_rows: those that
@@ -29,7 +29,7 @@ class Explained(NamedTuple):
     sentence: str
 
 
-def left_out(*, verified: bool) -> Explained:
+def left_out(*, verified: bool) -> Explanation:
     """Of a payment provider's event that takes no part in its attempt (R18)."""
     reason = (
         "its visitor has none of the attempt's other events"
@@ -37,12 +37,12 @@ def left_out(*, verified: bool) -> Explained:
         else "it has no verified link to a visitor"
     )
     sentence = f"Left out: the event comes from a payment provider, and {reason}."
-    return Explained(Decision.UNVERIFIED_PROVIDER, None, None, (), sentence)
+    return Explanation(Decision.UNVERIFIED_PROVIDER, None, None, (), sentence)
 
 
-def explained(
+def explain_events(
     definition: Definition, path: FunnelPath | None, events: Sequence[MatchedEvent]
-) -> dict[str, Explained]:
+) -> dict[str, Explanation]:
     """The decision on each event of a unit, by event ID.
 
     path: the one that counts; None when the unit never completed step 1.
@@ -53,27 +53,27 @@ def explained(
             for event in seen:
                 rows_of.setdefault(event.event_id, []).append(place)
     return {
-        event.event_id: _explained(definition, path, event, tuple(rows_of.get(event.event_id, ())))
+        event.event_id: _explain(definition, path, event, tuple(rows_of.get(event.event_id, ())))
         for event in events
     }
 
 
-def _explained(
+def _explain(
     definition: Definition,
     path: FunnelPath | None,
     event: MatchedEvent,
     diagnostic_rows: tuple[int, ...],
-) -> Explained:
+) -> Explanation:
     verdict = None if path is None else path.verdicts.get(event.event_id)
     if path is not None and verdict is not None:
         place, row = required_rows(definition)[verdict.step - 1]
         sentence = _of_verdict(row, path, event, verdict)
-        return Explained(verdict.decision, verdict.step, place, diagnostic_rows, sentence)
+        return Explanation(verdict.decision, verdict.step, place, diagnostic_rows, sentence)
     if diagnostic_rows:
         place = diagnostic_rows[0]
         sentence = f"Counted by diagnostic row {place}, which doesn't affect conversion."
-        return Explained(Decision.DIAGNOSTIC, None, place, diagnostic_rows, sentence)
-    return Explained(Decision.NO_MATCH, None, None, (), _why_ignored(definition, path, event))
+        return Explanation(Decision.DIAGNOSTIC, None, place, diagnostic_rows, sentence)
+    return Explanation(Decision.NO_MATCH, None, None, (), _why_ignored(definition, path, event))
 
 
 def _of_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: Verdict) -> str:

@@ -13,3 +13,9 @@ ALTER TABLE events
     MODIFY COLUMN scalars JSON(max_dynamic_paths = 32) COMMENT 'tagged texts',
     MODIFY COLUMN hashes JSON(max_dynamic_paths = 32) COMMENT 'their hashes'
     SETTINGS mutations_sync = 2;
+
+-- Tells an engine that cannot write anything from one that refuses some rows (Warehouse.accepts_inserts).
+CREATE TABLE IF NOT EXISTS insert_probe (at DateTime64(3, 'UTC'))
+ENGINE = MergeTree
+ORDER BY at
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1;

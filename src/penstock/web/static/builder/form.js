@@ -1,6 +1,6 @@
 // What the funnel builder and the goal form share: filter inputs, unknown event names, errors while typing.
 import { clearFaults, fieldOf, placeFaults } from "../faults.js";
-import { on } from "../listening.js";
+import { on } from "../delegation.js";
 import { suggestBy } from "./combobox.js";
 import { operatorChanged, readFilterValue } from "./filters.js";
 import { part, selectionOf } from "./matches.js";

@@ -25,7 +25,7 @@ from penstock.funnels.statements.one_unit import (
     visitors_of_attempt,
 )
 from penstock.funnels.statements.query import UNUSABLE, QueryParams
-from penstock.funnels.units.explaining import Explained, explained, left_out
+from penstock.funnels.units.explanation import Explanation, explain_events, left_out
 from penstock.funnels.units.schema import (
     CompletedStepRecord,
     ConflictRecord,
@@ -61,7 +61,7 @@ class Unit:
     rows: Sequence[Mapping[str, Any]]
     path: FunnelPath | None
     selected: bool
-    decisions: Mapping[str, Explained]
+    decisions: Mapping[str, Explanation]
     matching_only: bool
 
 
@@ -232,7 +232,7 @@ def _only_event(event_id: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str
 def _explain_record(
     context: QueryContext, provenance: Provenance, event: Mapping[str, Any], unit: Unit
 ) -> ExplainRecord:
-    explanation = unit.decisions.get(event["event_id"]) or Explained(
+    explanation = unit.decisions.get(event["event_id"]) or Explanation(
         Decision.NO_MATCH, None, None, (), "Matches no row of the funnel."
     )
     counts = explanation.decision in _COUNTING or bool(explanation.diagnostic_rows)
@@ -299,7 +299,7 @@ def unit_of(
     path = chosen_path(definition, events, params.start_ms, params.end_ms)
     selected = path is not None
     path = path or chosen_path(definition, events, None, None)
-    decisions = explained(definition, path, events)
+    decisions = explain_events(definition, path, events)
     decisions |= {row["event_id"]: left_out(verified=row["verified"]) for row in outside}
     return Unit(name, [row for _, row in in_order], path, selected, decisions, matching_only)
 
@@ -344,7 +344,7 @@ def _matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEve
 def _event(
     definition: Definition,
     row: Mapping[str, Any],
-    explanation: Explained,
+    explanation: Explanation,
     visitors: Mapping[int, str],
 ) -> TracedEventRecord:
     event = _matched_event(definition, row)
