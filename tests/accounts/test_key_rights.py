@@ -155,7 +155,6 @@ def test_a_key_ends_at_its_expiry(holder: Any, clock: ShiftedClock) -> None:
         ({"scopes": []}, "scopes"),
         ({"scopes": ["admin"]}, "scopes[0]"),
         ({"expiresAt": "2020-01-01T00:00:00Z"}, "expiresAt"),
-        ({"expiresAt": 10**30}, "expiresAt"),
         ({"expiresAt": 1.5}, "expiresAt"),
         ({"expiresAt": "tomorrow"}, "expiresAt"),
     ],

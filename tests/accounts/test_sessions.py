@@ -164,6 +164,35 @@ def test_logging_out_ends_the_session_on_the_server(server, workspace):
     assert thief.get("/api/auth/session").status_code == 401
 
 
+def test_over_https_the_cookie_is_bound_to_the_host_and_both_names_are_accepted(server, workspace):
+    browser = visitor(server, {"X-Forwarded-Proto": "https"})
+    answer = log_in(browser, workspace.email)
+    plain, cookie = answer.headers.get_list("set-cookie")
+    assert plain.startswith("service_session=")
+    assert "secure" in plain.lower()
+    assert cookie.startswith("__Host-service_session=")
+    attributes = {part.strip().lower() for part in cookie.split(";")[1:]}
+    assert {"secure", "httponly", "path=/", "samesite=lax"} <= attributes
+    assert not any(attribute.startswith("domain") for attribute in attributes)
+    token = cookie.partition(";")[0].partition("=")[2]
+    for name in ("__Host-service_session", "service_session"):
+        headers = {"Cookie": f"{name}={token}", "X-Forwarded-Proto": "https"}
+        assert visitor(server, headers).get("/api/auth/session").status_code == 200
+    headers = {"Cookie": f"__Host-service_session={token}", "X-Forwarded-Proto": "https"}
+    planted = f"service_session=planted; __Host-service_session={token}"
+    answer = visitor(server, headers | {"Cookie": planted}).get("/api/auth/session")
+    assert answer.status_code == 200
+    ended = visitor(server, headers).post("/api/auth/logout")
+    assert all("max-age=0" in line.lower() for line in ended.headers.get_list("set-cookie"))
+    assert visitor(server, headers).get("/api/auth/session").status_code == 401
+
+
+def test_over_http_the_cookie_has_its_documented_name(server, workspace):
+    cookie = log_in(visitor(server), workspace.email).headers["set-cookie"]
+    assert cookie.startswith("service_session=")
+    assert "secure" not in cookie.lower()
+
+
 def test_logging_out_without_a_session_changes_nothing(server):
     assert server.post("/api/auth/logout").status_code == 204
 

@@ -6,7 +6,7 @@ import time
 import httpx
 import pytest
 
-from penstock.cli.serve import allow_open_files
+from penstock.cli.descriptors import fit_connections
 from penstock.settings import Settings
 from tests.edge.wire import answer_in, answer_to, connect, memory_mb, read_to_end, send
 from tests.serving import Served
@@ -190,21 +190,12 @@ def test_connections_from_one_address_are_bounded(service):
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "raised_to", "connections"),
-    [
-        (1024, 524288, 5000, 4000),
-        (1024, resource.RLIM_INFINITY, 5000, 4000),
-        (524288, 524288, None, 4000),
-        (1024, 1200, 1200, 600),
-        (1024, 4096, 4096, 3096),
-    ],
+    ("files", "connections"),
+    [(524_288, 4000), (resource.RLIM_INFINITY, 4000), (8096, 4000), (8000, 4000), (6000, 3000)],
 )
-def test_as_many_connections_as_files_may_be_open(monkeypatch, soft, hard, raised_to, connections):
-    raised = []
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: raised.append(limits[0]))
-    assert allow_open_files(Settings()).connections == connections
-    assert raised == ([raised_to] if raised_to else [])
+def test_connections_leave_open_files_for_the_stores(monkeypatch, files, connections):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert fit_connections(Settings()).connections == connections
 
 
 def test_connections_in_all_are_bounded_for_proxies_too(tmp_path):

@@ -91,6 +91,18 @@ def test_csv_spells_each_value_in_its_own_way(scene: Scene) -> None:
     assert len({row[0] for row in rows}) == len(values)
 
 
+def test_csv_disarms_every_spelling_of_a_formula(scene: Scene) -> None:
+    texts = [
+        " =1", "\u3000=1", "\ufeff=1", "\t+1", "\n@a", "\x01x", "\x1b=", "＝1", "＋1", "－1", "＠a",
+        "\u00a0-a",
+    ]  # fmt: skip
+    for number, text in enumerate([*texts, "a=1", "ａ"]):
+        scene.story("0/A", attempt=f"formula-{number}", tier=text)
+    funnel = scene.attempts("A", "B", breakdownProperties=["tier"])
+    [_, _, *rows] = csv.reader(io.StringIO(export(scene, funnel).decode(), newline=""))
+    assert {row[0] for row in rows} == {*(f"'{text}" for text in texts), "a=1", "ａ"}
+
+
 def test_an_export_accepts_the_parameters_of_results_and_ignores_them(
     scene: Scene, funnel_id: str
 ) -> None:

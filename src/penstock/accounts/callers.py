@@ -6,9 +6,12 @@ origin where the browser names one.
 """
 
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 from anyio import to_thread
+from litestar import Response
+from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 
 from penstock.accounts.keys.service import KeyService, wrong_website_of_key
@@ -18,14 +21,47 @@ from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.http.bodies import require_json
 from penstock.http.requests import AnyRequest
 from penstock.http.scopes import require_scope, scopes_of
-from penstock.settings import Settings
+from penstock.settings import DAY_S, Settings
 
 SESSION_COOKIE = "service_session"
+_HOST_COOKIE = f"__Host-{SESSION_COOKIE}"
+"""A second cookie over HTTPS: browsers accept it only from this very host, with `Secure`."""
+_COOKIE_DAYS = 400
+"""Longest lifetime that browsers allow. The server ends sessions, so cookies need no renewal."""
 UPLOAD_MEDIA_TYPE = "upload_media_type"
 """Route `opt` key: a media type, beside JSON, that a request with a session may have.
 
 It must be one that an HTML form cannot send.
 """
+
+
+def session_token(request: AnyRequest) -> str | None:
+    """The token of the session cookie, under either name; None without one."""
+    return request.cookies.get(_HOST_COOKIE) or request.cookies.get(SESSION_COOKIE)
+
+
+def set_session(
+    response: Response[Any], request: AnyRequest, settings: Settings, token: str | None
+) -> None:
+    """Set the session cookie; None removes it.
+
+    Over HTTPS, seen through a trusted proxy too, it is set under both names: clients know the
+    documented one, and the other takes precedence, so that no other host of the domain can plant a
+    session in its place.
+    """
+    is_https = request.scope["scheme"] == "https" or settings.base_url.startswith("https://")
+    for name in (SESSION_COOKIE, _HOST_COOKIE) if is_https else (SESSION_COOKIE,):
+        response.cookies.append(
+            Cookie(
+                key=name,
+                value=token or "",
+                path="/",
+                httponly=True,
+                samesite="lax",
+                secure=is_https,
+                max_age=_COOKIE_DAYS * DAY_S if token else 0,
+            )
+        )
 
 
 async def provide_caller(
@@ -36,7 +72,7 @@ async def provide_caller(
 ) -> Caller:
     """The caller of a route that accepts an API key or a session. The key takes precedence."""
     authorization = request.headers.get("authorization")
-    if _is_bearer(authorization) or SESSION_COOKIE not in request.cookies:
+    if _is_bearer(authorization) or session_token(request) is None:
         caller = await key_service.authenticate(authorization)
         _require_rights(request, caller)
         return caller
@@ -50,7 +86,7 @@ async def provide_current_user(
     settings: NamedDependency[Settings],
 ) -> CurrentUser:
     """The user of a route that accepts only a session. `Forbidden` for a valid API key."""
-    if SESSION_COOKIE in request.cookies:
+    if session_token(request) is not None:
         return await _session(request, accounts, settings)
     authorization = request.headers.get("authorization")
     if not _is_bearer(authorization):
@@ -82,7 +118,7 @@ async def _session(
     request: AnyRequest, accounts: AccountService, settings: Settings
 ) -> CurrentUser:
     require_same_origin(request, settings)
-    current_user = await to_thread.run_sync(accounts.session, request.cookies[SESSION_COOKIE])
+    current_user = await to_thread.run_sync(accounts.session, session_token(request) or "")
     upload_media_type = request.route_handler.opt.get(UPLOAD_MEDIA_TYPE)
     if _has_body(request) and _media_type(request) != upload_media_type:
         if upload_media_type is not None:

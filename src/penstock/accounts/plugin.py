@@ -59,18 +59,22 @@ class AccountsRoom(Room):
     }
 
     def workers(self) -> Sequence[Worker]:
-        return [self.key_service.worker, self.audit_log.worker]
+        return [self.key_service.worker, *self.audit_log.workers]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.key_service.running(), self.audit_log.worker.running()]
+        return [
+            self.key_service.running(),
+            *(worker.running() for worker in self.audit_log.workers),
+        ]
 
 
 def build(core: Core, box: SecretBox) -> AccountsRoom:
     settings, clock, database, *_ = core
+    audit_log = AuditLog(database, clock)
     websites = WebsiteService(database, clock)
     keys = KeyService(database, websites, clock)
     return AccountsRoom(
-        accounts=AccountService(database, settings, clock),
+        accounts=AccountService(database, audit_log, settings, clock),
         key_service=keys,
         website_service=websites,
         identity_secrets=IdentitySecretService(database, websites, box, clock),
@@ -78,5 +82,5 @@ def build(core: Core, box: SecretBox) -> AccountsRoom:
         invitations=InvitationService(database, settings, clock),
         own_account=OwnAccountService(database, clock),
         limits=WorkspaceService(database, settings, clock),
-        audit_log=AuditLog(database, clock),
+        audit_log=audit_log,
     )

@@ -2,10 +2,14 @@
 
 from anyio import to_thread
 from litestar import Response, get, post
-from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
 
-from penstock.accounts.callers import SESSION_COOKIE, is_local_client, require_same_origin
+from penstock.accounts.callers import (
+    is_local_client,
+    require_same_origin,
+    session_token,
+    set_session,
+)
 from penstock.accounts.model import CurrentUser
 from penstock.accounts.schema import LogIn, SessionRecord, SignUp
 from penstock.accounts.service import AccountService
@@ -13,24 +17,14 @@ from penstock.http.answers import answer, no_content
 from penstock.http.bodies import read_json
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest, address_of
-from penstock.settings import DAY_S, Settings
-
-_COOKIE_DAYS = 400
-"""Longest lifetime that browsers allow. The server ends sessions, so cookies need no renewal."""
+from penstock.settings import Settings
 
 
-def _with_session(response: Response[bytes], token: str, settings: Settings) -> Response[bytes]:
-    response.cookies.append(
-        Cookie(
-            key=SESSION_COOKIE,
-            value=token,
-            path="/",
-            httponly=True,
-            samesite="lax",
-            secure=settings.base_url.startswith("https://"),
-            max_age=_COOKIE_DAYS * DAY_S,
-        )
-    )
+def _with_session(
+    request: AnyRequest, settings: Settings, token: str, account: CurrentUser, status: int = 200
+) -> Response[bytes]:
+    response = answer(SessionRecord.of(account), status)
+    set_session(response, request, settings, token)
     return response
 
 
@@ -56,7 +50,7 @@ async def sign_up(
         is_local_client=is_local_client(request),
         setup_token=request.headers.get("x-setup-token"),
     )
-    return _with_session(answer(SessionRecord.of(account), status=201), token, settings)
+    return _with_session(request, settings, token, account, 201)
 
 
 @post(
@@ -73,7 +67,7 @@ async def log_in(
     form = await read_json(request, LogIn)
     password = form.password.get_secret_value()
     token, account = await accounts.log_in(form.email, password, address_of(request))
-    return _with_session(answer(SessionRecord.of(account)), token, settings)
+    return _with_session(request, settings, token, account)
 
 
 @post(
@@ -86,10 +80,10 @@ async def log_out(
 ) -> Response[None]:
     """End the session of the cookie, if there is one."""
     require_same_origin(request, settings)
-    if token := request.cookies.get(SESSION_COOKIE):
+    if token := session_token(request):
         await to_thread.run_sync(accounts.log_out, token)
     response = no_content()
-    response.delete_cookie(SESSION_COOKIE)
+    set_session(response, request, settings, None)
     return response
 
 

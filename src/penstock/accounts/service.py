@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from penstock.accounts import store
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.credentials import (
     hash_secret,
     new_token,
@@ -46,8 +47,11 @@ class AccountService:
     password_work: limits concurrent password hashes; its key is the client's network.
     """
 
-    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, audit_log: AuditLog, settings: Settings, clock: Clock
+    ) -> None:
         self._database, self._settings, self._clock = database, settings, clock
+        self._audit_log = audit_log
         self._guesses = RateLimiter(_GUESSES)
         self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT)
         self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK)
@@ -176,8 +180,7 @@ class AccountService:
         if account is None or not matches:
             if account is not None:
                 target = f"{account[0].user.id} {email}"
-                with self._database.write() as db:
-                    audit.record(db, account[0].caller, Action.SIGN_IN_FAILED, target, now_ms)
+                self._audit_log.note(account[0].caller, Action.SIGN_IN_FAILED, target)
             raise _wrong_login()
         with self._database.write() as db:
             store.lock_user(db, account[0].user.id)

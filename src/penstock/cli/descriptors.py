@@ -2,7 +2,12 @@
 
 import resource
 
+import structlog
+
 from penstock.cli.options import fail
+from penstock.settings import Settings
+
+log = structlog.get_logger()
 
 NEEDED = 4096
 """A merge of ten parts with many columns, sockets, and room to spare."""
@@ -10,15 +15,32 @@ NEEDED = 4096
 
 def raise_descriptor_limit() -> None:
     """Raise the soft limit of open files to the hard one. Ends the command when that is too few."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < NEEDED:
         fail(
             f"this process may open {hard:,} files, but the embedded event store needs "
             f"{NEEDED:,}; raise the limit with `ulimit -Hn {NEEDED}` as root, LimitNOFILE= in a "
             "systemd unit, or `--ulimit nofile` of Docker"
         )
+    _raise_soft_limit()
+
+
+def fit_connections(settings: Settings) -> Settings:
+    """The settings with as many connections as fit beside the files of the stores."""
+    soft = _raise_soft_limit()
+    fitting = max(1, soft - min(NEEDED, soft // 2))
+    if soft == resource.RLIM_INFINITY or fitting >= settings.connections:
+        return settings
+    log.warning("fewer_connections", connections=fitting, open_files=soft)
+    return settings.model_copy(update={"connections": fitting})
+
+
+def _raise_soft_limit() -> int:
+    """The limit after it was raised."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (ValueError, OSError):  # macOS allows less than its "unlimited"
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, NEEDED), hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import resource
 import signal
 import socket
 import sys
@@ -10,9 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from penstock import __version__
+from penstock.cli.descriptors import fit_connections
 from penstock.cli.logs import configure_logs
 from penstock.cli.options import Data, Host, Port, fail, read_settings
 from penstock.cli.stores import open_services
@@ -21,11 +19,7 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from penstock.app import Services
 
-log = structlog.get_logger()
-
 _BACKLOG = 2048
-_OTHER_FILES = 1000
-"""Open files besides connections: of the stores, imports and clicks."""
 _SHUTDOWN_TIMEOUT_S = 10
 """How long running requests may take to finish at shutdown."""
 
@@ -51,7 +45,7 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     with bind_socket(settings) as listener:
-        bound = allow_open_files(settings.model_copy(update={"port": listener.getsockname()[1]}))
+        bound = fit_connections(settings.model_copy(update={"port": listener.getsockname()[1]}))
         with open_services(bound) as services:
             _serve(services, listener, on_started)
 
@@ -65,23 +59,6 @@ def bind_socket(settings: Settings) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             fail(f"port {settings.port} on {settings.host} is in use; choose another with --port")
         fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
-
-
-def allow_open_files(settings: Settings) -> Settings:
-    """Raise the process's limit of open files as far as it goes.
-
-    Returns the settings with as many connections as fit below it, besides the files of the stores.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = settings.connections + _OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        if soft < needed:
-            connections = max(1, soft - min(_OTHER_FILES, soft // 2))
-            log.warning("fewer_connections", connections=connections, open_files=soft)
-            return settings.model_copy(update={"connections": connections})
-    return settings
 
 
 def _serve(

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -117,6 +118,21 @@ def _fail_without_warehouse(settings: Settings, reason: str) -> NoReturn:
     fail(f"cannot use the warehouse: {reason.splitlines()[0]}")
 
 
+def _make_private(folder: Path) -> None:
+    """Make the data folder and everything in it readable for this user only, from now on.
+
+    A folder from before is tightened with all its files, once.
+    """
+    os.umask(0o077)
+    folder.mkdir(parents=True, exist_ok=True)
+    if stat.S_IMODE(folder.stat().st_mode) == 0o700:
+        return
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o700 if path.is_dir() else 0o600)
+    folder.chmod(0o700)  # last: a start that is interrupted before begins anew
+
+
 @contextmanager
 def data_folder_lock(folder: Path) -> Iterator[None]:
     """Lock the data folder, creating it if needed. The system unlocks it when a process dies.
@@ -125,7 +141,7 @@ def data_folder_lock(folder: Path) -> Iterator[None]:
 
     The embedded engine allows no second process either, but says so less clearly.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_private(folder)
     with (folder / _LOCK_FILE).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

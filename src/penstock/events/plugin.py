@@ -84,6 +84,7 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
         clock,
         on_stored=shipper.wake,
         dedupe_days=settings.dedupe_days,
+        daily_events=settings.daily_events,
         property_keys=settings.max_website_property_keys,
         quarantine=limits,
     )

@@ -109,6 +109,10 @@ def openapi_document(
                     },
                 },
             },
+            "moreErrors": {
+                "type": "integer",
+                "description": "Number of errors that `errors` leaves out.",
+            },
         },
     }
     return {
@@ -197,7 +201,8 @@ def _operation(
     operation: dict[str, Any] = {
         "summary": entry["summary"],
         "tags": [entry["tag"]],
-        "operationId": handler.fn.__name__,
+        # Litestar wraps handlers that run in a thread.
+        "operationId": getattr(handler.fn, "func", handler.fn).__name__,
         "parameters": parameters,
         "responses": {
             str(handler.status_code): success,

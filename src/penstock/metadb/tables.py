@@ -345,6 +345,21 @@ dedupe_keys = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
+daily_events = Table(
+    "daily_events",
+    metadata,
+    Column("website_id", Text, primary_key=True),
+    Column(
+        "day",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="since 1970-01-01 UTC",
+    ),
+    Column("events", BigInteger, nullable=False, comment="new ones that count for the quota"),
+    sqlite_with_rowid=False,
+)
+
 outbox = Table(
     "outbox",
     metadata,

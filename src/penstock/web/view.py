@@ -10,7 +10,7 @@ from litestar import Response
 from litestar.di import NamedDependency
 from pydantic import ValidationError
 
-from penstock.accounts.callers import SESSION_COOKIE
+from penstock.accounts.callers import session_token
 from penstock.accounts.model import CurrentUser, Role, Website
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.service import AccountService
@@ -146,7 +146,7 @@ async def provide_respond(
 
 async def reader_of(request: AnyRequest, accounts: AccountService) -> CurrentUser | None:
     """The user of the session cookie, if it is valid. Pages only read, so any origin may link."""
-    token = request.cookies.get(SESSION_COOKIE)
+    token = session_token(request)
     if not token:
         return None
     try:

@@ -133,6 +133,8 @@ FALLBACKS = {
         "http://100.64.0.1/", "http://224.0.0.1/", "http://255.255.255.255/", "http://[::1]/",
         "http://[::]/", "http://[fe80::1]/", "http://[fd00::1]/", "http://[::ffff:127.0.0.1]/",
         "http://[::ffff:7f00:1]/", "http://[2002:7f00:1::]/", "http://intranet/",
+        "http://[64:ff9b::10.0.0.1]/", "http://[64:ff9b::7f00:1]/", "http://[64:ff9b:1::1]/",
+        "http://[64:ff9b::e000:1]/", "http://[::ffff:192.168.0.1]/", "http://[::127.0.0.1]/",
         "http://printer.local/", "http://a.internal/", "http://router.home.arpa/",
         "http://１２７.0.0.1/", "http://ⓛocalhost/",
     ],

@@ -1,5 +1,8 @@
 """Use cases of the audit log."""
 
+from collections import deque
+from threading import Lock
+
 from sqlalchemy import Connection
 
 from penstock.accounts.audit import store
@@ -16,6 +19,7 @@ from penstock.settings import DAY_S
 _KEPT_DAYS = 365
 _CLEAN_EVERY_S = 3600
 _MAX_TARGET_CHARS = 500
+_MOST_NOTED = 10_000
 
 
 def record(db: Connection, by: Caller, action: Action, target: str, now_ms: int) -> None:
@@ -28,14 +32,33 @@ class AuditLog:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
-        self.worker = Worker(
-            "audit_log_cleanup", self._delete_chunk, clock, period_s=_CLEAN_EVERY_S
-        )
+        self._noted: deque[tuple[Caller, Action, str, int]] = deque(maxlen=_MOST_NOTED)
+        self._noted_lock = Lock()  # one writer at a time
+        self._writer = Worker("audit_log", self.write_noted, clock, last_step=self.write_noted)
+        cleaner = Worker("audit_log_cleanup", self._delete_chunk, clock, period_s=_CLEAN_EVERY_S)
+        self.workers = [self._writer, cleaner]
 
     def record(self, by: Caller, action: Action, target: str) -> None:
         """Add an entry for an action that writes nothing itself, before it is answered."""
         with self._database.write() as db:
             record(db, by, action, target, self._clock())
+
+    def note(self, by: Caller, action: Action, target: str) -> None:
+        """Add an entry soon. Never blocks, so that the time of an answer tells nothing."""
+        self._noted.append((by, action, target, self._clock()))
+        self._writer.wake()
+
+    def write_noted(self) -> None:
+        """Write the noted entries. After an error they are written the next time."""
+        with self._noted_lock:
+            noted = list(self._noted)
+            if not noted:
+                return
+            with self._database.write() as db:
+                for by, action, target, at_ms in noted:
+                    record(db, by, action, target, at_ms)
+            for _ in noted:
+                self._noted.popleft()
 
     def entries(self, by: Caller, page: Page) -> Listing[AuditEntry]:
         """Newest first. `Forbidden` for a member who is no owner."""

@@ -7,7 +7,7 @@ from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.callers import SESSION_COOKIE
+from penstock.accounts.callers import session_token
 from penstock.accounts.model import CurrentUser
 from penstock.accounts.own_account.schema import (
     MembershipRecord,
@@ -46,7 +46,7 @@ async def change_password(
     use_case = partial(
         own_account.change_password,
         current_user,
-        request.cookies[SESSION_COOKIE],
+        session_token(request) or "",
         current,
         new,
     )
@@ -66,7 +66,7 @@ async def list_sessions(
     """Sessions in all workspaces, most recently seen first."""
     page = read_query(request, PageQuery).pagination
     sessions = await to_thread.run_sync(
-        own_account.sessions, current_user.user, request.cookies[SESSION_COOKIE], page
+        own_account.sessions, current_user.user, session_token(request) or "", page
     )
     return listing(sessions, OpenSessionRecord.of)
 
@@ -108,7 +108,7 @@ async def switch_workspace(
     """The session switches to that workspace in every tab of the browser."""
     form = await read_json(request, WorkspaceChoice)
     switch = partial(
-        own_account.switch, current_user.user, request.cookies[SESSION_COOKIE], form.workspace_id
+        own_account.switch, current_user.user, session_token(request) or "", form.workspace_id
     )
     return answer(SessionRecord.of(await to_thread.run_sync(switch)))
 

@@ -26,12 +26,19 @@ from penstock.funnels.statements.report import build_export
 
 UNKNOWN = "Unknown"
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""Text that a spreadsheet takes for a formula begins so. Source: OWASP, "CSV Injection"."""
+_FORMULA_SIGNS = "=+-@＝＋－＠﹦﹢﹣﹫"
+"""A spreadsheet may take a text for a formula that begins with one, also full-width or small.
+
+Source: OWASP, "CSV Injection".
+"""
+_DROPPED = (
+    "".join(character for character in map(chr, range(0x3001)) if character.isspace())
+    + "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+)
+"""Blanks that a spreadsheet may drop in front of a sign."""
 
 _NUMBER = Pattern(r"-?(\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)([eE][+-]?\p{Nd}+)?")
 _WORDS = ("true", "false", "unknown")
-_QUOTED_STARTS = ('"', *(f"'{start}" for start in _FORMULA_STARTS))
 
 
 class Format(StrEnum):
@@ -312,14 +319,22 @@ def _looks_like_another_value(text: str) -> bool:
     return (
         not trimmed
         or text.lower() in _WORDS
-        or text.startswith(_QUOTED_STARTS)
+        or text.startswith('"')
+        or (text.startswith("'") and _is_formula(text[1:]))
         or _NUMBER.fullmatch(trimmed) is not None
     )
 
 
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet may run the text: it begins with a sign or a control character."""
+    begins_with_control = text[:1] < " " or "\x7f" <= text[:1] <= "\x9f"
+    sign = text.lstrip(_DROPPED)[:1]
+    return text != "" and (begins_with_control or (sign != "" and sign in _FORMULA_SIGNS))
+
+
 def _harmless(text: str) -> str:
     """The text, marked where a spreadsheet would run it as a formula."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    return f"'{text}" if _is_formula(text) else text
 
 
 def _plain(value: Scalar) -> str:

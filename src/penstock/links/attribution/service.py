@@ -18,7 +18,7 @@ from penstock.base.worker import Worker
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import Receipt, Status
-from penstock.http.bodies import parse_model
+from penstock.http.bodies import compute_on, parse_model
 from penstock.http.rate_limiter import RateLimiter
 from penstock.identity import service as identity
 from penstock.links.attribution import store
@@ -75,7 +75,8 @@ class AttributionService:
         """
         now_ms = self._clock()
         self._attempts.count((client_network(address),), now_ms)
-        app_open = parse_model(body, AppOpen, EventValidationContext(self._settings, now_ms))
+        context = EventValidationContext(self._settings, now_ms)
+        app_open = await compute_on(body, parse_model, body, AppOpen, context)
         website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:
             raise Invalid(

@@ -4,7 +4,7 @@ Both end up in URLs that strangers' devices open.
 """
 
 import unicodedata
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
@@ -182,6 +182,11 @@ def is_ip_address(host: str) -> bool:
     return ":" in host or _NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]) is not None
 
 
+_NAT64 = IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # RFC 8215: within one network
+_IPV4_COMPATIBLE = IPv6Network("::/96")
+
+
 def is_private_name(host: str) -> bool:
     """Whether a host name is local to this machine or a private network, by its spelling."""
     name = host.removesuffix(".")
@@ -192,14 +197,25 @@ def _is_private(host: str) -> bool:
     if not is_ip_address(host):
         return is_private_name(host)
     address = ip_address(host)
-    return not _embedded(address).is_global or address.is_multicast
+    embedded = _embedded(address)
+    return (
+        not embedded.is_global
+        or embedded.is_multicast
+        or address.is_multicast
+        or address in _LOCAL_NAT64
+    )
 
 
 def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that an IPv6 address embeds, or the address itself."""
-    if isinstance(address, IPv6Address):
-        return address.ipv4_mapped or address.sixtofour or address
-    return address
+    """The IPv4 address that an IPv6 address embeds, or the address itself.
+
+    Mapped (RFC 4291), 6to4 (RFC 3056), NAT64 (RFC 6052), and the old IPv4-compatible form.
+    """
+    if not isinstance(address, IPv6Address):
+        return address
+    if address in _NAT64 or (address in _IPV4_COMPATIBLE and int(address) > 0xFFFF):
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour or address
 
 
 def _is_this_service(scheme: str, host: str, port: int | None, base_url: str) -> bool:

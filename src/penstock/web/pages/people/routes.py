@@ -3,7 +3,7 @@
 from litestar import Response, get
 from litestar.di import NamedDependency
 
-from penstock.accounts.callers import SESSION_COOKIE
+from penstock.accounts.callers import session_token
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.members.service import MemberService
@@ -40,7 +40,7 @@ def account(
     own_account: NamedDependency[OwnAccountService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    token = view.request.cookies[SESSION_COOKIE]
+    token = session_token(view.request) or ""
     return view.render(
         "people/account.html",
         parts=("sessions",),

@@ -8,7 +8,7 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.response import Redirect
 
-from penstock.accounts.callers import SESSION_COOKIE, is_local_client
+from penstock.accounts.callers import is_local_client, session_token
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.service import AccountService
 from penstock.accounts.websites.service import WebsiteService
@@ -46,7 +46,7 @@ async def log_in(
         return Redirect(next_path, status_code=302)
     content = {
         "next": next_path,
-        "session_ended": SESSION_COOKIE in request.cookies,
+        "session_ended": session_token(request) is not None,
         "signup_open": settings.signup_open,
     }
     return html(request, "session/login.html", content)
