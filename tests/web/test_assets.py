@@ -1,0 +1,28 @@
+"""Static files: whatever a template or a module names exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import penstock.web
+
+WEB = Path(penstock.web.__file__).parent
+STATIC = WEB / "static"
+MODULES = [path for path in sorted(STATIC.rglob("*.js")) if "vendor" not in path.parts]
+
+
+def test_every_asset_of_a_template_exists() -> None:
+    named = {
+        name
+        for template in (WEB / "templates").rglob("*.html")
+        for name in re.findall(r'asset\("([^"]+)"\)', template.read_text("utf-8"))
+    }
+    assert named
+    assert [name for name in sorted(named) if not (STATIC / name).is_file()] == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_every_import_of_a_module_exists(module: Path) -> None:
+    imported = re.findall(r'^(?:import|export)\b[^"]*"(\.[^"]+)"', module.read_text("utf-8"), re.M)
+    assert [name for name in imported if not (module.parent / name).is_file()] == []
