@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -28,15 +29,25 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Served:
-    """A running service. url: from its banner. log: the file with all its output."""
+    """A running service. url: from its banner. log: the file with all its output.
 
-    def __init__(self, data: Path, *flags: str, command: str = "serve", **settings: str) -> None:
+    program: what runs instead of `penstock`.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        *flags: str,
+        command: str = "serve",
+        program: Sequence[str] = PENSTOCK,
+        **settings: str,
+    ) -> None:
         data.parent.mkdir(parents=True, exist_ok=True)
         self.data = data
         self.log = data.parent / f"{data.name}-{time.monotonic_ns()}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*PENSTOCK, command, "--port", "0", "--data", str(data), *flags],
+                [*program, command, "--port", "0", "--data", str(data), *flags],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,

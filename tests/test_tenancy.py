@@ -134,6 +134,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "invitation_id": lambda tenant: invited(tenant)["id"],
     "session_id": another_session,
     "visitor_id": sent("visitorId"),
+    "visitorId": sent("visitorId"),
     "website_id": app_with_provider,
     "provider": lambda _: "stripe",
     "goal_id": creator("/api/goals", {"name": "Signed up", "match": STEP}),
@@ -149,6 +150,9 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "visitorId": sent("visitorId"),
 }
 """How to make the record that a path parameter, or a required query parameter, names."""
+
+ALSO_REQUIRED = {("get", "/api/personal-data"): ("visitorId",)}
+"""Query parameters of which one is required."""
 
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("patch", "/api/settings/members/{user_id}"): {"json": {"role": "owner"}},
@@ -240,6 +244,7 @@ def described(document: dict[str, Any]) -> Iterator[Operation]:
                 if record["in"] == "query" and record["required"]
             )
             required = tuple(name for name in required if name != "websiteId")
+            required += ALSO_REQUIRED.get((method, path), ())
             yield Operation(
                 method, path, operation.get("security") == [], parameters, required, website_in
             )

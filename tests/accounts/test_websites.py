@@ -13,6 +13,10 @@ APP = {
 }
 KEPT_APP = APP | {"androidSha256Fingerprints": [":".join(["AB"] * 32), ":".join(["0F"] * 32)]}
 MATCHING = {"iosProbabilisticMatching": False, "androidProbabilisticMatching": True}
+RETENTION = dict.fromkeys(
+    f"{kind}RetentionDays"
+    for kind in ("pageview", "screenview", "event", "transaction", "provider")
+)
 NO_APP = dict.fromkeys(APP) | {"androidSha256Fingerprints": []} | MATCHING
 ROUTE = "/api/settings/websites"
 
@@ -32,12 +36,16 @@ def test_a_new_website_is_returned_in_full_and_read_back(client):
     new_website = create(client, domain="Shop.Example.com")
     assert new_website["id"].startswith("web_")
     assert new_website["createdAt"] == new_website["updatedAt"]
-    expected = {
-        "name": "Shop",
-        "kind": "web",
-        "domain": "shop.example.com",
-        "identityScope": None,
-    } | NO_APP
+    expected = (
+        {
+            "name": "Shop",
+            "kind": "web",
+            "domain": "shop.example.com",
+            "identityScope": None,
+        }
+        | NO_APP
+        | RETENTION
+    )
     assert {key: new_website[key] for key in expected} == expected
     assert set(new_website) == set(expected) | {"id", "createdAt", "updatedAt"}
     assert client.get(f"{ROUTE}/{new_website['id']}").json() == new_website

@@ -11,13 +11,18 @@ from typing import Any
 
 import pytest
 
+from penstock.metadb.database import Database
 from tests.serving import Served, environment, penstock
 from tests.stores.build_data_0_1_0 import ARCHIVE
 from tests.stores.reports import stable
 
+NEWEST = Database.known_versions()[-1]
+"""Schema version of the metadata database."""
+
 BOUNDARIES = (
     "database 0002 inside",
-    "database 0002 after",
+    f"database {NEWEST} inside",
+    f"database {NEWEST} after",
     "warehouse 1 inside",
     "warehouse 1 after",
     "warehouse 2 inside",
@@ -65,7 +70,7 @@ def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
     upgraded = penstock("migrate", "--data", str(release_0_1_0))
     assert (upgraded.returncode, upgraded.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0002, event store 0002.\n",
+        f"Both stores are up to date: metadata database {NEWEST}, event store 0002.\n",
     )
     assert_same_reports(release_0_1_0)
 
@@ -92,7 +97,7 @@ def test_a_metadata_database_of_a_newer_program_is_refused(release_0_1_0: Path) 
     run = penstock("migrate", "--data", str(release_0_1_0))
     assert run.returncode == 1
     assert "The metadata database has schema version 9999" in run.stderr
-    assert "only knows versions up to 0002" in run.stderr
+    assert f"only knows versions up to {NEWEST}" in run.stderr
 
 
 def test_an_event_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Plain types of accounts. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -89,6 +90,7 @@ class Website:
     """A website or mobile app that sends events.
 
     scope_id: the identity scope of its visitors and identity links. app: empty for kind `web`.
+    retention_days: how long events are kept, by kind; a kind that is absent is kept for ever.
     """
 
     id: WebsiteId
@@ -101,3 +103,4 @@ class Website:
     created_at_ms: int
     updated_at_ms: int
     app: MobileApp = field(default_factory=MobileApp)
+    retention_days: Mapping[str, int] = field(default_factory=dict)

@@ -318,6 +318,11 @@ class AccountService:
 
     # Websites
 
+    def websites_with_retention(self) -> list[Website]:
+        """Websites of every workspace that do not keep all events for ever."""
+        with self._database.read() as db:
+            return store.websites_with_retention(db)
+
     def create_website(self, workspace_id: WorkspaceId, form: NewWebsite) -> Website:
         now_ms = self._clock()
         website_id = WebsiteId(new_id("web", now_ms))
@@ -336,6 +341,7 @@ class AccountService:
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
             app=form.app,
+            retention_days=form.retention_after({}),
         )
         with self._database.write() as db:
             store.add_website(db, website)
@@ -460,7 +466,10 @@ def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
     ):
         raise Invalid(faults)
     return replace(
-        website, **changes.sent_values(("name", "domain")), app=replace(website.app, **app_values)
+        website,
+        **changes.sent_values(("name", "domain")),
+        app=replace(website.app, **app_values),
+        retention_days=changes.retention_after(website.retention_days),
     )
 
 

@@ -282,6 +282,7 @@ def _website(row: Row[Any]) -> Website:
         created_at_ms=row.created_at,
         updated_at_ms=row.updated_at,
         app=_app(row.app),
+        retention_days=row.retention_days or {},
     )
 
 
@@ -300,6 +301,7 @@ def add_website(db: Connection, website: Website) -> None:
             identity_scope=website.identity_scope,
             scope_id=website.scope_id,
             app=_app_values(website.app),
+            retention_days=dict(website.retention_days) or None,
             created_at=website.created_at_ms,
             updated_at=website.updated_at_ms,
         )
@@ -331,6 +333,14 @@ def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
     return [_website(row) for row in db.execute(_workspace_websites(workspace_id))]
 
 
+def websites_with_retention(db: Connection) -> list[Website]:
+    """Websites of every workspace that do not keep all events for ever."""
+    statement = select(websites).where(
+        websites.c.retention_days.is_not(None), websites.c.deleted_at.is_(None)
+    )
+    return [_website(row) for row in db.execute(statement.order_by(websites.c.id))]
+
+
 def mobile_apps(db: Connection) -> tuple[MobileApp, ...]:
     """The apps of all workspaces, oldest first: they share the installation's one public host."""
     apps = select(websites.c.app).where(
@@ -355,7 +365,7 @@ def scope_websites(db: Connection, workspace_id: WorkspaceId, scope_id: ScopeId)
 
 
 def update_website(db: Connection, website: Website) -> None:
-    """Store the name, domain and app of the website."""
+    """Store the name, domain, app and retention of the website."""
     db.execute(
         update(websites)
         .where(websites.c.id == website.id)
@@ -363,6 +373,7 @@ def update_website(db: Connection, website: Website) -> None:
             name=website.name,
             domain=website.domain,
             app=_app_values(website.app),
+            retention_days=dict(website.retention_days) or None,
             updated_at=website.updated_at_ms,
         )
     )

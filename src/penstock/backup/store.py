@@ -96,7 +96,7 @@ def events_deleted_by_period(connection: Connection) -> int:
     return int(
         connection.execute(
             select(func.coalesce(func.sum(deletions.c.events_found), 0)).where(
-                deletions.c.from_at.is_not(None)
+                deletions.c.to_at.is_not(None)
             )
         ).scalar_one()
     )

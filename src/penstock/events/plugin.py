@@ -13,6 +13,7 @@ from penstock.events.deletions.service import DeletionService, ForgetVisitors
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
+from penstock.events.retention.service import RetentionService
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
 
@@ -24,6 +25,7 @@ class EventsRoom(Room):
     events: EventService
     imports: ImportService
     deletions: DeletionService
+    retention: RetentionService
 
     routes = (*event_routes.ROUTES, *import_routes.ROUTES, *deletion_routes.ROUTES)
 
@@ -33,6 +35,7 @@ class EventsRoom(Room):
             self.shipper.worker,
             self.imports.worker,
             self.deletions.worker,
+            self.retention.worker,
         ]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
@@ -40,6 +43,7 @@ class EventsRoom(Room):
         return [
             self.shipper.running(),
             self.deletions.running(),
+            self.retention.running(),
             self.intake.running(),
             self.imports.running(),
         ]
@@ -50,18 +54,20 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
     settings, clock, database, warehouse = core
     shipper = Shipper(database, warehouse, clock)
     intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
+    deletions = DeletionService(
+        database,
+        warehouse,
+        accounts.accounts,
+        shipper,
+        settings,
+        clock,
+        forget_elsewhere=forget_elsewhere,
+    )
     return EventsRoom(
         shipper=shipper,
         intake=intake,
         events=EventService(accounts.accounts, intake, settings, clock),
         imports=ImportService(database, accounts.accounts, intake, settings, clock),
-        deletions=DeletionService(
-            database,
-            warehouse,
-            accounts.accounts,
-            shipper,
-            settings,
-            clock,
-            forget_elsewhere=forget_elsewhere,
-        ),
+        deletions=deletions,
+        retention=RetentionService(accounts.accounts, deletions, clock),
     )
