@@ -134,7 +134,6 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "invitation_id": lambda tenant: invited(tenant)["id"],
     "session_id": another_session,
     "visitor_id": sent("visitorId"),
-    "visitorId": sent("visitorId"),
     "website_id": app_with_provider,
     "provider": lambda _: "stripe",
     "goal_id": creator("/api/goals", {"name": "Signed up", "match": STEP}),

@@ -16,7 +16,7 @@ from tests.faults.workload import Workload
 from tests.serving import PENSTOCK, Served, environment
 
 ALL = os.environ.get("PENSTOCK_FAULTS") == "all"
-SAMPLE = ("intake_after_commit", "shipment_after_insert")
+SAMPLE = ("shipment_after_insert",)
 PASSES = (1, 2, 5)
 
 
