@@ -63,7 +63,7 @@ kills: $(DEV) ## Kill the service KILLS=200 times while clients post events
 .PHONY: faults
 faults: $(DEV) ## Kill the service KILLS=1000 times, at every boundary, and break disks and databases
 	PENSTOCK_KILLS=$(or $(KILLS),1000) $(BIN)/pytest -s tests/events/test_kills.py
-	PENSTOCK_FAULTS=all $(BIN)/pytest tests/faults
+	PENSTOCK_FAULTS=all $(BIN)/pytest tests/faults tests/backup
 
 .PHONY: soak
 soak: $(DEV) ## Mixed load for MINUTES=30: memory, descriptors and latencies

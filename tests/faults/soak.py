@@ -1,7 +1,8 @@
 """A service under mixed load for a while: `python -m tests.faults.soak [MINUTES]`.
 
-Posts, reports, imports and clicks run side by side, and two backups are taken. A line every half minute shows memory, open
-descriptors, and the 99th percentile of each kind of request. At the end both stores are verified.
+Posts, reports, imports and clicks run side by side, and two backups are taken. A line every half
+minute shows memory, open descriptors, and the 99th percentile of each kind of request. At the end
+both stores are verified.
 """
 
 import json
@@ -112,7 +113,8 @@ def soak(minutes: float) -> None:
                 print(run.stdout.strip() or run.stderr.strip(), flush=True)
                 base = ["--base", folder]
 
-        targets = [*(lambda n=n: post(n) for n in range(POSTERS)), report, click, import_files, back_up]
+        posters = (lambda n=n: post(n) for n in range(POSTERS))
+        targets = [*posters, report, click, import_files, back_up]
         threads = [Thread(target=target) for target in targets]
         for thread in threads:
             thread.start()

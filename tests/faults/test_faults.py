@@ -1,7 +1,7 @@
 """Disks that are full or fail, a database that hangs or goes, an engine that refuses, a clock.
 
 Each service lives on and recovers by itself; then everything is checked as after a kill.
-`make faults` runs all; otherwise only the disk that fails.
+`make faults` runs them.
 """
 
 import os
@@ -53,6 +53,7 @@ def limit_file_size(service: Served, size: int) -> None:
     resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@only_in_full
 @pytest.mark.slow("lets every write fail for some seconds")
 def test_writes_that_fail_are_never_acknowledged(tmp_path: Path) -> None:
     data = tmp_path / "data"
