@@ -9,6 +9,7 @@ SQLite and on PostgreSQL.
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from litestar.testing import TestClient
 from psycopg import sql
 
 from penstock.accounts import credentials
+from penstock.activity.live import service as live_service
 from penstock.app import Services, build_routes, build_services, with_fast_paths
 from penstock.base.clock import system_clock
 from penstock.metadb.database import Database
@@ -32,7 +34,8 @@ from penstock.warehouse.client import Warehouse
 from tests import scratch
 from tests.postgres import PostgresServer, programs
 from tests.run_report import RunReport
-from tests.tenant import BASE_URL, Tenant, sign_up
+from tests.tenant import BASE_URL, SAME_ID, Tenant, sign_up
+from tests.waiting import PATIENCE_S
 
 scratch.use_memory()
 
@@ -44,15 +47,15 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(RunReport())
+    config.pluginmanager.register(RunReport(config))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if os.environ.get("PENSTOCK_DATABASES") != "all":
         _deselect_repeats_on_postgres(config, items)
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        _arrange_for_two_workers(items)
+    if (workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:
+        _arrange_for_workers(items, workers)
 
 
 def _deselect_repeats_on_postgres(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -81,18 +84,23 @@ def _deselect_repeats_on_postgres(config: pytest.Config, items: list[pytest.Item
         items[:] = selected
 
 
-def _arrange_for_two_workers(items: list[pytest.Item]) -> None:
-    """Tests that share expensive fixtures or take long come first, each kind in one worker.
+def _arrange_for_workers(items: list[pytest.Item], workers: int) -> None:
+    """Tests that share expensive fixtures or take long come first in the share of a worker.
 
-    `--dist worksteal` gives each worker a half of the list. The worker that is done first takes
-    tests from the end of the other's half, where short tests without such fixtures stand.
+    `--dist worksteal` gives each worker a share of the list, from its begin on. A worker that is
+    done takes tests from the end of the longest remaining share, where short tests stand. Browser
+    tests begin the first share, slow tests the other shares in turn.
     """
     browser = [item for item in items if item.nodeid.startswith("tests/browser/")]
     others = [item for item in items if not item.nodeid.startswith("tests/browser/")]
     slow = [item for item in others if item.get_closest_marker("slow")]
     short = [item for item in others if not item.get_closest_marker("slow")]
-    first = max(0, len(items) // 2 - len(browser))
-    items[:] = [*browser, *short[:first], *slow, *short[first:]]
+    firsts = [browser, *(slow[at :: workers - 1] for at in range(workers - 1))]
+    share, rest = len(items) // workers, iter(short)
+    items[:] = [
+        item for first in firsts for item in (*first, *islice(rest, max(0, share - len(first))))
+    ]
+    items.extend(rest)
 
 
 class ShiftedClock:
@@ -118,7 +126,12 @@ class SharedWarehouse(Warehouse):
 def quick_passwords() -> None:
     """Hash passwords cheaply: the real hash takes 50 ms, and tests sign up hundreds of times."""
     credentials._hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    credentials._DUMMY_HASH = credentials._hasher.hash("nobody")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_live_list() -> None:
+    """Wait for events that were just sent, however slow the machine is."""
+    live_service._FRESH_WAIT_S = PATIENCE_S
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -213,7 +226,13 @@ def clock() -> ShiftedClock:
 
 @pytest.fixture
 def settings(tmp_path: Path, metadb_url: str) -> Settings:
-    return Settings(data=tmp_path, database_url=metadb_url, public_url=BASE_URL, signup_open=True)
+    return Settings(
+        data=tmp_path,
+        database_url=metadb_url,
+        public_url=BASE_URL,
+        signup_open=True,
+        fresh_wait_s=PATIENCE_S,
+    )
 
 
 @pytest.fixture
@@ -252,6 +271,7 @@ def server(
     """The running application, for requests without credentials."""
     current.now = services
     with TestClient(with_fast_paths(routes, services), base_url=BASE_URL) as running:
+        running.headers.update(SAME_ID)
         yield running
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from tests.waiting import PATIENCE_S
+
 _START_S = 30
 _QUICK = (
     "fsync=off",
@@ -97,7 +99,7 @@ class PostgresServer:
         """Cut every connection and end the process."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=PATIENCE_S)
 
     def stop(self) -> None:
         self.halt()

@@ -1,9 +1,12 @@
-"""What a run of the tests reports at its end: slow tests without a reason, and one table.
+"""What a run of the tests reports: long counting tests as they end, then one table.
+
+At its end it also names slow tests without a reason.
 
 A test that counts something adds it to its user properties: `("examples", 400)`, `("kills", 20)`.
 For a test in shares, the column `tests` shows the number of shares.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +15,8 @@ import pytest
 
 SLOW_S = 5.0
 COUNTED = ("examples", "kills")
+
+_NUMBERS_GIVEN = {"PENSTOCK_EXAMPLES", "PENSTOCK_KILLS"} & set(os.environ)
 
 
 @dataclass
@@ -41,7 +46,8 @@ class Tally:
 class RunReport:
     """A plugin that collects the reports of all workers in the process that prints the summary."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
         self.tests = defaultdict[str, Tally](Tally)
         self.slow: list[tuple[float, str]] = []
 
@@ -62,8 +68,20 @@ class RunReport:
         tally.counts.update(
             {name: int(str(properties[name])) for name in COUNTED if name in properties}
         )
+        if report.when == "teardown" and tally.counts and _NUMBERS_GIVEN:
+            self._write_progress(report.nodeid, tally)
         if report.when == "call" and report.duration > SLOW_S and "slow" not in properties:
             self.slow.append((report.duration, report.nodeid))
+
+    def _write_progress(self, test: str, tally: Tally) -> None:
+        """A share of a long run takes minutes: name it when it ends."""
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if "PYTEST_XDIST_WORKER" in os.environ or terminal is None:
+            return
+        counts = ", ".join(f"{number:,} {name}" for name, number in tally.counts.items())
+        result = "failed" if tally.failed else "passed"
+        terminal.ensure_newline()
+        terminal.write_line(f"{test} {result}: {counts} in {tally.seconds:.0f} s")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for seconds, test in sorted(self.slow, reverse=True):

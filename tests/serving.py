@@ -2,17 +2,21 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import httpx
 
+from tests.waiting import PATIENCE_S
+
 PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
-_START_S = 240  # the demo stores its events first, and the machine may be busy
+_START_S = 2 * PATIENCE_S  # the demo stores its events first
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -40,11 +44,15 @@ class Served:
         *flags: str,
         command: str = "serve",
         program: Sequence[str] = PENSTOCK,
+        descriptors: tuple[int, int] | None = None,
         **settings: str,
     ) -> None:
+        """descriptors: soft and hard limit of open files."""
         data.parent.mkdir(parents=True, exist_ok=True)
         self.data = data
         self.log = data.parent / f"{data.name}-{time.monotonic_ns()}.log"
+        # A page or a report that is read right after events were sent must not miss them.
+        settings = {"PENSTOCK_FRESH_WAIT_S": str(PATIENCE_S), **settings}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*program, command, "--port", "0", "--data", str(data), *flags],
@@ -52,9 +60,12 @@ class Served:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 env=environment(**settings),
+                preexec_fn=None
+                if descriptors is None
+                else partial(resource.setrlimit, resource.RLIMIT_NOFILE, descriptors),
             )
         self.url = self._await_banner()
-        self.client = httpx.Client(base_url=self.url, timeout=30)
+        self.client = httpx.Client(base_url=self.url, timeout=PATIENCE_S)
 
     def first_account(self) -> tuple[str, str]:
         """Sign up on a new service. Returns an API key and the ID of a website."""
@@ -88,12 +99,12 @@ class Served:
     def stop(self) -> int:
         """Send SIGTERM, as a service manager does. Returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=PATIENCE_S)
 
     def kill(self) -> None:
         """Send SIGKILL."""
         self.process.kill()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=PATIENCE_S)
 
     def __enter__(self) -> "Served":
         return self
@@ -112,5 +123,5 @@ def penstock(*arguments: str, **settings: str) -> subprocess.CompletedProcess[st
         text=True,
         stdin=subprocess.DEVNULL,
         env=environment(**settings),
-        timeout=120,
+        timeout=PATIENCE_S,
     )

@@ -12,13 +12,18 @@ from litestar.testing.transport import TestClientTransport
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 BASE_URL = "http://testserver.local"
+SAME_ID = {"X-Request-Id": "of-all-tests"}
+"""Makes problem documents comparable."""
+
 PASSWORD = "correct horse battery"
 
 
 def visitor(server: TestClient[Litestar], headers: Mapping[str, str] | None = None) -> httpx.Client:
     """A client of the running application with cookies and headers of its own."""
     transport: Any = TestClientTransport(server)
-    return httpx.Client(transport=transport, base_url=BASE_URL, headers=dict(headers or {}))
+    return httpx.Client(
+        transport=transport, base_url=BASE_URL, headers={**SAME_ID, **(headers or {})}
+    )
 
 
 def connecting_from(address: str, app: ASGIApp) -> ASGIApp:
@@ -46,7 +51,7 @@ class Tenant:
 
 def beside(tenant: Tenant) -> httpx.Client:
     """A browser without a session, on the same application."""
-    return httpx.Client(transport=tenant.browser._transport, base_url=BASE_URL)
+    return httpx.Client(transport=tenant.browser._transport, base_url=BASE_URL, headers=SAME_ID)
 
 
 def invited(tenant: Tenant, role: str = "member", email: str | None = None) -> dict[str, Any]:

@@ -14,7 +14,16 @@ from penstock.funnels.comparisons.schema import (
     WarningCode,
 )
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
-from penstock.funnels.definitions.definition import (
+from penstock.funnels.definitions.filters import (
+    MAX_KEY_BYTES,
+    MAX_LIST_ITEMS,
+    MAX_VALUE_BYTES,
+    Operator,
+)
+from penstock.funnels.definitions.schema import MAX_FILTERS
+from penstock.funnels.queries.schema import CoverageRecord, HeadRecord
+from penstock.funnels.results.schema import DataQualityRecord, ResultsRecord
+from penstock.funnels.saved.schema import (
     MAX_BREAKDOWNS,
     MAX_MATCHES,
     MAX_OR_ROWS,
@@ -23,15 +32,6 @@ from penstock.funnels.definitions.definition import (
     MIN_STEPS,
     WINDOWS_S,
 )
-from penstock.funnels.definitions.filters import (
-    MAX_KEY_BYTES,
-    MAX_LIST_ITEMS,
-    MAX_VALUE_BYTES,
-    Operator,
-)
-from penstock.funnels.definitions.matches import MAX_FILTERS
-from penstock.funnels.queries.schema import CoverageRecord, HeadRecord
-from penstock.funnels.results.schema import DataQualityRecord, ResultsRecord
 from penstock.providers.standard_events import POLAR, RENEWAL_REASONS
 from penstock.providers.stripe_events import STRIPE
 from penstock.settings import Settings
@@ -171,7 +171,9 @@ def test_the_documented_problem_is_a_real_one(workspace):
     }
     assert (
         workspace.client.post(
-            problem["instance"], json={"name": "One step", "steps": [step]}
+            problem["instance"],
+            json={"name": "One step", "steps": [step]},
+            headers={"X-Request-Id": problem["requestId"]},
         ).json()
         == problem
     )

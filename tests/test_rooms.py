@@ -1,8 +1,7 @@
 """Every room uses the same file names.
 
 Handlers are in `routes.py`, SQL statements in `store.py`, wire types in `schema.py`. A room is a
-package. `TO_DO` lists the rooms that break a rule today: it may only shrink, because a listed room
-that follows the rule fails its test.
+package.
 """
 
 import ast
@@ -68,42 +67,35 @@ def wire_types(tree: ast.Module) -> Iterator[str]:
 
 
 RULES: dict[str, Rule] = {"routes": handlers, "store": statements, "schema": wire_types}
-TO_DO: dict[str, set[str]] = {
-    "routes": {
-        "penstock/web",
-        "penstock/web/pages",
-    },
-    "store": {"penstock/events", "penstock/identity", "penstock/metadb"},
-    "schema": {
-        "penstock/events",
-        "penstock/funnels/definitions",
-        "penstock/http",
-        "penstock/web/pages",
-    },
+BELOW: dict[str, frozenset[str]] = {
+    "store": frozenset({"penstock/metadb"}),
+    "schema": frozenset({"penstock/http"}),
 }
+"""Rooms that a rule does not apply to, because every room of that kind stands on them: `metadb` has
+the connections, tables and helpers of all stores, `http` the base classes of all wire types.
+"""
 
-ROOMS = sorted({path.parent for path in SOURCE.rglob("*.py")})
-
-
-def _cases() -> Iterator[object]:
-    for file_name in RULES:
-        for room in ROOMS:
-            name = room.relative_to(SOURCE.parent).as_posix()
-            marks = [pytest.mark.xfail(strict=True)] if name in TO_DO[file_name] else []
-            yield pytest.param(file_name, room, marks=marks, id=f"{file_name}-{name}")
+ROOMS = sorted({path.parent.relative_to(SOURCE.parent).as_posix() for path in SOURCE.rglob("*.py")})
 
 
-@pytest.mark.parametrize(("file_name", "room"), _cases())
-def test_rooms_use_the_same_file_names(file_name: str, room: Path) -> None:
+CASES = [
+    (file_name, room)
+    for file_name in RULES
+    for room in ROOMS
+    if room not in BELOW.get(file_name, ())
+]
+
+
+@pytest.mark.parametrize(("file_name", "room"), CASES)
+def test_rooms_use_the_same_file_names(file_name: str, room: str) -> None:
     misplaced = [
         f"{path.relative_to(SOURCE)}: {thing}"
-        for path in sorted(room.glob("*.py"))
+        for path in sorted((SOURCE.parent / room).glob("*.py"))
         if path.stem != file_name
         for thing in RULES[file_name](ast.parse(path.read_text("utf-8")))
     ]
     assert misplaced == [], f"belongs in {file_name}.py"
 
 
-def test_every_room_on_the_list_exists() -> None:
-    names = {room.relative_to(SOURCE.parent).as_posix() for room in ROOMS}
-    assert {room for rooms in TO_DO.values() for room in rooms} <= names
+def test_every_room_that_a_rule_leaves_out_exists() -> None:
+    assert {room for rooms in BELOW.values() for room in rooms} <= set(ROOMS)

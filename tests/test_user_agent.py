@@ -1,9 +1,12 @@
 """What the User-Agent parser reads from real User-Agents, and the event columns of it."""
 
 from pathlib import Path
+from time import thread_time
 
 import pytest
+from crawlerdetect import CrawlerDetect
 
+from penstock.base import user_agent
 from penstock.base.user_agent import IN_APP, PREVIEWS, Device, parse_user_agent
 from penstock.events.model import Source
 from penstock.events.user_agent_columns import user_agent_columns
@@ -98,7 +101,7 @@ def test_the_device_depends_on_whether_a_browser_or_an_app_sent_it(text, device,
     ],
 )
 def test_event_columns_of_a_user_agent(text, source, columns):
-    assert user_agent_columns(text, source) == columns
+    assert user_agent_columns(parse_user_agent(text), source) == columns
 
 
 def test_previews_and_in_app_browsers_are_documented():
@@ -106,3 +109,41 @@ def test_previews_and_in_app_browsers_are_documented():
     for patterns in (PREVIEWS, IN_APP):
         names = ", ".join(f"`{name}`" for name in patterns)
         assert names in " ".join(page.split()), names
+
+
+def test_a_new_user_agent_takes_little_time_whatever_its_letters_are():
+    started_s = thread_time()
+    for number in range(50):
+        for letters in ("abc", "a", "a/"):
+            parse_user_agent(f"{number}{letters * 1_000}")
+    assert thread_time() - started_s < 2  # the library alone takes 80 ms for 1,000 letters
+
+
+def test_only_the_first_characters_of_a_long_user_agent_are_read_and_kept():
+    start = user_agents.DESKTOP["edge"].ljust(user_agent.MAX_CHARS)
+    assert parse_user_agent(start + "Googlebot" * 7_000) is parse_user_agent(start)
+    assert max(map(len, user_agent._parsed)) <= user_agent.MAX_CHARS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *user_agents.ROBOTS,
+        *user_agents.DESKTOP.values(),
+        *user_agents.IOS.values(),
+        *user_agents.ANDROID.values(),
+        *user_agents.IN_APP_ANDROID.values(),
+        "Mozilla/5.0 (compatible; YandexBot/3.0)",
+        "YandexSearch/21.3 Mozilla/5.0 (iPhone)",
+        "Yandex",
+        "yandexSea",
+        "okhttp/4.12.0",
+        "curl/8.7.1",
+        "Safari/605.1.15",
+        "",
+        " \t",
+        "Ünïcode bot",
+    ],
+)
+def test_crawlers_are_those_of_the_library(text):
+    assert parse_user_agent(text).is_crawler == CrawlerDetect().is_crawler(text)

@@ -1,12 +1,13 @@
-"""A real warehouse that records its funnel statements and can slow them down."""
+"""A real warehouse that records its funnel statements, and can hold them or slow them down."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
+from penstock.warehouse.work import Work, current_work
 
 FOR_EVER = "SELECT sum(sleepEachRow(0.02)) FROM numbers(1000000) SETTINGS max_block_size = 1"
 TWO_SECONDS = "SELECT sum(sleepEachRow(0.02)) FROM numbers(100) SETTINGS max_block_size = 1"
@@ -22,6 +23,33 @@ NO_REPORTS = [
 ]
 
 
+class Hold:
+    """Funnel statements that wait for `release`, each with a connection of the engine."""
+
+    def __init__(self) -> None:
+        self._released, self._works = Event(), list[Work]()
+
+    @property
+    def statements(self) -> int:
+        """How many statements wait."""
+        return len(self._works)
+
+    @property
+    def requests(self) -> int:
+        """How many requests want the rows of these statements."""
+        return sum(len(work._wanted_by) for work in self._works)
+
+    def release(self) -> None:
+        self._released.set()
+
+    def wait(self) -> None:
+        work = current_work()
+        assert work is not None
+        self._works.append(work)
+        while not self._released.wait(0.02):
+            work.check()
+
+
 class Watched(Warehouse):
     """Wraps the engine of another warehouse.
 
@@ -32,6 +60,7 @@ class Watched(Warehouse):
         vars(self).update(vars(real))
         self.reports: list[str] = []
         self.before: str | None = None
+        self._hold: Hold | None = None
 
     def query(
         self,
@@ -43,6 +72,9 @@ class Watched(Warehouse):
             self.reports.append(sql)
             if self.before is not None:
                 super().query(self.before)
+            if self._hold is not None:
+                with self._reading(None):
+                    self._hold.wait()
         return super().query(sql, parameters, settings)
 
     def running(self) -> int:
@@ -63,14 +95,15 @@ class Watched(Warehouse):
         finally:
             self.before = None
 
+    @contextmanager
+    def holding(self) -> Iterator[Hold]:
+        """In the context, funnel statements wait until they are released, or the context ends."""
+        self._hold = hold = Hold()
+        try:
+            yield hold
+        finally:
+            self._hold = None
+            hold.release()
+
     def close(self) -> None:
         """Does nothing: the owner of the real warehouse closes it."""
-
-
-def eventually(holds: Callable[[], Any], within_s: float = 30.0) -> Any:
-    """The first true result of repeated calls."""
-    until_s = time.monotonic() + within_s
-    while not (result := holds()):
-        assert time.monotonic() < until_s, "the condition never became true"
-        time.sleep(0.01)
-    return result

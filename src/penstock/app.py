@@ -6,20 +6,24 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from anyio import to_thread
 from litestar import Litestar
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 from sqlalchemy import Connection
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
 from penstock.backup import plugin as backup_room
 from penstock.base.clock import Clock, system_clock
+from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId, WorkspaceId
+from penstock.base.user_agent import parse_user_agent
 from penstock.catalogue import plugin as catalogue_room
 from penstock.core import Core, Room
+from penstock.edge import plugin as edge_room
+from penstock.edge.layer import EdgeLayer
 from penstock.events import plugin as events_room
 from penstock.events.deletions.model import DeletionSpan, RetainedHistory
 from penstock.events.fast_path import FastPath
@@ -35,6 +39,7 @@ from penstock.links import plugin as links_room
 from penstock.links.attribution.service import forget_opens, opens_of
 from penstock.links.redirect.asgi import RedirectFastPath
 from penstock.metadb.database import Database
+from penstock.metadb.secret_box import SecretBox, seal_all
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import customers_of, forget_customers
 from penstock.settings import Settings
@@ -44,6 +49,7 @@ from penstock.web import plugin as web_room
 from penstock.web.error_pages import on_unknown_address
 
 ROOMS: tuple[type[Room], ...] = (
+    edge_room.EdgeRoom,
     health_room.HealthRoom,
     accounts_room.AccountsRoom,
     jobs_room.JobsRoom,
@@ -56,6 +62,10 @@ ROOMS: tuple[type[Room], ...] = (
     backup_room.BackupRoom,
     web_room.WebRoom,
 )
+
+
+_VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key=50)
+"""Validation is Python: more threads at once would only share one core."""
 
 
 class Services(SimpleNamespace):
@@ -80,11 +90,13 @@ def build_services(
     if warehouse is not None:
         stores = Stores(Database(settings.metadb_url, settings.database_timeout_s), warehouse)
     database, warehouse = stores or open_stores(settings)
-    core = Core(settings, clock, database, warehouse)
-    accounts = accounts_room.build(core)
+    core = Core(settings, clock, database, warehouse, FairQueue("requests", _VALIDATION))
+    box = SecretBox.of(settings)
+    seal_all(database, box)
+    accounts = accounts_room.build(core, box)
     jobs = jobs_room.build(core, accounts)
     events = events_room.build(core, accounts, forget_elsewhere=_forget_elsewhere)
-    providers = providers_room.build(core, accounts, events)
+    providers = providers_room.build(core, accounts, events, box)
     wait_until_shipped = events.shipper.wait_until_shipped
     funnels = funnels_room.build(
         core,
@@ -101,10 +113,16 @@ def build_services(
     )
     links = links_room.build(core, accounts, events)
     backup = backup_room.build(core, events)
+    edge = edge_room.build(core)
     rooms: list[Room] = [
-        *(accounts, events, providers, funnels, catalogue, activity, links, jobs, backup)
+        *(edge, accounts, events, providers, funnels, catalogue, activity, links, jobs, backup)
     ]
-    health = health_room.build(core, [worker for room in rooms for worker in room.workers()])
+    health = health_room.build(
+        core,
+        workers=[worker for room in rooms for worker in room.workers()],
+        gauges=[gauge for room in rooms for gauge in room.gauges()],
+        outbox=events.shipper.outbox_state,
+    )
     return Services(core, [health, *rooms, web_room.WebRoom()])
 
 
@@ -114,16 +132,11 @@ def build_app(services: Services) -> ASGIApp:
 
 
 def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
-    """Answer plain posts of events and plain visits of links before the framework.
-
-    Posts need no client address, so they come before the headers of proxies.
-    """
-    # uvicorn and litestar have types of their own for the same interface
-    redirects: Any = RedirectFastPath(routes, services.redirects)
-    proxied: Any = ProxyHeadersMiddleware(
-        redirects, trusted_hosts=services.settings.trusted_proxies
+    """The edge around all; plain posts of events and visits of links before the framework."""
+    app = FastPath(
+        RedirectFastPath(routes, services.redirects), services.events, services.quarantine
     )
-    return FastPath(proxied, services.events)
+    return EdgeLayer(app, services.address_budget, services.settings.trusted_proxies)
 
 
 def build_routes(services: Services) -> Litestar:
@@ -131,6 +144,7 @@ def build_routes(services: Services) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
+        await to_thread.run_sync(parse_user_agent, "")  # builds its patterns, which takes 0.2 s
         async with AsyncExitStack() as stack:
             for room in services.rooms:
                 for running in room.lifespans():

@@ -9,6 +9,8 @@ from litestar.di import Provide
 from litestar.types import ControllerRouterHandler
 
 from penstock.base.clock import Clock
+from penstock.base.fair_queue import FairQueue
+from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker
 from penstock.metadb.database import Database
 from penstock.settings import Settings
@@ -16,12 +18,16 @@ from penstock.warehouse.client import Warehouse
 
 
 class Core(NamedTuple):
-    """Settings, time and both open stores."""
+    """Settings, time, both open stores, and the queue of work that needs much CPU.
+
+    validation: of large bodies; its key is a workspace.
+    """
 
     settings: Settings
     clock: Clock
     database: Database
     warehouse: Warehouse
+    validation: FairQueue
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,10 @@ class Room:
 
     def workers(self) -> Sequence[Worker]:
         """Background workers, which `/health/ready` reports."""
+        return ()
+
+    def gauges(self) -> Sequence[PolledGauge]:
+        """Figures for Prometheus that are read when it asks."""
         return ()
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:

@@ -4,7 +4,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -58,6 +58,66 @@ class Settings(BaseSettings):
         ),
     ] = "127.0.0.1,::1"
 
+    connections: Annotated[
+        int, Field(ge=1, description="Maximum number of open connections; more are 503.")
+    ] = 4000
+    address_connections: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum number of connections from one address, and of its requests "
+            "at once behind a proxy; an IPv6 address counts by its /64.",
+        ),
+    ] = 500
+    address_requests_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum rate of requests from one address, on average over ten seconds.",
+        ),
+    ] = 5000
+    website_events_per_second: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum rate of events of one website, on average over ten seconds; "
+            "imports do not count.",
+        ),
+    ] = 20_000
+    header_bytes: Annotated[
+        int,
+        Field(ge=1024, description="Maximum size of all headers of a request, in bytes."),
+    ] = 64 * 1024
+    header_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="Seconds for a request's headers, from their first byte."),
+    ] = 10.0
+    body_timeout_s: Annotated[
+        float,
+        Field(
+            gt=0,
+            description="Seconds for a request's body; one more for every 4 KiB that arrived.",
+        ),
+    ] = 30.0
+    idle_timeout_s: Annotated[
+        float,
+        Field(gt=0, description="Seconds that a connection may wait for its next request."),
+    ] = 5.0
+    secret_keys: Annotated[
+        SecretStr | None,
+        Field(
+            description="Keys that encrypt stored signing secrets, comma-separated; the first "
+            "encrypts, all decrypt. Default: the key file."
+        ),
+    ] = None
+    secret_key_file: Annotated[
+        Path | None,
+        Field(
+            description="File with these keys, one per line; default: `secret.key` in the data "
+            "folder, made at the first start."
+        ),
+    ] = None
+
     signup_open: Annotated[
         bool,
         Field(
@@ -100,6 +160,10 @@ class Settings(BaseSettings):
             ge=1, description="Maximum number of property keys of one event, including nested keys."
         ),
     ] = 255
+    max_website_property_keys: Annotated[
+        int,
+        Field(ge=1, description="Maximum number of different property keys of one website."),
+    ] = 2000
     max_property_depth: Annotated[
         int, Field(ge=1, description="Maximum nesting depth of properties.")
     ] = 5
@@ -113,6 +177,14 @@ class Settings(BaseSettings):
         int,
         Field(ge=1024, description="Maximum size of an import file after decompression, in bytes."),
     ] = 50 * 1024**3
+    max_import_rejects: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1_000_000,
+            description="Number of rejected lines after which an import stops.",
+        ),
+    ] = 10_000
     future_tolerance_s: Annotated[
         int, Field(ge=0, description="Seconds that a timestamp may be ahead of the server's clock.")
     ] = 300
@@ -123,6 +195,22 @@ class Settings(BaseSettings):
             description="Days that deduplication keys are kept, at least 100; default: forever.",
         ),
     ] = None
+    quarantine_rows: Annotated[
+        int,
+        Field(ge=1, description="Maximum number of events in the quarantine of one website."),
+    ] = 1000
+    quarantine_bytes: Annotated[
+        int,
+        Field(ge=1024, description="Maximum size of the quarantine of one website, in bytes."),
+    ] = 10 * 1024**2
+    outbox_age_s: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Age of the oldest waiting event, in seconds, at which a node is not "
+            "ready.",
+        ),
+    ] = 300
 
     links_to_private_hosts: Annotated[
         bool,
@@ -173,6 +261,14 @@ class Settings(BaseSettings):
             ge=1, le=64, description="Maximum number of concurrent warehouse queries; more wait."
         ),
     ] = 4
+    queries_per_workspace: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=64,
+            description="Of these, the maximum of one workspace, so that others find one free.",
+        ),
+    ] = 3
     fresh_wait_s: Annotated[
         float,
         Field(
@@ -180,6 +276,18 @@ class Settings(BaseSettings):
             description="Maximum seconds that a report waits for events acknowledged before it.",
         ),
     ] = 5.0
+    metrics_port: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=65535,
+            description="Port of `/metrics` for Prometheus; 0 chooses a free one; default: none.",
+        ),
+    ] = None
+    metrics_host: Annotated[
+        str,
+        Field(description="Address that `/metrics` listens on; it has no log-in."),
+    ] = "127.0.0.1"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Field(description="Minimum level of log messages."),

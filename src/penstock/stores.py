@@ -31,7 +31,10 @@ def open_stores(settings: Settings) -> Stores:
     settings.data.mkdir(parents=True, exist_ok=True)
     database = Database(settings.metadb_url, settings.database_timeout_s)
     warehouse = Warehouse(
-        data=settings.data, url=settings.warehouse_url, readers=settings.queries_at_once
+        data=settings.data,
+        url=settings.warehouse_url,
+        readers=settings.queries_at_once,
+        readers_per_owner=settings.queries_per_workspace,
     )
     return Stores(database, warehouse)
 

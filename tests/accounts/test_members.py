@@ -50,6 +50,20 @@ def test_the_session_contains_the_role(workspace):
     assert join(workspace).get("/api/auth/session").json()["role"] == "member"
 
 
+def test_a_member_that_was_read_can_be_sent_back(workspace):
+    mate = join(workspace)
+    route = f"/api/settings/members/{me(mate)}"
+    [_, record] = workspace.browser.get("/api/settings/members").json()["data"]
+    answer = workspace.browser.patch(route, json=record | {"role": "owner"})
+    assert (answer.status_code, answer.json()) == (200, record | {"role": "owner"})
+    answer = workspace.browser.patch(route, json=record | {"email": "other@example.com"})
+    assert answer.status_code == 422
+    assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [
+        ("email", "read_only")
+    ]
+    assert members(workspace.browser)[1] == (record["email"], "owner")
+
+
 def test_an_api_key_cannot_manage_people(client):
     assert code(client.get("/api/settings/members")) == (403, "session_required")
 

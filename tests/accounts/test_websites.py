@@ -13,10 +13,8 @@ APP = {
 }
 KEPT_APP = APP | {"androidSha256Fingerprints": [":".join(["AB"] * 32), ":".join(["0F"] * 32)]}
 MATCHING = {"iosProbabilisticMatching": False, "androidProbabilisticMatching": True}
-RETENTION = dict.fromkeys(
-    f"{kind}RetentionDays"
-    for kind in ("pageview", "screenview", "event", "transaction", "provider")
-)
+KINDS = ("pageview", "screenview", "event", "transaction", "provider")
+RETENTION = dict.fromkeys(f"{kind}RetentionDays" for kind in KINDS)
 NO_APP = dict.fromkeys(APP) | {"androidSha256Fingerprints": []} | MATCHING
 ROUTE = "/api/settings/websites"
 
@@ -42,6 +40,7 @@ def test_a_new_website_is_returned_in_full_and_read_back(client):
             "kind": "web",
             "domain": "shop.example.com",
             "identityScope": None,
+            "requiresSignedIdentities": False,
         }
         | NO_APP
         | RETENTION
@@ -221,16 +220,16 @@ def test_a_change_of_a_fixed_field_changes_nothing(client, change, fault):
 
 def test_a_change_is_seen_at_once(client, services):
     new_website = create(client)
-    assert services.accounts.find_website(new_website["id"]).name == "Shop"
+    assert services.website_service.find_website(new_website["id"]).name == "Shop"
     client.patch(f"{ROUTE}/{new_website['id']}", json={"name": "New"})
-    assert services.accounts.find_website(new_website["id"]).name == "New"
+    assert services.website_service.find_website(new_website["id"]).name == "New"
 
 
 def test_a_deleted_website_is_gone(client, workspace, services):
     new_website = create(client)
-    assert services.accounts.find_website(new_website["id"]) is not None
+    assert services.website_service.find_website(new_website["id"]) is not None
     assert client.delete(f"{ROUTE}/{new_website['id']}").status_code == 204
-    assert services.accounts.find_website(new_website["id"]) is None
+    assert services.website_service.find_website(new_website["id"]) is None
     for answer in (
         client.get(f"{ROUTE}/{new_website['id']}"),
         client.patch(f"{ROUTE}/{new_website['id']}", json={"name": "New"}),
@@ -244,10 +243,10 @@ def test_a_website_is_its_own_identity_scope_unless_it_names_one(
     workspace, other_workspace, services
 ):
     def scope_of(tenant, **form):
-        return services.accounts.find_website(create(tenant.client, **form)["id"]).scope_id
+        return services.website_service.find_website(create(tenant.client, **form)["id"]).scope_id
 
     alone = create(workspace.client)["id"]
-    assert services.accounts.find_website(alone).scope_id == alone
+    assert services.website_service.find_website(alone).scope_id == alone
     shared = scope_of(workspace, identityScope="brand")
     assert shared == f"{workspace.id}/brand"
     assert scope_of(workspace, kind="mobile", identityScope="brand") == shared

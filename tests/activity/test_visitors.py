@@ -1,6 +1,5 @@
 """Visitors over HTTP, after events, identify calls, merges and deletions."""
 
-from time import sleep
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +10,7 @@ from penstock.events.model import Kind, NewEvent, Source, Target
 from penstock.events.rows import event_row
 from penstock.events.service import ship_rows
 from tests.tenant import Tenant
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_timeline_shows_the_link_and_how_it_was_found(workspace, services):
     )
     with services.database.write() as db:
         rows = [event_row(opened, "evt_install", "v")]
-        ship_rows(db, Target.EVENTS, rows)
+        ship_rows(db, Target.EVENTS, rows, 0)
     services.shipper.wake()
     events = visitor(workspace, "v", "/events").json()["data"]
     assert [(event["link"], event["linkMethod"]) for event in events] == [
@@ -245,8 +245,8 @@ def test_a_deleted_visitor_is_gone(workspace, merged):
         assert code(visitor(workspace, name)) == (404, "visitor_not_found")
         assert code(visitor(workspace, name, "/events")) == (404, "visitor_not_found")
     assert ids(listed(workspace)) == []
-    while workspace.client.get(f"/api/deletions/{deletion['id']}").json()["state"] != "done":
-        sleep(0.05)
+    job = f"/api/deletions/{deletion['id']}"
+    eventually(lambda: workspace.client.get(job).json()["state"] == "done")
     assert listed(workspace)["total"] == 0
 
 

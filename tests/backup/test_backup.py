@@ -20,6 +20,7 @@ from tests.faults.test_kills import ALL
 from tests.serving import Served, environment, penstock
 from tests.stores.build_data_0_1_0 import create_funnels, merge_visitors, send_events
 from tests.stores.reports import report_paths, stable
+from tests.waiting import PATIENCE_S
 
 Command = Callable[..., tuple[int, str]]
 """Gives exit code and output."""
@@ -272,7 +273,7 @@ def test_a_backup_killed_on_the_way_leaves_nothing_broken(tmp_path: Path, quickl
                 env=environment(),
                 capture_output=True,
                 check=False,
-                timeout=60,
+                timeout=PATIENCE_S,
             )
             assert killed.returncode == -signal.SIGKILL, killed.stderr
             assert "is no complete backup" in quickly("verify", str(folder))[1]

@@ -18,10 +18,13 @@ from tests.browser.demo import Demo
 from tests.browser.watching import Watch
 from tests.serving import Served
 from tests.tenant import PASSWORD
+from tests.waiting import PATIENCE_S
 
 EMAIL = "ann@example.com"
 
-expect.set_options(timeout=20_000)  # milliseconds; a machine that does much else is slow, not wrong
+PATIENCE_MS = PATIENCE_S * 1000
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
@@ -42,18 +45,34 @@ def browser_context_args(base_url) -> dict[str, Any]:
     }
 
 
+def patient(context: BrowserContext) -> BrowserContext:
+    """The context, which now waits for elements and pages as long as `expect` does."""
+    context.set_default_timeout(PATIENCE_MS)
+    return context
+
+
+@pytest.fixture
+def context(context: BrowserContext) -> BrowserContext:
+    return patient(context)
+
+
 @dataclass(frozen=True)
 class Account:
-    """The owner of a new workspace named Acme. client: calls with a session of the owner."""
+    """The owner of a new workspace. client: calls with a session of the owner."""
 
     url: str
     email: str
     client: httpx.Client
 
 
-def create_account(url: str, email: str = EMAIL) -> Account:
-    client = httpx.Client(base_url=url, timeout=30)
-    form = {"email": email, "password": PASSWORD, "workspaceName": "Acme"}
+def new_email(name: str) -> str:
+    """An address without an account: the tests of this process share an installation."""
+    return f"{name}-{uuid4().hex[:12]}@example.com"
+
+
+def create_account(url: str, email: str, workspace: str = "Acme") -> Account:
+    client = httpx.Client(base_url=url, timeout=PATIENCE_S)
+    form = {"email": email, "password": PASSWORD, "workspaceName": workspace}
     client.post("/api/auth/signup", json=form).raise_for_status()
     return Account(url, email, client)
 
@@ -63,14 +82,6 @@ def service(tmp_path) -> Iterator[Served]:
     """A running service on a new data folder, without an account."""
     with Served(tmp_path / "data") as running:
         yield running
-
-
-@pytest.fixture
-def first_account(service) -> Iterator[Account]:
-    """The first account of `service`: for tests of what is unique in an installation."""
-    first = create_account(service.url)
-    yield first
-    first.client.close()
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +94,7 @@ def shared_service(tmp_path_factory) -> Iterator[Served]:
 @pytest.fixture
 def account(shared_service) -> Iterator[Account]:
     """A new account with a workspace of its own."""
-    new = create_account(shared_service.url, f"{uuid4().hex[:12]}@example.com")
+    new = create_account(shared_service.url, new_email("ann"))
     yield new
     new.client.close()
 

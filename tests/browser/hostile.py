@@ -11,6 +11,7 @@ from tests import user_agents
 from tests.links.conftest import APP, LINKS
 from tests.serving import Served
 from tests.tenant import PASSWORD
+from tests.waiting import PATIENCE_S
 
 HOSTILE = [
     "<script>document.title='run'</script>",
@@ -43,7 +44,7 @@ class Workspace:
 
     def __init__(self, service: Served, kind: str) -> None:
         self.url, self.text, self.email = service.url, TEXTS[kind], ADDRESSES[kind]
-        self.http = httpx.Client(base_url=service.url, timeout=60)
+        self.http = httpx.Client(base_url=service.url, timeout=PATIENCE_S)
         form = {"email": self.email, "password": PASSWORD, "workspaceName": self.text}
         self._id = self._send("/api/auth/signup", form)["workspace"]["id"]
         self._key = self._send("/api/settings/api-keys", {"name": self.text})["key"]
@@ -93,7 +94,7 @@ class Workspace:
         return answer.json()
 
     def _track(self, website: str) -> None:
-        """What browsers send: taken, and refused."""
+        """What browsers send: accepted events, and a rejected one."""
         text, seen = (
             self.text,
             {"websiteId": website, "visitorId": self.text, "sessionId": self.text},
@@ -102,14 +103,14 @@ class Workspace:
         utm = dict.fromkeys(
             ("utmSource", "utmMedium", "utmCampaign", "utmContent", "utmTerm"), text
         )
-        told = {"properties": {text: text, "list": [text], "inner": {text: text}}}
+        custom = {"properties": {text: text, "list": [text], "inner": {text: text}}}
         browser = {"User-Agent": HOSTILE[1]}
         for what in (
             {"type": "pageview", "path": f"/{text}"},
             {"type": "screenview", "screen": text},
             {"type": "event", "name": text},
         ):
-            self._send("/api/track", {**seen, **where, **utm, **told, **what}, headers=browser)
+            self._send("/api/track", {**seen, **where, **utm, **custom, **what}, headers=browser)
         self._send(
             "/api/track", {**seen, "type": text, text: text, "properties": {f"${text}": text}}, 422
         )
@@ -154,8 +155,8 @@ class Workspace:
                 "name": self.text,
             }
             self._send("/api/track", seen)
-            told = {"userId": self.text, "traits": {self.text: self.text}}
-            self._send("/api/identify", {"websiteId": website, "visitorId": visitor_id, **told})
+            user = {"userId": self.text, "traits": {self.text: self.text}}
+            self._send("/api/identify", {"websiteId": website, "visitorId": visitor_id, **user})
 
     def _definitions(self) -> None:
         """A goal, and a funnel of two revisions with each kind of row."""
@@ -187,12 +188,12 @@ class Workspace:
             "breakdownProperties": [plan, text],
             "steps": steps,
         }
-        made = self._send("/api/funnels", funnel)["id"]
+        funnel_id = self._send("/api/funnels", funnel)["id"]
         other = {**match, "type": "Goal", "filters": []}
         for rows in ([*steps[:3], other, steps[3]], steps):
-            changed = self.http.put(f"/api/funnels/{made}", json={**funnel, "steps": rows})
+            changed = self.http.put(f"/api/funnels/{funnel_id}", json={**funnel, "steps": rows})
             assert changed.is_success, changed.text
-        self.ids["funnel"] = made
+        self.ids["funnel"] = funnel_id
 
     def _link(self) -> None:
         """An app, a link into it, and opens of it with a match and without one."""
@@ -213,22 +214,23 @@ class Workspace:
             "utmMedium": straight,
             "utmCampaign": text,
         }
-        made = self._send(LINKS, link)
-        self.ids["link"], self.hosted_url = made["id"], made["hostedUrl"]
+        created = self._send(LINKS, link)
+        self.ids["link"], self.hosted_url = created["id"], created["hostedUrl"]
         self.http.get(
-            f"/l/{made['slug']}",
+            f"/l/{created['slug']}",
             headers={"User-Agent": user_agents.IOS["safari"], "Referer": "https://example.com/"},
         )
-        told = {
+        app_open = {
             "websiteId": self.ids["app"],
             "platform": "ios",
             "osVersion": text,
             "appVersion": text,
             "firstOpen": False,
         }
-        for address in (made["hostedUrl"], f"https://example.com/{text}"):
+        for address in (created["hostedUrl"], f"https://example.com/{text}"):
             self._send(
-                f"{LINKS}/resolve", {**told, "installId": text, "visitorId": text, "url": address}
+                f"{LINKS}/resolve",
+                {**app_open, "installId": text, "visitorId": text, "url": address},
             )
 
     def _jobs(self, website: str) -> None:
@@ -244,7 +246,7 @@ class Workspace:
         }
         line |= {"os": text, "browser": text, "dedupeKey": text}
         lines = [line, {**line, text: text, "type": text}, {**line, "properties": {f"${text}": 1}}]
-        content = "".join(json.dumps(one) + "\n" for one in lines).encode()
+        content = "".join(json.dumps(item) + "\n" for item in lines).encode()
         query, headers = (
             {"websiteId": website, "fileName": text},
             {"Content-Type": "application/x-ndjson"},

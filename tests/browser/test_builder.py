@@ -10,7 +10,8 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import sign_in
 from tests.browser.hostile import HOSTILE
-from tests.browser.watching import assert_accessible, assert_fits
+from tests.browser.watching import Held, assert_accessible, assert_fits
+from tests.waiting import PATIENCE_S
 
 FUNNEL = {
     "name": "Checkout",
@@ -71,14 +72,14 @@ def definition(page: Page):
 
 def preview(page: Page, sums: str):
     """Wait until the preview says so."""
-    expect(page.locator("#preview [data-sums]")).to_have_text(re.compile(sums), timeout=20_000)
-    expect(page.locator("#preview")).to_have_attribute("data-state", "shown", timeout=20_000)
+    expect(page.locator("#preview [data-sums]")).to_have_text(re.compile(sums))
+    expect(page.locator("#preview")).to_have_attribute("data-state", "shown")
 
 
 def saved(service):
-    [one] = service.client.get("/api/funnels").json()["data"]
+    [funnel] = service.client.get("/api/funnels").json()["data"]
     return {
-        name: one[name]
+        name: funnel[name]
         for name in (
             "name",
             "countingUnit",
@@ -94,7 +95,8 @@ def match(value, *filters, kind="Event"):
         "type": kind,
         "value": value,
         "filters": [
-            dict(zip(("property", "operator", "value"), one, strict=True)) for one in filters
+            dict(zip(("property", "operator", "value"), condition, strict=True))
+            for condition in filters
         ],
     }
 
@@ -151,15 +153,15 @@ def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop,
     preview(page, "40 visitors entered")
     assert_accessible(page)
 
-    told = shop.client.post("/api/funnels/preview", json={**definition(page), "name": None}).json()[
-        "aggregate"
-    ]
+    aggregate = shop.client.post(
+        "/api/funnels/preview", json={**definition(page), "name": None}
+    ).json()["aggregate"]
     shown = page.locator(".preview-steps li:not(.aside) strong").all_inner_texts()
-    assert shown == [str(one["count"]) for one in told["steps"]]
+    assert shown == [str(counted["count"]) for counted in aggregate["steps"]]
     expect(page.locator(".preview-steps .aside")).to_contain_text(
-        f"{told['diagnostics'][0]['units']} visitors"
+        f"{aggregate['diagnostics'][0]['units']} visitors"
     )
-    expect(page.locator("#preview [data-rate]")).to_have_text(f"{told['conversionRate']:.1%}")
+    expect(page.locator("#preview [data-rate]")).to_have_text(f"{aggregate['conversionRate']:.1%}")
 
     page.get_by_role("button", name="Save funnel").click()
     expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
@@ -175,12 +177,12 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
         """Tab until the focus is on what has this name."""
         for _ in range(40):
             keys.press("Tab")
-            found = page.evaluate("""() => {
-                const one = document.activeElement;
-                const text = one.labels?.[0]?.textContent || one.textContent;
-                return [one.getAttribute("aria-label") || text.trim(), one.tagName];
+            focused = page.evaluate("""() => {
+                const element = document.activeElement;
+                const text = element.labels?.[0]?.textContent || element.textContent;
+                return [element.getAttribute("aria-label") || text.trim(), element.tagName];
             }""")
-            if found[0].startswith(name) and (role is None or found[1] == role):
+            if focused[0].startswith(name) and (role is None or focused[1] == role):
                 return
         raise AssertionError(f"no {name} is reached")
 
@@ -241,7 +243,7 @@ def test_rows_move_by_buttons_and_by_drag_are_duplicated_and_removed(shop, build
         step(page, number).get_by_label("Value").fill(value)
 
     def order():
-        return [one["value"] for one in definition(page)["steps"]]
+        return [item["value"] for item in definition(page)["steps"]]
 
     up = page.get_by_role("button", name="Move up: Step 3")
     up.focus()
@@ -279,8 +281,8 @@ def test_each_operator_has_the_input_that_it_needs(shop, builder):
         first.get_by_label("Operator").select_option(operator)
 
     def sent():
-        [one] = definition(page)["steps"][0]["filters"]
-        return one.get("value")
+        [condition] = definition(page)["steps"][0]["filters"]
+        return condition.get("value")
 
     def label(text):
         return first.locator(".filter-inputs").get_by_label(text)
@@ -309,7 +311,7 @@ def test_each_operator_has_the_input_that_it_needs(shop, builder):
     label("Regular expression").fill("(?=a)")
     first.get_by_label("Value", exact=True).first.fill("started")
     step(page, 2).get_by_label("Value").fill("paid")
-    expect(first.locator(".filter .fault:not([hidden])")).to_be_visible(timeout=10_000)
+    expect(first.locator(".filter .fault:not([hidden])")).to_be_visible()
     expect(page.locator("#preview")).to_have_attribute("data-state", "faulty")
 
 
@@ -335,9 +337,7 @@ def test_faults_stand_at_their_fields_and_nothing_typed_is_lost(shop, builder):
 
     attempt.fill("$path")
     step(page, 2).get_by_label("Value").fill("paid")
-    expect(attempt).to_have_accessible_description(
-        re.compile("not a built-in field"), timeout=10_000
-    )
+    expect(attempt).to_have_accessible_description(re.compile("not a built-in field"))
     page.get_by_role("group", name="Step 1").get_by_role("switch").check()
     page.get_by_role("button", name="Save funnel").click()
     expect(page.get_by_text("The first row must be a required step")).to_be_visible()
@@ -403,7 +403,7 @@ def test_a_change_says_that_it_recalculates_and_a_new_name_does_not(shop, builde
     )
 
 
-def test_what_was_saved_comes_back_as_it_was(shop, builder):
+def test_a_saved_funnel_is_unchanged_by_editing_its_name(shop, builder):
     goal = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
     shop.client.post("/api/goals", json=goal).raise_for_status()
     filters = [
@@ -437,20 +437,12 @@ def test_what_was_saved_comes_back_as_it_was(shop, builder):
 
 def test_an_older_answer_never_takes_the_place_of_a_newer_one(shop, builder):
     page = builder
-    held = []
-
-    def hold_first(route):
-        if held:
-            route.continue_()
-        else:
-            held.append(route)
-
     page.goto("/funnels/new")
-    page.route("**/api/funnels/preview", hold_first)
+    held = []
+    page.route("**/api/funnels/preview", lambda route: held.append(route), times=1)
     step(page, 1).get_by_label("Value").fill("started")
-    step(page, 2).get_by_label("Value").fill("paid")
-    page.wait_for_timeout(1500)
-    assert held
+    with page.expect_request("**/api/funnels/preview"):
+        step(page, 2).get_by_label("Value").fill("paid")
     expect(page.locator("#preview").get_by_text("Counting", exact=True)).to_have_count(1)
     step(page, 2).get_by_label("Value").fill("cart_filled")
     preview(page, "40 visitors entered, 20 completed")
@@ -460,9 +452,7 @@ def test_an_older_answer_never_takes_the_place_of_a_newer_one(shop, builder):
     preview(page, "40 visitors entered, 20 completed")
 
 
-def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_asked_again(
-    shop, builder, watch
-):
+def test_a_preview_that_takes_too_long_or_fails_says_so_and_can_be_retried(shop, builder, watch):
     page = builder
     problem = {
         "title": "Service unavailable",
@@ -554,30 +544,36 @@ def test_the_curl_command_saves_the_same_funnel(shop, builder):
     page.locator("summary").click()
     key = shop.client.post("/api/settings/api-keys", json={"name": "curl"}).json()["key"]
     command = page.locator("#definition-curl").inner_text().replace("YOUR_API_KEY", key)
-    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert json.loads(answer.stdout)["name"] == 'Ann\'s "funnel" `id` $HOME'
 
 
-def test_a_page_with_unsaved_changes_asks_before_it_is_left(shop, builder):
+def test_leaving_a_page_with_unsaved_changes_asks_for_confirmation(shop, builder):
     page = builder
     page.goto("/funnels/new")
     page.get_by_role("button", name="Add a step").click()
-    asked = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    dialogs = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
     page.get_by_role("link", name="Funnels").first.click()
     expect(page).to_have_url(re.compile("/funnels$"))
-    assert asked == ["beforeunload"]
+    assert dialogs == ["beforeunload"]
 
 
-def test_a_name_that_was_never_seen_is_told(shop, builder):
+def test_an_unknown_name_is_marked_until_it_has_events(shop, builder):
     page = builder
     page.goto("/funnels/new")
     step(page, 1).get_by_label("Value").fill("payed")
     step(page, 2).get_by_label("Value").fill("paid")
     page.get_by_label("Name", exact=True).focus()
-    told = "No events with this name yet."
-    expect(step(page, 1).get_by_text(told)).to_be_visible()
-    expect(step(page, 2).get_by_text(told)).to_be_hidden()
+    unknown = "No events with this name yet."
+    expect(step(page, 1).get_by_text(unknown)).to_be_visible()
+    expect(step(page, 2).get_by_text(unknown)).to_be_hidden()
+    website = shop.client.get("/api/settings/websites").json()["data"][0]["id"]
+    event = {"websiteId": website, "type": "event", "name": "payed", "visitorId": "ann"}
+    shop.client.post("/api/track", json=event).raise_for_status()
+    expect(step(page, 1).get_by_text(unknown)).to_be_hidden()
 
 
 def test_the_demo_s_funnel_is_previewed(page, demo, watch):
@@ -585,3 +581,47 @@ def test_the_demo_s_funnel_is_previewed(page, demo, watch):
     page.goto(f"/funnels/{demo.ids['funnel']}/edit")
     preview(page, "attempts entered")
     expect(page.locator(".preview-steps li")).to_have_count(5)
+
+
+def test_suggestions_that_were_empty_appear_once_events_are_stored(account, signed_in, watch):
+    """Events take a moment until they can be queried, and a reader may be quicker."""
+    page = signed_in
+    website = account.client.post(
+        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
+    ).json()["id"]
+    page.goto("/funnels/new")
+    page.get_by_text("Attempts", exact=True).click()
+    first = step(page, 1)
+    first.get_by_role("button", name="Add a filter").click()
+    first.get_by_label("Property").fill("plan")
+    for field, typed, option in (
+        (page.get_by_label("Attempt property"), "ord", "orderId"),
+        (first.get_by_label("Value", exact=True).first, "check", "checkout_started"),
+        (first.locator(".filter-inputs").get_by_label("Value"), "pr", "pro"),
+    ):
+        with page.expect_response(re.compile(f"[?&]search={typed}&")) as response:
+            field.fill(typed)
+        assert response.value.json()["data"] == []
+        event = {
+            "websiteId": website,
+            "type": "event",
+            "name": "other" if option == "orderId" else "checkout_started",
+            "visitorId": "ann",
+            "properties": {"plan": "pro" if option == "pro" else "x", option: "1"},
+        }
+        account.client.post("/api/track", json=event).raise_for_status()
+        page.get_by_role("option", name=option).click()
+        expect(field).to_have_value(option)
+    watch.allow("422")
+
+
+def test_input_from_before_the_modules_were_loaded_is_not_lost(shop, builder):
+    """On a slow connection the reader types before anything listens."""
+    page = builder
+    module = Held(page, "**/builder.js*")
+    page.goto("/funnels/new", wait_until="commit")
+    page.get_by_text("Attempts", exact=True).click()
+    page.get_by_label("Attempt property").fill("pla")
+    module.release()
+    page.get_by_role("option", name="plan").click()
+    expect(page.get_by_label("Attempt property")).to_have_value("plan")

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from penstock.base.paging import Listing, Page
 from penstock.web.nav import Entry
 from penstock.web.rendering import _templates
+from tests.browser.conftest import patient
 from tests.browser.watching import assert_accessible, assert_fits
 
 ALL = """
@@ -102,13 +103,13 @@ def test_components_are_accessible_and_fit(gallery):
 
 def test_numbers_and_times_are_in_the_readers_spelling(gallery):
     card = gallery.locator(".card").first
-    for told in ("1,234,567.5", "25.6%", "1 day 2 hrs", "4 GB", "201 bytes", "3 Mar 2025, "):
-        expect(card).to_contain_text(told)
+    for expected in ("1,234,567.5", "25.6%", "1 day 2 hrs", "4 GB", "201 bytes", "3 Mar 2025, "):
+        expect(card).to_contain_text(expected)
 
 
 def test_another_language_of_the_browser_mixes_no_formats(browser, gallery):
     """The pages are in English, so are the numbers and times of a German browser."""
-    with browser.new_context(locale="de-DE", timezone_id="Europe/Berlin") as context:
+    with patient(browser.new_context(locale="de-DE", timezone_id="Europe/Berlin")) as context:
         page, address = context.new_page(), gallery.url
         text = gallery.evaluate("fetch(location.pathname).then((answer) => answer.text())")
         policy = {"Content-Security-Policy": "default-src * data: 'unsafe-inline'"}

@@ -5,9 +5,10 @@ import subprocess
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import EMAIL
+from tests.browser.conftest import EMAIL, patient
 from tests.serving import Served
 from tests.tenant import PASSWORD
+from tests.waiting import PATIENCE_S
 
 
 def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service, page, watch):
@@ -27,11 +28,11 @@ def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service,
     line = page.locator("#curl")
     expect(line).to_contain_text("Bearer psk_")
     answer = subprocess.run(
-        ["bash", "-c", line.inner_text()], capture_output=True, text=True, timeout=30
+        ["bash", "-c", line.inner_text()], capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert '"eventId"' in answer.stdout, answer.stderr
 
-    expect(page.get_by_text("The first event has arrived")).to_be_visible(timeout=15_000)
+    expect(page.get_by_text("The first event has arrived")).to_be_visible()
     expect(page.locator("#arrival")).to_contain_text("signed_up")
     page.get_by_role("link", name="Build a funnel").click()
     expect(page.get_by_role("heading", name="New funnel")).to_be_visible()
@@ -47,7 +48,7 @@ def test_the_snippet_sends_a_page_view_and_events(account, signed_in, browser):
     signed_in.goto(f"/welcome/{website['id']}")
     snippet = signed_in.locator("#snippet").inner_text()
 
-    visited = browser.new_page()
+    visited = patient(browser.new_context()).new_page()
     visited.route(
         "http://shop.localhost/**",
         lambda route: route.fulfill(
@@ -58,10 +59,10 @@ def test_the_snippet_sends_a_page_view_and_events(account, signed_in, browser):
     visited.evaluate("penstock.event('signed_up', {plan: 'pro'})")
 
     arrival = signed_in.locator("#arrival")
-    expect(arrival).to_contain_text("/cart", timeout=15_000)
+    expect(arrival).to_contain_text("/cart")
     signed_in.reload()
     expect(arrival).to_contain_text("signed_up")
-    visited.close()
+    visited.context.close()
 
 
 def test_from_another_machine_the_first_account_takes_the_setup_token(tmp_path, page):

@@ -27,14 +27,14 @@ def test_figures_and_trend_are_those_of_the_api(page, demo, watch):
     row = page.get_by_role("row", name=re.compile("Checkout"))
     expect(
         row.get_by_role("img", name=re.compile(r"Conversion by day, from [\d.]+% to [\d.]+%"))
-    ).to_be_visible(timeout=20_000)
+    ).to_be_visible()
     end = (int(time.time()) // 86_400 + 1) * 86_400_000
     period = {"startAt": end - 30 * 86_400_000, "endAt": end}
-    told = demo.service.client.get(
+    aggregate = demo.service.client.get(
         f"/api/funnels/{demo.ids['funnel']}/results", params=period
     ).json()["aggregate"]
-    expect(row.get_by_role("cell").nth(1)).to_have_text(f"{told['entered']:,}")
-    expect(row.get_by_role("cell").nth(2)).to_have_text(f"{told['conversionRate']:.1%}")
+    expect(row.get_by_role("cell").nth(1)).to_have_text(f"{aggregate['entered']:,}")
+    expect(row.get_by_role("cell").nth(2)).to_have_text(f"{aggregate['conversionRate']:.1%}")
     assert_accessible(page)
 
 
@@ -50,7 +50,7 @@ def test_a_funnel_nobody_entered_has_a_dash_for_its_rate(signed_in, account):
     saved(account, "/api/funnels", FUNNEL)
     signed_in.goto("/funnels")
     row = signed_in.get_by_role("row", name=re.compile("Checkout"))
-    expect(row).to_contain_text("No entries", timeout=20_000)
+    expect(row).to_contain_text("No entries")
     expect(row.get_by_role("cell").nth(1)).to_have_text("0")
     expect(row.get_by_role("cell").nth(2)).to_have_text("–")
 
@@ -130,7 +130,7 @@ def test_a_goal_with_the_name_of_another_has_the_error_at_its_name(signed_in, ac
     watch.allow("409")
 
 
-def test_a_goal_in_use_tells_its_funnels_and_that_a_change_recalculates(signed_in, account):
+def test_a_goal_in_use_lists_its_funnels_and_warns_that_a_change_recalculates(signed_in, account):
     goal = saved(account, "/api/goals", GOAL)
     saved(
         account,

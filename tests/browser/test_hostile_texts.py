@@ -3,6 +3,7 @@
 import pytest
 
 from tests import user_agents
+from tests.browser.conftest import patient
 from tests.browser.hostile import TEXTS, Workspace
 from tests.browser.pages import PAGES
 from tests.browser.test_every_page import opened
@@ -24,17 +25,17 @@ SHOWS_NOTHING_STORED = {
 
 SHOWN = """() => {
     const main = document.querySelector("main");
-    const typed = [...main.querySelectorAll("input, textarea")].map((one) => one.value);
+    const typed = [...main.querySelectorAll("input, textarea")].map((field) => field.value);
     return [main.textContent, ...typed].join("\\n");
 }"""
 
 TURNED = """(text) => {
-    const isolates = (one) => {
-        const style = getComputedStyle(one);
+    const isolates = (element) => {
+        const style = getComputedStyle(element);
         const isBlock = !/^inline$|contents/.test(style.display);
         return isBlock || /isolate|plaintext/.test(style.unicodeBidi);
     };
-    const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+    const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), wrong = [];
     for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
         const at = node.data.lastIndexOf(text);
         if (at < 0 || node.parentElement.closest("script, pre, option, .revisions")) continue;
@@ -43,9 +44,9 @@ TURNED = """(text) => {
         const after = document.createRange();
         after.setStart(node, at + text.length);
         after.setEndAfter(holder.lastChild);
-        if (!/^[\\]}"]*$/.test(after.toString().trim())) found.push(holder.outerHTML.slice(0, 300));
+        if (!/^[\\]}"]*$/.test(after.toString().trim())) wrong.push(holder.outerHTML.slice(0, 300));
     }
-    return found;
+    return wrong;
 }"""
 """Elements with other text after the hostile text, which it could reverse.
 
@@ -58,10 +59,10 @@ def workspaces(tmp_path_factory):
     with Served(
         tmp_path_factory.mktemp("hostile") / "data", PENSTOCK_SIGNUP_OPEN="true"
     ) as service:
-        made = [Workspace(service, kind) for kind in TEXTS]
-        for one, host in zip(made, [made[-1], *made[:-1]], strict=True):
-            one.join(host)
-        yield made
+        created = [Workspace(service, kind) for kind in TEXTS]
+        for workspace, host in zip(created, [created[-1], *created[:-1]], strict=True):
+            workspace.join(host)
+        yield created
 
 
 @pytest.fixture
@@ -91,13 +92,13 @@ def test_stored_texts_are_text_on_every_page(page, watch, workspaces, shown):
     "user_agent", [user_agents.IOS["safari"], user_agents.ANDROID["chrome"]], ids=["ios", "android"]
 )
 def test_stored_texts_are_text_on_landing_pages(browser, workspaces, user_agent):
-    with browser.new_context(
-        user_agent=user_agent, viewport={"width": 360, "height": 740}
+    with patient(
+        browser.new_context(user_agent=user_agent, viewport={"width": 360, "height": 740})
     ) as device:
         for workspace in workspaces:
             page = device.new_page()
-            told = []
-            page.on("console", lambda message, told=told: told.append(message.text))
+            messages = []
+            page.on("console", lambda message, messages=messages: messages.append(message.text))
             page.goto(workspace.hosted_url)
             assert one_line(page.get_by_role("heading", level=1).inner_text()) == one_line(
                 workspace.text
@@ -105,4 +106,4 @@ def test_stored_texts_are_text_on_landing_pages(browser, workspaces, user_agent)
             assert page.title() != "run"
             assert page.evaluate(TURNED, workspace.text) == []
             assert_fits(page)
-            assert told == []
+            assert messages == []

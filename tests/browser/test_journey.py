@@ -11,9 +11,10 @@ from playwright.sync_api import expect
 
 from penstock.cli.simulate import evidence_of
 from tests import user_agents
-from tests.browser.conftest import EMAIL
+from tests.browser.conftest import EMAIL, patient
 from tests.links.management.test_qr import expected_modules, modules
 from tests.tenant import PASSWORD
+from tests.waiting import PATIENCE_S
 
 HOUR = timedelta(hours=1)
 ATTEMPTS = {
@@ -61,8 +62,8 @@ def send_first_event(page):
     line = page.locator("#curl")
     expect(line).to_contain_text("Bearer psk_")
     copied = line.inner_text()
-    subprocess.run(["bash", "-c", copied], capture_output=True, check=True, timeout=30)
-    expect(page.get_by_text("The first event has arrived")).to_be_visible(timeout=15_000)
+    subprocess.run(["bash", "-c", copied], capture_output=True, check=True, timeout=PATIENCE_S)
+    expect(page.get_by_text("The first event has arrived")).to_be_visible()
     expect(page.locator("#arrival")).to_contain_text("signed_up")
     page.get_by_role("link", name="Continue").click()
     return re.search(r"psk_[\w-]+", copied)[0], json.loads(re.search(r"-d '(.+)'", copied)[1])[
@@ -100,17 +101,15 @@ def build_funnel(page):
             begin
         )
         page.get_by_role("option", name=name).click()
-    expect(page.locator("#preview [data-sums]")).to_contain_text(
-        "3 attempts entered", timeout=20_000
-    )
+    expect(page.locator("#preview [data-sums]")).to_contain_text("3 attempts entered")
     page.get_by_role("button", name="Save funnel").click()
 
 
 def read_report(page):
     """The numbers, and from those who left to what one of them did."""
     figures = {"entered": "3", "completed": "1", "rate": "33.3%", "pending": "1"}
-    for name, told in figures.items():
-        expect(page.locator(f"#{name}")).to_have_text(told, timeout=20_000)
+    for name, expected in figures.items():
+        expect(page.locator(f"#{name}")).to_have_text(expected)
     expect(page.locator("#step-1 .stays")).to_have_text("1 pending")
     expect(page.locator("#step-1 .leaves")).to_contain_text("1 dropped off")
     page.locator("#step-1 .leaves").get_by_role("link").click()
@@ -156,14 +155,16 @@ def make_link(page, tmp_path):
 
 def scan(browser, address, platform):
     """A phone opens the address of the code. Returns the app's evidence from the tapped button."""
-    with browser.new_context(
-        user_agent=PHONES[platform], viewport={"width": 390, "height": 844}, locale="en-GB"
+    with patient(
+        browser.new_context(
+            user_agent=PHONES[platform], viewport={"width": 390, "height": 844}, locale="en-GB"
+        )
     ) as phone:
         landing = phone.new_page()
         landing.goto(address)
         expect(landing.get_by_role("heading", name="Acme app")).to_be_visible()
         return evidence_of(
-            [one.get_attribute("href") for one in landing.get_by_role("link").all()], platform
+            [link.get_attribute("href") for link in landing.get_by_role("link").all()], platform
         )
 
 
@@ -192,7 +193,7 @@ def see_match(page, platform):
     for label in ("Clicks", "Scans", "Installs"):
         expect(
             totals.locator("div", has=page.get_by_text(label, exact=True)).locator("dd")
-        ).to_have_text("1", timeout=20_000)
+        ).to_have_text("1")
     match = page.locator("#matches tbody tr")
     expect(match).to_contain_text(
         {"ios": "By the click token", "android": "By Google Play's install referrer"}[platform]

@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page
 
 from penstock.links.redirect.languages import TEXTS
 from tests import user_agents
+from tests.browser.conftest import patient
 from tests.links.conftest import APP, LINKS
 from tests.serving import Served
 
@@ -63,24 +64,28 @@ def landing(tmp_path_factory) -> Iterator[str]:
 @pytest.fixture
 def visit(browser: Browser, landing: str) -> Iterator[Open]:
     """Opens a link on a device. The page may request nothing else and must obey its policy."""
-    contexts, told = [], []
+    contexts, unexpected = [], []
 
     def visit(
         slug: str, user_agent: str, size: tuple[int, int], *, script: bool = True, **more: Any
     ) -> Page:
-        context = browser.new_context(
-            user_agent=user_agent,
-            viewport={"width": size[0], "height": size[1]},
-            java_script_enabled=script,
-            **{"locale": "en-GB", **more},
+        context = patient(
+            browser.new_context(
+                user_agent=user_agent,
+                viewport={"width": size[0], "height": size[1]},
+                java_script_enabled=script,
+                **{"locale": "en-GB", **more},
+            )
         )
         contexts.append(context)
         page, address = context.new_page(), f"{landing}/{slug}"
         page.on(
-            "request", lambda request: None if request.url == address else told.append(request.url)
+            "request",
+            lambda request: None if request.url == address else unexpected.append(request.url),
         )
         page.on(
-            "console", lambda message: None if "404" in message.text else told.append(message.text)
+            "console",
+            lambda message: None if "404" in message.text else unexpected.append(message.text),
         )
         page.goto(address)
         return page
@@ -88,7 +93,7 @@ def visit(browser: Browser, landing: str) -> Iterator[Open]:
     yield visit
     for context in contexts:
         context.close()
-    assert told == []
+    assert unexpected == []
 
 
 def buttons(page: Page) -> list[str]:

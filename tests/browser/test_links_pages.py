@@ -1,6 +1,7 @@
 """Managed links: created, shared, disabled; their statistics, and each open with its reason."""
 
 import re
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import expect
@@ -8,8 +9,8 @@ from playwright.sync_api import expect
 from penstock.cli.simulate import buttons_of, evidence_of
 from tests import user_agents
 from tests.browser.conftest import sign_in
-from tests.browser.watching import assert_accessible
-from tests.watched import eventually
+from tests.browser.watching import Held, assert_accessible
+from tests.waiting import eventually
 
 LINKS = "/api/mobile/deferred-links"
 APP = {
@@ -21,23 +22,23 @@ APP = {
 
 
 @pytest.fixture
-def account(first_account):
-    """An installation of its own for each test: a slug leads to one link."""
-    return first_account
-
-
-@pytest.fixture
 def app_id(account) -> str:
     return account.client.post("/api/settings/websites", json=APP).json()["id"]
 
 
 @pytest.fixture
-def make_link(account, app_id):
-    def make(slug="spring-sale", **more):
+def mark() -> str:
+    """A part of slugs: a slug leads to one link in the installation, which tests share."""
+    return uuid4().hex[:12]
+
+
+@pytest.fixture
+def make_link(account, app_id, mark):
+    def make(slug="spring", **more):
         body = {
             "websiteId": app_id,
             "name": "Spring",
-            "slug": slug,
+            "slug": f"{slug}-{mark}",
             "destinationPath": "/offers/42",
         } | more
         answer = account.client.post(LINKS, json=body)
@@ -84,52 +85,46 @@ def test_without_an_app_the_list_leads_to_adding_one_and_then_to_a_first_link(si
 
 
 def test_a_link_is_created_by_keyboard_and_its_address_was_previewed_while_typing(
-    signed_in, account, app_id
+    signed_in, account, app_id, mark
 ):
+    slug = f"spring-{mark}"
     signed_in.goto("/links/new")
     labelled(signed_in, "Name").focus()
     signed_in.keyboard.type("Frühling 2026!")
     expect(signed_in.get_by_label("Slug")).to_have_value("fruhling-2026")
     signed_in.keyboard.press("Tab")
-    signed_in.keyboard.type("spring-sale")
+    signed_in.keyboard.type(slug)
     signed_in.get_by_label("Destination in the app").fill("/offers/42")
     signed_in.get_by_label("Source").fill("news letter")
     preview = signed_in.locator("#preview")
-    expect(preview).to_have_text(f"{account.url}/l/spring-sale?lk=…&utm_source=news%20letter")
+    expect(preview).to_have_text(f"{account.url}/l/{slug}?lk=…&utm_source=news%20letter")
     assert_accessible(signed_in)
     signed_in.get_by_label("Source").press("Enter")
     expect(signed_in.get_by_role("heading", name="Frühling 2026!")).to_be_visible()
     [link] = account.client.get(LINKS).json()["data"]
-    assert (link["slug"], link["utmSource"], link["fallbackUrl"]) == (
-        "spring-sale",
-        "news letter",
-        None,
-    )
-    assert (
-        link["hostedUrl"] == f"{account.url}/l/spring-sale?lk={link['id']}&utm_source=news%20letter"
-    )
+    expected = (slug, "news letter", None)
+    assert (link["slug"], link["utmSource"], link["fallbackUrl"]) == expected
+    assert link["hostedUrl"] == f"{account.url}/l/{slug}?lk={link['id']}&utm_source=news%20letter"
 
 
-def test_what_is_typed_and_pressed_before_the_modules_are_there_is_not_lost(
-    signed_in, account, app_id
+def test_typing_and_clicks_before_the_modules_were_loaded_are_not_lost(
+    signed_in, account, app_id, mark
 ):
-    held = []
-    signed_in.route(re.compile(r"/static/.*/(forms|links)\.js$"), lambda route: held.append(route))
+    modules = Held(signed_in, re.compile(r"/static/.*/(forms|links)\.js$"))
     signed_in.goto("/links/new", wait_until="commit")
-    labelled(signed_in, "Name").fill("Spring sale")
+    labelled(signed_in, "Name").fill(f"Spring {mark}")
     signed_in.get_by_label("Destination in the app").fill("/offers/42")
     signed_in.get_by_role("button", name="Create link").click()
-    for route in held:
-        route.continue_()
-    expect(signed_in.get_by_role("heading", name="Spring sale")).to_be_visible()
+    modules.release()
+    expect(signed_in.get_by_role("heading", name=f"Spring {mark}")).to_be_visible()
     [link] = account.client.get(LINKS).json()["data"]
-    assert (link["slug"], link["destinationPath"]) == ("spring-sale", "/offers/42")
+    assert (link["slug"], link["destinationPath"]) == (f"spring-{mark}", "/offers/42")
 
 
-def test_the_slugs_rule_is_told_at_once_and_what_only_the_server_knows_when_it_is_sent(
+def test_a_slug_is_checked_while_typing_and_by_the_server_when_it_is_sent(
     signed_in, make_link, watch
 ):
-    make_link("taken")
+    taken = make_link()["slug"]
     signed_in.goto("/links/new")
     slug = signed_in.get_by_label("Slug")
     rule = signed_in.locator("[data-field=slug] .fault")
@@ -139,12 +134,12 @@ def test_the_slugs_rule_is_told_at_once_and_what_only_the_server_knows_when_it_i
     expect(rule).to_be_hidden()
     slug.blur()
     expect(rule).to_be_visible()
-    for taken, told in (("admin", "reserved"), ("taken", "taken")):
-        slug.fill(taken)
+    for value, message in (("admin", "reserved"), (taken, "taken")):
+        slug.fill(value)
         expect(rule).to_be_hidden()
         labelled(signed_in, "Name").fill("Name")
         signed_in.get_by_role("button", name="Create link").click()
-        expect(rule).to_contain_text(told)
+        expect(rule).to_contain_text(message)
         expect(slug).to_be_focused()
     watch.allow("422")
     watch.allow("409")
@@ -197,7 +192,7 @@ def test_the_qr_code_is_shown_and_downloaded(signed_in, account, make_link, tmp_
     for kind, begin in (("SVG", b"<?xml"), ("PNG", b"\x89PNG")):
         with signed_in.expect_download() as downloaded:
             signed_in.get_by_role("link", name=f"Download the QR code as {kind}").click()
-        assert downloaded.value.suggested_filename == f"spring-sale.{kind.lower()}"
+        assert downloaded.value.suggested_filename == f"{link['slug']}.{kind.lower()}"
         downloaded.value.save_as(tmp_path / kind)
         assert (tmp_path / kind).read_bytes().startswith(begin)
 
@@ -292,7 +287,7 @@ def test_the_numbers_are_those_of_the_api_and_follow_the_period(page, demo, watc
     page.goto(f"/links/{demo.ids['link']}?period=all")
     expect(page.locator("#statistics .totals")).to_be_visible()
     shown = page.locator("#statistics .totals data").evaluate_all(
-        "all => all.map((one) => Number(one.value))"
+        "all => all.map((data) => Number(data.value))"
     )
     names = ("clicks", "uniqueClicks", "installs", "conversion", "opens", "qrScans", "botHits")
     assert shown == [stats["totals"][name] for name in names]

@@ -1,5 +1,7 @@
 """Events as they arrive, and what was refused."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -23,6 +25,14 @@ def rows(page):
     return page.locator("#stream .event-row")
 
 
+def poll(page, times):
+    """Wait until the page has asked for new events that often."""
+    for _ in range(times):
+        with page.expect_response(re.compile("[?&]after=")) as response:
+            pass
+        response.value.finished()
+
+
 @pytest.mark.slow("waits for several polls of the page")
 def test_an_event_appears_by_itself_on_top_and_leads_to_its_visitor(
     signed_in, account, website, watch
@@ -39,7 +49,7 @@ def test_an_event_appears_by_itself_on_top_and_leads_to_its_visitor(
     expect(first.get_by_text('"pro"')).to_be_visible()
     expect(first.get_by_role("definition").filter(has_text="Shop")).to_be_visible()
     assert_accessible(signed_in)
-    signed_in.wait_for_timeout(2500)
+    poll(signed_in, 2)
     expect(first.get_by_text('"pro"')).to_be_visible()
     rows(signed_in).first.get_by_role("link", name="a/b c").first.click()
     expect(signed_in.get_by_role("heading", level=1, name="a/b c")).to_be_visible()
@@ -48,13 +58,17 @@ def test_an_event_appears_by_itself_on_top_and_leads_to_its_visitor(
 
 @pytest.mark.slow("waits for several polls of the page")
 def test_a_paused_list_stays_and_then_catches_up(signed_in, account, website, watch):
+    signed_in.clock.install()
     send(account, website, "before")
     signed_in.goto("/live")
     expect(rows(signed_in)).to_have_count(1)
+    poll(signed_in, 1)
     signed_in.get_by_role("button", name="Pause").press("Space")
     expect(signed_in.get_by_role("status").filter(has_text="Paused")).to_be_visible()
     send(account, website, "meanwhile")
-    signed_in.wait_for_timeout(4000)
+    for _ in range(4):
+        signed_in.clock.fast_forward(1500)
+    signed_in.wait_for_timeout(500)
     expect(rows(signed_in)).to_have_count(1)
     signed_in.get_by_role("button", name="Pause").press("Space")
     expect(rows(signed_in)).to_have_count(2)
@@ -62,7 +76,7 @@ def test_a_paused_list_stays_and_then_catches_up(signed_in, account, website, wa
 
 
 @pytest.mark.slow("waits for several polls of the page")
-def test_filters_hold_for_what_is_there_and_for_what_comes(signed_in, account, website, watch):
+def test_filters_apply_to_present_and_to_new_events(signed_in, account, website, watch):
     other = account.client.post(
         "/api/settings/websites", json={"name": "Blog", "kind": "web"}
     ).json()["id"]
@@ -77,7 +91,7 @@ def test_filters_hold_for_what_is_there_and_for_what_comes(signed_in, account, w
     for name, where in (("c", website), ("d", other), ("c", other)):
         send(account, where, name)
     expect(rows(signed_in)).to_have_count(1)
-    signed_in.wait_for_timeout(2000)
+    poll(signed_in, 2)
     expect(rows(signed_in)).to_have_count(1)
     signed_in.reload()
     expect(signed_in.get_by_label("Name or path")).to_have_value("c")
@@ -106,9 +120,7 @@ def test_an_attempt_of_a_saved_funnel_is_shown_and_narrows_the_list(
     expect(rows(signed_in)).to_have_count(2)
 
 
-def test_what_was_refused_is_told_with_its_reasons_as_it_happens(
-    signed_in, account, website, watch
-):
+def test_rejected_events_appear_with_their_reasons(signed_in, account, website, watch):
     signed_in.goto("/live")
     signed_in.get_by_role("link", name="Rejected").click()
     expect(signed_in.get_by_role("heading", name="No rejected events")).to_be_visible()
@@ -122,7 +134,7 @@ def test_what_was_refused_is_told_with_its_reasons_as_it_happens(
     assert_accessible(signed_in)
 
 
-def test_a_session_that_ends_is_told(signed_in, account, website, watch):
+def test_the_list_says_that_the_session_has_ended(signed_in, account, website, watch):
     signed_in.goto("/live")
     account.client.post("/api/auth/logout").raise_for_status()
     expect(signed_in.get_by_role("dialog", name="Your session has ended")).to_be_visible()

@@ -4,28 +4,26 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import EMAIL, sign_in
+from tests.browser.conftest import create_account, new_email, patient, sign_in
 from tests.browser.watching import assert_accessible, assert_fits
-from tests.serving import Served
 from tests.tenant import PASSWORD
-
-BOB = "bob@example.com"
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
-def account(first_account):
-    """An installation of its own for each test: an e-mail address has one account."""
-    return first_account
+def guest() -> str:
+    """The address of somebody without an account."""
+    return new_email("bob")
 
 
-def invite(account, email=BOB, role="member"):
+def invite(account, email, role="member"):
     answer = account.client.post("/api/settings/invitations", json={"email": email, "role": role})
     return answer.json()["url"].removeprefix(account.url)
 
 
-def joined(account, email=BOB, role="member"):
+def joined(account, email, role="member"):
     """The browser of a user who joined by an invitation."""
-    browser = httpx.Client(base_url=account.url, timeout=30)
+    browser = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
     form = {
         "email": email,
         "password": PASSWORD,
@@ -35,28 +33,32 @@ def joined(account, email=BOB, role="member"):
     return browser
 
 
-def test_an_invitation_is_shown_once_and_its_address_makes_a_member(signed_in, account, browser):
+def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
+    signed_in, account, guest, browser
+):
     signed_in.goto("/settings/members")
     signed_in.get_by_role("button", name="Invite", exact=True).click()
-    signed_in.get_by_label("E-mail address").and_(signed_in.locator("#field-email")).fill(BOB)
+    signed_in.get_by_label("E-mail address").and_(signed_in.locator("#field-email")).fill(guest)
     signed_in.get_by_role("button", name="Create invitation").click()
     shown = signed_in.get_by_role("dialog", name="Invitation created")
     address = shown.locator("#invitation-url").inner_text()
     assert_accessible(signed_in)
     shown.get_by_role("button", name="Done").click()
     expect(
-        signed_in.get_by_role("region", name="Open invitations").get_by_text(BOB).first
+        signed_in.get_by_role("region", name="Open invitations").get_by_text(guest).first
     ).to_be_visible()
     assert address not in signed_in.content()
 
-    bob = browser.new_context().new_page()
+    bob = patient(browser.new_context()).new_page()
     bob.goto(address)
     expect(bob.get_by_role("heading", name="Join Acme")).to_be_visible()
-    expect(bob.get_by_label("E-mail address")).to_have_value(BOB)
+    expect(bob.get_by_label("E-mail address")).to_have_value(guest)
     bob.get_by_label("Password").fill(PASSWORD)
     bob.keyboard.press("Enter")
     expect(bob).to_have_url(f"{account.url}/welcome")
-    assert [one["role"] for one in account.client.get("/api/settings/members").json()["data"]] == [
+    assert [
+        member["role"] for member in account.client.get("/api/settings/members").json()["data"]
+    ] == [
         "owner",
         "member",
     ]
@@ -66,10 +68,10 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(signed_in, a
     bob.context.close()
 
 
-def test_an_invitation_that_is_withdrawn_leads_nowhere(signed_in, account, watch):
-    address = invite(account)
+def test_an_invitation_that_is_withdrawn_leads_nowhere(signed_in, account, guest, watch):
+    address = invite(account, guest)
     signed_in.goto("/settings/members")
-    signed_in.get_by_role("button", name=f"Withdraw the invitation of {BOB}").click()
+    signed_in.get_by_role("button", name=f"Withdraw the invitation of {guest}").click()
     signed_in.get_by_role("dialog").get_by_role("button", name="Withdraw").click()
     expect(signed_in.get_by_text("None. People who accepted")).to_be_visible()
     signed_in.goto(address)
@@ -80,10 +82,12 @@ def test_an_invitation_that_is_withdrawn_leads_nowhere(signed_in, account, watch
     watch.allow("404")
 
 
-def test_roles_change_a_member_is_removed_and_the_last_owner_stays(signed_in, account, watch):
-    bob = joined(account)
+def test_roles_change_a_member_is_removed_and_the_last_owner_stays(
+    signed_in, account, guest, watch
+):
+    bob = joined(account, guest)
     signed_in.goto("/settings/members")
-    signed_in.get_by_role("button", name=f"Change the role of {EMAIL}").click()
+    signed_in.get_by_role("button", name=f"Change the role of {account.email}").click()
     dialog = signed_in.get_by_role("dialog", name="Make a member?")
     dialog.get_by_role("button", name="Make a member").click()
     expect(dialog.get_by_role("alert")).to_have_text(
@@ -91,43 +95,32 @@ def test_roles_change_a_member_is_removed_and_the_last_owner_stays(signed_in, ac
     )
     watch.allow("409")
     signed_in.keyboard.press("Escape")
-    signed_in.get_by_role("button", name=f"Change the role of {BOB}").click()
+    signed_in.get_by_role("button", name=f"Change the role of {guest}").click()
     signed_in.get_by_role("dialog", name="Make an owner?").get_by_role(
         "button", name="Make an owner"
     ).click()
-    expect(signed_in.get_by_role("row", name=BOB).get_by_text("Owner")).to_be_visible()
-    signed_in.get_by_role("button", name=f"Remove {BOB}").click()
+    expect(signed_in.get_by_role("row", name=guest).get_by_text("Owner")).to_be_visible()
+    signed_in.get_by_role("button", name=f"Remove {guest}").click()
     signed_in.get_by_role("dialog").get_by_role("button", name="Remove").click()
-    expect(signed_in.get_by_role("row", name=BOB)).to_have_count(0)
+    expect(signed_in.get_by_role("row", name=guest)).to_have_count(0)
     assert bob.get("/api/auth/session").status_code == 401
 
 
-def test_an_invitation_of_somebody_else_asks_to_log_out_first(account, page, watch):
-    address, other = invite(account), joined(account, "carol@example.com")
+def test_an_invitation_of_somebody_else_asks_to_log_out_first(account, guest, page, watch):
+    address, other = invite(account, guest), joined(account, new_email("carol"))
     sign_in(page.context, account.url, other.cookies["service_session"])
     page.goto(address)
-    expect(page.get_by_text(f"The invitation is for {BOB}")).to_be_visible()
+    expect(page.get_by_text(f"The invitation is for {guest}")).to_be_visible()
     assert_accessible(page)
     page.get_by_role("button", name="Log out and continue").click()
     expect(page.get_by_role("button", name="Create account and join")).to_be_visible()
 
 
-@pytest.fixture
-def two_workspaces(tmp_path, page):
-    """A service open to sign-ups with Acme, and a user with a second workspace."""
-    with Served(tmp_path / "open", PENSTOCK_SIGNUP_OPEN="true") as running:
-        form = {"email": EMAIL, "password": PASSWORD, "workspaceName": "Acme"}
-        running.client.post("/api/auth/signup", json=form).raise_for_status()
-        browser = httpx.Client(base_url=running.url, timeout=30)
-        form = {"email": "eve@example.com", "password": PASSWORD, "workspaceName": "Eve's"}
-        browser.post("/api/auth/signup", json=form).raise_for_status()
-        yield running, browser
-
-
-def test_with_several_workspaces_each_is_a_click_away(two_workspaces, page, watch):
-    account, browser = two_workspaces
+def test_with_several_workspaces_each_is_a_click_away(account, page, watch):
+    eve = create_account(account.url, new_email("eve"), "Eve's")
+    browser = eve.client
     sign_in(page.context, account.url, browser.cookies["service_session"])
-    page.goto(account.url + invite(account, "eve@example.com"))
+    page.goto(account.url + invite(account, eve.email))
     expect(page.get_by_text("You also stay in Eve's.")).to_be_visible()
     page.get_by_role("button", name="Accept invitation").click()
     expect(page).to_have_url(f"{account.url}/welcome")
@@ -142,8 +135,10 @@ def test_with_several_workspaces_each_is_a_click_away(two_workspaces, page, watc
 
 
 def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, watch):
-    other = httpx.Client(base_url=account.url, timeout=30)
-    other.post("/api/auth/login", json={"email": EMAIL, "password": PASSWORD}).raise_for_status()
+    other = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
+    other.post(
+        "/api/auth/login", json={"email": account.email, "password": PASSWORD}
+    ).raise_for_status()
     signed_in.goto("/settings/account")
     expect(signed_in.get_by_role("button", name="End this session")).to_have_count(1)
     signed_in.get_by_label("Current password").fill("wrong horse battery")
@@ -161,8 +156,10 @@ def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, wa
 
 
 def test_a_session_is_ended_from_another(signed_in, account):
-    other = httpx.Client(base_url=account.url, timeout=30)
-    other.post("/api/auth/login", json={"email": EMAIL, "password": PASSWORD}).raise_for_status()
+    other = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
+    other.post(
+        "/api/auth/login", json={"email": account.email, "password": PASSWORD}
+    ).raise_for_status()
     signed_in.set_viewport_size({"width": 360, "height": 740})
     signed_in.goto("/settings/account")
     signed_in.get_by_role("button", name="End this session").press("Enter")

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import sign_in
 from tests.browser.watching import assert_accessible
-from tests.watched import eventually
+from tests.waiting import eventually
 
 STEPS = [{"type": "Event", "value": value} for value in ("begun", "paid")]
 
@@ -31,18 +31,19 @@ def report(page, demo, watch):
 def api(demo, page):
     """The API's response for a part of the page, by the curl command that the page offers."""
 
-    def asked(part):
+    def fetch(part):
         line = page.locator(f"{part} [data-copy]").last.get_attribute("data-copy")
         path = re.search(r"'(http[^']+)'$", line)[1].removeprefix(demo.url)
         answer = demo.service.client.get(path)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    return asked
+    return fetch
 
 
 def loaded(page):
-    expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=60_000)
+    page.wait_for_load_state()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
 
 
 def number(locator):
@@ -58,7 +59,7 @@ def query_of(page):
 def own(signed_in, account):
     """Creates a funnel and returns its ID. Stories: pairs of event names and properties."""
 
-    def made(stories=(), steps=STEPS, **more):
+    def create(stories=(), steps=STEPS, **more):
         client = account.client
         website = client.post(
             "/api/settings/websites", json={"name": "Shop", "kind": "web"}
@@ -87,21 +88,23 @@ def own(signed_in, account):
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]
 
-    return made
+    return create
 
 
 @pytest.mark.parametrize("bars", ["overall", "steps"])
 def test_the_numbers_are_those_of_the_api(report, api, bars):
     page = report(f"bars={bars}")
-    told = api("#overview")["aggregate"]
-    assert number(page.locator("#entered")) == told["entered"] > 0
-    assert number(page.locator("#completed")) == told["completed"]
-    assert number(page.locator("#rate")) == told["conversionRate"]
-    assert number(page.locator("#pending")) == told["pending"]
-    assert number(page.locator("#median")) == pytest.approx(told["medianCompletionMinutes"] * 60)
+    expected = api("#overview")["aggregate"]
+    assert number(page.locator("#entered")) == expected["entered"] > 0
+    assert number(page.locator("#completed")) == expected["completed"]
+    assert number(page.locator("#rate")) == expected["conversionRate"]
+    assert number(page.locator("#pending")) == expected["pending"]
+    assert number(page.locator("#median")) == pytest.approx(
+        expected["medianCompletionMinutes"] * 60
+    )
     page.get_by_text("View as table").first.click()
     rows = page.locator("#overview table tbody tr")
-    for row, step in zip(rows.all(), told["steps"], strict=True):
+    for row, step in zip(rows.all(), expected["steps"], strict=True):
         cells = row.locator("td")
         assert number(cells.nth(0)) == step["count"]
         assert number(cells.nth(1)) == step["conversionFromStart"]
@@ -109,15 +112,15 @@ def test_the_numbers_are_those_of_the_api(report, api, bars):
         assert number(cells.nth(5)) == step["droppedOff"]
     expect(rows.first.locator("td").nth(2)).to_have_text("–")
     second = page.locator("#step-2")
-    assert [int(one.get_attribute("value")) for one in second.locator(".options data").all()] == [
-        one["count"] for one in told["steps"][1]["options"]
+    assert [int(data.get_attribute("value")) for data in second.locator(".options data").all()] == [
+        option["count"] for option in expected["steps"][1]["options"]
     ]
-    [row] = told["diagnostics"]
+    [row] = expected["diagnostics"]
     expect(page.locator("#step-3 .diagnostic")).to_contain_text(row["value"])
     assert number(page.locator("#step-3 .diagnostic")) == row["units"]
 
 
-def test_bars_are_full_and_show_who_may_still_come(report, api):
+def test_bars_add_up_to_the_whole_and_show_pending_units(report, api):
     page = report("bars=steps")
     steps = api("#overview")["aggregate"]["steps"]
     widths = {
@@ -133,7 +136,7 @@ def test_bars_are_full_and_show_who_may_still_come(report, api):
     expect(page.locator("#step-4 .bar .reached")).to_have_attribute(
         "width", f"{100 * steps[3]['count'] / before:.4f}%"
     )
-    assert query_of(page)["bars"] == "overall"
+    expect(page).to_have_url(re.compile("bars=overall"))
 
 
 @pytest.mark.slow("loads the report again and again")
@@ -141,11 +144,11 @@ def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
     report(
         'period=90d&show=cohorts&sort=conversionRate&order=asc&pageSize=2&page=2&cohort={"plan":"basic"}'
     )
-    told = api("#detail")["cohorts"]
-    assert (told["total"], told["page"]) == (3, 2)
+    cohorts = api("#detail")["cohorts"]
+    assert (cohorts["total"], cohorts["page"]) == (3, 2)
     rows = page.locator("#detail tbody tr")
     assert [number(row.locator("td").nth(2)) for row in rows.all()] == [
-        one["entered"] for one in told["data"]
+        cohort["entered"] for cohort in cohorts["data"]
     ]
     expect(page.get_by_role("link", name="90 days")).to_have_attribute("aria-current", "true")
     expect(page.get_by_role("columnheader", name="Rate")).to_have_attribute(
@@ -154,7 +157,7 @@ def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
     expect(page.locator(".chip")).to_have_text("plan: basic")
     page.get_by_role("link", name="Previous").click()
     expect(rows).to_have_count(2)
-    first = [one["conversionRate"] for one in api("#detail")["cohorts"]["data"]]
+    first = [cohort["conversionRate"] for cohort in api("#detail")["cohorts"]["data"]]
     assert first == sorted(first)
     page.get_by_role("link", name="Median time").click()
     expect(page.get_by_role("columnheader", name="Median time")).to_have_attribute(
@@ -166,8 +169,8 @@ def test_the_address_restores_period_filter_page_and_sorting(report, api, page):
         "aria-sort", "descending"
     )
     page.get_by_role("link", name="Remove the filter plan").click()
+    expect(page).not_to_have_url(re.compile("cohort"))
     loaded(page)
-    assert "cohort" not in query_of(page)
     assert api("#detail")["cohorts"]["total"] == 9
 
 
@@ -181,8 +184,8 @@ def test_custom_days_are_those_of_the_time_zone(report, api, page):
     page.get_by_label("From", exact=True).fill("2026-11-01")
     page.get_by_label("To (inclusive)").fill("2026-11-02")
     page.get_by_role("button", name="Show").click()
+    expect(page).to_have_url(re.compile("start=2026-11-01"))
     loaded(page)
-    assert query_of(page)["start"] == "2026-11-01"
     assert api("#overview")["period"] == {
         "startAt": "2026-10-31T23:00:00.000Z",
         "endAt": "2026-11-02T23:00:00.000Z",
@@ -200,29 +203,29 @@ def test_without_a_time_zone_in_the_address_it_is_the_reader_s(page, demo, watch
 @pytest.mark.parametrize("show", ["trend", "times", "compare", "next", "quality"])
 def test_each_detail_shows_what_the_api_answers(report, api, page, show):
     report(f"show={show}&step=2")
-    told, table = api("#detail"), page.locator("#detail .table tbody tr")
+    answer, table = api("#detail"), page.locator("#detail .table tbody tr")
     match show:
         case "trend":
             expect(page.locator("#trend canvas")).to_be_visible()
-            assert [one["entered"] for one in reversed(told["data"])] == [
+            assert [row["entered"] for row in reversed(answer["data"])] == [
                 int(number(row.locator("td").nth(1))) for row in table.all()
             ]
         case "times":
-            assert [one["units"] for one in told["overall"]["histogram"]] == [
+            assert [row["units"] for row in answer["overall"]["histogram"]] == [
                 int(number(row.locator("td").nth(2))) for row in table.all()
             ]
         case "compare":
-            assert [one["entered"] for one in told["cohorts"]] == [
+            assert [row["entered"] for row in answer["cohorts"]] == [
                 int(number(row.locator("td").nth(1))) for row in table.all()
             ]
-            assert len(told["warnings"]) == page.locator("#detail .notice").count()
+            assert len(answer["warnings"]) == page.locator("#detail .notice").count()
         case "next":
-            assert told["step"] == 2
-            counts = [*(one["units"] for one in told["data"]), told["silent"]]
+            assert answer["step"] == 2
+            counts = [*(row["units"] for row in answer["data"]), answer["silent"]]
             assert counts == [int(number(row.locator("td").nth(2))) for row in table.all()]
         case "quality":
             skips = page.get_by_role("listitem").filter(has_text="skipped by sequence number")
-            assert number(skips) == told["dataQuality"]["sequenceSkips"]
+            assert number(skips) == answer["dataQuality"]["sequenceSkips"]
 
 
 def test_tabs_change_the_address_and_the_back_button_returns(report, page):
@@ -231,13 +234,13 @@ def test_tabs_change_the_address_and_the_back_button_returns(report, page):
     expect(page.locator("#trend canvas")).to_be_visible()
     page.get_by_role("link", name="Week", exact=True).click()
     expect(page.locator("#detail .switch").last.locator("[aria-current]")).to_have_text("Week")
-    assert (query_of(page)["show"], query_of(page)["interval"]) == ("trend", "week")
+    expect(page).to_have_url(re.compile("show=trend.*interval=week|interval=week.*show=trend"))
     page.go_back()
     loaded(page)
     expect(page.locator("#detail .switch").last.locator("[aria-current]")).to_have_text("Day")
 
 
-def test_numbers_open_the_units_behind_them(report, api, page):
+def test_numbers_lead_to_the_units_behind_them(report, api, page):
     report("show=quality")
     trouble = page.get_by_role("listitem").filter(has_text="attempts with a later, different plan")
     count = number(trouble)
@@ -308,9 +311,9 @@ def test_an_older_revision_can_be_looked_at(own, signed_in, account):
 
 def test_a_refused_part_says_why_and_the_rest_of_the_page_stays(report, page):
     report('cohort={"nothing":1}')
-    told = page.locator("#overview")
-    expect(told).to_contain_text("breakdown")
-    expect(told.get_by_role("button", name="Try again")).to_be_visible()
+    overview = page.locator("#overview")
+    expect(overview).to_contain_text("breakdown")
+    expect(overview.get_by_role("button", name="Try again")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_have_text("Checkout")
     page.get_by_role("link", name="Remove the filter nothing").click()
     loaded(page)
@@ -327,11 +330,11 @@ def test_a_part_whose_answer_never_came_can_be_tried_again(report, page, watch):
         ),
     )
     report()
-    told = page.locator("#overview")
-    expect(told.get_by_role("heading", name="This part could not be loaded")).to_be_visible()
+    overview = page.locator("#overview")
+    expect(overview.get_by_role("heading", name="This part could not be loaded")).to_be_visible()
     assert_accessible(page)
     page.unroute("**/funnels/**")
-    told.get_by_role("button", name="Try again").click()
+    overview.get_by_role("button", name="Try again").click()
     expect(page.locator("#step-1")).to_be_visible()
     watch.allow("Failed to load")
     watch.allow("htmx:")

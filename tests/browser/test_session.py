@@ -13,7 +13,7 @@ def log_in(page, account, password=PASSWORD):
     page.get_by_role("button", name="Log in").click()
 
 
-def test_the_log_in_leads_back_to_the_page_that_was_asked_for(account, page, watch):
+def test_the_log_in_leads_back_to_the_requested_page(account, page, watch):
     page.goto("/settings/api-keys?page=1")
     expect(page).to_have_url(f"{account.url}/login?next=/settings/api-keys%3Fpage%3D1")
     log_in(page, account, "wrong horse battery")
@@ -67,7 +67,7 @@ def test_a_server_that_cannot_be_reached_loses_nothing_that_was_typed(signed_in,
     watch.allow("ERR_INTERNET_DISCONNECTED")
 
 
-def test_a_slow_answer_is_told_and_a_second_click_sends_nothing_more(signed_in):
+def test_a_slow_request_says_so_and_a_second_click_sends_nothing(signed_in):
     signed_in.clock.install()
     sent = []
 

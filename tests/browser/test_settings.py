@@ -96,7 +96,9 @@ def test_limits_of_the_workspace_are_kept_and_cleared(signed_in, account, watch)
     expect(seconds).to_have_value("12.5")
 
 
-def test_the_workspace_is_renamed_and_an_empty_name_is_told_at_its_field(signed_in, account, watch):
+def test_the_workspace_is_renamed_and_an_empty_name_is_an_error_at_its_field(
+    signed_in, account, watch
+):
     signed_in.goto("/settings/workspace")
     name = signed_in.get_by_label("Name")
     expect(name).to_have_value("Acme")

@@ -38,7 +38,7 @@ def traced(signed_in, account, watch):
             "/api/settings/websites", json={"name": "Shop", "kind": "web"}
         ).json()["id"]
         key = client.post("/api/settings/api-keys", json={"name": "tests"}).json()["key"]
-        told = [
+        sent_events = [
             {
                 "websiteId": website,
                 "userId": "ada",
@@ -50,7 +50,7 @@ def traced(signed_in, account, watch):
         ]
         sent = client.post(
             "/api/v1/events/batch",
-            json={"events": told},
+            json={"events": sent_events},
             headers={"Authorization": f"Bearer {key}"},
         )
         assert sent.status_code in (200, 202, 207), sent.text
@@ -75,7 +75,7 @@ def test_each_decision_stands_in_words_at_its_event(traced):
             ("paid", 7200, {"n": 4}),
         ],
     )
-    told = [
+    decisions = [
         [
             item.locator(".since").inner_text(),
             item.locator("h2").inner_text(),
@@ -83,7 +83,7 @@ def test_each_decision_stands_in_words_at_its_event(traced):
         ]
         for item in page.locator(".decided").all()
     ]
-    assert told == [
+    assert decisions == [
         ["before", "looked", "No match"],
         ["start", "begun", "Entry"],
         ["at once", "address", "Skipped: unordered tie"],
@@ -106,20 +106,20 @@ def test_each_decision_stands_in_words_at_its_event(traced):
     assert_accessible(page)
 
 
-def test_what_is_told_is_the_api_s(page, demo, watch):
+def test_the_trace_page_shows_what_the_api_answers(page, demo, watch):
     sign_in(page.context, demo.url, demo.session)
     path = f"/funnels/{demo.ids['funnel']}/units/{demo.ids['unit']}"
     page.goto(f"{path}?timezone=UTC")
     loaded(page)
-    told = demo.service.client.get(f"/api{path}").json()
+    trace = demo.service.client.get(f"/api{path}").json()
     items = page.locator(".decided")
-    expect(items).to_have_count(len(told["events"]))
-    for item, event in zip(items.all(), told["events"], strict=True):
+    expect(items).to_have_count(len(trace["events"]))
+    for item, event in zip(items.all(), trace["events"], strict=True):
         for text in re.split(ISO_TIME, event["explanation"]):
             expect(item).to_contain_text(text)
         expect(item).not_to_contain_text(re.compile(ISO_TIME))
         expect(item).to_contain_text(event["name"])
-    assert "sequenceSkip" in {event["decision"] for event in told["events"]}
+    assert "sequenceSkip" in {event["decision"] for event in trace["events"]}
     page.get_by_role("link", name="Checkout").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Checkout")
 
@@ -144,7 +144,7 @@ def test_a_unit_is_found_by_an_id_that_is_spelt_like_an_address(traced):
     expect(page.locator(".decided")).to_have_count(3)
 
 
-def test_a_unit_that_is_not_there_is_told_in_the_page(traced):
+def test_an_unknown_unit_has_a_message_on_the_page(traced):
     page = traced("order-1", [("begun", 0, {})])
     page.goto(page.url.replace("order-1", "order-2"))
     loaded(page)

@@ -22,27 +22,27 @@ def merged(account, website):
     """`phone` and `laptop`, both of the user u-1; the ID that both have now."""
     for visitor in ("phone", "laptop"):
         seen(account, website, visitor, f"on_{visitor}")
-        told = {
+        identity = {
             "websiteId": website,
             "visitorId": visitor,
             "userId": "u-1",
             "traits": {"plan": "pro"},
         }
-        account.client.post("/api/identify", json=told).raise_for_status()
+        account.client.post("/api/identify", json=identity).raise_for_status()
     return account.client.get("/api/visitors", params={"search": "u-1"}).json()["data"][0][
         "visitorId"
     ]
 
 
-@pytest.mark.parametrize("asked", ["u-1", "phone", "laptop"])
-def test_a_visitor_is_found_by_any_of_its_ids(signed_in, account, website, watch, asked):
-    one = merged(account, website)
+@pytest.mark.parametrize("searched", ["u-1", "phone", "laptop"])
+def test_a_visitor_is_found_by_any_of_its_ids(signed_in, account, website, watch, searched):
+    canonical_id = merged(account, website)
     seen(account, website, "somebody")
     signed_in.goto("/visitors")
-    expect(signed_in.locator("td.main")).to_have_text(["somebody", one])
-    signed_in.get_by_label("Visitor ID or user ID (complete)").fill(asked)
-    expect(signed_in.locator("td.main")).to_have_text([one])
-    signed_in.get_by_role("link", name=one).press("Enter")
+    expect(signed_in.locator("td.main")).to_have_text(["somebody", canonical_id])
+    signed_in.get_by_label("Visitor ID or user ID (complete)").fill(searched)
+    expect(signed_in.locator("td.main")).to_have_text([canonical_id])
+    signed_in.get_by_role("link", name=canonical_id).press("Enter")
     expect(signed_in.get_by_role("heading", level=1, name="u-1")).to_be_visible()
     expect(signed_in.locator(".event-row strong")).to_have_text(["on_laptop", "on_phone"])
     expect(signed_in.locator(".merges li")).to_have_count(1)
@@ -50,7 +50,7 @@ def test_a_visitor_is_found_by_any_of_its_ids(signed_in, account, website, watch
     assert_accessible(signed_in)
 
 
-def test_who_is_not_there_is_told_so(signed_in, account, website, watch):
+def test_an_unknown_visitor_has_a_message(signed_in, account, website, watch):
     signed_in.goto("/visitors?search=nobody")
     expect(signed_in.get_by_role("heading", name="No visitor with this ID")).to_be_visible()
     signed_in.goto("/visitors/nobody")

@@ -1,10 +1,13 @@
-"""What a test sees of a page beside its content: errors, requests to elsewhere, accessibility."""
+"""What a test sees of a page beside its content: errors, requests, accessibility."""
 
+import re
 import time
 from urllib.parse import urlsplit
 
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
+
+from tests.waiting import PATIENCE_S
 
 _RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
@@ -15,8 +18,8 @@ _TWO_FRAMES = (
 )
 _VIOLATIONS = "async (options) => (await axe.run(options)).violations"
 _WIDE = """[...document.querySelectorAll("main *")]
-    .filter((one) => one.getBoundingClientRect().right > innerWidth)
-    .map((one) => one.outerHTML.slice(0, 120))"""
+    .filter((element) => element.getBoundingClientRect().right > innerWidth)
+    .map((element) => element.outerHTML.slice(0, 120))"""
 
 
 class Watch:
@@ -46,6 +49,25 @@ class Watch:
         assert self._hosts - {own, ""} == set()
 
 
+class Held:
+    """Requests of a page that wait until the test lets them pass."""
+
+    def __init__(self, page: Page, url: str | re.Pattern[str]) -> None:
+        self.routes, self._released = list[Route](), False
+        page.route(url, self._hold)
+
+    def _hold(self, route: Route) -> None:
+        if self._released:
+            route.continue_()
+        else:
+            self.routes.append(route)
+
+    def release(self) -> None:
+        self._released = True
+        for route in self.routes:
+            route.continue_()
+
+
 def assert_accessible(page: Page) -> None:
     """No violation that axe finds, in the light and in the dark."""
     for scheme in ("light", "dark"):
@@ -65,7 +87,7 @@ def assert_accessible(page: Page) -> None:
 
 def assert_fits(page: Page) -> None:
     """Nothing makes the page wider than its window, once charts have followed its size."""
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + PATIENCE_S
     while not page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
         assert time.monotonic() < until_s, page.evaluate(_WIDE)
         page.wait_for_timeout(50)

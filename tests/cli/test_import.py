@@ -4,12 +4,15 @@ import gzip
 import json
 import socket
 import sqlite3
-import time
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.serving import Served, penstock
+from tests.serving import PENSTOCK, Served, environment, penstock
+from tests.waiting import PATIENCE_S, eventually
 
 
 def line(number, **more):
@@ -35,13 +38,6 @@ def service(tmp_path_factory):
 def run(service, *arguments, **settings):
     keys = {"PENSTOCK_URL": service.url, "PENSTOCK_API_KEY": service.key}
     return penstock("import", *map(str, arguments), **{**keys, **settings})
-
-
-def wait_until(holds):
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def website(service):
@@ -107,6 +103,22 @@ def test_more_rejects_than_a_page_are_all_written(service, tmp_path):
     ]
 
 
+def test_an_import_that_someone_cancels_says_so_and_fails(service, tmp_path):
+    file, here = written(tmp_path / "past.ndjson", map(line, range(40_000))), website(service)
+
+    def running():
+        imports = service.client.get("/api/imports", params={"websiteId": here}).json()["data"]
+        return next((job["id"] for job in imports if job["state"] == "running"), None)
+
+    with ThreadPoolExecutor() as threads:
+        command = threads.submit(run, service, file, "--website", here)
+        eventually(running)
+        assert service.client.post(f"/api/imports/{running()}/cancel").status_code == 200
+        ended = command.result(60)
+    assert ended.returncode == 1
+    assert "the import was cancelled after line" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "reason"),
     [
@@ -160,8 +172,8 @@ def test_a_broken_upload_leaves_nothing_and_can_be_repeated(service, tmp_path):
             f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         sender.sendall(head.encode() + body[: len(body) // 2])
-        wait_until(lambda: list(service.data.glob("imports/*.part")))
-    wait_until(lambda: not list(service.data.glob("imports/*")))
+        eventually(lambda: list(service.data.glob("imports/*.part")))
+    eventually(lambda: not list(service.data.glob("imports/*")))
     assert service.client.get("/api/imports", params={"websiteId": here}).json()["total"] == 0
     (tmp_path / "past.ndjson").write_bytes(body)
     assert run(service, tmp_path / "past.ndjson", "--website", here).stdout.startswith(
@@ -169,37 +181,73 @@ def test_a_broken_upload_leaves_nothing_and_can_be_repeated(service, tmp_path):
     )
 
 
+def lines_read(data):
+    """Of the only import of an installation."""
+    with sqlite3.connect(data / "penstock.sqlite3") as db:
+        [[number]] = db.execute("SELECT lines_read FROM imports")
+    return number
+
+
+def interrupt_import(data, file, end):
+    """Begin an import and stop or kill the service within it. Returns an API key and a website."""
+    with Served(data) as service:
+        key, here = service.first_account()
+        headers = {"Content-Type": "application/x-ndjson"}
+        path = f"/api/imports?websiteId={here}"
+        job = service.client.post(path, content=file.read_bytes(), headers=headers).json()["id"]
+        eventually(lambda: service.client.get(f"/api/imports/{job}").json()["linesRead"] >= 9_000)
+        getattr(service, end)()
+    return key, here
+
+
+def follow(service, file, here, key, log):
+    """Run the command while the import cannot go on, until it follows it; then to its end.
+
+    None when the import was quicker.
+    """
+    database = service.data / "penstock.sqlite3"
+    with closing(sqlite3.connect(database, timeout=PATIENCE_S)) as db:
+        db.isolation_level = None
+        db.execute("BEGIN IMMEDIATE")
+        if lines_read(service.data) == len(file.read_bytes().splitlines()):
+            return None
+        with log.open("wb") as output:
+            command = subprocess.Popen(
+                [*PENSTOCK, "import", str(file), "--website", here],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment(PENSTOCK_URL=service.url, PENSTOCK_API_KEY=key),
+            )
+        eventually(lambda: "Importing" in log.read_text() or command.poll() is not None)
+        db.execute("ROLLBACK")
+    return command.wait(PATIENCE_S)
+
+
 @pytest.mark.parametrize(("end", "most_repeated"), [("stop", 0), ("kill", 500)])
 @pytest.mark.slow("starts a service twice")
 def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_repeated):
     # Every line is in the file twice: equal lines must stay distinct across the restart.
     lines = [line(number) for number in range(8_000)] * 2
-    file = written(tmp_path / "past.ndjson", lines)
-    with Served(tmp_path / "data") as first:
-        key, here = first.first_account()
-        headers = {"Content-Type": "application/x-ndjson"}
-        job = first.client.post(
-            f"/api/imports?websiteId={here}", content=file.read_bytes(), headers=headers
-        ).json()
-        deadline = time.monotonic() + 30
-        while job["linesRead"] < 9_000 and time.monotonic() < deadline:
-            job = first.client.get(f"/api/imports/{job['id']}").json()
-        getattr(first, end)()
-    assert 9_000 <= job["linesRead"] < len(lines)
-    with Served(tmp_path / "data") as second:
-        result = penstock(
-            "import", str(file), "--website", here, PENSTOCK_URL=second.url, PENSTOCK_API_KEY=key
-        )
-        assert result.returncode == 0, result.stderr
-        assert "Uploading" not in result.stderr  # the job that was there already went on
-        second.client.headers["Authorization"] = f"Bearer {key}"
-        [job] = second.client.get("/api/imports").json()["data"]
-        assert second.stop() == 0
+    file, log = written(tmp_path / "past.ndjson", lines), tmp_path / "command.log"
+    for attempt in range(5):  # the import may be quicker than the test
+        data = tmp_path / f"data-{attempt}"
+        key, here = interrupt_import(data, file, end)
+        with Served(data) as service:
+            code = follow(service, file, here, key, log)
+            service.client.headers["Authorization"] = f"Bearer {key}"
+            jobs = service.client.get("/api/imports").json()["data"]
+            assert service.stop() == 0
+        if code is not None:
+            break
+    assert code == 0, log.read_text()
+    assert "Uploading" not in log.read_text()  # the job that was there already went on
+    [job] = jobs
     assert (job["state"], job["linesRead"], job["accepted"] + job["duplicates"]) == (
         "done",
         len(lines),
         len(lines),
     )
     assert job["duplicates"] <= most_repeated  # a kill repeats the one batch that was in flight
-    with sqlite3.connect(tmp_path / "data" / "penstock.sqlite3") as db:
+    with sqlite3.connect(data / "penstock.sqlite3") as db:
         assert db.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (len(lines),)

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from tests.serving import Served, environment
+from tests.waiting import PATIENCE_S
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 SHOWN_URL = "http://127.0.0.1:8000"
@@ -45,7 +46,7 @@ def test_the_first_funnel_by_curl_gives_the_answer_shown(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             env=environment(),
         )
     assert (pasted.returncode, pasted.stderr) == (0, "")

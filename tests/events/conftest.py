@@ -10,6 +10,7 @@ from penstock.app import Services
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.tenant import Tenant
+from tests.waiting import PATIENCE_S
 
 Stored = Callable[[], list[dict[str, Any]]]
 Post = Callable[..., httpx.Response]
@@ -57,7 +58,7 @@ def stored_at(services: Services, warehouse: Warehouse) -> Callable[[str], list[
     """A website's events in the warehouse, in the order of their times, without empty fields."""
 
     def read(website_id: str) -> list[dict[str, Any]]:
-        assert services.shipper.wait_until_shipped(10)
+        assert services.shipper.wait_until_shipped(PATIENCE_S)
         names, rows = warehouse.query(
             "SELECT * REPLACE (toUnixTimestamp64Milli(occurred_at) AS occurred_at,"
             " toUnixTimestamp64Milli(received_at) AS received_at,"

@@ -13,6 +13,7 @@ from penstock.base.ids import ScopeId, WebsiteId
 from penstock.events import intake as intake_module
 from penstock.events.intake import Intake
 from penstock.events.model import Family, Kind, NewEvent, Receipt, Source, Status, dedupe_key
+from penstock.events.quarantine.model import QuarantineLimits
 from penstock.identity.model import Claim
 from penstock.metadb.database import Database
 from penstock.metadb.tables import dedupe_keys, outbox, visitors
@@ -60,7 +61,13 @@ def waiting(database: Database) -> int:
 
 def run(database: Database, work: Callable[[Intake], Any]) -> Any:
     async def main() -> Any:
-        intake = Intake(database, system_clock, on_stored=lambda: None)
+        intake = Intake(
+            database,
+            system_clock,
+            on_stored=lambda: None,
+            property_keys=2000,
+            quarantine=QuarantineLimits(1000, 10_000_000),
+        )
         async with intake.running():
             return await work(intake)
 
@@ -94,7 +101,7 @@ def test_callers_that_wait_together_are_committed_together(
     monkeypatch.setattr(
         intake_module,
         "store_items",
-        lambda db, items, now_ms: sizes.append(len(items)) or store_items(db, items, now_ms),
+        lambda db, items, *rest: sizes.append(len(items)) or store_items(db, items, *rest),
     )
     outcomes = run(
         database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(200)))
@@ -155,7 +162,13 @@ def test_too_many_waiting_are_sent_away_with_a_time_to_come_back(
 
 def test_a_stop_commits_what_was_taken_and_takes_nothing_more(database: Database) -> None:
     async def main() -> tuple[list[Any], Any]:
-        intake = Intake(database, system_clock, on_stored=lambda: None)
+        intake = Intake(
+            database,
+            system_clock,
+            on_stored=lambda: None,
+            property_keys=2000,
+            quarantine=QuarantineLimits(1000, 10_000_000),
+        )
         async with intake.running():
             taken = [asyncio.create_task(intake.submit([event(str(n))])) for n in range(50)]
             await asyncio.sleep(0)

@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 from tests.serving import Served
+from tests.waiting import PATIENCE_S
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "20"))
 CLIENTS = 6
@@ -58,7 +59,7 @@ class Client:
             self.sent.update(names)
             # A kill may hit between the commit and the answer: the retry is then a duplicate.
             while (answers := self.answers(service, names)) is None:
-                service.running.wait(60)
+                service.running.wait(PATIENCE_S)
             for name, answer in zip(names, answers, strict=True):
                 assert answer["status"] in ("accepted", "duplicate"), answer
                 self.repeats += answer["status"] == "duplicate"
@@ -101,7 +102,7 @@ class Service:
         self.running = Event()
 
     def is_at(self, url: str) -> None:
-        self.client = httpx.Client(base_url=url, timeout=30)
+        self.client = httpx.Client(base_url=url, timeout=PATIENCE_S)
         self.running.set()
 
 
@@ -123,7 +124,7 @@ def posting(clients: list[Client], service: Service) -> Iterator[None]:
     finally:
         stop.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE_S)
     if failures:
         raise failures[0]
 

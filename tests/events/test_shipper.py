@@ -17,6 +17,7 @@ from penstock.metadb.database import Database
 from penstock.metadb.tables import outbox, shipments
 from penstock.warehouse.client import QueryFailed, Warehouse
 from tests import loops
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_a_crash_between_cutting_and_sending_loses_nothing(
     crashed = Shipper(database, warehouse, system_clock)
     newest = crashed._outbox.newest()
     assert newest is not None
-    assert crashed._outbox.cut(shipper_module.Target.EVENTS, newest, 4, system_clock())
+    assert crashed._outbox.cut(shipper_module.Target.EVENTS, newest, 4)
     assert left(database) == (10, 1)
     Shipper(database, warehouse, system_clock).ship()
     assert (arrived(warehouse, website), left(database)) == (names(range(10)), (0, 0))
@@ -178,9 +179,9 @@ def test_shippers_of_several_nodes_share_the_outbox(
 async def while_running(shipper: Shipper, database: Database, website: WebsiteId) -> list[bool]:
     async with shipper.running():
         shipper.wake()
-        first = await anyio.to_thread.run_sync(shipper.wait_until_shipped, 10)
+        first = await anyio.to_thread.run_sync(shipper.wait_until_shipped, PATIENCE_S)
         put(database, website, range(10, 20))
-        return [first, await anyio.to_thread.run_sync(shipper.wait_until_shipped, 10)]
+        return [first, await anyio.to_thread.run_sync(shipper.wait_until_shipped, PATIENCE_S)]
 
 
 def test_waiting_ends_when_everything_acknowledged_before_has_arrived(

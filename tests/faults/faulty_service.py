@@ -21,14 +21,14 @@ KILLS = {
     # name: (module, attribute, moment)
     "intake_before_commit": ("penstock.events.intake", "store_items", "after"),
     "intake_after_commit": ("penstock.events.intake", "Intake._commit_together", "after"),
-    "shipment_cut": ("penstock.events.outbox", "Outbox.cut", "after"),
+    "shipment_cut": ("penstock.events.outbox.store", "Outbox.cut", "after"),
     "shipment_before_insert": (
         "penstock.warehouse.client",
         "Warehouse.insert_json_rows",
         "before",
     ),
     "shipment_after_insert": ("penstock.warehouse.client", "Warehouse.insert_json_rows", "after"),
-    "shipment_before_removal": ("penstock.events.outbox", "_remove", "after"),
+    "shipment_before_removal": ("penstock.events.outbox.store", "_remove", "after"),
     "import_before_batch": (
         "penstock.events.imports.worker",
         "ImportWorker._store_batch",

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, HOUR_S, Scene
 from tests.tenant import Tenant
-from tests.watched import eventually
+from tests.waiting import eventually
 
 NO_WINDOW = "No conversion window: unfinished visitors stay pending."
 

@@ -10,7 +10,7 @@ import pytest
 from litestar.testing import TestClient
 
 from penstock.app import Services, build_app, build_services
-from penstock.funnels.definitions.definition import FunnelIn, resolve
+from penstock.funnels.definitions.definition import resolve
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.matches import resolved_match
 from penstock.funnels.definitions.model import Definition, Filter, GoalUse, Match, MatchType, Row
@@ -25,8 +25,13 @@ from penstock.funnels.definitions.operators import (
     TextComparison,
     TimeComparison,
 )
-from penstock.funnels.definitions.records import GoalRecord, SavedFilter, SavedMatch
-from penstock.funnels.definitions.validation_context import ValidationContext
+from penstock.funnels.definitions.schema import (
+    GoalRecord,
+    SavedFilter,
+    SavedMatch,
+    ValidationContext,
+)
+from penstock.funnels.saved.schema import FunnelIn
 from penstock.http.bodies import parse_model
 from penstock.metadb.database import Database
 from penstock.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene
 from tests.tenant import Tenant
-from tests.watched import eventually
+from tests.waiting import eventually
 
 GOLDEN = '''\
 "plan","entered","step_1_count","step_1_pending","step_1_dropped_off","step_2_count","step_2_pending","step_2_dropped_off",\

@@ -1,12 +1,11 @@
 """Filters: every value that the parser accepts can be evaluated, and means what it says."""
 
 import json
-import os
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.scalar import plain_text, tagged
@@ -19,23 +18,19 @@ from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import filter_condition
 from penstock.http.schema import RuleBroken
 from penstock.warehouse.client import Warehouse
+from tests.funnels.examples import example_count, example_settings
 from tests.funnels.plain import Event, History, holds
 from tests.funnels.seed import apart, store
 from tests.funnels.strategies import START_MS, VALUES
 
-EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "2000")) // 10
+EXAMPLES = example_count(2000) // 10
 FILTERS_TOGETHER = 20
 """Filters in one statement: the statement takes longer than the filters."""
 
 REGEXES = (Operator.MATCHES_REGEX, Operator.NOT_MATCHES_REGEX)
 PROPERTY = "p"
 
-examples = settings(
-    max_examples=max(5, EXAMPLES),
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=list(HealthCheck),
-)
+examples = example_settings(max(5, EXAMPLES))
 
 numbers = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(repr),

@@ -8,61 +8,59 @@ storing the case takes 0.02 s.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from difflib import unified_diff
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from penstock.base.paging import Page
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.statements.query import QueryParams, Strategy
 from penstock.warehouse.client import Warehouse
 from tests.funnels import plain
+from tests.funnels.examples import example_count, example_settings, share_of_cases
 from tests.funnels.reports import evaluate
 from tests.funnels.seed import store_case
 from tests.funnels.strategies import START_MS, Case, cases
 
-EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "400"))
+EXAMPLES = example_count(400)
 SHARES = range(10)
-"""Each kind of funnel in ten parts: two workers divide them, and a long run shows its progress."""
+"""Each kind of funnel in ten parts: the workers divide them, and a long run shows its progress."""
 
 pytestmark = pytest.mark.usefixtures("count_examples")
 
 
-examples = settings(
-    max_examples=max(1, EXAMPLES // (2 * len(SHARES))),
-    deadline=None,
-    print_blob=True,
-    report_multiple_bugs=False,
-    suppress_health_check=[
-        HealthCheck.too_slow,
-        HealthCheck.data_too_large,
-        HealthCheck.filter_too_much,
-    ],
-)
+examples = example_settings(EXAMPLES // (2 * len(SHARES)))
 
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
-@examples
-@given(case=cases(CountingUnit.ATTEMPT))
 def test_attempt_funnels_agree_with_the_plain_evaluation(
-    bare_warehouse: Warehouse, share: int, case: Case
+    bare_warehouse: Warehouse, share: int
 ) -> None:
-    assert_agreement(bare_warehouse, case)
+    @share_of_cases(share)
+    @examples
+    @given(case=cases(CountingUnit.ATTEMPT))
+    def agree(case: Case) -> None:
+        assert_agreement(bare_warehouse, case)
+
+    agree()
 
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
-@examples
-@given(case=cases(CountingUnit.VISITOR))
 def test_visitor_funnels_agree_with_the_plain_evaluation(
-    bare_warehouse: Warehouse, share: int, case: Case
+    bare_warehouse: Warehouse, share: int
 ) -> None:
-    assert_agreement(bare_warehouse, case)
+    @share_of_cases(share)
+    @examples
+    @given(case=cases(CountingUnit.VISITOR))
+    def agree(case: Case) -> None:
+        assert_agreement(bare_warehouse, case)
+
+    agree()
 
 
 @pytest.mark.parametrize("strategy", Strategy)

@@ -3,14 +3,13 @@
 Shares `PENSTOCK_EXAMPLES` with the reports' property test: a fifth of it runs here.
 """
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
@@ -26,31 +25,22 @@ from penstock.funnels.statements.one_unit import (
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
 from penstock.funnels.statements.units import QUANTILES, UnitConditions, timing, trend, units_page
 from penstock.funnels.units.trace import FunnelPath, conflicts, seen_by_diagnostics
-from penstock.funnels.units.tracing import read_properties, unit_of
+from penstock.funnels.units.trace_service import read_properties, unit_of
 from penstock.warehouse.client import Warehouse
 from tests.funnels import plain
+from tests.funnels.examples import example_count, example_settings, share_of_cases
 from tests.funnels.seed import store_case
 from tests.funnels.strategies import Case, cases
 
-EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "400")) // 5
+EXAMPLES = example_count(400) // 5
 SHARES = range(5)
-"""Each kind of funnel in five parts, which two workers divide."""
+"""Each kind of funnel in five parts, which the workers divide."""
 
 pytestmark = pytest.mark.usefixtures("count_examples")
 
 EDGES_MS = (0, 1_000, 10_000, 3_600_000)
 
-examples = settings(
-    max_examples=max(1, EXAMPLES // (2 * len(SHARES))),
-    deadline=None,
-    print_blob=True,
-    report_multiple_bugs=False,
-    suppress_health_check=[
-        HealthCheck.too_slow,
-        HealthCheck.data_too_large,
-        HealthCheck.filter_too_much,
-    ],
-)
+examples = example_settings(EXAMPLES // (2 * len(SHARES)))
 
 
 class StoredCase:
@@ -90,22 +80,30 @@ class StoredCase:
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
-@examples
-@given(case=cases(CountingUnit.ATTEMPT))
 def test_units_of_attempt_funnels_agree_with_the_plain_evaluation(
-    bare_warehouse: Warehouse, share: int, case: Case
+    bare_warehouse: Warehouse, share: int
 ) -> None:
-    assert_agreement(StoredCase(bare_warehouse, case))
+    @share_of_cases(share)
+    @examples
+    @given(case=cases(CountingUnit.ATTEMPT))
+    def agree(case: Case) -> None:
+        assert_agreement(StoredCase(bare_warehouse, case))
+
+    agree()
 
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
-@examples
-@given(case=cases(CountingUnit.VISITOR))
 def test_units_of_visitor_funnels_agree_with_the_plain_evaluation(
-    bare_warehouse: Warehouse, share: int, case: Case
+    bare_warehouse: Warehouse, share: int
 ) -> None:
-    assert_agreement(StoredCase(bare_warehouse, case))
+    @share_of_cases(share)
+    @examples
+    @given(case=cases(CountingUnit.VISITOR))
+    def agree(case: Case) -> None:
+        assert_agreement(StoredCase(bare_warehouse, case))
+
+    agree()
 
 
 def assert_agreement(stored: StoredCase) -> None:

@@ -4,15 +4,16 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.funnels.definitions.definition import FunnelIn
 from penstock.funnels.definitions.revisions import Revision, changes_between
-from penstock.funnels.definitions.validation_context import ValidationContext
+from penstock.funnels.definitions.schema import ValidationContext
+from penstock.funnels.saved.schema import FunnelIn
 from penstock.http.bodies import parse_model
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
+from tests.funnels.examples import example_settings
 from tests.funnels.scenario import Scene, outcome, step
 from tests.tenant import Tenant
 
@@ -357,7 +358,7 @@ rows = st.fixed_dictionaries(
 definitions = st.builds(lambda steps: revision(steps=steps), st.lists(rows, min_size=2, max_size=5))
 
 
-@settings(max_examples=40, deadline=None)
+@example_settings(40)
 @given(definitions, definitions)
 def test_words_are_found_for_a_change_and_for_no_other_pair(
     before: Revision, after: Revision

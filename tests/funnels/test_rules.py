@@ -608,6 +608,48 @@ def test_rule18_an_attempt_of_provider_events_alone_counts_the_verified_ones(
     assert "none of the attempt's other events" in left_out[0]["explanation"]
 
 
+def test_rule18_next_events_leave_out_provider_events_that_take_no_part(
+    scene: Scene, warehouse: Warehouse, workspace: Tenant
+) -> None:
+    funnel = scene.attempts("A", "paid")
+    scene.story("0/A", visitor="ann", attempt="one")
+    scene.story("20/help", visitor="bob", attempt=None)
+    assert scene.counts(funnel) == [1, 0]
+    scope = warehouse.query(
+        "SELECT any(scope_id) FROM events WHERE website_id = {w:String}",
+        {"w": workspace.website_id},
+    )[1][0][0]
+    links = {
+        "paid": ("bob", True),  # matches step 2, but contradicts the attempt's visitor
+        "invoice": ("bob", True),
+        "reminder": ("ann", False),
+        "refund": ("ann", True),
+    }
+    events = [
+        plain.Event(
+            f"provider-{name}",
+            workspace.website_id,
+            "event",
+            name,
+            scene.start_ms + 9000,
+            visitor,
+            scope,
+            source="provider",
+            verified=verified,
+            properties={"attempt": "one"},
+        )
+        for name, (visitor, verified) in links.items()
+    ]
+    store(warehouse, plain.History(tuple(events)))
+
+    def names(**query: Any) -> list[str]:
+        answer = scene.client.get(f"/api/funnels/{funnel}/next", params={"step": 1, **query})
+        return [entry["name"] for entry in answer.json()["data"]]
+
+    assert names() == ["refund"]
+    assert "help" not in names(of="visitor")
+
+
 def test_rule19_funnels_count_visitors_by_default(scene: Scene) -> None:
     funnel = scene.funnel("A", "B")
     scene.story("0/A 10/B", visitor="ann", attempt="one")

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.base.errors import StoreUnavailable
 from penstock.warehouse.client import Warehouse
-from tests.watched import eventually
+from tests.waiting import eventually
 
 WORKERS = {
     "key_last_use",

@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from typing import Any
 
+import httpx
 import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from penstock.app import Services, build_app, build_services
 from penstock.metadb.tables import merges, user_links, visitors
@@ -16,6 +17,7 @@ from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.conftest import BASE_URL, ShiftedClock
 from tests.tenant import Tenant, visitor
+from tests.waiting import PATIENCE_S
 
 Who = Callable[..., dict[str, Any]]
 
@@ -33,22 +35,26 @@ def event(workspace: Tenant) -> Who:
     return send
 
 
-@pytest.fixture
-def identify(server: TestClient[Litestar], workspace: Tenant) -> Who:
-    browser = visitor(server)
-
+def identify_with(client: httpx.Client, tenant: Tenant) -> Who:
     def send(visitor_id: str, user_id: str, **more: Any) -> dict[str, Any]:
-        body = {
-            "websiteId": workspace.website_id,
-            "visitorId": visitor_id,
-            "userId": user_id,
-            **more,
-        }
-        answer = browser.post("/api/identify", json=body)
+        body = {"websiteId": tenant.website_id, "visitorId": visitor_id, "userId": user_id, **more}
+        answer = client.post("/api/identify", json=body)
         assert answer.status_code == 200, answer.text
         return coded(answer.json())
 
     return send
+
+
+@pytest.fixture
+def identify(workspace: Tenant) -> Who:
+    """Identify as a backend does, with an API key."""
+    return identify_with(workspace.client, workspace)
+
+
+@pytest.fixture
+def identify_publicly(server: TestClient[Litestar], workspace: Tenant) -> Who:
+    """Identify as any browser may, without a key."""
+    return identify_with(visitor(server), workspace)
 
 
 def coded(document: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +64,7 @@ def coded(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def aliases(services: Services, warehouse: Warehouse, scope_id: str) -> dict[str, str]:
-    assert services.shipper.wait_until_shipped(10)
+    assert services.shipper.wait_until_shipped(PATIENCE_S)
     statement = (
         "SELECT visitor_id, canonical_id FROM visitor_aliases FINAL WHERE scope_id = {scope:String}"
     )
@@ -168,6 +174,92 @@ def test_the_last_traits_replace_earlier_ones(identify: Who, services: Services)
     identify("v", "u", traits={"plan": "pro"})
     with services.database.read() as db:
         assert db.execute(select(user_links.c.traits)).scalar_one() == {"plan": "pro"}
+
+
+def test_without_a_key_identify_answers_only_what_was_sent(
+    event: Who, identify_publicly: Who
+) -> None:
+    event(visitorId="laptop", userId="ada")
+    event(visitorId="others", userId="bob")
+    for visitor_id, user_id in (
+        ("laptop", "ada"), ("unheard", "ada"), ("unheard-2", "nobody"), ("others", "ada")
+    ):  # fmt: skip
+        assert identify_publicly(visitor_id, user_id) == {"visitorId": visitor_id, "merged": False}
+
+
+def test_without_a_key_identify_still_joins_the_browser_to_its_user(
+    event: Who, identify_publicly: Who
+) -> None:
+    home = event(userId="ada")["visitorId"]
+    identify_publicly("laptop", "ada")
+    assert event(visitorId="laptop") == {"visitorId": home}
+    identify_publicly("phone", "bob")
+    assert event(userId="bob") == {"visitorId": "phone"}
+
+
+def test_a_public_claim_of_a_user_id_ends_with_the_first_claim_of_a_backend(
+    event: Who, identify_publicly: Who, services: Services, warehouse: Warehouse, workspace: Tenant
+) -> None:
+    identify_publicly("mallory", "ada")
+    identify_publicly("mallory-phone", "ada")
+    assert event(visitorId="mallory-phone") == {"visitorId": "mallory"}
+    assert event(visitorId="laptop", userId="ada") == {"visitorId": "laptop"}
+    assert event(userId="ada") == {"visitorId": "laptop"}
+    assert event(visitorId="mallory") == {"visitorId": "mallory"}
+    assert event(visitorId="mallory-phone") == {"visitorId": "mallory-phone"}
+    assert aliases(services, warehouse, workspace.website_id) == {"mallory-phone": "mallory-phone"}
+    identify_publicly("mallory", "ada")
+    assert event(userId="ada") == {"visitorId": "laptop"}, "it joins, and changes nothing"
+    holds_together(services)
+
+
+def test_a_public_claim_never_takes_a_visitor_from_the_user_of_a_backend(
+    event: Who, identify_publicly: Who, services: Services
+) -> None:
+    event(visitorId="laptop", userId="ada")
+    identify_publicly("laptop", "mallory")
+    assert event(visitorId="laptop", userId="ada") == {"visitorId": "laptop"}
+    identify_publicly("phone", "mallory")
+    assert event(visitorId="phone", userId="ada") == {"visitorId": "laptop"}
+    assert event(userId="mallory")["visitorId"] not in ("laptop", "phone")
+    holds_together(services)
+
+
+def test_public_traits_never_replace_those_of_a_backend(
+    identify: Who, identify_publicly: Who, services: Services
+) -> None:
+    def traits() -> object:
+        with services.database.read() as db:
+            return db.execute(select(user_links.c.traits)).scalar_one()
+
+    identify_publicly("v", "ada", traits={"plan": "free"})
+    assert traits() == {"plan": "free"}
+    identify("v", "ada", traits={"plan": "pro"})
+    identify_publicly("v", "ada", traits={"plan": "hacked"})
+    assert traits() == {"plan": "pro"}
+
+
+def test_without_a_key_track_answers_the_visitor_id_as_sent(
+    server: TestClient[Litestar], workspace: Tenant, event: Who
+) -> None:
+    event(visitorId="laptop", userId="ada")
+    event(visitorId="phone", userId="ada")
+    item = {"type": "event", "name": "e", "visitorId": "phone"}
+    for client, expected in ((visitor(server), "phone"), (workspace.client, "laptop")):
+        for body in (item, {"events": [item]}):
+            answer = client.post("/api/track", json={"websiteId": workspace.website_id, **body})
+            assert answer.json()["results"][0]["visitorId"] == expected
+
+
+def test_links_from_before_trust_was_stored_count_as_a_backends(
+    event: Who, identify_publicly: Who, services: Services
+) -> None:
+    event(visitorId="laptop", userId="ada")
+    with services.database.write() as db:
+        db.execute(update(visitors).values(trust=None))
+        db.execute(update(user_links).values(trust=None))
+    identify_publicly("laptop", "mallory")
+    assert event(visitorId="phone", userId="ada") == {"visitorId": "laptop"}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.ids import ScopeId, VisitorId
-from penstock.identity.model import Claim, Resolution, is_placeholder
-from penstock.identity.resolution import CONFLICT, PLACEHOLDER, IdentityResolver, Visitor
+from penstock.identity.model import (
+    CONFLICT,
+    PLACEHOLDER,
+    Claim,
+    Resolution,
+    Trust,
+    is_placeholder,
+)
+from penstock.identity.resolution import IdentityResolver, UserLink, Visitor
 
 SCOPE = ScopeId("scope")
 
@@ -20,16 +27,23 @@ class People:
         self.resolver = IdentityResolver(visitors={}, links={})
         self._numbers = count(1)
 
-    def resolve(self, visitor_id: str | None = None, user_id: str | None = None) -> Resolution:
+    def resolve(
+        self,
+        visitor_id: str | None = None,
+        user_id: str | None = None,
+        trust: Trust = Trust.BACKEND,
+    ) -> Resolution:
         return self.resolver.resolve(
-            Claim(SCOPE, visitor_id, user_id), lambda: VisitorId(f"new-{next(self._numbers)}")
+            Claim(SCOPE, visitor_id, user_id, trust=trust),
+            lambda: VisitorId(f"new-{next(self._numbers)}"),
         )
 
     def canonical(self, visitor_id: str) -> str:
         return self.resolver.visitors[SCOPE, visitor_id].canonical_id
 
     def visitor_of(self, user_id: str) -> str | None:
-        return self.resolver.links.get((SCOPE, user_id))
+        link = self.resolver.links.get((SCOPE, user_id))
+        return None if link is None else link.visitor_id
 
 
 @pytest.fixture
@@ -89,7 +103,7 @@ def test_both_and_anothers_visitor_stores_a_linked_user_under_its_own(people: Pe
     people.resolve("v", "first")
     people.resolve("w", "second")
     assert people.resolve("v", "second") == Resolution(VisitorId("w"), notices=(CONFLICT,))
-    assert not people.resolver.merges
+    assert not people.resolver.moves
 
 
 def test_an_absorbed_visitor_belongs_to_the_user_it_was_merged_for(people: People) -> None:
@@ -125,8 +139,8 @@ def test_a_placeholder_is_stored_as_sent_and_never_binds(people: People, sent: s
     assert people.resolve(user_id=sent) == Resolution(VisitorId(sent), notices=(PLACEHOLDER,))
     assert people.resolve(sent, "u") == Resolution(VisitorId("new-1"), notices=(PLACEHOLDER,))
     assert people.resolve("v", sent) == Resolution(VisitorId("v"), notices=(PLACEHOLDER,))
-    assert people.resolver.links == {(SCOPE, "u"): "new-1"}
-    assert not people.resolver.merges
+    assert people.resolver.links == {(SCOPE, "u"): UserLink(VisitorId("new-1"), Trust.BACKEND)}
+    assert not people.resolver.moves
 
 
 @pytest.mark.parametrize("sent", ["1", "00", "nobody", "0000-1", "visitor-null"])
@@ -137,19 +151,78 @@ def test_an_id_is_not_judged_by_its_looks(sent: str) -> None:
 IDS = st.sampled_from(["a", "b", "c", "d", "e"])
 
 
-@given(st.lists(st.tuples(st.none() | IDS, st.none() | IDS.map("user-{}".format)), max_size=40))
+TRUSTS = st.sampled_from([Trust.PUBLIC, Trust.SIGNED, Trust.BACKEND, Trust.PROVIDER])
+CLAIMS = st.tuples(st.none() | IDS, st.none() | IDS.map("user-{}".format), TRUSTS)
+
+
+@given(st.lists(CLAIMS, max_size=40))
 def test_no_chain_ever_forms_and_every_link_leads_to_a_canonical_visitor(
-    claims: list[tuple[str | None, str | None]],
+    claims: list[tuple[str | None, str | None, Trust]],
 ) -> None:
     people = People()
-    for visitor_id, user_id in claims:
+    for visitor_id, user_id, trust in claims:
         if visitor_id or user_id:
-            resolution = people.resolve(visitor_id, user_id)
+            resolution = people.resolve(visitor_id, user_id, trust)
             assert people.canonical(resolution.visitor_id) == resolution.visitor_id
             assert user_id is None or resolution.visitor_id == people.visitor_of(user_id)
-    for visitor in people.resolver.visitors.values():
-        assert people.canonical(visitor.canonical_id) == visitor.canonical_id
-    homes = list(people.resolver.links.values())
+    state = people.resolver.visitors
+    for (_, own_id), visitor in state.items():
+        head = state[SCOPE, visitor.canonical_id]
+        assert head.canonical_id == visitor.canonical_id
+        assert visitor.user_id == head.user_id
+        assert visitor.trust <= head.trust
+        is_absorbed = visitor.canonical_id != own_id
+        assert is_absorbed == (
+            own_id in people.resolver.absorbed.get((SCOPE, visitor.canonical_id), set())
+        )
+        assert visitor.user_id is not None or not is_absorbed
+    homes = [link.visitor_id for link in people.resolver.links.values()]
     assert len(set(homes)) == len(homes), "no two users share a visitor"
-    for (_, user_id), home in people.resolver.links.items():
-        assert people.resolver.visitors[SCOPE, home] == Visitor(home, user_id)
+    for (_, user_id), link in people.resolver.links.items():
+        assert state[SCOPE, link.visitor_id] == Visitor(link.visitor_id, user_id, link.trust)
+
+
+@given(st.lists(CLAIMS, max_size=40))
+def test_a_claim_never_changes_what_a_claim_of_higher_trust_has_linked(
+    claims: list[tuple[str | None, str | None, Trust]],
+) -> None:
+    people = People()
+    for visitor_id, user_id, trust in claims:
+        if visitor_id or user_id:
+            before = dict(people.resolver.links)
+            people.resolve(visitor_id, user_id, trust)
+            for user, link in before.items():
+                if link.trust >= trust:
+                    assert people.resolver.links.get(user) == link
+
+
+def test_a_user_id_that_was_claimed_early_goes_to_the_visitor_of_the_higher_trust(
+    people: People,
+) -> None:
+    people.resolve("mallory", "ada", Trust.PUBLIC)
+    people.resolve("mallory-phone", "ada", Trust.PUBLIC)
+    assert people.resolve("laptop", "ada", Trust.SIGNED) == Resolution(VisitorId("laptop"))
+    assert people.visitor_of("ada") == "laptop"
+    for released in ("mallory", "mallory-phone"):
+        assert people.resolver.visitors[SCOPE, released] == Visitor(VisitorId(released))
+
+
+def test_a_visitor_that_was_claimed_for_another_user_goes_to_the_user_of_the_higher_trust(
+    people: People,
+) -> None:
+    people.resolve("own", "mallory", Trust.PUBLIC)
+    people.resolve("laptop", "mallory", Trust.PUBLIC)
+    assert people.canonical("laptop") == "own"
+    assert people.resolve("laptop", "ada") == Resolution(VisitorId("laptop"))
+    assert (people.visitor_of("ada"), people.visitor_of("mallory")) == ("laptop", "own")
+
+
+def test_a_public_claim_joins_the_visitor_of_a_trusted_link_and_stays_below_it(
+    people: People,
+) -> None:
+    people.resolve("laptop", "ada")
+    assert people.resolve("phone", "ada", Trust.PUBLIC) == Resolution(
+        VisitorId("laptop"), merged=True
+    )
+    assert people.resolve("phone", "bob", Trust.SIGNED) == Resolution(VisitorId("phone"))
+    assert people.visitor_of("ada") == "laptop"

@@ -1,11 +1,10 @@
 """A workspace's own limits of queries, within the operator's."""
 
-import time
-
 import pytest
 
 from penstock.settings import Settings
 from tests.tenant import BASE_URL
+from tests.waiting import PATIENCE_S
 from tests.watched import FOR_EVER, MUCH_MEMORY
 
 SETTINGS = "/api/settings/workspace"
@@ -20,6 +19,7 @@ def settings(tmp_path, metadb_url):
         public_url=BASE_URL,
         signup_open=True,
         query_timeout_s=20,
+        fresh_wait_s=PATIENCE_S,
         query_memory_bytes=256 * MB,
     )
 
@@ -78,14 +78,13 @@ def test_a_limit_beyond_the_operators_or_none_at_all_is_refused(client, body, co
     )
 
 
-def test_a_funnel_that_takes_too_long_is_told_the_limit(client, funnel, warehouse):
+def test_a_funnel_query_over_the_time_limit_is_refused_with_the_limit(client, funnel, warehouse):
     client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
-    began_s = time.monotonic()
     with warehouse.taking(FOR_EVER):
         answer = client.get(f"/api/funnels/{funnel}/results")
-    assert time.monotonic() - began_s < 5
     assert (answer.status_code, answer.json()["code"]) == (503, "query_timeout")
     assert "0.5 seconds, the limit queryTimeoutSeconds" in answer.json()["detail"]
+    client.patch(SETTINGS, json={"queryTimeoutSeconds": None})
     assert client.get(f"/api/funnels/{funnel}/results").status_code == 200
 
 
@@ -97,7 +96,7 @@ def test_a_funnel_that_takes_too_long_is_told_the_limit(client, funnel, warehous
         "/visitors", "/live",
     ],
 )  # fmt: skip
-def test_whatever_asks_for_events_is_held_to_the_limit(workspace, warehouse, path):
+def test_every_query_of_events_has_the_limit(workspace, warehouse, path):
     workspace.client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
     with warehouse.taking(FOR_EVER):
         answer = workspace.browser.get(path)
@@ -105,7 +104,7 @@ def test_whatever_asks_for_events_is_held_to_the_limit(workspace, warehouse, pat
     assert "queryTimeoutSeconds" in answer.text
 
 
-def test_a_funnel_that_needs_too_much_memory_is_told_the_limit(client, funnel, warehouse):
+def test_a_funnel_query_over_the_memory_limit_is_refused_with_the_limit(client, funnel, warehouse):
     client.patch(SETTINGS, json={"queryMemoryBytes": 100 * MB})
     with warehouse.taking(MUCH_MEMORY):
         answer = client.get(f"/api/funnels/{funnel}/results")

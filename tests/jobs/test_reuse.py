@@ -5,9 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.funnels.scenario import DAY_S, HOUR_S, Scene
-from tests.watched import TWO_SECONDS, eventually
-
-HALF_A_SECOND = "SELECT sum(sleepEachRow(0.02)) FROM numbers(25) SETTINGS max_block_size = 1"
+from tests.waiting import PATIENCE_S, eventually
 
 
 def of_cache(scene, funnel, **query):
@@ -20,8 +18,11 @@ def of_cache(scene, funnel, **query):
 def test_equal_requests_at_once_run_one_query(scene, warehouse):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
-    with ThreadPoolExecutor(8) as threads, warehouse.taking(TWO_SECONDS):
-        reports = list(threads.map(lambda _: scene.results(funnel), range(8)))
+    with ThreadPoolExecutor(8) as threads, warehouse.holding() as hold:
+        requests = [threads.submit(scene.results, funnel) for _ in range(8)]
+        eventually(lambda: hold.requests == 8)
+        hold.release()
+        reports = [request.result() for request in requests]
     assert len(warehouse.reports) == 1
     assert all(report == reports[0] for report in reports)
     assert reports[0]["servedFrom"] == "query"
@@ -39,8 +40,11 @@ def test_requests_that_differ_run_a_query_each(scene, warehouse):
         {"cohort": {"plan": 1}},
         {"startAt": scene.at(0), "endAt": scene.at(1)},
     ]
-    with ThreadPoolExecutor(6) as threads, warehouse.taking(HALF_A_SECOND):
-        reports = list(threads.map(lambda query: scene.results(funnel, **query), queries))
+    with ThreadPoolExecutor(6) as threads, warehouse.holding() as hold:
+        requests = [threads.submit(scene.results, funnel, **query) for query in queries]
+        eventually(lambda: hold.statements == 4)  # as many as the engine runs at once
+        hold.release()
+        reports = [request.result() for request in requests]
     assert len(warehouse.reports) == len(queries)
     assert [report["aggregate"]["entered"] for report in reports] == [1, 1, 1, 0, 0, 1]
 
@@ -185,7 +189,7 @@ def test_an_event_a_little_in_the_future_comes_in_by_time_alone(workspace, clock
     assert scene.results(funnel)["aggregate"]["completed"] == 1
 
 
-def test_an_answer_is_nobody_elses(scene, other_workspace, clock, warehouse):
+def test_a_cached_answer_is_not_shared_between_workspaces(scene, other_workspace, clock, warehouse):
     scene.story("0/A 60/B")
     of_cache(scene, scene.funnel("A", "B"))
     theirs = Scene(other_workspace, clock)
@@ -257,7 +261,7 @@ def test_what_came_in_during_a_query_is_not_remembered_after_it_was_deleted(
         if "first_open_ms" in sql:
             monkeypatch.setattr(warehouse, "query", query)
             scene.story("5/A", visitor="ghost")
-            assert services.shipper.wait_until_shipped(10)
+            assert services.shipper.wait_until_shipped(PATIENCE_S)
         return query(sql, *more)
 
     monkeypatch.setattr(warehouse, "query", meanwhile)

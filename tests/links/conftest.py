@@ -10,6 +10,7 @@ import pytest
 
 from tests import user_agents
 from tests.tenant import visitor
+from tests.waiting import PATIENCE_S
 
 Make = Callable[..., dict[str, Any]]
 
@@ -87,7 +88,7 @@ def clicks(services):
         statement = (
             "SELECT * FROM clicks WHERE link_id = {link:String} ORDER BY clicked_at, click_id"
         )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             names, rows = services.warehouse.query(statement, {"link": link["id"]})
             if len(rows) >= expected or time.monotonic() > deadline:

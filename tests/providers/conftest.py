@@ -14,6 +14,7 @@ from stripe import WebhookSignature
 
 from tests.conftest import ShiftedClock
 from tests.tenant import Tenant, visitor
+from tests.waiting import PATIENCE_S
 
 STRIPE_SECRET = "whsec_stripe_0123456789"
 POLAR_SECRET = "polar_whs_0123456789abcdef"
@@ -142,7 +143,7 @@ def stored(services: Any, warehouse: Any, workspace: Tenant) -> Callable[[], lis
     """The website's provider events in the warehouse, in the order of their times."""
 
     def read() -> list[Json]:
-        assert services.shipper.wait_until_shipped(10)
+        assert services.shipper.wait_until_shipped(PATIENCE_S)
         names, rows = warehouse.query(
             "SELECT event_id, kind, name, source, verified, visitor_id, user_id, properties,"
             " toUnixTimestamp64Milli(occurred_at) AS occurred_at FROM events"

@@ -4,8 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import select, update
 
-from penstock.app import Services
+from penstock.app import Services, build_services
+from penstock.metadb.secret_box import SecretBox
+from penstock.metadb.tables import provider_secrets
 from tests.conftest import ShiftedClock
 from tests.providers.conftest import POLAR_SECRET, STANDARD_SECRET, STRIPE_SECRET, Json, Sender
 from tests.tenant import BASE_URL, Tenant
@@ -26,15 +29,13 @@ def path(workspace: Tenant) -> str:
 
 @pytest.fixture
 def stored_secrets(services: Services) -> Callable[[], list[str]]:
-    """The secrets that stand in the metadata DB."""
+    """The secrets that stand in the metadata DB, decrypted."""
 
     def read() -> list[str]:
-        from sqlalchemy import select
-
-        from penstock.metadb.tables import provider_secrets
-
+        box = SecretBox.of(services.settings)
         with services.database.read() as db:
-            return sorted(db.execute(select(provider_secrets.c.secret)).scalars())
+            sealed = db.execute(select(provider_secrets.c.secret)).scalars()
+            return sorted(box.open(secret) for secret in sealed)
 
     return read
 
@@ -203,3 +204,19 @@ def test_a_website_of_another_workspace_is_404(
     assert client.get(path).status_code == 404
     assert client.delete(f"{path}/stripe").status_code == 404
     assert workspace.client.get(path).json()["total"] == 0
+
+
+def test_secrets_from_before_encryption_are_encrypted_at_the_next_start(
+    workspace, services, settings, clock, warehouse
+):
+    path = f"/api/settings/websites/{workspace.website_id}/providers/stripe"
+    assert workspace.client.put(path, json={"signingSecret": "whsec_plain"}).status_code == 200
+    with services.database.write() as db:
+        db.execute(update(provider_secrets).values(secret="whsec_plain"))
+    build_services(settings, clock, warehouse).database.close()
+    with services.database.read() as db:
+        [stored] = db.scalars(select(provider_secrets.c.secret)).all()
+    assert stored.startswith("fernet:")
+    assert "plain" not in stored
+    again = workspace.client.put(path, json={"signingSecret": "whsec_plain"}).json()
+    assert len(again["secrets"]) == 1, "it is still the same secret"

@@ -41,7 +41,7 @@ def test_a_limit_is_named_to_the_caller(
     warehouse: Warehouse, limits: dict[str, float], statement: str, code: str
 ) -> None:
     with working_on(Work(limits)), pytest.raises(Unavailable) as raised:
-        warehouse.ask(statement, {})
+        warehouse.fetch_rows(statement, {})
     assert raised.value.code == code
 
 

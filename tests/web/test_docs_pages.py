@@ -7,7 +7,7 @@ import pytest
 
 def test_every_operation_of_the_openapi_document_is_on_the_page(server):
     document, page = server.get("/api/openapi.json").json(), server.get("/api/docs").text
-    told = {
+    expected = {
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }
     shown = {
@@ -16,8 +16,35 @@ def test_every_operation_of_the_openapi_document_is_on_the_page(server):
             r'<span class="method \w+">(\w+)</span> <span class="path">(.*?)</span>', page
         )
     }
-    assert shown == told
+    assert shown == expected
     assert ("POST", "/api/auth/signup") in shown
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "read_only", "writable"),
+    [
+        ("put", "/api/funnels/{funnel_id}", {"id", "revision", "createdAt", "updatedAt"}, "name"),
+        ("patch", "/api/mobile/deferred-links", {"slug", "hostedUrl", "stats"}, "isActive"),
+        ("patch", "/api/settings/members/{user_id}", {"userId", "email", "since"}, "role"),
+        ("patch", "/api/settings/websites/{website_id}", {"id", "kind"}, "name"),
+        ("patch", "/api/settings/workspace", {"inForce"}, "name"),
+        ("patch", "/api/goals/{goal_id}", {"id", "revision"}, "match"),
+    ],
+)
+def test_the_document_lists_the_read_only_fields_of_a_body(
+    server, method, path, read_only, writable
+):
+    operation = server.get("/api/openapi.json").json()["paths"][path][method]
+    fields = operation["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    assert all(fields[name]["readOnly"] for name in read_only)
+    assert "readOnly" not in fields[writable]
+
+
+def test_the_document_says_that_a_key_is_optional_on_the_open_routes_that_check_one(server):
+    paths = server.get("/api/openapi.json").json()["paths"]
+    for path in ("/api/track", "/api/identify"):
+        assert paths[path]["post"]["security"] == [{}, {"key": []}]
+    assert paths["/api/auth/login"]["post"]["security"] == []
 
 
 @pytest.mark.parametrize("path", ["/api/docs", "/api/docs/errors"])

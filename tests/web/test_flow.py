@@ -5,7 +5,7 @@ import re
 import pytest
 
 from penstock.links.statistics.schema import LinkStatisticsRecord, TotalsRecord
-from penstock.web.pages.flow import flow_of
+from penstock.web.pages.links.flow import flow_of
 
 
 def stats(clicks, installs, opens=()):

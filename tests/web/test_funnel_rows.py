@@ -29,7 +29,7 @@ def test_the_list_asks_for_the_figures_of_each_row(workspace, row):
     assert "hx-get" not in workspace.browser.get(row).text
 
 
-def test_a_row_whose_query_takes_too_long_says_so_and_can_be_asked_again(workspace, row, warehouse):
+def test_a_row_whose_query_takes_too_long_says_so_and_can_be_retried(workspace, row, warehouse):
     workspace.client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 0.5})
     with warehouse.taking(FOR_EVER):
         answer = workspace.browser.get(row)

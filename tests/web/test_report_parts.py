@@ -29,14 +29,14 @@ def test_the_page_itself_asks_the_engine_nothing(workspace, funnel, warehouse):
 
 def test_a_part_that_takes_too_long_says_so_and_offers_less(workspace, client, funnel, warehouse):
     client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 0.5})
-    asked = {"headers": {"HX-Request": "true", "HX-Target": "overview"}}
+    as_part = {"headers": {"HX-Request": "true", "HX-Target": "overview"}}
     with warehouse.taking(FOR_EVER):
-        part = workspace.browser.get(f"/funnels/{funnel}?period=all", **asked)
+        part = workspace.browser.get(f"/funnels/{funnel}?period=all", **as_part)
     assert part.status_code == 200
     for words in ("This takes too long", "0.5 seconds", "Show last 7 days", "Try again"):
         assert words in part.text
     client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": None})
-    assert 'id="step-1"' in workspace.browser.get(f"/funnels/{funnel}?period=all", **asked).text
+    assert 'id="step-1"' in workspace.browser.get(f"/funnels/{funnel}?period=all", **as_part).text
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,7 @@ def test_a_part_that_takes_too_long_says_so_and_offers_less(workspace, client, f
         "pair=9-1",
     ],
 )
-def test_what_an_address_says_that_cannot_be_is_left_out_or_told_in_the_part(
-    workspace, funnel, query
-):
+def test_invalid_query_parameters_are_ignored_or_reported_in_the_part(workspace, funnel, query):
     for target in ("overview", "detail"):
         part = workspace.browser.get(
             f"/funnels/{funnel}?show=times&{query}",

@@ -13,11 +13,11 @@ from penstock.base.errors import StoreUnavailable
 from penstock.metadb.database import Database
 from tests.events.imports.conftest import finished, ndjson
 from tests.proxy import FreezingProxy
-from tests.watched import eventually
+from tests.waiting import PATIENCE_S, eventually
 
-TIMEOUT_S = 1.0
-BOUND_S = 12.0
-"""Several waits of one request: a ping, a new connection, a statement."""
+TIMEOUT_S = 1.5
+BOUND_S = PATIENCE_S
+"""A request without a limit would wait for ever."""
 
 
 @pytest.fixture
@@ -34,8 +34,13 @@ def metadb_url(postgres_url, proxy) -> str:
 
 
 @pytest.fixture
-def settings(settings):
-    return settings.model_copy(update={"database_timeout_s": TIMEOUT_S})
+def timeout_s(request) -> float:
+    return getattr(request, "param", TIMEOUT_S)
+
+
+@pytest.fixture
+def settings(settings, timeout_s):
+    return settings.model_copy(update={"database_timeout_s": timeout_s})
 
 
 def bounded(request):
@@ -50,8 +55,8 @@ def test_the_service_answers_while_the_database_hangs_and_recovers(
     server, client, workspace, services, clock, proxy
 ):
     event = {"websiteId": workspace.website_id, "visitorId": "v", "event": "opened"}
-    assert client.post("/api/v1/events", json=event).status_code == 202
-    assert server.get("/health/ready").status_code == 200
+    eventually(lambda: client.post("/api/v1/events", json=event).status_code == 202)
+    eventually(lambda: server.get("/health/ready").status_code == 200)
 
     proxy.freeze()
     for request in (
@@ -68,8 +73,8 @@ def test_the_service_answers_while_the_database_hangs_and_recovers(
 
     proxy.thaw()
     eventually(lambda: server.get("/health/ready").status_code == 200)
-    assert client.post("/api/v1/events", json=event).status_code == 202
-    assert services.shipper.wait_until_shipped(10)
+    eventually(lambda: client.post("/api/v1/events", json=event).status_code == 202)
+    assert services.shipper.wait_until_shipped(PATIENCE_S)
     workers = eventually(
         lambda: (
             (all_workers := server.get("/health/ready").json()["workers"])
@@ -80,6 +85,7 @@ def test_the_service_answers_while_the_database_hangs_and_recovers(
     assert {"intake", "shipper", "imports", "deletions"} <= {worker["name"] for worker in workers}
 
 
+@pytest.mark.parametrize("timeout_s", [5 * PATIENCE_S], indirect=True)
 def test_health_checks_do_not_wait_for_requests_that_hang(server, workspace, proxy):
     proxy.freeze()
     requests = [
@@ -88,12 +94,11 @@ def test_health_checks_do_not_wait_for_requests_that_hang(server, workspace, pro
     ]
     for request in requests:
         request.start()
-    began_s = time.monotonic()
-    assert server.get("/health/ready").status_code == 503
-    assert time.monotonic() - began_s < 5
+    answer = bounded(lambda: server.get("/health/ready"))
+    assert (answer.status_code, answer.json()["database"]) == (503, False)
     proxy.thaw()
     for request in requests:
-        request.join(60)
+        request.join(PATIENCE_S)
 
 
 def test_a_statement_that_hangs_ends_within_its_limit_and_closes_its_connection(metadb_url, proxy):
@@ -130,13 +135,13 @@ def test_an_import_continues_when_the_database_answers_again(client, workspace, 
 
 def test_a_locked_table_delays_posts_for_a_bounded_time(client, workspace, postgres_url):
     event = {"websiteId": workspace.website_id, "visitorId": "v", "event": "opened"}
-    assert client.post("/api/v1/events", json=event).status_code == 202
+    eventually(lambda: client.post("/api/v1/events", json=event).status_code == 202)
     with psycopg.connect(postgres_url) as other:
         other.execute("LOCK TABLE visitors IN ACCESS EXCLUSIVE MODE")
         answer = bounded(lambda: client.post("/api/v1/events", json=event))
         assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
         other.rollback()
-    assert client.post("/api/v1/events", json=event).status_code == 202
+    eventually(lambda: client.post("/api/v1/events", json=event).status_code == 202)
 
 
 def test_a_locked_sqlite_file_delays_a_write_for_a_bounded_time(tmp_path, sqlite_url):
@@ -146,7 +151,7 @@ def test_a_locked_sqlite_file_delays_a_write_for_a_bounded_time(tmp_path, sqlite
         began_s = time.monotonic()
         with pytest.raises(StoreUnavailable), database.write():
             pass
-        assert time.monotonic() - began_s < 5
+        assert time.monotonic() - began_s < BOUND_S
         other.execute("ROLLBACK")
     with database.write():
         pass

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from sqlalchemy import func, insert, select
 
-from penstock.accounts import service as accounts_service
+from penstock.accounts.keys import service as key_service
 from penstock.events import intake
 from penstock.links.attribution import service as attribution_service
 from penstock.metadb.tables import dedupe_keys, match_keys
 from tests.events.imports.conftest import finished, ndjson
-from tests.watched import eventually
+from tests.waiting import eventually
 
 PERIODS = (
     (intake, "_FORGET_EVERY_S"),
     (attribution_service, "_TIDY_EVERY_S"),
-    (accounts_service, "_LAST_USE_EVERY_S"),
+    (key_service, "_LAST_USE_EVERY_S"),
 )
 
 
@@ -38,11 +38,13 @@ def settings(settings, monkeypatch):
 def exhausted_pool(services) -> Callable[[], AbstractContextManager[None]]:
     """Holds every connection of the service's pool; others wait 0.2 seconds for one."""
     pool: Any = services.database.engine.pool
-    pool._timeout = 0.2
+    own_timeout_s = pool._timeout
 
     @contextmanager
     def hold() -> Iterator[None]:
         with ExitStack() as connections:
+            connections.callback(setattr, pool, "_timeout", own_timeout_s)
+            pool._timeout = 0.2
             for _ in range(pool.size() + pool._max_overflow):
                 connections.enter_context(eventually(lambda: connect(services.database.engine)))
             yield
@@ -111,5 +113,5 @@ def test_periodic_cleanup_continues_after_a_pool_timeout(server, services, clock
             )
         )
         db.execute(insert(match_keys).values(period=1, key=b"k", expires_at=1))
-    eventually(lambda: rows(services, match_keys) == 0, within_s=5)
-    eventually(lambda: rows(services, dedupe_keys) == 0, within_s=5)
+    eventually(lambda: rows(services, match_keys) == 0)
+    eventually(lambda: rows(services, dedupe_keys) == 0)

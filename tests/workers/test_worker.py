@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from structlog.testing import capture_logs
 from penstock.base.errors import StoreUnavailable
 from penstock.base.worker import Backoff, Worker
 from tests.conftest import ShiftedClock
-from tests.watched import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 QUICK = Backoff(first_s=0.01, longest_s=0.02)
 
@@ -31,7 +32,7 @@ class Steps:
 def run(worker: Worker, until: Callable[[], Any]) -> None:
     worker.start()
     try:
-        eventually(until, within_s=10)
+        eventually(until)
     finally:
         worker.stop()
 
@@ -109,7 +110,7 @@ def test_without_a_period_it_waits_for_a_wake_up(clock: ShiftedClock) -> None:
     worker.stop()
 
 
-def test_a_wake_up_does_not_shorten_the_wait_after_a_failure_unless_asked(
+def test_a_wake_up_shortens_the_wait_after_a_failure_only_with_retry_on_wake(
     clock: ShiftedClock,
 ) -> None:
     for retry_on_wake in (False, True):
@@ -118,8 +119,11 @@ def test_a_wake_up_does_not_shorten_the_wait_after_a_failure_unless_asked(
         worker.start()
         eventually(lambda worker=worker: worker.health().error)
         worker.wake()
-        time.sleep(0.05)
-        assert steps.count == (2 if retry_on_wake else 1)
+        if retry_on_wake:
+            eventually(lambda steps=steps: steps.count == 2)
+        else:
+            time.sleep(0.05)
+            assert steps.count == 1
         worker.stop()
 
 
@@ -133,35 +137,38 @@ def test_a_stop_runs_the_last_step_even_after_failures(clock: ShiftedClock) -> N
 
 
 def test_a_pause_inside_a_step_ends_at_the_stop(clock: ShiftedClock) -> None:
-    finished: list[bool] = []
+    started, finished = Event(), Event()
 
     def step() -> None:
-        worker.pause(60)
-        finished.append(True)
+        started.set()
+        worker.pause(10 * PATIENCE_S)
+        finished.set()
 
     worker = Worker("test", step, clock)
     worker.start()
-    time.sleep(0.05)
+    assert started.wait(PATIENCE_S)
     began_s = time.monotonic()
     worker.stop()
-    assert (time.monotonic() - began_s < 5, finished) == (True, [])
+    assert time.monotonic() - began_s < PATIENCE_S
+    assert not finished.is_set()
 
 
 def test_a_step_without_progress_counts_as_failing(clock: ShiftedClock) -> None:
-    goes_on = []
+    started, may_end = Event(), Event()
 
     def step() -> None:
-        eventually(lambda: goes_on)
+        started.set()
+        may_end.wait(PATIENCE_S)
 
     worker = Worker("test", step, clock, stalled_after_s=300)
     worker.start()
-    time.sleep(0.05)
+    assert started.wait(PATIENCE_S)
     assert worker.health().error is None
     clock.advance(seconds=301)
     assert worker.health().error == "Stalled"
     worker.report_progress()
     assert worker.health().error is None
-    goes_on.append(True)
+    may_end.set()
     worker.stop()
 
 

@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 from litestar.di import NamedDependency
 
+from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.service import AccountService
 from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.http.bodies import require_json
 from penstock.http.requests import AnyRequest
+from penstock.http.scopes import require_scope, scopes_of
 from penstock.settings import Settings
 
 SESSION_COOKIE = "service_session"
@@ -29,18 +31,22 @@ It must be one that an HTML form cannot send.
 async def provide_caller(
     request: AnyRequest,
     accounts: NamedDependency[AccountService],
+    key_service: NamedDependency[KeyService],
     settings: NamedDependency[Settings],
 ) -> Caller:
     """The caller of a route that accepts an API key or a session. The key takes precedence."""
     authorization = request.headers.get("authorization")
     if _is_bearer(authorization) or SESSION_COOKIE not in request.cookies:
-        return await accounts.authenticate(authorization)
+        caller = await key_service.authenticate(authorization)
+        _require_rights(request, caller)
+        return caller
     return (await _session(request, accounts, settings)).caller
 
 
 async def provide_current_user(
     request: AnyRequest,
     accounts: NamedDependency[AccountService],
+    key_service: NamedDependency[KeyService],
     settings: NamedDependency[Settings],
 ) -> CurrentUser:
     """The user of a route that accepts only a session. `Forbidden` for a valid API key."""
@@ -51,10 +57,25 @@ async def provide_current_user(
         raise Unauthorized(
             "Log in first: this route requires the session cookie.", code="not_signed_in"
         )
-    await accounts.authenticate(authorization)
+    await key_service.authenticate(authorization)
     raise Forbidden(
         "An API key cannot do this. Log in and use the session cookie.", code="session_required"
     )
+
+
+def _require_rights(request: AnyRequest, caller: Caller) -> None:
+    """`Forbidden` when the key lacks the scope of the route, or is for another website.
+
+    A key for one website may use the routes that name a website in the path or the query.
+    """
+    require_scope(caller.scopes, scopes_of(request.route_handler, request.method))
+    if caller.website_id is None:
+        return
+    named = [*request.query_params.getall("websiteId", [])]
+    if "website_id" in request.path_params:
+        named.append(request.path_params["website_id"])
+    if set(named) != {caller.website_id}:
+        raise wrong_website_of_key(caller.website_id)
 
 
 async def _session(

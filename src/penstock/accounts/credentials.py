@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from base64 import b64encode
 
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
@@ -9,8 +10,6 @@ from argon2.exceptions import VerifyMismatchError
 KEY_PREFIX_CHARS = 12
 
 _hasher = PasswordHasher()
-_DUMMY_HASH = _hasher.hash(secrets.token_urlsafe())
-"""Compared with the password of an unknown account, so that timing does not reveal accounts."""
 
 
 def new_token() -> str:
@@ -35,6 +34,23 @@ def password_hash(password: str) -> str:
 def password_matches(password: str, stored_hash: str | None) -> bool:
     """Whether the password fits. stored_hash: None for an unknown account, which takes as long."""
     try:
-        return _hasher.verify(stored_hash or _DUMMY_HASH, password) and stored_hash is not None
+        return (
+            _hasher.verify(stored_hash or _hash_of_nobody(), password) and stored_hash is not None
+        )
     except VerifyMismatchError:
         return False
+
+
+def _hash_of_nobody() -> str:
+    """A hash that no password has, with the parameters of real ones.
+
+    Compared with the password of an unknown account, so that timing does not reveal accounts: to
+    verify a password costs the same for every hash with these parameters. It is made of random
+    bytes and costs nothing itself, neither at the start nor at the first log-in.
+    """
+    cost = f"m={_hasher.memory_cost},t={_hasher.time_cost},p={_hasher.parallelism}"
+    salt, digest = (
+        b64encode(secrets.token_bytes(length)).decode().rstrip("=")
+        for length in (_hasher.salt_len, _hasher.hash_len)
+    )
+    return f"$argon2id$v=19${cost}${salt}${digest}"

@@ -5,15 +5,23 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.base.ids import KeyId, ScopeId, UserAccountId, WebsiteId, WorkspaceId
+from penstock.http.scopes import ALL_SCOPES, KeyScope
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request: an API key (`key_id`) or a user with a session (`user_id`)."""
+    """Who makes a request: an API key (`key_id`) or a user with a session (`user_id`).
+
+    name: of the key, or e-mail address of the user. scopes: what the key may do; all for a user.
+    website_id: the only website that the key is for; None for all of the workspace.
+    """
 
     workspace_id: WorkspaceId
     user_id: UserAccountId | None = None
     key_id: KeyId | None = None
+    name: str = ""
+    scopes: frozenset[KeyScope] = ALL_SCOPES
+    website_id: WebsiteId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +55,7 @@ class CurrentUser:
 
     @property
     def caller(self) -> Caller:
-        return Caller(workspace_id=self.workspace.id, user_id=self.user.id)
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """An API key without its secret. prefix: the first characters, to recognize it by."""
-
-    id: KeyId
-    name: str
-    prefix: str
-    created_at_ms: int
-    last_used_at_ms: int | None = None
-    revoked_at_ms: int | None = None
+        return Caller(self.workspace.id, user_id=self.user.id, name=self.user.email)
 
 
 class WebsiteKind(StrEnum):
@@ -90,6 +86,7 @@ class Website:
     """A website or mobile app that sends events.
 
     scope_id: the identity scope of its visitors and identity links. app: empty for kind `web`.
+    requires_signed_identities: whether identify without a key needs a signature of the user ID.
     retention_days: how long events are kept, by kind; a kind that is absent is kept for ever.
     """
 
@@ -103,4 +100,5 @@ class Website:
     created_at_ms: int
     updated_at_ms: int
     app: MobileApp = field(default_factory=MobileApp)
+    requires_signed_identities: bool = False
     retention_days: Mapping[str, int] = field(default_factory=dict)

@@ -8,22 +8,32 @@ from litestar.di import Provide
 
 from penstock.accounts import callers
 from penstock.accounts import routes as account_routes
+from penstock.accounts.identity_secrets import routes as identity_secret_routes
+from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.invitations import routes as invitation_routes
 from penstock.accounts.invitations.service import InvitationService
+from penstock.accounts.keys import routes as key_routes
+from penstock.accounts.keys.service import KeyService
 from penstock.accounts.members import routes as member_routes
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.own_account import routes as own_account_routes
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.service import AccountService
+from penstock.accounts.websites import routes as website_routes
+from penstock.accounts.websites.service import WebsiteService
 from penstock.accounts.workspace import routes as workspace_routes
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
+from penstock.metadb.secret_box import SecretBox
 
 
 @dataclass(frozen=True)
 class AccountsRoom(Room):
     accounts: AccountService
+    key_service: KeyService
+    website_service: WebsiteService
+    identity_secrets: IdentitySecretService
     members: MemberService
     invitations: InvitationService
     own_account: OwnAccountService
@@ -31,6 +41,9 @@ class AccountsRoom(Room):
 
     routes = (
         *account_routes.ROUTES,
+        *key_routes.ROUTES,
+        *website_routes.ROUTES,
+        *identity_secret_routes.ROUTES,
         *member_routes.ROUTES,
         *invitation_routes.ROUTES,
         *own_account_routes.ROUTES,
@@ -42,17 +55,22 @@ class AccountsRoom(Room):
     }
 
     def workers(self) -> Sequence[Worker]:
-        return [self.accounts.worker]
+        return [self.key_service.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.accounts.running()]
+        return [self.key_service.running()]
 
 
-def build(core: Core) -> AccountsRoom:
-    settings, clock, database, _ = core
+def build(core: Core, box: SecretBox) -> AccountsRoom:
+    settings, clock, database, *_ = core
+    websites = WebsiteService(database, clock)
+    keys = KeyService(database, websites, clock)
     return AccountsRoom(
         accounts=AccountService(database, settings, clock),
-        members=MemberService(database),
+        key_service=keys,
+        website_service=websites,
+        identity_secrets=IdentitySecretService(database, websites, box, clock),
+        members=MemberService(database, keys, clock),
         invitations=InvitationService(database, settings, clock),
         own_account=OwnAccountService(database, clock),
         limits=WorkspaceService(database, settings),

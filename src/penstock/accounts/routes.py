@@ -1,33 +1,18 @@
-"""HTTP routes of users, sessions, API keys and websites."""
-
-from functools import partial
+"""HTTP routes of sign-up, log-in and the session."""
 
 from anyio import to_thread
-from litestar import Response, delete, get, patch, post
+from litestar import Response, get, post
 from litestar.datastructures import Cookie
 from litestar.di import NamedDependency
-from litestar.params import FromPath
 
 from penstock.accounts.callers import SESSION_COOKIE, is_local_client, require_same_origin
-from penstock.accounts.model import Caller, CurrentUser
-from penstock.accounts.schema import (
-    KeyRecord,
-    LogIn,
-    NewKey,
-    NewKeyRecord,
-    NewWebsite,
-    SessionRecord,
-    SignUp,
-    WebsiteChanges,
-    WebsiteRecord,
-)
+from penstock.accounts.model import CurrentUser
+from penstock.accounts.schema import LogIn, SessionRecord, SignUp
 from penstock.accounts.service import AccountService
-from penstock.http.answers import answer, listing, no_content
-from penstock.http.bodies import read_json, read_query
+from penstock.http.answers import answer, no_content
+from penstock.http.bodies import read_json
 from penstock.http.openapi import described
-from penstock.http.read_only import read_changes
-from penstock.http.requests import AnyRequest
-from penstock.http.schema import PageQuery
+from penstock.http.requests import AnyRequest, address_of
 from penstock.settings import DAY_S, Settings
 
 _COOKIE_DAYS = 400
@@ -49,9 +34,6 @@ def _with_session(response: Response[bytes], token: str, settings: Settings) -> 
     return response
 
 
-# Users and sessions
-
-
 @post(
     "/api/auth/signup",
     opt=described("Sign up", body=SignUp, answers=SessionRecord, open_to_all=True, tag="accounts"),
@@ -68,13 +50,12 @@ async def sign_up(
     """
     require_same_origin(request, settings)
     form = await read_json(request, SignUp)
-    use_case = partial(
-        accounts.sign_up,
+    token, account = await accounts.sign_up(
         form,
+        address_of(request),
         is_local_client=is_local_client(request),
         setup_token=request.headers.get("x-setup-token"),
     )
-    token, account = await to_thread.run_sync(use_case, limiter=accounts.password_work)
     return _with_session(answer(SessionRecord.of(account), status=201), token, settings)
 
 
@@ -90,9 +71,8 @@ async def log_in(
 ) -> Response[bytes]:
     require_same_origin(request, settings)
     form = await read_json(request, LogIn)
-    address = request.client.host if request.client else ""
-    use_case = partial(accounts.log_in, form.email, form.password.get_secret_value(), address)
-    token, account = await to_thread.run_sync(use_case, limiter=accounts.password_work)
+    password = form.password.get_secret_value()
+    token, account = await accounts.log_in(form.email, password, address_of(request))
     return _with_session(answer(SessionRecord.of(account)), token, settings)
 
 
@@ -118,154 +98,4 @@ async def session(current_user: NamedDependency[CurrentUser]) -> Response[bytes]
     return answer(SessionRecord.of(current_user))
 
 
-# API keys
-
-
-@post(
-    "/api/settings/api-keys",
-    opt=described("Create an API key", body=NewKey, answers=NewKeyRecord, tag="accounts"),
-)
-async def create_key(
-    request: AnyRequest,
-    current_user: NamedDependency[CurrentUser],
-    accounts: NamedDependency[AccountService],
-) -> Response[bytes]:
-    """The response shows the key once. Requires a session: an API key cannot create another."""
-    form = await read_json(request, NewKey)
-    key, secret = await to_thread.run_sync(
-        accounts.create_key, current_user.workspace.id, form.name
-    )
-    return answer(NewKeyRecord.of(key, secret), status=201)
-
-
-@get(
-    "/api/settings/api-keys",
-    opt=described("API keys", answers=KeyRecord, query=PageQuery, listed=True, tag="accounts"),
-)
-async def list_keys(
-    request: AnyRequest,
-    current_user: NamedDependency[CurrentUser],
-    accounts: NamedDependency[AccountService],
-) -> Response[bytes]:
-    """Newest first, including revoked keys."""
-    page = read_query(request, PageQuery).asked
-    keys = await to_thread.run_sync(accounts.keys, current_user.workspace.id, page)
-    return listing(keys, KeyRecord.of)
-
-
-@delete("/api/settings/api-keys/{key_id:str}", opt=described("Revoke an API key", tag="accounts"))
-async def revoke_key(
-    key_id: FromPath[str],
-    current_user: NamedDependency[CurrentUser],
-    accounts: NamedDependency[AccountService],
-) -> Response[None]:
-    await to_thread.run_sync(accounts.revoke_key, current_user.workspace.id, key_id)
-    return no_content()
-
-
-# Websites
-
-
-@post(
-    "/api/settings/websites",
-    opt=described(
-        "Add a website or a mobile app", body=NewWebsite, answers=WebsiteRecord, tag="accounts"
-    ),
-)
-async def create_website(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
-) -> Response[bytes]:
-    form = await read_json(request, NewWebsite)
-    website = await to_thread.run_sync(accounts.create_website, caller.workspace_id, form)
-    return answer(WebsiteRecord.of(website), status=201)
-
-
-@get(
-    "/api/settings/websites",
-    opt=described(
-        "Websites and mobile apps",
-        answers=WebsiteRecord,
-        query=PageQuery,
-        listed=True,
-        tag="accounts",
-    ),
-)
-async def list_websites(
-    request: AnyRequest,
-    caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
-) -> Response[bytes]:
-    """Oldest first."""
-    page = read_query(request, PageQuery).asked
-    websites = await to_thread.run_sync(accounts.websites_page, caller.workspace_id, page)
-    return listing(websites, WebsiteRecord.of)
-
-
-@get(
-    "/api/settings/websites/{website_id:str}",
-    opt=described("A website", answers=WebsiteRecord, tag="accounts"),
-)
-async def read_website(
-    website_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
-) -> Response[bytes]:
-    return answer(
-        WebsiteRecord.of(
-            await to_thread.run_sync(accounts.website, caller.workspace_id, website_id)
-        )
-    )
-
-
-@patch(
-    "/api/settings/websites/{website_id:str}",
-    opt=described("Change a website", body=WebsiteChanges, answers=WebsiteRecord, tag="accounts"),
-)
-async def change_website(
-    request: AnyRequest,
-    website_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
-) -> Response[bytes]:
-    """Omitted fields keep their value; null clears a field.
-
-    Read-only fields (`id`, `kind`, ...) may be sent back with their stored values.
-    """
-    changes, read_only = await read_changes(request, WebsiteChanges, WebsiteRecord)
-    stored = await to_thread.run_sync(accounts.website, caller.workspace_id, website_id)
-    read_only.check(WebsiteRecord.of(stored))
-    website = await to_thread.run_sync(
-        accounts.change_website, caller.workspace_id, website_id, changes
-    )
-    return answer(WebsiteRecord.of(website))
-
-
-@delete(
-    "/api/settings/websites/{website_id:str}", opt=described("Delete a website", tag="accounts")
-)
-async def delete_website(
-    website_id: FromPath[str],
-    caller: NamedDependency[Caller],
-    accounts: NamedDependency[AccountService],
-) -> Response[None]:
-    """The website accepts no more events. Its stored events are kept."""
-    await to_thread.run_sync(accounts.delete_website, caller.workspace_id, website_id)
-    return no_content()
-
-
-ROUTES = (
-    sign_up,
-    log_in,
-    log_out,
-    session,
-    create_key,
-    list_keys,
-    revoke_key,
-    create_website,
-    list_websites,
-    read_website,
-    change_website,
-    delete_website,
-)
+ROUTES = (sign_up, log_in, log_out, session)

@@ -1,10 +1,6 @@
-"""Wire types of accounts: inputs with their rules, and records."""
+"""Wire types of accounts: sign-up, log-in and the session, and fields that sub-rooms share."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from typing import Annotated, Any, Self
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -15,47 +11,15 @@ from pydantic import (
     model_validator,
 )
 
-from penstock.accounts.model import (
-    ApiKey,
-    CurrentUser,
-    MobileApp,
-    Role,
-    User,
-    Website,
-    WebsiteKind,
-    Workspace,
-)
-from penstock.base.clock import iso, iso_or_none
-from penstock.base.errors import Fault
+from penstock.accounts.model import CurrentUser, Role, User, Workspace
+from penstock.base.clock import iso
+from penstock.base.patterns import Pattern
 from penstock.http.schema import Input, Name, Record, RuleBroken
 
 # How browsers validate <input type=email>. Source: HTML standard, "valid e-mail address".
-_EMAIL = re.compile(
+_EMAIL = Pattern(
     r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
     r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
-)
-_HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_FINGERPRINT = re.compile(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
-_SPACE_OR_CONTROL = re.compile(r"[\s\x00-\x1f\x7f\\]")
-_RESERVED_SCHEMES = frozenset(
-    (
-        "about",
-        "blob",
-        "chrome",
-        "content",
-        "data",
-        "file",
-        "ftp",
-        "http",
-        "https",
-        "intent",
-        "javascript",
-        "mailto",
-        "sms",
-        "tel",
-        "ws",
-        "wss",
-    )
 )
 
 
@@ -74,77 +38,6 @@ def _new_password(value: SecretStr) -> SecretStr:
     return value
 
 
-def _domain(value: str) -> str:
-    """A lower-case host name with an optional port; international names in DNS spelling (IDNA)."""
-    name, colon, port = value.lower().partition(":")
-    try:
-        name = name.encode("idna").decode("ascii")
-    except UnicodeError:
-        name = ""
-    port_is_valid = not colon or (port.isascii() and port.isdigit() and 0 < int(port) < 65536)
-    if (
-        not port_is_valid
-        or len(name) > 253
-        or not all(_HOST_LABEL.fullmatch(label) for label in name.split("."))
-    ):
-        raise RuleBroken(
-            "not_a_domain", "Must be a host name such as shop.example.com, without scheme or path."
-        )
-    return name + colon + port
-
-
-def _store_url(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        parts.port  # noqa: B018 - raises for a port out of range
-    except ValueError:
-        parts = urlsplit("")
-    if (
-        parts.scheme != "https"
-        or not parts.hostname
-        or "@" in parts.netloc
-        or _SPACE_OR_CONTROL.search(value)
-    ):
-        raise RuleBroken(
-            "not_a_url",
-            "Must be the https:// URL of the app's store page, without credentials.",
-        )
-    return value
-
-
-def _app_signature(value: str) -> str:
-    upper = value.upper()
-    if not _FINGERPRINT.fullmatch(upper):
-        raise RuleBroken(
-            "not_a_fingerprint",
-            "Must be the SHA-256 fingerprint of the signing certificate: 32 pairs of hex digits, "
-            "separated by colons.",
-        )
-    return upper
-
-
-def _scheme(value: str) -> str:
-    lowered = value.lower()
-    if lowered in _RESERVED_SCHEMES or not re.fullmatch(r"[a-z][a-z0-9+.-]*", lowered):
-        raise RuleBroken(
-            "not_a_scheme",
-            "Must be the app's own URL scheme without ://, such as myshop. Common schemes such as "
-            "http are not allowed.",
-        )
-    return lowered
-
-
-def _pattern(pattern: str, error: Callable[[], RuleBroken]) -> AfterValidator:
-    rule = re.compile(pattern)
-
-    def check(value: str) -> str:
-        if not rule.fullmatch(value):
-            raise error()
-        return value
-
-    return AfterValidator(check)
-
-
 def not_null(value: str | None) -> str | None:
     """Validator of a change's field that can be omitted, but not cleared."""
     if value is None:
@@ -154,38 +47,6 @@ def not_null(value: str | None) -> str | None:
 
 Email = Annotated[str, Field(max_length=254), AfterValidator(_email)]
 NewPassword = Annotated[SecretStr, AfterValidator(_new_password)]
-Domain = Annotated[str, Field(max_length=260), AfterValidator(_domain)]
-StoreUrl = Annotated[str, Field(max_length=2048), AfterValidator(_store_url)]
-AppSignature = Annotated[str, Field(max_length=95), AfterValidator(_app_signature)]
-CustomScheme = Annotated[str, Field(max_length=64), AfterValidator(_scheme)]
-IosBundleId = Annotated[
-    str,
-    Field(max_length=155),
-    _pattern(
-        r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*",
-        lambda: RuleBroken("not_a_bundle_id", "Must be a bundle ID such as com.example.shop."),
-    ),
-]
-IosTeamId = Annotated[
-    str,
-    _pattern(
-        r"[A-Z0-9]{10}",
-        lambda: RuleBroken(
-            "not_a_team_id", "Must be an Apple team ID: ten letters and digits, such as A1B2C3D4E5."
-        ),
-    ),
-]
-AndroidPackage = Annotated[
-    str,
-    Field(max_length=255),
-    _pattern(
-        r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+",
-        lambda: RuleBroken(
-            "not_a_package",
-            "Must be a package name with at least two parts, such as com.example.shop.",
-        ),
-    ),
-]
 
 
 class SignUp(Input):
@@ -228,120 +89,6 @@ class LogIn(Input):
     password: Annotated[SecretStr, Field(max_length=1024)]
 
 
-class NewKey(Input):
-    name: Name
-
-
-class AppFields(Input):
-    """Optional fields of a mobile app."""
-
-    ios_bundle_id: IosBundleId | None = None
-    ios_team_id: IosTeamId | None = None
-    app_store_url: StoreUrl | None = None
-    android_package: AndroidPackage | None = None
-    android_sha256_fingerprints: Annotated[list[AppSignature], Field(max_length=20)] | None = None
-    play_store_url: StoreUrl | None = None
-    custom_scheme: CustomScheme | None = None
-    ios_probabilistic_matching: Annotated[
-        bool | None,
-        Field(
-            description="Whether a first open on iOS may be matched to a click by network; "
-            "default false."
-        ),
-    ] = None
-    android_probabilistic_matching: Annotated[
-        bool | None,
-        Field(
-            description="Whether a first open on Android may be matched to a click by network; "
-            "default true."
-        ),
-    ] = None
-
-    def sent_values(self, names: Iterable[str]) -> dict[str, Any]:
-        """Named fields that were sent, as the model stores them; null: the default."""
-        values = {name: getattr(self, name) for name in names if name in self.model_fields_set}
-        if values.get("android_sha256_fingerprints"):
-            values["android_sha256_fingerprints"] = tuple(values["android_sha256_fingerprints"])
-        return {
-            name: _APP_DEFAULTS.get(name) if value is None else value
-            for name, value in values.items()
-        }
-
-
-_APP_DEFAULTS = asdict(MobileApp())
-APP_FIELDS = tuple(AppFields.model_fields)
-_ONLY_MOBILE = "Only websites of kind mobile have this field."
-
-
-RetentionDays = Annotated[
-    int | None,
-    Field(ge=1, le=36_500, description="Days after which such events are deleted; null: never."),
-]
-
-
-class RetentionFields(Input):
-    """How long events are kept, by kind."""
-
-    pageview_retention_days: RetentionDays = None
-    screenview_retention_days: RetentionDays = None
-    event_retention_days: RetentionDays = None
-    transaction_retention_days: RetentionDays = None
-    provider_retention_days: RetentionDays = None
-
-    def retention_after(self, before: Mapping[str, int]) -> dict[str, int]:
-        """The days by kind of event, with those that were sent in place of the ones before."""
-        sent = {
-            name.removesuffix(_RETENTION): getattr(self, name)
-            for name in RETENTION_FIELDS
-            if name in self.model_fields_set
-        }
-        return {kind: days for kind, days in {**before, **sent}.items() if days is not None}
-
-
-_RETENTION = "_retention_days"
-RETENTION_FIELDS = tuple(RetentionFields.model_fields)
-
-
-class _NewWebsite(Input):
-    name: Name
-    kind: WebsiteKind
-    domain: Domain | None = None
-    identity_scope: Annotated[
-        Name | None,
-        Field(
-            description="Websites with the same scope share their visitors. Fixed at creation; "
-            "default: the website alone."
-        ),
-    ] = None
-
-
-class NewWebsite(AppFields, RetentionFields, _NewWebsite):
-    # Pydantic validates the last base first, so that `kind` is known when app fields are checked.
-
-    @field_validator(*APP_FIELDS)
-    @classmethod
-    def _only_for_apps(cls, value: Any, info: ValidationInfo) -> Any:
-        if value and info.data.get("kind") is WebsiteKind.WEB:
-            raise RuleBroken("only_mobile", _ONLY_MOBILE)
-        return value
-
-    @property
-    def app(self) -> MobileApp:
-        return MobileApp(**self.sent_values(APP_FIELDS))
-
-
-class WebsiteChanges(AppFields, RetentionFields):
-    """Omitted fields keep their value; null clears a field. Kind and identity scope are fixed."""
-
-    name: Annotated[Name | None, AfterValidator(not_null)] = None
-    domain: Domain | None = None
-
-
-def only_mobile(field: str) -> Fault:
-    alias = AppFields.model_fields[field].alias
-    return Fault(alias or field, "only_mobile", _ONLY_MOBILE)
-
-
 class UserRecord(Record):
     id: str
     email: str
@@ -373,83 +120,4 @@ class SessionRecord(Record):
             user=UserRecord.of(account.user),
             workspace=WorkspaceRecord.of(account.workspace),
             role=account.role,
-        )
-
-
-class KeyRecord(Record):
-    id: str
-    name: str
-    prefix: Annotated[str, Field(description="First characters of the key, to recognize it by.")]
-    created_at: str
-    last_used_at: str | None
-    revoked_at: str | None
-
-    @classmethod
-    def of(cls, key: ApiKey) -> Self:
-        return cls(
-            id=key.id,
-            name=key.name,
-            prefix=key.prefix,
-            created_at=iso(key.created_at_ms),
-            last_used_at=iso_or_none(key.last_used_at_ms),
-            revoked_at=iso_or_none(key.revoked_at_ms),
-        )
-
-
-class NewKeyRecord(Record):
-    id: str
-    name: str
-    key: Annotated[str, Field(description="The key, shown only once.", repr=False)]
-    prefix: str
-    created_at: str
-
-    @classmethod
-    def of(cls, key: ApiKey, secret: str) -> Self:
-        return cls(
-            id=key.id,
-            name=key.name,
-            key=secret,
-            prefix=key.prefix,
-            created_at=iso(key.created_at_ms),
-        )
-
-
-class WebsiteRecord(Record):
-    id: str
-    name: str
-    kind: WebsiteKind
-    domain: str | None
-    identity_scope: str | None
-    ios_bundle_id: str | None
-    ios_team_id: str | None
-    app_store_url: str | None
-    android_package: str | None
-    android_sha256_fingerprints: tuple[str, ...]
-    play_store_url: str | None
-    custom_scheme: str | None
-    ios_probabilistic_matching: bool
-    android_probabilistic_matching: bool
-    pageview_retention_days: int | None
-    screenview_retention_days: int | None
-    event_retention_days: int | None
-    transaction_retention_days: int | None
-    provider_retention_days: int | None
-    created_at: str
-    updated_at: str
-
-    @classmethod
-    def of(cls, website: Website) -> Self:
-        return cls(
-            id=website.id,
-            name=website.name,
-            kind=website.kind,
-            domain=website.domain,
-            identity_scope=website.identity_scope,
-            **{name: getattr(website.app, name) for name in APP_FIELDS},
-            **{
-                name: website.retention_days.get(name.removesuffix(_RETENTION))
-                for name in RETENTION_FIELDS
-            },
-            created_at=iso(website.created_at_ms),
-            updated_at=iso(website.updated_at_ms),
         )

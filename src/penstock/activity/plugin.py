@@ -30,12 +30,12 @@ def build(
     read_elsewhere: ReadElsewhere,
 ) -> ActivityRoom:
     """read_elsewhere: what rooms that this one does not know store about visitors."""
-    settings, clock, database, warehouse = core
+    settings, clock, database, warehouse, _ = core
     return ActivityRoom(
         visitors=VisitorService(
             database,
             warehouse,
-            accounts.accounts,
+            accounts.website_service,
             settings,
             clock,
             wait_until_shipped=wait_until_shipped,
@@ -43,7 +43,7 @@ def build(
         personal_data=PersonalDataService(
             database,
             warehouse,
-            accounts.accounts,
+            accounts.website_service,
             settings,
             wait_until_shipped=wait_until_shipped,
             read_elsewhere=read_elsewhere,
@@ -51,7 +51,7 @@ def build(
         live=LiveService(
             database,
             warehouse,
-            accounts.accounts,
+            accounts.website_service,
             clock,
             wait_until_shipped=wait_until_shipped,
         ),

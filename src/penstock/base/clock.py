@@ -1,16 +1,15 @@
 """Time. Services get a `Clock`, the domain gets milliseconds; neither reads the system's time."""
 
-import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from penstock.base.patterns import is_integer
+
 Clock = Callable[[], int]
 """Returns the current time in milliseconds since 1970-01-01 UTC."""
-
-_DIGITS = re.compile(r"-?[0-9]{1,18}")
 
 LATEST_MS = 10_413_791_999_999
 """The last millisecond of 2299: the maximum of the warehouse's DateTime64."""
@@ -27,33 +26,50 @@ def iso(at_ms: int) -> str:
 
 @lru_cache(maxsize=1000)
 def _iso_second(at_s: int) -> str:
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%S}"
+    return (_EPOCH + timedelta(seconds=at_s)).isoformat()[:19]
 
 
 def iso_or_none(at_ms: int | None) -> str | None:
     return None if at_ms is None else iso(at_ms)
 
 
-def parse_time(value: str | int) -> int:
+def parse_time(value: Any, *, naive_is_utc: bool = False) -> int:
     """Milliseconds since the epoch, from ISO 8601 with an offset or from epoch milliseconds.
 
-    Digits below a millisecond are cut, as in the warehouse's columns. `ValueError` completes the
+    The one parser of times that others send. Digits below a millisecond are cut, as in the
+    warehouse's columns. A time before the year 1 or after 9999 becomes the first or the last
+    millisecond of those years, so that `iso` can spell every result. naive_is_utc: also accept a
+    time without an offset, and a date, which means its first moment. `ValueError` completes the
     sentence "This time ..." with the reason.
     """
-    if isinstance(value, int):
-        return value
-    text = value.strip()
-    if _DIGITS.fullmatch(text):
-        return int(text)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(_NOT_A_TIME)
+    if isinstance(value, str):
+        text = value.strip() if len(value) <= _MAX_TIME_CHARS else ""
+        at_ms = int(text) if is_integer(text) else _parse_iso(text, naive_is_utc)
+    elif isinstance(value, float) and not value.is_integer():
+        raise ValueError(_NOT_A_TIME)
+    else:
+        at_ms = int(value)
+    return min(max(at_ms, _FIRST_MS), _LAST_MS)
+
+
+def _parse_iso(text: str, naive_is_utc: bool) -> int:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError("is neither ISO 8601 with an offset nor epoch milliseconds") from None
-    if parsed.tzinfo is None:
+        raise ValueError(_NOT_A_TIME) from None
+    if parsed.tzinfo is None and not naive_is_utc:
         raise ValueError("has no UTC offset; add Z or an offset such as +02:00")
-    delta = parsed - datetime(1970, 1, 1, tzinfo=UTC)
-    return (delta.days * 86_400_000) + delta.seconds * 1000 + delta.microseconds // 1000
+    # Not `astimezone`: with its offset a time may be outside the years that a `datetime` has.
+    offset = parsed.utcoffset() or timedelta()
+    return (parsed.replace(tzinfo=UTC) - _EPOCH - offset) // timedelta(milliseconds=1)
 
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+_MAX_TIME_CHARS = 64
+_NOT_A_TIME = "is neither ISO 8601 with an offset nor epoch milliseconds"
 
 FIRST_PLAUSIBLE_MS = 10**11
 """3 March 1973. A smaller number is more likely a time in seconds."""
@@ -62,7 +78,7 @@ FIRST_PLAUSIBLE_MS = 10**11
 def looks_like_seconds(value: Any) -> bool:
     """Whether a time was sent as a number so small that it is more likely seconds than ms."""
     if isinstance(value, str):
-        text = value.strip()
-        return bool(_DIGITS.fullmatch(text)) and int(text) < FIRST_PLAUSIBLE_MS
+        text = value.strip() if len(value) <= _MAX_TIME_CHARS else ""
+        return is_integer(text) and int(text) < FIRST_PLAUSIBLE_MS
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and value < FIRST_PLAUSIBLE_MS

@@ -11,6 +11,7 @@
     ├── Invalid               422  well-formed, but breaks rules of the resource
     ├── RateLimited           429  too many requests; says when to retry
     └── Unavailable           503  cannot be done now; try again later
+        ├── QueueFull              too many callers wait for their turn
         └── StoreUnavailable       a store cannot be reached, went away or took too long
             └── ConcurrentUpdate   another transaction was in the way
 
@@ -94,11 +95,15 @@ class Invalid(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class RatePolicy:
-    """At most `quota` requests per window. name: stable, for the `RateLimit-Policy` header."""
+    """At most `quota` per window. name: stable, for the `RateLimit-Policy` header.
+
+    counted: what is counted, for people.
+    """
 
     name: str
     quota: int
     window_s: int
+    counted: str = "attempts"
 
 
 class RateLimited(PenstockError):
@@ -118,6 +123,15 @@ class Unavailable(PenstockError):
     ) -> None:
         super().__init__(detail, code=code)
         self.retry_after_s = retry_after_s
+
+
+class QueueFull(Unavailable):
+    """Too many callers wait for their turn already, of one workspace or in all.
+
+    Nothing was done.
+    """
+
+    code = "busy"
 
 
 class StoreUnavailable(Unavailable):

@@ -1,8 +1,6 @@
-"""The canonical form of page paths, shared by events and funnel definitions."""
+"""Page paths: their canonical form, shared by events and funnel definitions, and those of URLs."""
 
-import re
-
-_AFTER_PATH = re.compile(r"[?#]")
+from urllib.parse import SplitResult, urlsplit
 
 
 def page_path(path: str) -> str:
@@ -10,4 +8,17 @@ def page_path(path: str) -> str:
 
     Source: funnel semantics, matching.
     """
-    return _AFTER_PATH.split(path, maxsplit=1)[0].rstrip("/") or "/"
+    return path.partition("?")[0].partition("#")[0].rstrip("/") or "/"
+
+
+def split_url(url: str) -> SplitResult | None:
+    """The parts of a URL; None when it is none."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return None
+
+
+def path_of_url(url: SplitResult | None) -> str | None:
+    """The page path of a URL; None when it has none."""
+    return page_path(url.path) if url is not None and url.path[:1] in ("", "/") else None

@@ -7,7 +7,6 @@ is the empty text. Objects and arrays are stored as `o`: filters and cohorts tre
 but a sequence number that is an object counts as sent.
 """
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
@@ -15,6 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 from msgspec import json
+
+from penstock.base.patterns import is_digits
 
 Scalar = str | int | float | bool
 MISSING = ""
@@ -70,7 +71,6 @@ STRING, INTEGER, BIG_INTEGER, FRACTION, BOOLEAN = range(1, 6)
 """Type codes in the lower three bits of a value hash. INTEGER: -2**60 to 2**60-1."""
 
 _SMALL = 2**60
-_CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 @lru_cache(maxsize=10_000)
@@ -83,7 +83,7 @@ def value_hash(text: str) -> int:
     any two of ten million random IDs collide is 1 in 46,000.
     """
     plain = text[1:]
-    if _CANONICAL_INTEGER.fullmatch(plain) and -_SMALL <= (number := int(plain)) < _SMALL:
+    if _is_canonical_integer(plain) and -_SMALL <= (number := int(plain)) < _SMALL:
         upper, numeric_type = number << 3, INTEGER
     else:
         upper = (
@@ -92,6 +92,12 @@ def value_hash(text: str) -> int:
         )
         numeric_type = BIG_INTEGER if plain.lstrip("-").isdigit() else FRACTION
     return upper | {"s": STRING, "b": BOOLEAN}.get(text[0], numeric_type)
+
+
+def _is_canonical_integer(text: str) -> bool:
+    """Whether an integer of up to 19 digits has no zero in front and is not `-0`."""
+    digits = text.removeprefix("-")
+    return len(digits) <= 19 and is_digits(digits) and (digits[0] != "0" or text == "0")
 
 
 def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] | dict[str, int]]:

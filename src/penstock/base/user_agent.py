@@ -1,15 +1,22 @@
 """The parser of User-Agent headers: platform, OS, browser, device, in-app browser, robot."""
 
-import re
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache
+from threading import Lock
 from typing import NamedTuple
 
 import ua_parser
-from crawlerdetect import CrawlerDetect  # type: ignore[import-untyped]
+from anyio import to_thread
+from crawlerdetect import providers  # type: ignore[import-untyped]
 
-_MAX_CHARS = 1000
-_crawlers = CrawlerDetect()
+from penstock.base.patterns import Match, Pattern, is_digits
+
+MAX_CHARS = 512
+"""The characters of a header that are read; browsers send fewer than 300."""
+_MOST_CACHED = 10_000
+
+
+NO_USER_AGENT = "no_user_agent"
 
 
 class Platform(StrEnum):
@@ -37,7 +44,7 @@ class UserAgent(NamedTuple):
     device: when a browser sent it. app_device: when an app did, which is never a desktop.
     in_app: the app whose built-in browser it is; empty for a robot.
     robot: why it is not a person: `no_user_agent`, `preview:<service>` or `crawler`; else empty.
-    is_crawler: known to crawlerdetect. That includes HTTP libraries that apps use, such as okhttp.
+    is_crawler: in crawlerdetect's list. That includes HTTP libraries that apps use, such as okhttp.
     """
 
     platform: Platform
@@ -105,26 +112,52 @@ IN_APP = {
 Such a browser opens another app only after a tap.
 """
 
-_ANDROID_WEB_VIEW = re.compile(r"; wv\)")
-_PREVIEW = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in PREVIEWS.items()))
-_IN_APP = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in IN_APP.items()))
+_ANDROID_WEB_VIEW = "; wv)"
+_PREVIEW = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in PREVIEWS.items()))
+_IN_APP = Pattern("|".join(f"(?P<{name}>{pattern})" for name, pattern in IN_APP.items()))
 # Chrome sends "Android 10; K" on every device. Safari 26 and later still send iOS 18; Safari's own
 # version equals the system's.
-_REDUCED_ANDROID = re.compile(r"Android 10; K\)")
-_SAFARI_VERSION = re.compile(r" Version/(\d{2,3})\.")
+_REDUCED_ANDROID = "Android 10; K)"
+_SAFARI_VERSION = Pattern(r" Version/(\d{2,3})\.")
+_YANDEX = "Yandex(?!Search)"
 FROZEN_IOS_MAJOR = 18
 """The iOS version that Safari 26 and later still send."""
 
 
-@lru_cache(maxsize=10_000)
+_parsed: dict[str, UserAgent] = {}
+"""The latest results. Texts are cut before they come here, so that the cache stays small."""
+_changing_cache = Lock()
+
+
 def parse_user_agent(user_agent: str) -> UserAgent:
-    """Parse a User-Agent header. Never raises; only the first 1,000 characters count."""
-    user_agent = user_agent[:_MAX_CHARS]
+    """Parse a User-Agent header. Never raises; only the first 512 characters count.
+
+    A new text takes up to a few milliseconds: on the event loop call `parse_in_thread`.
+    """
+    text = user_agent[:MAX_CHARS]
+    if (known := _parsed.get(text)) is not None:
+        return known
+    parsed = _parse(text)
+    with _changing_cache:
+        if len(_parsed) >= _MOST_CACHED:
+            del _parsed[next(iter(_parsed))]
+        _parsed[text] = parsed
+    return parsed
+
+
+async def parse_in_thread(user_agent: str) -> UserAgent:
+    """As `parse_user_agent`, without holding the event loop."""
+    if (known := _parsed.get(user_agent[:MAX_CHARS])) is not None:
+        return known
+    return await to_thread.run_sync(parse_user_agent, user_agent)
+
+
+def _parse(user_agent: str) -> UserAgent:
     parsed = ua_parser.parse(user_agent)
     os = parsed.os.family if parsed.os else ""
     platform = _platform(user_agent, os)
     marked = _marked_device(user_agent, parsed.device.family if parsed.device else "")
-    is_crawler: bool = _crawlers.isCrawler(user_agent)
+    is_crawler = _is_crawler(user_agent)
     robot = _robot(user_agent, is_crawler)
     return UserAgent(
         platform=platform,
@@ -160,9 +193,9 @@ def _marked_device(user_agent: str, model: str) -> Device | None:
 
 
 def _os_major(user_agent: str, platform: Platform, major: str) -> int:
-    if platform not in (Platform.IOS, Platform.ANDROID) or _REDUCED_ANDROID.search(user_agent):
+    if platform not in (Platform.IOS, Platform.ANDROID) or _REDUCED_ANDROID in user_agent:
         return 0
-    version = int(major) if major.isascii() and major.isdigit() and len(major) <= 3 else 0
+    version = int(major) if is_digits(major) and len(major) <= 3 else 0
     if platform is Platform.IOS and version == FROZEN_IOS_MAJOR:
         safari = _SAFARI_VERSION.search(user_agent)
         return max(version, int(safari[1])) if safari else version
@@ -171,17 +204,48 @@ def _os_major(user_agent: str, platform: Platform, major: str) -> int:
 
 def _robot(user_agent: str, is_crawler: bool) -> str:
     if not user_agent.strip():
-        return "no_user_agent"
+        return NO_USER_AGENT
     if preview := _PREVIEW.search(user_agent):
-        return f"preview:{preview.lastgroup}"
+        return f"preview:{_named_group(preview)}"
     return "crawler" if is_crawler else ""
 
 
 def _in_app(user_agent: str, platform: Platform) -> str:
     if app := _IN_APP.search(user_agent):
-        return app.lastgroup or ""
+        return _named_group(app)
     # Unlike browsers, a web view sends no "Safari/" on iOS, and "wv" on Android.
     is_ios_web_view = (
         platform is Platform.IOS and "AppleWebKit/" in user_agent and "Safari/" not in user_agent
     )
-    return "other" if is_ios_web_view or _ANDROID_WEB_VIEW.search(user_agent) else ""
+    return "other" if is_ios_web_view or _ANDROID_WEB_VIEW in user_agent else ""
+
+
+def _named_group(found: Match) -> str:
+    """The name of the only group that took part in a match."""
+    return next(name for name, text in found.groupdict().items() if text is not None)
+
+
+@cache
+def _crawler_patterns() -> tuple[Pattern, Pattern]:
+    """What crawlerdetect removes from a text, and what it then finds in crawlers.
+
+    The library itself applies both with Python's `re`, which takes 100 ms for 1,000 letters.
+    """
+    without_lookahead = {_YANDEX: _not_before("Yandex", "Search")}
+    crawlers = [without_lookahead.get(pattern, pattern) for pattern in providers.crawlers.data]
+    return (
+        Pattern("|".join(providers.exclusions.data), ignore_case=True, captures=False),
+        Pattern("|".join(crawlers), ignore_case=True, captures=False),
+    )
+
+
+def _not_before(word: str, follower: str) -> str:
+    """The pattern `word(?!follower)` for RE2: the text after the word differs or ends too early."""
+    differing = [f"{follower[:place]}(?:[^{char}]|$)" for place, char in enumerate(follower)]
+    return f"{word}(?:{'|'.join(differing)})"
+
+
+def _is_crawler(user_agent: str) -> bool:
+    exclusions, crawlers = _crawler_patterns()
+    rest = exclusions.sub(lambda _: "", user_agent.strip())
+    return bool(rest) and crawlers.search(rest) is not None

@@ -22,7 +22,7 @@ def build(
     return CatalogueRoom(
         catalogue=CatalogueService(
             core.warehouse,
-            accounts.accounts,
+            accounts.website_service,
             core.settings,
             wait_until_shipped=wait_until_shipped,
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import json
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import iso
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
@@ -39,38 +39,38 @@ class CatalogueService:
     def __init__(
         self,
         warehouse: Warehouse,
-        accounts: AccountService,
+        websites: WebsiteService,
         settings: Settings,
         *,
         wait_until_shipped: WaitUntilShipped,
     ) -> None:
-        self._warehouse, self._accounts, self._settings = warehouse, accounts, settings
+        self._warehouse, self._websites, self._settings = warehouse, websites, settings
         self._wait_until_shipped = wait_until_shipped
 
     def names(self, workspace_id: WorkspaceId, query: NamesQuery) -> Listing[NameRecord]:
         """Names of events, most frequent first."""
         scope = self._scope(workspace_id, query.website_id)
-        [[total, page]] = self._ask("names", scope | _filters(query) | _limits(query.asked))
+        [[total, page]] = self._fetch("names", scope | _filters(query) | _limits(query.pagination))
         records = [
             NameRecord(name=name, kind=kind, count=count, last_seen_at=iso(last_ms))
             for kind, name, count, last_ms in page
         ]
-        return Listing(records, query.asked, total)
+        return Listing(records, query.pagination, total)
 
     def properties(
         self, workspace_id: WorkspaceId, query: PropertiesQuery
     ) -> Listing[PropertyRecord]:
         """Properties and built-in fields, most frequent first, with their types."""
         scope = self._scope(workspace_id, query.website_id)
-        [[total, page]] = self._ask(
-            "properties", scope | _filters(query) | _event(query) | _limits(query.asked)
+        [[total, page]] = self._fetch(
+            "properties", scope | _filters(query) | _event(query) | _limits(query.pagination)
         )
-        return Listing([_property(*row) for row in page], query.asked, total)
+        return Listing([_property(*row) for row in page], query.pagination, total)
 
     def values(self, workspace_id: WorkspaceId, query: ValuesQuery) -> ValuesRecord:
         """Values of one property, up to 100 per type, most frequent first; no objects or arrays."""
         scope = self._scope(workspace_id, query.website_id)
-        rows = self._ask(
+        rows = self._fetch(
             "values", scope | _filters(query) | _event(query) | {"property": query.property}
         )
         decode = str if query.property.startswith(_BUILTIN) else json.decode
@@ -84,7 +84,7 @@ class CatalogueService:
             if record.count and search in plain_text(record.value).casefold()
         ]
         matches.sort(key=lambda record: (-record.count, tagged(record.value)))
-        page = query.asked
+        page = query.pagination
         return ValuesRecord(
             data=matches[page.offset : page.offset + page.size],
             page=page.number,
@@ -98,13 +98,13 @@ class CatalogueService:
         """The websites to count: all of the workspace, or the one requested."""
         return {
             "websites": [
-                website.id for website in self._accounts.select_websites(workspace_id, website_id)
+                website.id for website in self._websites.select_websites(workspace_id, website_id)
             ]
         }
 
-    def _ask(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    def _fetch(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         self._wait_until_shipped(self._settings.fresh_wait_s)
-        return self._warehouse.ask(load("penstock.catalogue", statement), parameters)
+        return self._warehouse.fetch_rows(load("penstock.catalogue", statement), parameters)
 
 
 def _filters(query: NamesQuery) -> dict[str, Any]:

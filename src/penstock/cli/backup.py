@@ -10,7 +10,7 @@ import typer
 from penstock.base.clock import system_clock
 from penstock.cli.logs import configure_logs
 from penstock.cli.options import FAILED, Data, fail, read_settings
-from penstock.cli.stores import InUse, held, opened_stores
+from penstock.cli.stores import InUse, data_folder_lock, opened_stores
 from penstock.settings import Settings
 
 
@@ -32,7 +32,7 @@ def backup(
         if not settings.data.is_dir():
             fail(f"{settings.data} has no data of Penstock")
         try:
-            stack.enter_context(held(settings.data))
+            stack.enter_context(data_folder_lock(settings.data))
             is_running = False
         except InUse:
             is_running = True
@@ -55,7 +55,7 @@ def restore(
     from penstock.backup.service import restore as restore_backup
 
     settings = _settings(data)
-    with _one_line_for_errors(settings), held(settings.data):
+    with _one_line_for_errors(settings), data_folder_lock(settings.data):
         manifest = restore_backup(settings, folder)
     print(
         f"Restored {manifest.stored_rows.get('events', 0):,} events as of {manifest.created_at} "

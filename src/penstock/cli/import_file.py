@@ -152,6 +152,8 @@ def _print_summary(job: Record, rejected: Path | None) -> None:
         print(f"Warning: {warning['message']}")
     if rejected is not None:
         print(f"Rejected lines and reasons: {rejected}")
+    if job["state"] == "cancelled":
+        fail(f"the import was cancelled after line {job['linesRead']:,}")
     if job["state"] == "failed":
         fail(f"the import failed after line {job['linesRead']:,}: {job['error']}")
     if rejected is not None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import structlog
 
+from penstock.base.request_ids import add_request_id
+
 _SECRET_NAMES = frozenset(
     {"authorization", "cookie", "key", "password", "secret", "setup_token", "token"}
 )
@@ -15,6 +17,7 @@ def configure_logs(level: str) -> None:
     """level: debug, info, warning or error."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
+        add_request_id,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _mask_secrets,

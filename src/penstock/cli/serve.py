@@ -2,11 +2,15 @@
 
 import errno
 import gc
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from penstock import __version__
 from penstock.cli.logs import configure_logs
@@ -17,7 +21,11 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from penstock.app import Services
 
+log = structlog.get_logger()
+
 _BACKLOG = 2048
+_OTHER_FILES = 1000
+"""Open files besides connections: of the stores, imports and clicks."""
 _SHUTDOWN_TIMEOUT_S = 10
 """How long running requests may take to finish at shutdown."""
 
@@ -35,13 +43,15 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
 
     on_started: called in a thread once the service answers requests.
     """
+    # What a start loads stays, so to look for garbage among it takes a fifth of the start in vain.
+    gc.disable()
     configure_logs(settings.log_level)
     # Both signals exit with 0: here during startup, later through the server, which passes them on
     # after its shutdown.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     with bind_socket(settings) as listener:
-        bound = settings.model_copy(update={"port": listener.getsockname()[1]})
+        bound = allow_open_files(settings.model_copy(update={"port": listener.getsockname()[1]}))
         with open_services(bound) as services:
             _serve(services, listener, on_started)
 
@@ -57,6 +67,23 @@ def bind_socket(settings: Settings) -> socket.socket:
         fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
 
 
+def allow_open_files(settings: Settings) -> Settings:
+    """Raise the process's limit of open files as far as it goes.
+
+    Returns the settings with as many connections as fit below it, besides the files of the stores.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = settings.connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if soft < needed:
+            connections = max(1, soft - min(_OTHER_FILES, soft // 2))
+            log.warning("fewer_connections", connections=connections, open_files=soft)
+            return settings.model_copy(update={"connections": connections})
+    return settings
+
+
 def _serve(
     services: "Services", listener: socket.socket, on_started: Callable[["Services"], None]
 ) -> None:
@@ -64,6 +91,7 @@ def _serve(
     from anyio import to_thread
 
     from penstock.app import build_app
+    from penstock.edge.protocol import EdgeProtocol
 
     class Server(uvicorn.Server):
         failure: Exception | None = None
@@ -76,10 +104,11 @@ def _serve(
                 except Exception as error:  # raised after an orderly shutdown
                     self.failure, self.should_exit = error, True
 
+    protocol: Any = partial(EdgeProtocol, services.connections)
     config = uvicorn.Config(
         build_app(services),
         loop="uvloop",
-        http="httptools",
+        http=protocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -93,6 +122,7 @@ def _serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    gc.enable()
     server = Server(config)
     server.run(sockets=[listener])
     if not server.started:

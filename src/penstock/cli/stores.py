@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
+from penstock.cli.descriptors import raise_descriptor_limit
 from penstock.cli.options import WRONG_USE, fail
 from penstock.settings import Settings
 
@@ -35,12 +36,15 @@ def open_services(settings: Settings) -> "Iterator[Services]":
     """
     from penstock.app import build_services
     from penstock.links.redirect.geoip import GeoipFileError
+    from penstock.metadb.secret_box import WrongSecretKey
 
     with migrated_stores(settings) as (stores, _):
         try:
             services = build_services(settings, stores=stores)
         except GeoipFileError as error:
             fail(f"PENSTOCK_GEOIP: {error}", WRONG_USE)
+        except WrongSecretKey as error:
+            fail(f"PENSTOCK_SECRET_KEYS or PENSTOCK_SECRET_KEY_FILE: {error}", WRONG_USE)
         yield services
 
 
@@ -67,9 +71,11 @@ def opened_stores(settings: Settings) -> "Iterator[Stores]":
     from penstock.backup.service import RESTORING
     from penstock.stores import open_stores
 
+    if settings.warehouse_url is None:
+        raise_descriptor_limit()
     with ExitStack() as folder:
         with _one_line_for_errors(settings):
-            folder.enter_context(held(settings.data))
+            folder.enter_context(data_folder_lock(settings.data))
             if (settings.data / RESTORING).exists():
                 fail(f"{settings.data} is half restored; run penstock restore again")
             stores = open_stores(settings)
@@ -112,8 +118,8 @@ def _fail_without_warehouse(settings: Settings, reason: str) -> NoReturn:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold the data folder, made when missing. The system lets go of it when a process dies.
+def data_folder_lock(folder: Path) -> Iterator[None]:
+    """Lock the data folder, creating it if needed. The system unlocks it when a process dies.
 
     `InUse` when another process holds it.
 

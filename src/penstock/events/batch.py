@@ -3,44 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
-from pydantic import Field, ValidationInfo, field_validator
-
 from penstock.base.errors import Fault, Invalid, PenstockError
-from penstock.events.fields import EventValidationContext, KnownWebsite, Timestamp
-from penstock.events.model import NewEvent, Receipt
+from penstock.events.model import NewEvent, Receipt, Rejected
 from penstock.events.validation import RawItem, Rule
-from penstock.http.schema import Input, RuleBroken
-
-BATCH_SIZE = "1 to 1,000 items, unless the server's settings say otherwise."
-
-
-class _Envelope(Input):
-    events: list[Any] = Field(description=BATCH_SIZE)
-
-    @field_validator("events")
-    @classmethod
-    def _has_valid_size(
-        cls, events: list[Any], info: ValidationInfo[EventValidationContext]
-    ) -> list[Any]:
-        limit = info.context.limits.max_batch_events
-        if not events:
-            raise RuleBroken("too_few", "A batch must have at least one event.")
-        if len(events) > limit:
-            raise RuleBroken("too_many", f"A batch may have at most {limit:,} events.")
-        return events
-
-
-class EventBatch(_Envelope):
-    """Events of a trusted backend, each as for the single route."""
-
-
-class TrackBatch(_Envelope):
-    """Items of one browser or app. Fields beside `events` are defaults for the items."""
-
-    website_id: KnownWebsite | None = None
-    sent_at: Timestamp | None = Field(
-        default=None, description="The sender's clock at the time of sending."
-    )
 
 
 def _has_no_session_id(raw: RawItem) -> Iterator[Fault]:
@@ -76,13 +41,15 @@ class ValidatedBatch(NamedTuple):
                 batch.rejected[index] = _item_faults(error)
         return batch
 
-    def results(self, receipts: Sequence[Receipt]) -> list[ItemResult]:
-        """Results in the order of the items. receipts: in the order of `events`."""
-        stored = dict(zip(self.events, receipts, strict=True))
-        return [
-            ItemResult(stored.get(index), self.rejected.get(index, ()))
-            for index in range(len(self.events) + len(self.rejected))
-        ]
+    def results(self, stored: Sequence[Receipt | Rejected]) -> list[ItemResult]:
+        """Results in the order of the items. stored: in the order of `events`."""
+        results = {index: ItemResult(None, faults) for index, faults in self.rejected.items()}
+        for index, result in zip(self.events, stored, strict=True):
+            if isinstance(result, Rejected):
+                results[index] = ItemResult(None, (result.fault,))
+            else:
+                results[index] = ItemResult(result)
+        return [results[index] for index in range(len(results))]
 
 
 def _item_faults(error: PenstockError) -> tuple[Fault, ...]:

@@ -14,11 +14,14 @@ from litestar import Request
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPRequestEvent, Receive, Scope, Send
 from pydantic_core import to_json
 
+from penstock.base.errors import PenstockError
 from penstock.events.model import Receipt
+from penstock.events.quarantine.service import QuarantineService
 from penstock.events.server_events import server_event
 from penstock.events.service import EventService
 from penstock.http.problems import problem_of
 from penstock.http.requests import AnyRequest
+from penstock.http.scopes import KeyScope
 
 PATH = "/api/v1/events"
 
@@ -28,17 +31,18 @@ _UNUSUAL = frozenset((b"content-encoding", b"transfer-encoding", b"x-service-ide
 class FastPath:
     """Wraps the application: answers a plain `POST /api/v1/events`, passes on everything else."""
 
-    def __init__(self, app: ASGIApp, events: EventService) -> None:
-        self._app, self._events = app, events
+    def __init__(self, app: ASGIApp, events: EventService, quarantine: QuarantineService) -> None:
+        self._app, self._events, self._quarantine = app, events, quarantine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         authorization = _key_of_plain_post(scope, self._events.settings.max_event_bytes)
         if authorization is None:
             await self._app(scope, receive, send)
             return
+        scope["path_template"] = PATH
         messages: list[HTTPRequestEvent] = []
         try:
-            caller = await self._events.accounts.authenticate(authorization)
+            caller = await self._events.keys.authenticate(authorization, KeyScope.INGEST)
             if not await _receive_all(receive, messages):
                 return  # the client disconnected
             body = b"".join(message["body"] for message in messages)
@@ -49,6 +53,8 @@ class FastPath:
         try:
             receipt = await self._events.submit(event)
         except Exception as error:
+            if isinstance(error, PenstockError):
+                await self._quarantine.record_body(PATH, body, error, caller.workspace_id, {})
             request: AnyRequest = Request(scope)
             response = problem_of(request, error)
             await response.to_asgi_response(app=None, request=request)(scope, receive, send)

@@ -19,7 +19,9 @@ from penstock.base.errors import (
 )
 from penstock.base.worker import Backoff, Worker
 from penstock.events import store
-from penstock.events.model import NewEvent, Receipt
+from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay
+from penstock.events.property_keys import PropertyKeys
+from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.transaction import Item, Outcome, store_items
 from penstock.identity.model import Claim, Resolution
 from penstock.metadb.database import Database
@@ -62,13 +64,17 @@ class Intake:
         clock: Clock,
         on_stored: Callable[[], None],
         dedupe_days: int | None = None,
+        *,
+        property_keys: int,
+        quarantine: QuarantineLimits,
     ) -> None:
         """on_stored: called after each commit, in the writer's thread; wakes the shipper.
 
-        dedupe_days: None keeps keys for ever.
+        dedupe_days: None keeps keys for ever. property_keys: the most of a website.
         """
         self._database, self._clock, self._on_stored = database, clock, on_stored
         self._dedupe_days = dedupe_days
+        self._property_keys, self._quarantine = PropertyKeys(property_keys), quarantine
         self._loop: asyncio.AbstractEventLoop | None = None
         # Only the event loop touches these four.
         self._open = False
@@ -108,18 +114,24 @@ class Intake:
                 self._open = False
                 self._hand_over()
 
-    async def submit(self, events: Sequence[NewEvent]) -> list[Receipt]:
+    async def submit(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
         """Store events durably, all of one call in one transaction.
 
-        Receipts in the order of the events.
+        Results in the order of the events.
 
         Call it on the event loop. `Unavailable` when too many events wait or the service is
         stopping; `StoreUnavailable` when the store does not answer: then a commit that was under
         way may have happened.
         """
-        return cast("list[Receipt]", await self._stored(events))
+        return cast("list[Receipt | Rejected]", await self._stored(events))
 
-    def submit_from_thread(self, events: Sequence[NewEvent]) -> list[Receipt]:
+    async def submit_own(self, event: NewEvent) -> Receipt:
+        """Store an event whose property keys Penstock or a provider chose. Errors as `submit`."""
+        [receipt] = await self.submit([event._replace(has_free_keys=False)])
+        assert isinstance(receipt, Receipt)
+        return receipt
+
+    def submit_from_thread(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
         """As `submit`, from a thread without an event loop. Blocks."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(self.submit(events), self._loop).result()
@@ -128,6 +140,18 @@ class Intake:
         """Bind or merge durably what a claim ties together. Errors as `submit`."""
         [resolution] = await self._stored([claim])
         return cast("Resolution", resolution)
+
+    async def record(self, refusals: Sequence[Refusal]) -> None:
+        """Keep and count refused items durably. Errors as `submit`."""
+        await self._stored(refusals)
+
+    async def replay(self, replay: Replay) -> Receipt | Rejected | None:
+        """Store an event of the quarantine instead of its entry. None when the entry is gone.
+
+        Errors as `submit`.
+        """
+        [outcome] = await self._stored([replay])
+        return cast("Receipt | Rejected | None", outcome)
 
     def forget_old_keys(self) -> None:
         """Delete the dedupe keys that are older than `dedupe_days`. Blocks."""
@@ -262,7 +286,11 @@ class Intake:
         for tries_left in reversed(range(_TRIES)):
             try:
                 with self._database.write() as connection:
-                    return store_items(connection, items, self._clock())
+                    stored = store_items(
+                        connection, items, self._clock(), self._property_keys, self._quarantine
+                    )
+                self._property_keys.remember(stored.keys)
+                return stored.outcomes
             except (ConcurrentUpdate, StoreConflict):  # another node was in the way
                 if not tries_left or time.monotonic() > until_s:
                     raise

@@ -6,7 +6,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId
+from penstock.base.errors import Fault
+from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.identity.model import Notice
 
 EMPTY: Mapping[str, Any] = {}
@@ -63,7 +64,8 @@ class NewEvent(NamedTuple):
     body_hash: from `body_hash()`; distinguishes a repeat from another event with the same ID.
     columns: further text columns of the warehouse (`path`, `country`, `utm_source`, ...).
     verified: of a provider's event: whether the signed metadata names its visitor or user.
-    warnings: about fields that were accepted, but look wrong.
+    warnings: about fields that were accepted, but look wrong. has_free_keys: whether the sender
+    chooses the property keys, so that their number is limited.
     """
 
     website_id: WebsiteId
@@ -83,6 +85,54 @@ class NewEvent(NamedTuple):
     properties: Mapping[str, Any] = EMPTY
     verified: bool = False
     warnings: tuple[Notice, ...] = ()
+    has_free_keys: bool = True
+
+
+class Replay(NamedTuple):
+    """An event from the quarantine, and the number of its entry there, which it replaces."""
+
+    event: NewEvent
+    entry: int
+
+
+class Refusal(NamedTuple):
+    """An item that validation refused, for the quarantine.
+
+    website_id: None when it names none of the workspace. origin: the route. content: JSON as sent;
+    None when it is no JSON or too large to be kept. sender: what else the item was read with.
+    is_event: whether it counts as a received event. is_kept: else it is only counted.
+    """
+
+    workspace_id: WorkspaceId
+    website_id: WebsiteId | None
+    at_ms: int
+    origin: str
+    code: str
+    faults: tuple[Fault, ...]
+    content: str | None
+    sender: Mapping[str, Any] = EMPTY
+    is_event: bool = True
+    is_kept: bool = True
+
+
+class EventCounts(NamedTuple):
+    """Events of a website since it exists, or changes of these numbers.
+
+    received = stored + duplicates + refused + quarantined + waiting, after each transaction.
+    stored: in the warehouse. refused: by the intake. quarantined: accepted, but the warehouse
+    refuses them. waiting: in the outbox. dropped: refused or quarantined, and no longer kept.
+    """
+
+    received: int = 0
+    stored: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    quarantined: int = 0
+    waiting: int = 0
+    dropped: int = 0
+
+    def plus(self, other: "EventCounts") -> "EventCounts":
+        return EventCounts(*(one + more for one, more in zip(self, other, strict=True)))
 
 
 class Status(StrEnum):
@@ -100,6 +150,12 @@ class Receipt(NamedTuple):
     event_id: EventId
     visitor_id: VisitorId | None
     warnings: tuple[Notice, ...] = ()
+
+
+class Rejected(NamedTuple):
+    """The result for an event that the intake refused. Nothing of it is stored."""
+
+    fault: Fault
 
 
 def dedupe_key(website_id: WebsiteId, family: Family, client_id: str) -> bytes:

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from penstock.accounts.plugin import AccountsRoom
+from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.events import routes as event_routes
@@ -13,6 +14,8 @@ from penstock.events.deletions.service import DeletionService, ForgetVisitors
 from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
+from penstock.events.quarantine.model import QuarantineLimits
+from penstock.events.quarantine.service import QuarantineService
 from penstock.events.retention.service import RetentionService
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
@@ -23,6 +26,7 @@ class EventsRoom(Room):
     shipper: Shipper
     intake: Intake
     events: EventService
+    quarantine: QuarantineService
     imports: ImportService
     deletions: DeletionService
     retention: RetentionService
@@ -38,6 +42,26 @@ class EventsRoom(Room):
             self.retention.worker,
         ]
 
+    def gauges(self) -> Sequence[PolledGauge]:
+        return [
+            PolledGauge(
+                "penstock_outbox_bundles",
+                "Bundles of rows that wait for the event store.",
+                lambda: self.shipper.outbox_state().bundles,
+            ),
+            PolledGauge(
+                "penstock_outbox_oldest_age_seconds",
+                "Age of the oldest rows that wait for the event store; 0 when none wait.",
+                lambda: self.shipper.outbox_state().oldest_age_s or 0,
+            ),
+            PolledGauge(
+                "penstock_quarantine_entries",
+                "Events in the quarantine of all websites, by reason.",
+                self.quarantine.entries_by_reason,
+                "reason",
+            ),
+        ]
+
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
         """The shipper stops last: it carries what the others stored."""
         return [
@@ -51,13 +75,21 @@ class EventsRoom(Room):
 
 def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitors) -> EventsRoom:
     """forget_elsewhere: deletes what rooms above this one know of visitors."""
-    settings, clock, database, warehouse = core
-    shipper = Shipper(database, warehouse, clock)
-    intake = Intake(database, clock, on_stored=shipper.wake, dedupe_days=settings.dedupe_days)
+    settings, clock, database, warehouse, validation = core
+    limits = QuarantineLimits(settings.quarantine_rows, settings.quarantine_bytes)
+    shipper = Shipper(database, warehouse, clock, limits)
+    intake = Intake(
+        database,
+        clock,
+        on_stored=shipper.wake,
+        dedupe_days=settings.dedupe_days,
+        property_keys=settings.max_website_property_keys,
+        quarantine=limits,
+    )
     deletions = DeletionService(
         database,
         warehouse,
-        accounts.accounts,
+        accounts.website_service,
         shipper,
         settings,
         clock,
@@ -66,8 +98,19 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
     return EventsRoom(
         shipper=shipper,
         intake=intake,
-        events=EventService(accounts.accounts, intake, settings, clock),
-        imports=ImportService(database, accounts.accounts, intake, settings, clock),
+        events=EventService(
+            accounts.key_service,
+            accounts.website_service,
+            accounts.identity_secrets,
+            intake,
+            validation,
+            settings,
+            clock,
+        ),
+        quarantine=QuarantineService(
+            database, accounts.website_service, intake, settings, clock, on_stored=shipper.wake
+        ),
+        imports=ImportService(database, accounts.website_service, intake, settings, clock),
         deletions=deletions,
-        retention=RetentionService(accounts.accounts, deletions, clock),
+        retention=RetentionService(accounts.website_service, deletions, clock),
     )

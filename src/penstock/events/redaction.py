@@ -1,37 +1,38 @@
 """Redacted excerpts of rejected items: shortened, without secrets and network addresses."""
 
-import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
 
 from msgspec import json
 
+from penstock.base.patterns import Match, Pattern
+
 _MAX_CHARS, _MAX_TEXT, _MAX_FIELDS, _MAX_ENTRIES, _MAX_DEPTH = 1_000, 80, 30, 5, 4
 _MAX_PLAIN_TEXT = 200
 _ELLIPSIS = "…"
 _HIDDEN = "***"
 _SENSITIVE_NAMES = (
-    r"(?:pass|secret|token|authori[sz]ation|cookie|credential|api.?key|private|signature"
+    r"(?:pass|secret|token|authori[sz]ation|cookie|credential|api.?key|private|signature|user.?hash"
     r"|card|cvc|cvv|iban)"
 )
-_SECRET_NAME = re.compile(_SENSITIVE_NAMES, re.IGNORECASE)
-_SECRET_TEXT = re.compile(r"psk_|sk_|whsec_|bearer |basic |eyJ|-----BEGIN", re.IGNORECASE)
-_SECRET_FIELD = re.compile(
-    rf"""(?P<name>[\w-]*{_SENSITIVE_NAMES}[\w-]*["']?\s*[:=]\s*)"""
-    r"""(?:(?P<quote>["'])(?:\\.|(?!(?P=quote)).)*(?P=quote)?|[^\s,}\]]+)""",
-    re.IGNORECASE,
+_SECRET_STARTS = ("psk_", "sk_", "whsec_", "bearer ", "basic ", "eyj", "-----begin")
+_SECRET_NAME = Pattern(_SENSITIVE_NAMES, ignore_case=True)
+_SECRET_FIELD = Pattern(
+    rf"""(?P<name>[\pL\pN_-]*{_SENSITIVE_NAMES}[\pL\pN_-]*["']?\s*[:=]\s*)"""
+    r"""(?P<value>"(?:\\.|[^"\n])*"?|'(?:\\.|[^'\n])*'?|[^\s,}\]]+)""",
+    ignore_case=True,
 )
-_SECRET_WORD = re.compile(
-    r"(?:psk_|sk_|whsec_|eyJ)[^\s\"',}]*|(?:bearer|basic)\s+[^\s\"',}]+|-----BEGIN.*",
-    re.IGNORECASE | re.DOTALL,
+_SECRET_WORD = Pattern(
+    r"(?:psk_|sk_|whsec_|eyJ)[^\s\"',}]*|(?:bearer|basic)\s+[^\s\"',}]+|-----BEGIN(?s:.*)",
+    ignore_case=True,
 )
-_ADDRESS = re.compile(
+_ADDRESS = Pattern(
     r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b"
     r"|(?:[0-9a-f]{1,4}:)*[0-9a-f]{0,4}::(?:[0-9a-f]{1,4}:)*[0-9a-f]{0,4}",
-    re.IGNORECASE,
+    ignore_case=True,
 )
-_QUERY = re.compile(r"(?<=[?#])\S+")
+_QUERY = Pattern(r"([?#])\S+")
 
 
 def redact(item: Any) -> str:
@@ -45,16 +46,20 @@ def redact_text(text: str) -> str:
     shown = text[:_MAX_PLAIN_TEXT]
     shown = _SECRET_FIELD.sub(_hide_value, shown)
     for pattern in (_SECRET_WORD, _ADDRESS):
-        shown = pattern.sub(_HIDDEN, shown)
+        shown = pattern.sub(lambda _: _HIDDEN, shown)
     if "://" in shown:
-        shown = _QUERY.sub(_ELLIPSIS, shown)
+        shown = _QUERY.sub(_hide_query, shown)
     is_short = len(text) <= _MAX_PLAIN_TEXT and len(shown) <= _MAX_PLAIN_TEXT
     return shown if is_short else shown[: _MAX_PLAIN_TEXT - 1] + _ELLIPSIS
 
 
-def _hide_value(field: re.Match[str]) -> str:
-    quote = field["quote"] or ""
+def _hide_value(field: Match) -> str:
+    quote = field["value"][0] if field["value"][0] in "\"'" else ""
     return f"{field['name']}{quote}{_HIDDEN}{quote}"
+
+
+def _hide_query(query: Match) -> str:
+    return query[1] + _ELLIPSIS
 
 
 def _redacted(value: Any, depth: int) -> Any:
@@ -66,7 +71,7 @@ def _redacted(value: Any, depth: int) -> Any:
         fields = list(value.items())
         shown = {
             _redacted_text(name): _HIDDEN
-            if _SECRET_NAME.search(name)
+            if _SECRET_NAME.search(name[:_MAX_CHARS])
             else _redacted(field, depth + 1)
             for name, field in fields[:_MAX_FIELDS]
         }
@@ -78,11 +83,11 @@ def _redacted(value: Any, depth: int) -> Any:
 
 
 def _redacted_text(value: str) -> str:
-    if _SECRET_TEXT.match(value) or _is_network_address(value):
+    if value[:_MAX_TEXT].lower().startswith(_SECRET_STARTS) or _is_network_address(value):
         return _HIDDEN
     shown = value[:_MAX_CHARS]
     if "://" in shown:
-        shown = _QUERY.sub(_ELLIPSIS, shown)  # the query of a URL may hold anything
+        shown = _QUERY.sub(_hide_query, shown)  # the query of a URL may hold anything
     return shown if len(shown) <= _MAX_TEXT else shown[: _MAX_TEXT - 1] + _ELLIPSIS
 
 

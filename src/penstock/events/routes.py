@@ -1,31 +1,40 @@
 """HTTP of events in."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 
-from anyio import to_thread
 from litestar import HttpMethod, Response, post, route
 from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller
 from penstock.base.errors import Malformed, PenstockError
 from penstock.base.ids import WorkspaceId
-from penstock.events.batch import EventBatch, ItemResult
-from penstock.events.rejections import routes as rejection_routes
-from penstock.events.schema import BatchRecord, EventRecord, Identify, IdentifyRecord
-from penstock.events.server_events import (
+from penstock.base.user_agent import MAX_CHARS
+from penstock.events.batch import ItemResult
+from penstock.events.quarantine import routes as quarantine_routes
+from penstock.events.quarantine.service import QuarantineService
+from penstock.events.schema import (
+    BatchRecord,
+    EventBatch,
+    EventRecord,
+    Identify,
+    IdentifyRecord,
     ServerEvent,
+    TrackItem,
     TransactionEvent,
+)
+from penstock.events.server_events import (
     server_event,
     transaction,
 )
 from penstock.events.service import EventReader, EventService
-from penstock.events.tracked_events import TrackItem
 from penstock.http.answers import answer
 from penstock.http.bodies import read_bytes, require_json
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
+from penstock.http.scopes import KeyScope
 
 _CONTRACT_HEADER = "x-service-identity-contract"
 _LEGACY_CONTRACT = "legacy-user-id"
@@ -54,99 +63,130 @@ async def _caller_of_optional_key(request: AnyRequest, events: EventService) -> 
     authorization = request.headers.get("authorization")
     if authorization is None or authorization.split(" ")[0].lower() in _BROWSER_SCHEMES:
         return None
-    return await events.accounts.authenticate(authorization)
+    return await events.keys.authenticate(authorization, KeyScope.INGEST)
 
 
 def _workspace_of(caller: Caller | None) -> WorkspaceId | None:
     return caller.workspace_id if caller else None
 
 
-@asynccontextmanager
-async def _recording_rejection(
-    request: AnyRequest, events: EventService, body: bytes, workspace_id: WorkspaceId | None = None
-) -> AsyncIterator[None]:
-    """Records the body as rejected when its validation fails."""
-    try:
-        yield
-    except PenstockError as error:
-        await to_thread.run_sync(
-            events.rejections.record_body, request.url.path, body, error, workspace_id
-        )
-        raise
+class _Refusals(NamedTuple):
+    """Records what of one body is refused. sender: what else its items are read with."""
 
+    quarantine: QuarantineService
+    route: str
+    body: bytes
+    workspace_id: WorkspaceId | None
+    sender: Mapping[str, Any]
 
-async def _batch_record(
-    request: AnyRequest,
-    events: EventService,
-    body: bytes,
-    results: Sequence[ItemResult],
-    workspace_id: WorkspaceId | None = None,
-) -> BatchRecord:
-    """The answer to a batch. Records its rejected items."""
-    record = BatchRecord.of(results)
-    if record.rejected:
-        await to_thread.run_sync(
-            events.rejections.record_items, request.url.path, body, results, workspace_id
-        )
-    return record
+    @asynccontextmanager
+    async def recorded(self) -> AsyncIterator[None]:
+        """Records the body as refused when its validation fails."""
+        try:
+            yield
+        except PenstockError as error:
+            await self.quarantine.record_body(
+                self.route, self.body, error, self.workspace_id, self.sender
+            )
+            raise
+
+    async def batch_record(self, results: Sequence[ItemResult]) -> BatchRecord:
+        """The answer to a batch. Records its refused items."""
+        record = BatchRecord.of(results)
+        if record.rejected:
+            await self.quarantine.record_items(
+                self.route, self.body, results, self.workspace_id, self.sender
+            )
+        return record
 
 
 async def _post_single(
-    request: AnyRequest, events: EventService, reader: EventReader
+    request: AnyRequest,
+    events: EventService,
+    quarantine: QuarantineService,
+    reader: EventReader,
 ) -> Response[bytes]:
-    caller = await events.accounts.authenticate(request.headers.get("authorization"))
+    caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
     require_json(request)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
-    async with _recording_rejection(request, events, body, caller.workspace_id):
+    sender = {"legacy": legacy}
+    refusals = _Refusals(quarantine, request.url.path, body, caller.workspace_id, sender)
+    async with refusals.recorded():
         event = await events.read_event(caller, body, reader, legacy=legacy)
-    receipt = await events.submit(event)
+        receipt = await events.submit(event)
     return answer(EventRecord.of(receipt), 202, headers=_DEPRECATED if legacy else None)
 
 
 @post(
     "/api/v1/events",
     status_code=202,
-    opt=described("Send an event", body=ServerEvent, answers=EventRecord, tag="events in"),
+    opt=described(
+        "Send an event",
+        body=ServerEvent,
+        answers=EventRecord,
+        scopes=(KeyScope.INGEST,),
+        tag="events in",
+    ),
 )
-async def post_event(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:
+async def post_event(
+    request: AnyRequest,
+    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[bytes]:
     """From a trusted backend, with an API key. The answer comes when the event is on disk.
 
     A repeat of the same `eventId` changes nothing.
     """
-    return await _post_single(request, events, server_event)
+    return await _post_single(request, events, quarantine, server_event)
 
 
 @post(
     "/api/v1/transactions",
     status_code=202,
     opt=described(
-        "Send a transaction", body=TransactionEvent, answers=EventRecord, tag="events in"
+        "Send a transaction",
+        body=TransactionEvent,
+        answers=EventRecord,
+        scopes=(KeyScope.INGEST,),
+        tag="events in",
     ),
 )
 async def post_transaction(
-    request: AnyRequest, events: NamedDependency[EventService]
+    request: AnyRequest,
+    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     """Like an event, with an amount. A repeat of the same `transactionId` changes nothing."""
-    return await _post_single(request, events, transaction)
+    return await _post_single(request, events, quarantine, transaction)
 
 
 @post(
     "/api/v1/events/batch",
     status_code=202,
-    opt=described("Send many events", body=EventBatch, answers=BatchRecord, tag="events in"),
+    opt=described(
+        "Send many events",
+        body=EventBatch,
+        answers=BatchRecord,
+        scopes=(KeyScope.INGEST,),
+        tag="events in",
+    ),
 )
 async def post_event_batch(
-    request: AnyRequest, events: NamedDependency[EventService]
+    request: AnyRequest,
+    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     """Each event is accepted or rejected by itself. Results come in the order of the batch."""
-    caller = await events.accounts.authenticate(request.headers.get("authorization"))
+    caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
     require_json(request)
     body = await _read_large_body(request, events)
-    async with _recording_rejection(request, events, body, caller.workspace_id):
+    sender = {"legacy": legacy}
+    refusals = _Refusals(quarantine, request.url.path, body, caller.workspace_id, sender)
+    async with refusals.recorded():
         results = await events.accept_batch(caller, body, legacy=legacy)
-    record = await _batch_record(request, events, body, results, caller.workspace_id)
+    record = await refusals.batch_record(results)
     return answer(record, 202, headers=_DEPRECATED if legacy else None)
 
 
@@ -159,10 +199,15 @@ async def post_event_batch(
         body=TrackItem,
         answers=BatchRecord,
         open_to_all=True,
+        optional_key=True,
         tag="events in",
     ),
 )
-async def track(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:
+async def track(
+    request: AnyRequest,
+    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[bytes]:
     """One item, or `{"websiteId", "sentAt", "events": [...]}`.
 
     Any page may call it, without a key; a key that is sent must be valid for the website. It also
@@ -171,9 +216,12 @@ async def track(request: AnyRequest, events: NamedDependency[EventService]) -> R
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
     body = await _read_large_body(request, events)
-    async with _recording_rejection(request, events, body, _workspace_of(caller)):
-        results = await events.track(body, request.headers.get("user-agent", ""), caller)
-    record = await _batch_record(request, events, body, results, _workspace_of(caller))
+    user_agent = request.headers.get("user-agent", "")
+    sender = {"userAgent": user_agent[:MAX_CHARS]}
+    refusals = _Refusals(quarantine, request.url.path, body, _workspace_of(caller), sender)
+    async with refusals.recorded():
+        results = await events.track(body, user_agent, caller)
+    record = await refusals.batch_record(results)
     return answer(record, 202)
 
 
@@ -186,18 +234,25 @@ async def track(request: AnyRequest, events: NamedDependency[EventService]) -> R
         body=Identify,
         answers=IdentifyRecord,
         open_to_all=True,
+        optional_key=True,
         tag="events in",
     ),
 )
-async def identify(request: AnyRequest, events: NamedDependency[EventService]) -> Response[bytes]:
+async def identify(
+    request: AnyRequest,
+    events: NamedDependency[EventService],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[bytes]:
     """Call it at sign-up and login: the visitor's earlier events join the user's timeline.
 
-    It needs no key; a key that is sent must be valid for the website.
+    It needs no key; a key that is sent must be valid for the website. Without a key, the answer
+    repeats what was sent, whatever is known of the visitor or the user.
     """
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
-    async with _recording_rejection(request, events, body, _workspace_of(caller)):
+    refusals = _Refusals(quarantine, request.url.path, body, _workspace_of(caller), {})
+    async with refusals.recorded():
         resolution = await events.identify(body, caller)
     return answer(IdentifyRecord.of(resolution))
 
@@ -226,5 +281,5 @@ ROUTES = (
     post_transaction,
     track,
     identify,
-    *rejection_routes.ROUTES,
+    *quarantine_routes.ROUTES,
 )

@@ -1,17 +1,176 @@
-"""Wire types of the intake: answers, and the body of identify."""
+"""Wire types of the intake: bodies, then answers."""
 
 from collections.abc import Sequence
 from operator import not_
-from typing import Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from penstock.base.errors import Fault
+from penstock.base.paths import path_of_url, split_url
 from penstock.events.batch import ItemResult
-from penstock.events.fields import KnownWebsite, Properties, SentId
+from penstock.events.fields import (
+    Currency,
+    EventName,
+    EventValidationContext,
+    KnownWebsite,
+    Number,
+    PagePath,
+    PastTimestamp,
+    Properties,
+    SentId,
+    Text,
+    Timestamp,
+    by_server_clock,
+    future_error,
+)
 from penstock.events.model import Receipt, Status
-from penstock.http.schema import Input, Record
+from penstock.http.schema import Input, Record, RuleBroken
 from penstock.identity.model import Notice, Resolution
+
+
+class ServerEvent(Input):
+    """A typed event with a `visitorId` or a `userId`. `name` is an alias of `event`."""
+
+    website_id: SentId
+    visitor_id: SentId | None = None
+    user_id: SentId | None = None
+    external_session_id: SentId | None = None
+    event: EventName | None = None
+    name: EventName | None = None
+    event_id: SentId | None = None
+    properties: Properties | None = None
+    timestamp: PastTimestamp | None = None
+    country: EventName | None = None
+    region: EventName | None = None
+
+
+class TransactionEvent(ServerEvent):
+    """An event with an amount. Repeats have the same `transactionId`, or without it `eventId`."""
+
+    transaction_id: SentId | None = None
+    amount: Number | None = None
+    currency: Currency | None = None
+
+
+class TrackedItem(Input):
+    """A page view has `path` (or `url`), a screen view `screen`, the others `name`."""
+
+    type: Literal["pageview", "screenview", "event", "transaction"]
+    path: PagePath | None = None
+    screen: EventName | None = None
+    name: EventName | None = None
+    properties: Properties | None = None
+    url: Text | None = None
+    referrer: Text | None = None
+    title: Text | None = None
+    utm_source: Text | None = None
+    utm_medium: Text | None = None
+    utm_campaign: Text | None = None
+    utm_content: Text | None = None
+    utm_term: Text | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _has_a_path(
+        cls, url: str | None, info: ValidationInfo[EventValidationContext]
+    ) -> str | None:
+        """An item without `path` gets it from its URL, which a page view then needs."""
+        is_path_invalid = "path" not in info.data
+        if url is None or is_path_invalid or info.data["path"] is not None:
+            return url
+        path = path_of_url(split_url(url))
+        limit = info.context.limits.max_path_chars
+        if path is None and info.data.get("type") == "pageview":
+            raise RuleBroken("not_a_url", "Must be an absolute URL, or send path instead.")
+        if path is not None and len(path) > limit:
+            raise RuleBroken("too_long", f"The path may have at most {limit:,} characters.")
+        return url
+
+
+class TrackItem(TrackedItem):
+    """A page view, screen view, event or transaction in a browser or an app."""
+
+    website_id: KnownWebsite
+    visitor_id: SentId
+    session_id: SentId | None = None
+    sent_at: Timestamp | None = None
+    timestamp: Timestamp | None = None
+    dedupe_key: SentId | None = None
+
+    @field_validator("timestamp")
+    @classmethod
+    def _is_not_in_future(
+        cls, stated_ms: int | None, info: ValidationInfo[EventValidationContext]
+    ) -> int | None:
+        is_sent_at_invalid = "sent_at" not in info.data
+        if stated_ms is None or is_sent_at_invalid:
+            return stated_ms
+        at_ms = by_server_clock(stated_ms, info.data["sent_at"], info.context.now_ms)
+        error = future_error(at_ms, info.context)
+        if error and at_ms != stated_ms:
+            raise RuleBroken(
+                error.code,
+                "Corrected by sentAt, this time is in the future. "
+                "sentAt must be the sender's clock at the time of sending.",
+            )
+        if error:
+            raise error
+        if at_ms < 0:
+            raise RuleBroken(
+                "before_1970",
+                "Corrected by sentAt, this time is before 1970, which is not accepted.",
+            )
+        return stated_ms
+
+
+BATCH_SIZE = "1 to 1,000 items, unless the server's settings say otherwise."
+
+
+class _Envelope(Input):
+    events: list[Any] = Field(description=BATCH_SIZE)
+
+    @field_validator("events")
+    @classmethod
+    def _has_valid_size(
+        cls, events: list[Any], info: ValidationInfo[EventValidationContext]
+    ) -> list[Any]:
+        limit = info.context.limits.max_batch_events
+        if not events:
+            raise RuleBroken("too_few", "A batch must have at least one event.")
+        if len(events) > limit:
+            raise RuleBroken("too_many", f"A batch may have at most {limit:,} events.")
+        return events
+
+
+class EventBatch(_Envelope):
+    """Events of a trusted backend, each as for the single route."""
+
+
+class TrackBatch(_Envelope):
+    """Items of one browser or app. Fields beside `events` are defaults for the items."""
+
+    website_id: KnownWebsite | None = None
+    sent_at: Timestamp | None = Field(
+        default=None, description="The sender's clock at the time of sending."
+    )
+
+
+class Identify(Input):
+    """Links a visitor to a user. traits: facts about the user; they replace earlier ones."""
+
+    website_id: KnownWebsite
+    visitor_id: SentId
+    user_id: SentId
+    traits: Properties | None = None
+    user_hash: Annotated[
+        str | None,
+        Field(
+            max_length=64,
+            description="HMAC-SHA256 of userId with the website's identity secret, in hex. "
+            "Proves without an API key that your backend knows this user.",
+        ),
+    ] = None
 
 
 class WarningRecord(Record):
@@ -99,20 +258,15 @@ class BatchRecord(Record):
         )
 
 
-class Identify(Input):
-    """Links a visitor to a user. traits: facts about the user; they replace earlier ones."""
-
-    website_id: KnownWebsite
-    visitor_id: SentId
-    user_id: SentId
-    traits: Properties | None = None
-
-
 class IdentifyRecord(Record):
     """The result of identify."""
 
-    visitor_id: str = Field(description="The canonical visitor.")
-    merged: bool = Field(description="Whether this call merged two visitors.")
+    visitor_id: str = Field(
+        description="The canonical visitor; without an API key, the visitor ID as sent."
+    )
+    merged: bool = Field(
+        description="Whether this call merged two visitors; without an API key, always false."
+    )
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 
     @classmethod

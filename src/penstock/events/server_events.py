@@ -7,44 +7,14 @@ from penstock.accounts.model import Website
 from penstock.base.errors import Fault
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
-    Currency,
-    EventName,
     EventValidationContext,
-    Number,
-    PastTimestamp,
-    Properties,
-    SentId,
 )
 from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
+from penstock.events.schema import ServerEvent, TransactionEvent
 from penstock.events.validation import RawItem, Rule, canonical_hash, validate
-from penstock.http.schema import Input
 
 OwnedWebsite = Callable[[str], Website]
 """Finds the caller's website by its ID; raises `Unauthorized` when it is not the caller's."""
-
-
-class ServerEvent(Input):
-    """A typed event with a `visitorId` or a `userId`. `name` is an alias of `event`."""
-
-    website_id: SentId
-    visitor_id: SentId | None = None
-    user_id: SentId | None = None
-    external_session_id: SentId | None = None
-    event: EventName | None = None
-    name: EventName | None = None
-    event_id: SentId | None = None
-    properties: Properties | None = None
-    timestamp: PastTimestamp | None = None
-    country: EventName | None = None
-    region: EventName | None = None
-
-
-class TransactionEvent(ServerEvent):
-    """An event with an amount. Repeats have the same `transactionId`, or without it `eventId`."""
-
-    transaction_id: SentId | None = None
-    amount: Number | None = None
-    currency: Currency | None = None
 
 
 def has_one_event_name(raw: RawItem) -> Iterator[Fault]:

@@ -4,22 +4,26 @@ Every route takes the same steps: parse the body, find its website, validate its
 valid ones to the intake, and answer with the results once they are on disk.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Protocol
 
-from anyio import to_thread
 from sqlalchemy import Connection
 
+from penstock.accounts.identity_secrets.service import IdentitySecretService
+from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
+from penstock.base.errors import Fault, Invalid, RatePolicy
+from penstock.base.fair_queue import FairQueue
+from penstock.base.ids import VisitorId
+from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.events import store
 from penstock.events.batch import (
     TRACK_BATCH_RULES,
-    EventBatch,
     ItemResult,
-    TrackBatch,
     ValidatedBatch,
 )
 from penstock.events.fields import (
@@ -29,15 +33,17 @@ from penstock.events.fields import (
     website_not_owned,
 )
 from penstock.events.intake import Intake
-from penstock.events.model import NewEvent, Receipt, Target
-from penstock.events.rejections.service import RejectionLog
-from penstock.events.schema import Identify
+from penstock.events.model import NewEvent, Receipt, Rejected, Target
+from penstock.events.schema import EventBatch, Identify, TrackBatch
 from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import parse_object
-from penstock.identity.model import Claim, Resolution
+from penstock.http.rate_limiter import RateLimiter
+from penstock.identity.model import Claim, Resolution, Trust, as_sent
 from penstock.settings import Settings
+
+_RATE_WINDOW_S = 10
 
 
 class EventReader(Protocol):
@@ -60,11 +66,26 @@ class EventService:
     """
 
     def __init__(
-        self, accounts: AccountService, intake: Intake, settings: Settings, clock: Clock
+        self,
+        keys: KeyService,
+        websites: WebsiteService,
+        identity_secrets: IdentitySecretService,
+        intake: Intake,
+        validation: FairQueue,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
-        self.accounts, self.settings = accounts, settings
-        self._intake, self._clock = intake, clock
-        self.rejections = RejectionLog(clock, accounts.find_website)
+        self.keys, self.websites, self.settings = keys, websites, settings
+        self._identity_secrets = identity_secrets
+        self._intake, self._validation, self._clock = intake, validation, clock
+        self._rates = RateLimiter(
+            RatePolicy(
+                "website",
+                quota=settings.website_events_per_second * _RATE_WINDOW_S,
+                window_s=_RATE_WINDOW_S,
+                counted="events of this website",
+            )
+        )
 
     async def read_event(
         self, caller: Caller, body: bytes, reader: EventReader, *, legacy: bool
@@ -78,68 +99,104 @@ class EventService:
         return reader(raw, owned_website, self._context(), legacy=legacy)
 
     async def submit(self, event: NewEvent) -> Receipt:
-        """Store one event durably. `Unavailable` when the intake cannot."""
-        [receipt] = await self._intake.submit([event])
-        return receipt
+        """Store one event durably. `Invalid`; `Unavailable` when the intake cannot."""
+        self._rates.count(event.website_id, self._clock())
+        [result] = await self._intake.submit([event])
+        if isinstance(result, Rejected):
+            raise Invalid([result.fault])
+        return result
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""
-        batch = await to_thread.run_sync(self._validate_events, caller, body, legacy)
-        return await self._submit_batch(batch)
+        batch = await self._validation.run(
+            caller.workspace_id, self._validate_events, caller, body, legacy
+        )
+        return await self._submit_batch(batch, caller)
 
     async def track(
-        self, body: bytes, user_agent: str, caller: Caller | None = None
+        self, body: bytes, user_agent_header: str, caller: Caller | None = None
     ) -> list[ItemResult]:
         """Store an item or a batch of a browser or an app.
 
         `Invalid` for a single invalid item. caller: of the key, if one was sent; `Unauthorized`
         when the website belongs to another workspace.
         """
-        raw = parse_object(body)
+        raw, user_agent = parse_object(body), await parse_in_thread(user_agent_header)
         if "events" in raw:
-            batch = await to_thread.run_sync(self._validate_tracked, raw, user_agent, caller)
-            return await self._submit_batch(batch)
+            website = (await self._website_finder(_named_website(raw)))("")
+            batch = await self._validation.run(
+                website and website.workspace_id, self._validate_tracked, raw, user_agent, caller
+            )
+            return await self._submit_batch(batch, caller)
         context = self._context(await self._website_finder(raw), caller)
-        return [ItemResult(await self.submit(tracked_event(raw, context, user_agent)))]
+        event = tracked_event(raw, context, user_agent)
+        return [ItemResult(_receipt_for_sender(caller, event, await self.submit(event)))]
 
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
-        """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`."""
+        """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`.
+
+        Without a key, the result is what was sent: it tells nothing about other visitors.
+        """
         raw = parse_object(body)
         context = self._context(await self._website_finder(raw), caller)
         request = validate(raw, Identify, (), context)
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)
-        return await self._intake.identify(
-            Claim(website.scope_id, request.visitor_id, request.user_id, request.traits)
+        trust = await self._trust_of(request, website, caller)
+        resolution = await self._intake.identify(
+            Claim(website.scope_id, request.visitor_id, request.user_id, request.traits, trust)
         )
+        return resolution if caller else as_sent(resolution, request.visitor_id)
+
+    def _count(self, events: Sequence[NewEvent]) -> None:
+        """Count events by website. `RateLimited` when a website has no quota left."""
+        now_ms = self._clock()
+        for website_id, count in Counter(event.website_id for event in events).items():
+            self._rates.count(website_id, now_ms, count)
+
+    async def _trust_of(self, request: Identify, website: Website, caller: Caller | None) -> Trust:
+        """`Invalid` for a wrong signature, and without one where the website requires it."""
+        if request.user_hash is None:
+            if caller is None and website.requires_signed_identities:
+                message = "This website accepts only signed user IDs: send their userHash."
+                raise Invalid([Fault("userHash", "required", message)])
+        elif not await self._identity_secrets.is_signed(
+            website.id, request.user_id, request.user_hash
+        ):
+            message = (
+                "Must be the HMAC-SHA256 of userId with an identity secret of this website, in hex."
+            )
+            raise Invalid([Fault("userHash", "wrong_signature", message)])
+        if caller is not None:
+            return Trust.BACKEND
+        return Trust.PUBLIC if request.user_hash is None else Trust.SIGNED
 
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
     ) -> EventValidationContext:
-        workspace_id = caller.workspace_id if caller else None
-        return EventValidationContext(self.settings, self._clock(), find_website, workspace_id)
+        return EventValidationContext(self.settings, self._clock(), find_website, caller)
 
     async def _website_finder(self, raw: RawItem) -> FindWebsite:
         """Finds the website that an item names, looked up without blocking the event loop."""
         website_id = raw.get("websiteId")
         if not isinstance(website_id, str):
             return lambda _: None
-        website = await self.accounts.find_website_async(website_id)
+        website = await self.websites.find_website_async(website_id)
         return lambda _: website
 
     def _validate_events(self, caller: Caller, body: bytes, legacy: bool) -> ValidatedBatch:
         context = self._context()
         batch = validate(parse_object(body), EventBatch, (), context)
-        owned_website = partial(_owned_website, caller, cache(self.accounts.find_website))
+        owned_website = partial(_owned_website, caller, cache(self.websites.find_website))
         return ValidatedBatch.of(
             batch.events, lambda raw: server_event(raw, owned_website, context, legacy=legacy)
         )
 
     def _validate_tracked(
-        self, raw: RawItem, user_agent: str, caller: Caller | None
+        self, raw: RawItem, user_agent: UserAgent, caller: Caller | None
     ) -> ValidatedBatch:
-        context = self._context(cache(self.accounts.find_website), caller)
+        context = self._context(cache(self.websites.find_website), caller)
         batch = validate(raw, TrackBatch, TRACK_BATCH_RULES, context)
         if batch.website_id and (website := context.find_website(batch.website_id)):
             require_own_website(website, context)
@@ -147,19 +204,50 @@ class EventService:
         items = [{**defaults, **item} if isinstance(item, dict) else item for item in batch.events]
         return ValidatedBatch.of(items, lambda item: tracked_event(item, context, user_agent))
 
-    async def _submit_batch(self, batch: ValidatedBatch) -> list[ItemResult]:
+    async def _submit_batch(self, batch: ValidatedBatch, caller: Caller | None) -> list[ItemResult]:
         events = list(batch.events.values())
-        receipts: Sequence[Receipt] = await self._intake.submit(events) if events else []
-        return batch.results(receipts)
+        self._count(events)
+        results = await self._intake.submit(events) if events else []
+        return batch.results(
+            [
+                _for_sender(caller, event, result)
+                for event, result in zip(events, results, strict=True)
+            ]
+        )
 
 
-def ship_rows(db: Connection, target: Target, rows: Sequence[str]) -> None:
+def _for_sender(
+    caller: Caller | None, event: NewEvent, result: Receipt | Rejected
+) -> Receipt | Rejected:
+    """The result; a receipt as `_receipt_for_sender`."""
+    if isinstance(result, Rejected):
+        return result
+    return _receipt_for_sender(caller, event, result)
+
+
+def _receipt_for_sender(caller: Caller | None, event: NewEvent, receipt: Receipt) -> Receipt:
+    """The receipt; without a key, with the visitor ID as sent instead of the canonical one."""
+    if caller is not None or receipt.visitor_id is None or event.visitor_id is None:
+        return receipt
+    return receipt._replace(visitor_id=VisitorId(event.visitor_id))
+
+
+def ship_rows(db: Connection, target: Target, rows: Sequence[str], now_ms: int) -> None:
     """Put rows of a warehouse table into the outbox, in the caller's transaction. rows: JSON."""
-    store.put_rows_in_outbox(db, target, rows)
+    store.put_rows_in_outbox(db, target, rows, now_ms)
+
+
+def _named_website(raw: RawItem) -> RawItem:
+    """The part of a batch that names its website: the batch, else its first item."""
+    items = raw["events"]
+    first = items[0] if isinstance(items, list) and items else None
+    return first if "websiteId" not in raw and isinstance(first, dict) else raw
 
 
 def _owned_website(caller: Caller, find_website: FindWebsite, website_id: str) -> Website:
     website = find_website(website_id)
     if website is None or website.workspace_id != caller.workspace_id:
         raise website_not_owned()
+    if caller.website_id not in (None, website.id):
+        raise wrong_website_of_key(caller.website_id)
     return website

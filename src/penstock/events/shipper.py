@@ -2,7 +2,8 @@
 
 A shipment's number is stored before it is sent, and sent as the token by which the engine
 recognises a repeat. After a crash at any point the same rows are sent again under the same number,
-which changes nothing if they had arrived.
+which changes nothing if they had arrived. A shipment whose rows the engine refuses is halved, with
+new numbers, until the bad rows are alone; those go into the quarantine.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -10,14 +11,24 @@ from contextlib import asynccontextmanager, contextmanager
 from math import inf
 from threading import Condition, Event, Lock
 from time import monotonic
+from typing import NamedTuple
+
+import structlog
+from msgspec import json
 
 from penstock.base.clock import Clock
+from penstock.base.metrics import counter
 from penstock.base.worker import Worker
 from penstock.events.model import Target
-from penstock.events.outbox import Outbox, Shipment
+from penstock.events.outbox.store import Outbox, Shipment, UnshippableRow
+from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS
+from penstock.health.model import OutboxState
 from penstock.metadb.database import Database
-from penstock.warehouse.client import Warehouse
+from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.queries import load
+
+log = structlog.get_logger()
 
 COLUMNS = {
     Target.ALIASES: ALIAS_COLUMNS,
@@ -26,6 +37,10 @@ COLUMNS = {
 }
 """In shipping order: a merge is visible no later than the event that caused it."""
 
+_SHIPMENTS = counter("penstock_shipments", "Inserts of rows into the event store.", ["outcome"])
+_NOT_ABOUT_ROWS = frozenset((0, 74, 75, 159, 209, 210, 236, 242, 243, 252, 394, 425))
+"""Codes of the engine: connection, disk, time, read-only, too many parts, cancelled."""
+_MAX_MESSAGE_CHARS = 500
 _SHIPMENT_BUNDLES = 500
 _PIECE_BYTES = 32 * 1024 * 1024
 # Gathers commits into one insert: each insert is a part on disk that the engine has to merge later.
@@ -39,8 +54,15 @@ _STOP_S = 5.0
 class Shipper:
     """One worker that ships whatever is in the outbox while the service runs."""
 
-    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
-        self._outbox, self._warehouse, self._clock = Outbox(database), warehouse, clock
+    def __init__(
+        self,
+        database: Database,
+        warehouse: Warehouse,
+        clock: Clock,
+        limits: QuarantineLimits = QuarantineLimits(1000, 10 * 1024**2),  # noqa: B008 - immutable
+    ) -> None:
+        """limits: of the quarantine."""
+        self._outbox, self._warehouse = Outbox(database, clock, limits), warehouse
         self._installation_id: str | None = None
         self._hurry = Event()
         self._linger_s = _LINGER_S
@@ -97,8 +119,12 @@ class Shipper:
     def installation_id(self) -> str:
         """The ID of this metadata DB, which is part of every token."""
         if self._installation_id is None:
-            self._installation_id = self._outbox.installation_id(self._clock())
+            self._installation_id = self._outbox.installation_id()
         return self._installation_id
+
+    def outbox_state(self) -> OutboxState:
+        """How much waits in the outbox. Blocks; raises the store's errors."""
+        return self._outbox.state()
 
     def ship(self, until_s: float = inf) -> None:
         """Ship everything that waits now. Raises the stores' errors; nothing is lost then.
@@ -109,11 +135,9 @@ class Shipper:
         newest = self._outbox.newest()
         if newest is None:
             return
-        self.installation_id()
         for target in COLUMNS:
             while self._may_continue(until_s) and (
-                self._ship_next(target)
-                or self._outbox.cut(target, newest, _SHIPMENT_BUNDLES, self._clock())
+                self._ship_next(target) or self._outbox.cut(target, newest, _SHIPMENT_BUNDLES)
             ):
                 pass
 
@@ -126,11 +150,42 @@ class Shipper:
             if shipment is None:
                 return False
             for number, piece in enumerate(_pieces(shipment)):
-                token = f"{self._installation_id}-{shipment.number}-{number}"
-                self._warehouse.insert_json_rows(target, piece, COLUMNS[target], token)
+                token = f"{self.installation_id()}-{shipment.number}-{number}"
+                try:
+                    self._warehouse.insert_json_rows(target, piece.rows, COLUMNS[target], token)
+                except QueryFailed as error:
+                    _SHIPMENTS.labels("failed").inc()
+                    self._require_fault_of_rows(error, target, piece)
+                    _note_refusal(shipment, error)
+                    break
+                shipment.shipped += piece.bundles
+                _SHIPMENTS.labels("stored").inc()
         with self._shipped:
             self._shipped.notify_all()
         return True
+
+    def _require_fault_of_rows(self, error: QueryFailed, target: Target, piece: "_Piece") -> None:
+        """Raise the error again unless it is about these rows: then halves of them may succeed.
+
+        An engine that cannot write at all, or that has the rows already and failed behind them,
+        needs the same shipment once more.
+        """
+        if error.code in _NOT_ABOUT_ROWS or not self._warehouse.accepts_inserts():
+            raise error
+        first, last = piece.rows.partition(b"\n")[0], piece.rows.rpartition(b"\n")[2]
+        if self._holds(target, first) or self._holds(target, last):
+            raise error
+
+    def _holds(self, target: Target, row: bytes) -> bool:
+        """Whether the warehouse has a row. A merge may be there twice, so it does not matter."""
+        if target is Target.ALIASES:
+            return False
+        name = "holds_event" if target is Target.EVENTS else "holds_click"
+        values = json.decode(row)
+        keys = ("website_id", "name", "event_id", "link_id", "click_id")
+        parameters = {key: values.get(key, "") for key in keys}
+        [[rows]] = self._warehouse.query(load("penstock.events", name), parameters)[1]
+        return bool(rows)
 
     def _step(self) -> None:
         self._hurry.wait(self._linger_s)
@@ -144,16 +199,34 @@ class Shipper:
         self.ship(until_s=monotonic() + _STOP_S)
 
 
-def _pieces(shipment: Shipment) -> Iterator[bytes]:
-    """A shipment's rows, one per line, in inserts of bounded size; a repeat has the same pieces."""
+class _Piece(NamedTuple):
+    """Rows of one insert, one per line. bundles: how many of the shipment's."""
+
+    rows: bytes
+    bundles: int
+
+
+def _pieces(shipment: Shipment) -> Iterator[_Piece]:
+    """A shipment's rows in inserts of bounded size; a repeat has the same pieces."""
     piece: list[bytes] = []
     size = 0
     for bundle in shipment.bundles:
-        lines = bundle.encode()
+        lines = bundle.lines.encode()
         if piece and size + len(lines) > _PIECE_BYTES:
-            yield b"\n".join(piece)
+            yield _Piece(b"\n".join(piece), len(piece))
             piece, size = [], 0
         piece.append(lines)
         size += len(lines)
     if piece:
-        yield b"\n".join(piece)
+        yield _Piece(b"\n".join(piece), len(piece))
+
+
+def _note_refusal(shipment: Shipment, error: QueryFailed) -> None:
+    """The rest of the shipment is halved; a single row goes into the quarantine."""
+    rest = shipment.bundles[shipment.shipped :]
+    if len(rest) > 1 or "\n" in rest[0].lines:
+        log.warning("shipment_halved", shipment=shipment.number, code=error.code)
+        return
+    message = str(error).splitlines()[0][:_MAX_MESSAGE_CHARS]
+    shipment.refused = UnshippableRow(rest[0].lines, str(error.code), message)
+    log.error("row_quarantined", shipment=shipment.number, target=shipment.target, code=error.code)

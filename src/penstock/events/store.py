@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import json
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, text, update
 
 from penstock.base.chunks import chunks
-from penstock.base.ids import EventId, VisitorId
-from penstock.events.model import Target
+from penstock.base.ids import EventId, VisitorId, WebsiteId
+from penstock.events.model import EventCounts, Target
 from penstock.identity.model import Alias
 from penstock.metadb.rows import insert_rows, select_rows
-from penstock.metadb.tables import dedupe_keys, outbox
+from penstock.metadb.tables import dedupe_keys, event_counts, outbox
 
 _KEYS_PER_DELETE = 1000
 _BUNDLE_CHARS = 256 * 1024
@@ -20,6 +20,14 @@ _OLDEST_KEYS = (
     select(dedupe_keys.c.id, dedupe_keys.c.created_at)
     .order_by(dedupe_keys.c.id)
     .limit(_KEYS_PER_DELETE)
+)
+
+_NAMES = EventCounts._fields
+_ADD_COUNTS = text(
+    f"INSERT INTO event_counts (website_id, {', '.join(_NAMES)}) "  # noqa: S608 - names of columns
+    f"VALUES (:website_id, {', '.join(f':{name}' for name in _NAMES)}) "
+    "ON CONFLICT (website_id) DO UPDATE SET "
+    + ", ".join(f"{name} = event_counts.{name} + excluded.{name}" for name in _NAMES)
 )
 
 
@@ -56,25 +64,23 @@ def add_dedupe_records(
 
 
 def put_in_outbox(
-    connection: Connection, event_rows: Sequence[str], aliases: Collection[Alias]
+    connection: Connection, event_rows: Sequence[str], aliases: Collection[Alias], now_ms: int
 ) -> None:
     """The rows of one commit, in a few large bundles.
 
     A row for each event took a third of the intake's time.
     """
-    bundles = [
-        (Target.ALIASES, lines)
-        for lines in _bundles([json.encode(alias._asdict()).decode() for alias in aliases])
-    ]
-    bundles += [(Target.EVENTS, lines) for lines in _bundles(event_rows)]
-    insert_rows(connection, outbox, ("target", "lines"), bundles)
+    merges = [json.encode(alias._asdict()).decode() for alias in aliases]
+    put_rows_in_outbox(connection, Target.ALIASES, merges, now_ms)
+    put_rows_in_outbox(connection, Target.EVENTS, event_rows, now_ms)
 
 
-def put_rows_in_outbox(connection: Connection, target: Target, rows: Sequence[str]) -> None:
+def put_rows_in_outbox(
+    connection: Connection, target: Target, rows: Sequence[str], now_ms: int
+) -> None:
     """Rows of one table, as JSON objects."""
-    insert_rows(
-        connection, outbox, ("target", "lines"), [(target, lines) for lines in _bundles(rows)]
-    )
+    bundles = [(target, lines, now_ms) for lines in _bundles(rows)]
+    insert_rows(connection, outbox, ("target", "lines", "put_at"), bundles)
 
 
 def _bundles(rows: Sequence[str]) -> Iterator[str]:
@@ -86,6 +92,28 @@ def _bundles(rows: Sequence[str]) -> Iterator[str]:
         chars += len(row)
     if rows:
         yield "\n".join(rows[start:])
+
+
+def add_counts(connection: Connection, changes: Mapping[WebsiteId, EventCounts]) -> None:
+    """Add to the counts of websites; negative numbers subtract. Call it late: it locks rows."""
+    # In the order of the IDs, so that nodes wait for each other instead of deadlocking.
+    rows = [
+        {"website_id": website_id, **counts._asdict()}
+        for website_id, counts in sorted(changes.items())
+    ]
+    if rows:
+        connection.execute(_ADD_COUNTS, rows)
+
+
+def counts_of(connection: Connection, website_ids: Collection[str]) -> dict[str, EventCounts]:
+    """The counts of websites by ID; a website without events has none."""
+    columns = [event_counts.c[name] for name in EventCounts._fields]
+    rows = connection.execute(
+        select(event_counts.c.website_id, *columns).where(
+            event_counts.c.website_id.in_(website_ids)
+        )
+    )
+    return {website_id: EventCounts(*numbers) for website_id, *numbers in rows}
 
 
 def forget_keys(connection: Connection, before_ms: int) -> bool:

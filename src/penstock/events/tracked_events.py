@@ -3,64 +3,21 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import ValidationInfo, field_validator
-
 from penstock.accounts.model import WebsiteKind
 from penstock.base.errors import Fault
+from penstock.base.user_agent import UserAgent
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
     EventValidationContext,
-    KnownWebsite,
-    SentId,
-    Timestamp,
-    future_error,
+    by_server_clock,
     require_own_website,
 )
 from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
+from penstock.events.schema import TrackItem
 from penstock.events.server_events import TRANSACTION_FIELDS
-from penstock.events.tracked_item import TrackedItem, has_name_for_type, name_and_columns
+from penstock.events.tracked_item import has_name_for_type, name_and_columns
 from penstock.events.user_agent_columns import user_agent_columns
 from penstock.events.validation import RawItem, Rule, canonical_hash, validate
-from penstock.http.schema import RuleBroken
-
-CLOCK_SLACK_MS = 5_000
-"""A smaller difference between clocks is not corrected: a request may take that long to arrive."""
-
-
-class TrackItem(TrackedItem):
-    """A page view, screen view, event or transaction in a browser or an app."""
-
-    website_id: KnownWebsite
-    visitor_id: SentId
-    session_id: SentId | None = None
-    sent_at: Timestamp | None = None
-    timestamp: Timestamp | None = None
-    dedupe_key: SentId | None = None
-
-    @field_validator("timestamp")
-    @classmethod
-    def _is_not_in_future(
-        cls, stated_ms: int | None, info: ValidationInfo[EventValidationContext]
-    ) -> int | None:
-        is_sent_at_invalid = "sent_at" not in info.data
-        if stated_ms is None or is_sent_at_invalid:
-            return stated_ms
-        at_ms = _by_server_clock(stated_ms, info.data["sent_at"], info.context.now_ms)
-        error = future_error(at_ms, info.context)
-        if error and at_ms != stated_ms:
-            raise RuleBroken(
-                error.code,
-                "Corrected by sentAt, this time is in the future. "
-                "sentAt must be the sender's clock at the time of sending.",
-            )
-        if error:
-            raise error
-        if at_ms < 0:
-            raise RuleBroken(
-                "before_1970",
-                "Corrected by sentAt, this time is before 1970, which is not accepted.",
-            )
-        return stated_ms
 
 
 def _has_no_transaction_fields(raw: RawItem) -> Iterator[Fault]:
@@ -81,7 +38,7 @@ def _has_no_user(raw: RawItem) -> Iterator[Fault]:
 RULES: tuple[Rule, ...] = (has_name_for_type, _has_no_transaction_fields, _has_no_user)
 
 
-def tracked_event(raw: Any, context: EventValidationContext, user_agent: str) -> NewEvent:
+def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAgent) -> NewEvent:
     """`Invalid` with every fault; an unknown website is one. `Unauthorized` for a foreign one."""
     item = validate(raw, TrackItem, RULES, context)
     website = context.find_website(item.website_id)
@@ -94,7 +51,7 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: str) ->
     occurred_at_ms = (
         context.now_ms
         if item.timestamp is None
-        else _by_server_clock(item.timestamp, item.sent_at, context.now_ms)
+        else by_server_clock(item.timestamp, item.sent_at, context.now_ms)
     )
     # A retry has another sentAt and is the same event all the same.
     hashed = {name: value for name, value in raw.items() if name != "sentAt"}
@@ -118,13 +75,3 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: str) ->
         properties=item.properties or {},
         warnings=field_warnings(raw),
     )
-
-
-def _by_server_clock(stated_ms: int, sent_at_ms: int | None, now_ms: int) -> int:
-    """A sender's timestamp by the server's clock.
-
-    The sender's clock is wrong by the difference between `sentAt` and the time of receipt; beyond
-    the slack, the timestamp is corrected by it. `stated_at` keeps it as sent. Source: intake, time.
-    """
-    ahead_ms = 0 if sent_at_ms is None else sent_at_ms - now_ms
-    return stated_ms if abs(ahead_ms) <= CLOCK_SLACK_MS else stated_ms - ahead_ms

@@ -1,16 +1,30 @@
-"""One transaction of the intake: deduplicate, resolve identities, fill the outbox."""
+"""One transaction of the intake: deduplicate, resolve identities, fill the outbox, count."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from penstock.base.ids import EventId, new_ids
+from penstock.base.ids import EventId, WebsiteId, new_ids
 from penstock.events import store
-from penstock.events.model import NewEvent, Receipt, Status, scope_tag
+from penstock.events.model import (
+    EventCounts,
+    NewEvent,
+    Receipt,
+    Refusal,
+    Rejected,
+    Replay,
+    Source,
+    Status,
+    scope_tag,
+)
+from penstock.events.property_keys import PropertyKeys
+from penstock.events.quarantine import store as quarantine_store
+from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
 from penstock.events.rows import event_row
 from penstock.events.store import DedupeRecord
 from penstock.identity import service as identity
-from penstock.identity.model import Claim, Notice, Resolution
+from penstock.identity.model import Claim, Notice, Resolution, Trust
 
 BODY_DIFFERS = Notice(
     "body_differs",
@@ -21,84 +35,183 @@ DELETED = Notice(
     "The visitor of the first event has been deleted; the repeat was not stored.",
 )
 
-Item = NewEvent | Claim
-Outcome = Receipt | Resolution
+_TRUST = {
+    Source.BROWSER: Trust.PUBLIC,
+    Source.APP: Trust.PUBLIC,
+    Source.SERVER: Trust.BACKEND,
+    Source.IMPORT: Trust.BACKEND,
+    Source.PROVIDER: Trust.PROVIDER,
+}
+
+Item = NewEvent | Replay | Claim | Refusal
+Outcome = Receipt | Rejected | Resolution | None
+"""None: of a refusal, and of a replay whose entry is no longer in the quarantine."""
 
 
-def store_items(connection: Connection, items: Sequence[Item], now_ms: int) -> list[Outcome]:
-    """Store events and identify calls in their order; the caller commits.
+class Stored(NamedTuple):
+    """outcomes: in the order of the items. keys: property keys to remember after the commit."""
 
-    Returns receipts and resolutions in the same order. `ConcurrentUpdate` or `StoreConflict`
-    when another node was faster: roll back and try again.
+    outcomes: list[Outcome]
+    keys: Mapping[WebsiteId, set[int]]
 
-    The steps: look up dedupe keys, pick the new items, resolve their identities, write keys and
-    outbox, answer repeats.
+
+def store_items(
+    connection: Connection,
+    items: Sequence[Item],
+    now_ms: int,
+    property_keys: PropertyKeys,
+    limits: QuarantineLimits,
+) -> Stored:
+    """Store events, identify calls and refusals in their order; the caller commits.
+
+    `ConcurrentUpdate` or `StoreConflict` when another node was faster: roll back and try again.
+
+    The steps: look up dedupe keys, pick the new items, check their property keys, resolve their
+    identities, write keys and outbox, keep refusals, answer repeats, count.
     """
-    known = store.dedupe_records(connection, _dedupe_keys(items))
-    new_places = _places_of_new_items(items, known)
-    resolutions, aliases = identity.resolve(
-        connection, [_claim(items[place]) for place in new_places], now_ms
+    replays = {item.entry: place for place, item in enumerate(items) if isinstance(item, Replay)}
+    replayable = quarantine_store.lock(connection, replays)
+    events = {
+        place: item.event if isinstance(item, Replay) else item
+        for place, item in enumerate(items)
+        if isinstance(item, NewEvent) or (isinstance(item, Replay) and item.entry in replayable)
+    }
+    known = store.dedupe_records(
+        connection, [event.dedupe_key for event in events.values() if event.dedupe_key is not None]
     )
-    outcomes: dict[int, Outcome] = {}
+    new_places = _places_of_new_events(events, known)
+    faults, keys = property_keys.faults(connection, [events[place] for place in new_places])
+    outcomes: dict[int, Outcome] = {
+        place: Rejected(fault)
+        for place, fault in zip(new_places, faults, strict=True)
+        if fault is not None
+    }
+    claims = {place: item for place, item in enumerate(items) if isinstance(item, Claim)}
+    new_places = sorted([*(place for place in new_places if place not in outcomes), *claims])
+    resolutions, aliases = identity.resolve(
+        connection,
+        [claims.get(place) or _claim(events[place]) for place in new_places],
+        now_ms,
+    )
     new_records: dict[bytes, DedupeRecord] = {}
     rows = []
     # IDs rise, so that events at equal times are read in the order in which they were sent, and
     # the same batch gives the same data quality.
     event_ids = map(EventId, new_ids("evt", now_ms, len(new_places)))
     for place, resolution, event_id in zip(new_places, resolutions, event_ids, strict=True):
-        item = items[place]
-        if isinstance(item, Claim):
+        if place in claims:
             outcomes[place] = resolution
             continue
+        event = events[place]
         outcomes[place] = Receipt(
             Status.ACCEPTED,
             event_id,
             resolution.visitor_id,
-            (*item.warnings, *resolution.notices),
+            (*event.warnings, *resolution.notices),
         )
-        rows.append(event_row(item, event_id, resolution.visitor_id))
-        if item.dedupe_key is not None:
-            new_records[item.dedupe_key] = DedupeRecord(
-                item.body_hash, event_id, resolution.visitor_id, scope_tag(item.scope_id)
+        rows.append(event_row(event, event_id, resolution.visitor_id))
+        if event.dedupe_key is not None:
+            new_records[event.dedupe_key] = DedupeRecord(
+                event.body_hash, event_id, resolution.visitor_id, scope_tag(event.scope_id)
             )
     store.add_dedupe_records(connection, new_records, now_ms)
-    store.put_in_outbox(connection, rows, aliases)
+    store.put_in_outbox(connection, rows, aliases, now_ms)
     known.update(new_records)
-    return [outcomes.get(place) or _duplicate(item, known) for place, item in enumerate(items)]
+    for place, event in events.items():
+        if place not in outcomes:
+            outcomes[place] = _repeat_outcome(event, known, outcomes, events)
+    quarantine_store.remove(
+        connection,
+        [entry for entry in replayable if not isinstance(outcomes[replays[entry]], Rejected)],
+    )
+    refusals = [item for item in items if isinstance(item, Refusal)]
+    dropped = quarantine_store.add(
+        connection, [_entry(one) for one in refusals if one.is_kept], limits
+    )
+    store.add_counts(connection, _counts(items, outcomes, dropped))
+    return Stored([outcomes.get(place) for place in range(len(items))], keys)
 
 
-def _dedupe_keys(items: Sequence[Item]) -> list[bytes]:
-    return [
-        item.dedupe_key
-        for item in items
-        if isinstance(item, NewEvent) and item.dedupe_key is not None
-    ]
-
-
-def _places_of_new_items(items: Sequence[Item], known: Collection[bytes]) -> list[int]:
-    """Places of the items that repeat neither a stored event nor an earlier item."""
+def _places_of_new_events(events: Mapping[int, NewEvent], known: Collection[bytes]) -> list[int]:
+    """Places of the events that repeat neither a stored event nor an earlier one of these."""
     seen = set(known)
     places = []
-    for place, item in enumerate(items):
-        key = item.dedupe_key if isinstance(item, NewEvent) else None
-        if key is None or key not in seen:
+    for place, event in events.items():
+        if event.dedupe_key is None or event.dedupe_key not in seen:
             places.append(place)
-        if key is not None:
-            seen.add(key)
+        if event.dedupe_key is not None:
+            seen.add(event.dedupe_key)
     return places
 
 
-def _claim(item: Item) -> Claim:
-    return item if isinstance(item, Claim) else Claim(item.scope_id, item.visitor_id, item.user_id)
+def _claim(event: NewEvent) -> Claim:
+    return Claim(event.scope_id, event.visitor_id, event.user_id, trust=_TRUST[event.source])
 
 
-def _duplicate(item: Item, known: dict[bytes, DedupeRecord]) -> Receipt:
-    assert isinstance(item, NewEvent)
-    assert item.dedupe_key is not None
-    first = known[item.dedupe_key]
+def _repeat_outcome(
+    event: NewEvent,
+    known: Mapping[bytes, DedupeRecord],
+    outcomes: Mapping[int, Outcome],
+    events: Mapping[int, NewEvent],
+) -> Outcome:
+    """A duplicate of the first event with the same ID, or refused as that one."""
+    assert event.dedupe_key is not None
+    first = known.get(event.dedupe_key)
+    if first is None:
+        return next(
+            outcome
+            for place, outcome in outcomes.items()
+            if isinstance(outcome, Rejected) and events[place].dedupe_key == event.dedupe_key
+        )
     if first.visitor_id is None:
-        return Receipt(Status.DUPLICATE, first.event_id, None, (*item.warnings, DELETED))
+        return Receipt(Status.DUPLICATE, first.event_id, None, (*event.warnings, DELETED))
     warnings = (
-        item.warnings if first.body_hash == item.body_hash else (*item.warnings, BODY_DIFFERS)
+        event.warnings if first.body_hash == event.body_hash else (*event.warnings, BODY_DIFFERS)
     )
     return Receipt(Status.DUPLICATE, first.event_id, first.visitor_id, warnings)
+
+
+def _entry(refusal: Refusal) -> QuarantineEntry:
+    return QuarantineEntry(
+        number=0,
+        workspace_id=refusal.workspace_id,
+        website_id=refusal.website_id,
+        at_ms=refusal.at_ms,
+        reason=Reason.REFUSED,
+        origin=refusal.origin,
+        code=refusal.code,
+        faults=refusal.faults,
+        sender=refusal.sender,
+        content=refusal.content,
+    )
+
+
+_ACCEPTED = EventCounts(received=1, waiting=1)
+_DUPLICATE = EventCounts(received=1, duplicates=1)
+_REFUSED = EventCounts(received=1, refused=1)
+_REPLAYED = EventCounts(received=-1, refused=-1)
+"""The entry was received and refused before; now it counts as it would have then."""
+
+
+def _counts(
+    items: Sequence[Item], outcomes: Mapping[int, Outcome], dropped: Mapping[WebsiteId, int]
+) -> dict[WebsiteId, EventCounts]:
+    """Changes by website. A `Rejected` event is counted when its refusal is recorded."""
+    counts = {website_id: EventCounts(dropped=number) for website_id, number in dropped.items()}
+
+    def add(website_id: WebsiteId, change: EventCounts) -> None:
+        counts[website_id] = counts.get(website_id, EventCounts()).plus(change)
+
+    for place, item in enumerate(items):
+        outcome = outcomes.get(place)
+        if isinstance(item, Refusal) and item.is_event and item.website_id is not None:
+            add(item.website_id, _REFUSED)
+            if not item.is_kept:
+                add(item.website_id, EventCounts(dropped=1))
+        if isinstance(item, NewEvent | Replay) and isinstance(outcome, Receipt):
+            event = item.event if isinstance(item, Replay) else item
+            is_accepted = outcome.status is Status.ACCEPTED
+            add(event.website_id, _ACCEPTED if is_accepted else _DUPLICATE)
+            if isinstance(item, Replay):
+                add(event.website_id, _REPLAYED)
+    return counts

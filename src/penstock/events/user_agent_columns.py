@@ -1,24 +1,20 @@
 """Event columns that come from the User-Agent."""
 
-from functools import lru_cache
-
-from penstock.base.user_agent import parse_user_agent
+from penstock.base.user_agent import NO_USER_AGENT, UserAgent
 from penstock.events.model import Source
 
 
-@lru_cache(maxsize=10_000)
-def user_agent_columns(user_agent: str, source: Source) -> dict[str, str]:
-    """The columns `device`, `os` and `browser`, as far as known. Cached: do not change the dict.
+def user_agent_columns(user_agent: UserAgent, source: Source) -> dict[str, str]:
+    """The columns `device`, `os` and `browser`, as far as known.
 
     A crawler's events are stored with the device `bot`, to be filtered by `$device`. An app is
     never a bot, because the HTTP libraries that apps use (okhttp) count as crawlers.
     """
-    if not user_agent:
+    if user_agent.robot == NO_USER_AGENT:
         return {}
-    parsed = parse_user_agent(user_agent)
     if source is Source.BROWSER:
-        device = "bot" if parsed.is_crawler else parsed.device
-        columns = {"device": device, "os": parsed.os, "browser": parsed.browser}
+        device = "bot" if user_agent.is_crawler else user_agent.device
+        columns = {"device": device, "os": user_agent.os, "browser": user_agent.browser}
     else:
-        columns = {"device": parsed.app_device, "os": parsed.os}
+        columns = {"device": user_agent.app_device, "os": user_agent.os}
     return {name: str(value) for name, value in columns.items() if value}

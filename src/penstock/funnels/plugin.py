@@ -22,7 +22,7 @@ from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.units import routes as unit_routes
 from penstock.funnels.units.service import UnitService
-from penstock.funnels.units.tracing import TraceService
+from penstock.funnels.units.trace_service import TraceService
 from penstock.warehouse.client import WaitUntilShipped
 
 
@@ -56,11 +56,11 @@ def build(
     read_gaps: ReadGaps,
 ) -> FunnelsRoom:
     """read_gaps: the imports and deletions that qualify an answer's coverage."""
-    settings, clock, database, warehouse = core
+    settings, clock, database, warehouse, _ = core
     funnels = FunnelService(database, warehouse, settings, clock)
     runner = FunnelQueryRunner(
         warehouse,
-        accounts.accounts,
+        accounts.website_service,
         funnels,
         settings,
         clock,

@@ -6,16 +6,40 @@ from typing import NamedTuple
 from penstock.base.worker import WorkerHealth
 
 
+class OutboxState(NamedTuple):
+    """What waits for the event store.
+
+    bundles: of rows. oldest_age_s: of the oldest bundle; None when there is none.
+    """
+
+    bundles: int
+    oldest_age_s: float | None
+
+
+class Resources(NamedTuple):
+    """What this process uses, and what is left. Sizes in bytes."""
+
+    open_descriptors: int
+    descriptor_limit: int
+    memory: int
+    disk_free: int
+    disk_total: int
+
+
 class Readiness(NamedTuple):
     """stores: whether each answers.
 
-    failed_workers: those that have failed for a minute or longer.
+    failed_workers: those that have failed for a minute or longer. outbox: None when the metadata
+    database does not answer. is_outbox_old: whether its oldest rows wait longer than the setting.
     """
 
     stores: Mapping[str, bool]
     workers: Sequence[WorkerHealth]
     failed_workers: Sequence[WorkerHealth]
+    outbox: OutboxState | None
+    is_outbox_old: bool
+    resources: Resources
 
     @property
     def is_ready(self) -> bool:
-        return all(self.stores.values()) and not self.failed_workers
+        return all(self.stores.values()) and not self.failed_workers and not self.is_outbox_old

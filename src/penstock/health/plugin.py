@@ -1,21 +1,51 @@
-"""The room of health checks."""
+"""The room of health checks and metrics."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.health import routes
-from penstock.health.service import HealthService
+from penstock.health.metrics_server import MetricsServer
+from penstock.health.model import OutboxState
+from penstock.health.resources import resource_gauges
+from penstock.health.service import HealthService, worker_gauges
 
 
 @dataclass(frozen=True)
 class HealthRoom(Room):
     health: HealthService
+    metrics_server: MetricsServer
 
     routes = routes.ROUTES
 
+    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
+        return [self.metrics_server.running()]
 
-def build(core: Core, workers: Sequence[Worker]) -> HealthRoom:
+
+def build(
+    core: Core,
+    workers: Sequence[Worker],
+    gauges: Sequence[PolledGauge],
+    outbox: Callable[[], OutboxState],
+) -> HealthRoom:
+    """workers, gauges: of all other rooms. outbox: reads the state of the outbox; blocks."""
     stores = {"database": core.database.answers, "warehouse": core.warehouse.answers}
-    return HealthRoom(health=HealthService(stores, workers, core.clock))
+    settings = core.settings
+    return HealthRoom(
+        health=HealthService(
+            stores,
+            workers,
+            core.clock,
+            outbox=outbox,
+            outbox_age_s=settings.outbox_age_s,
+            data=settings.data,
+        ),
+        metrics_server=MetricsServer(
+            settings.metrics_host,
+            settings.metrics_port,
+            [*worker_gauges(workers), *resource_gauges(settings.data), *gauges],
+        ),
+    )

@@ -7,6 +7,7 @@ from litestar.di import NamedDependency
 
 from penstock.base.clock import iso_or_none
 from penstock.base.worker import WorkerHealth
+from penstock.health.model import Readiness, Resources
 from penstock.health.service import HealthService
 from penstock.http.answers import answer
 
@@ -22,9 +23,32 @@ async def ready(health: NamedDependency[HealthService]) -> Response[bytes]:
     document = {
         "status": "ready" if readiness.is_ready else "unavailable",
         **readiness.stores,
+        "outbox": _outbox(readiness),
+        "resources": _resources(readiness.resources),
         "workers": [_worker(worker) for worker in readiness.workers],
     }
     return answer(document, status=200 if readiness.is_ready else 503)
+
+
+def _outbox(readiness: Readiness) -> dict[str, Any] | None:
+    state = readiness.outbox
+    if state is None:
+        return None
+    return {
+        "bundles": state.bundles,
+        "oldestAgeSeconds": state.oldest_age_s,
+        "tooOld": readiness.is_outbox_old,
+    }
+
+
+def _resources(resources: Resources) -> dict[str, int]:
+    return {
+        "openDescriptors": resources.open_descriptors,
+        "descriptorLimit": resources.descriptor_limit,
+        "memoryBytes": resources.memory,
+        "diskFreeBytes": resources.disk_free,
+        "diskTotalBytes": resources.disk_total,
+    }
 
 
 def _worker(health: WorkerHealth) -> dict[str, Any]:

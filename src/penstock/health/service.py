@@ -1,13 +1,17 @@
 """Whether this node is ready: both stores answer and no background worker keeps failing."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 
 from penstock.base.clock import Clock
+from penstock.base.errors import StoreUnavailable
+from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker, WorkerHealth
-from penstock.health.model import Readiness
+from penstock.health.model import OutboxState, Readiness
+from penstock.health.resources import read_resources
 
 FAILED_AFTER_MS = 60_000
 """A worker that fails this long makes the node not ready."""
@@ -25,9 +29,18 @@ class HealthService:
         workers: Sequence[Worker],
         clock: Clock,
         *,
+        outbox: Callable[[], OutboxState],
+        outbox_age_s: int,
+        data: Path,
         answer_s: float = _ANSWER_S,
     ) -> None:
-        """answers_by_store: store name -> a blocking check whether it answers."""
+        """answers_by_store: store name -> a blocking check whether it answers.
+
+        outbox: reads its state; blocks. outbox_age_s: of its oldest rows, from which the node is
+        not ready. data: the data folder.
+        """
+        self._outbox, self._outbox_age_s, self._data = outbox, outbox_age_s, data
+        self._outbox_limiter = CapacityLimiter(_PROBES)
         self._workers, self._clock, self._answer_s = workers, clock, answer_s
         # Threads of their own and few: requests that hang may occupy every shared thread.
         self._probes = {
@@ -37,15 +50,41 @@ class HealthService:
     async def readiness(self) -> Readiness:
         """Takes at most the time limit of one store check."""
         stores: dict[str, bool] = {}
+        outbox: OutboxState | None = None
 
         async def check(name: str) -> None:
             stores[name] = await self._answers(name)
 
+        async def read_outbox() -> None:
+            nonlocal outbox
+            outbox = await self._outbox_state()
+
         async with anyio.create_task_group() as tasks:
             for name in self._probes:
                 tasks.start_soon(check, name)
+            tasks.start_soon(read_outbox)
         workers = [worker.health() for worker in self._workers]
-        return Readiness(stores, workers, [worker for worker in workers if self._failed(worker)])
+        age_s = outbox.oldest_age_s if outbox else None
+        return Readiness(
+            stores,
+            workers,
+            failed_workers=[worker for worker in workers if self._failed(worker)],
+            outbox=outbox,
+            is_outbox_old=age_s is not None and age_s > self._outbox_age_s,
+            resources=await to_thread.run_sync(
+                read_resources, self._data, limiter=self._outbox_limiter
+            ),
+        )
+
+    async def _outbox_state(self) -> OutboxState | None:
+        with anyio.move_on_after(self._answer_s):
+            try:
+                return await to_thread.run_sync(
+                    self._outbox, limiter=self._outbox_limiter, abandon_on_cancel=True
+                )
+            except StoreUnavailable:
+                return None
+        return None
 
     async def _answers(self, name: str) -> bool:
         answers, limiter = self._probes[name]
@@ -56,3 +95,32 @@ class HealthService:
     def _failed(self, worker: WorkerHealth) -> bool:
         since_ms = worker.failing_since_ms
         return since_ms is not None and self._clock() - since_ms >= FAILED_AFTER_MS
+
+
+def worker_gauges(workers: Sequence[Worker]) -> list[PolledGauge]:
+    """How the background workers fare, by name."""
+
+    def is_failing() -> dict[str, float]:
+        return {
+            worker.name: float(worker.health().failing_since_ms is not None) for worker in workers
+        }
+
+    def last_success_s() -> dict[str, float]:
+        health = [worker.health() for worker in workers]
+        return {
+            worker.name: worker.last_success_at_ms / 1000
+            for worker in health
+            if worker.last_success_at_ms is not None
+        }
+
+    return [
+        PolledGauge(
+            "penstock_worker_failing", "1 while a background worker fails.", is_failing, "worker"
+        ),
+        PolledGauge(
+            "penstock_worker_last_success_timestamp_seconds",
+            "When a step of a background worker last succeeded, in Unix time.",
+            last_success_s,
+            "worker",
+        ),
+    ]

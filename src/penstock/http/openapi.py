@@ -14,7 +14,9 @@ from pydantic.json_schema import models_json_schema
 
 from penstock import __version__
 from penstock.http.schema import Query
+from penstock.http.scopes import KeyScope, scopes_of
 
+_READ_ONLY = "Read-only: leave it out, or send the value that the API returned."
 _REF = "#/components/schemas/{model}"
 
 
@@ -26,19 +28,26 @@ def described(
     query: type[Query] | None = None,
     listed: bool = False,
     open_to_all: bool = False,
+    optional_key: bool = False,
+    takes_read_only: bool = False,
     media: str = "application/json",
     later: type[BaseModel] | None = None,
+    scopes: tuple[KeyScope, ...] = (),
     tag: str,
 ) -> dict[str, Any]:
     """The `opt` of a route handler.
 
-    listed: the response is a page of `answers`. open_to_all: needs neither key nor session. media:
-    type of the body. later: the job record that `Prefer: respond-async` returns.
+    listed: the response is a page of `answers`. open_to_all: needs neither key nor session.
+    optional_key: checks a key that is sent all the same. takes_read_only: the body may repeat the
+    fields that only `answers` has. media: type of the body. later: the job record that
+    `Prefer: respond-async` returns. scopes: of which an API key needs one; by default `read` for
+    GET and `manage` for other methods.
     """
     return {
         "described": {
             "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed,
             "open": open_to_all, "media": media, "tag": tag, "later": later,
+            "optional_key": optional_key, "takes_read_only": takes_read_only, "scopes": scopes,
         }
     }  # fmt: skip
 
@@ -76,7 +85,7 @@ def openapi_document(
     for path, handler, entry in entries:
         for method in handler.http_methods - {HttpMethod.HEAD}:  # the same as GET
             paths.setdefault(path, {})[str(method).lower()] = _operation(
-                path, handler, entry, names
+                path, handler, entry, names, definitions.get("$defs", {})
             )
     problem = {
         "type": "object",
@@ -132,7 +141,11 @@ def _inlined(rule: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _operation(
-    path: str, handler: HTTPRouteHandler, entry: dict[str, Any], names: dict[Any, Any]
+    path: str,
+    handler: HTTPRouteHandler,
+    entry: dict[str, Any],
+    names: dict[Any, Any],
+    schemas: dict[str, Any],
 ) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [
         {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
@@ -200,10 +213,33 @@ def _operation(
     if handler.fn.__doc__:
         operation["description"] = handler.fn.__doc__.strip()
     if entry["body"]:
+        shape = names[(entry["body"], "validation")]
+        if entry["takes_read_only"]:
+            record = names[(entry["answers"], "serialization")]
+            shape = _with_read_only(_target(shape, schemas), _target(record, schemas))
         operation["requestBody"] = {
             "required": True,
-            "content": {entry["media"]: {"schema": names[(entry["body"], "validation")]}},
+            "content": {entry["media"]: {"schema": shape}},
         }
     if entry["open"]:
-        operation["security"] = []
+        operation["security"] = [{}, {"key": []}] if entry["optional_key"] else []
+    else:
+        method = next(iter(handler.http_methods - {HttpMethod.HEAD}))
+        scopes = [scope.value for scope in scopes_of(handler, method)]
+        operation["security"] = [*({"key": [scope]} for scope in scopes), {"session": []}]
     return operation
+
+
+def _target(reference: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = schemas[reference["$ref"].rpartition("/")[2]]
+    return schema
+
+
+def _with_read_only(body: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a body that may repeat the fields that only the record has."""
+    read_only = {
+        name: {**rule, "readOnly": True, "description": _READ_ONLY}
+        for name, rule in record["properties"].items()
+        if name not in body["properties"]
+    }
+    return {**body, "properties": {**body["properties"], **read_only}}

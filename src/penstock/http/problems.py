@@ -10,10 +10,12 @@ from pydantic_core import to_json
 from penstock.base.errors import (
     PenstockError,
     RateLimited,
+    RatePolicy,
     StoreUnavailable,
     Unauthorized,
     Unavailable,
 )
+from penstock.base.request_ids import REQUEST_ID
 from penstock.http.requests import AnyRequest
 
 log = structlog.get_logger()
@@ -25,6 +27,7 @@ def problem(
     request: AnyRequest, status: int, code: str, title: str, detail: str, **more: Any
 ) -> Response[bytes]:
     """A problem document. `type` is a relative reference to the page that explains the code."""
+    request_id = REQUEST_ID.get()
     document = {
         "type": f"/api/docs/errors#{code}",
         "title": title,
@@ -32,6 +35,7 @@ def problem(
         "code": code,
         "detail": detail,
         "instance": request.url.path,
+        **({"requestId": request_id} if request_id else {}),
         **more,
     }
     return Response(to_json(document), status_code=status, media_type="application/problem+json")
@@ -49,13 +53,18 @@ def on_penstock_error(request: AnyRequest, error: PenstockError) -> Response[byt
     if isinstance(error, Unavailable) and error.retry_after_s is not None:
         response.headers["Retry-After"] = str(error.retry_after_s)
     if isinstance(error, RateLimited):
-        policy = error.policy
         response.headers["Retry-After"] = str(error.retry_after_s)
-        response.headers["RateLimit-Policy"] = (
-            f'"{policy.name}";q={policy.quota};w={policy.window_s}'
-        )
-        response.headers["RateLimit"] = f'"{policy.name}";r=0;t={error.retry_after_s}'
+        for name, value in rate_headers(error.policy, 0, error.retry_after_s):
+            response.headers[name.decode()] = value.decode()
     return response
+
+
+def rate_headers(policy: RatePolicy, left: int, reset_s: int) -> list[tuple[bytes, bytes]]:
+    """How much of a quota is left. Source: draft-ietf-httpapi-ratelimit-headers."""
+    return [
+        (b"ratelimit-policy", f'"{policy.name}";q={policy.quota};w={policy.window_s}'.encode()),
+        (b"ratelimit", f'"{policy.name}";r={left};t={reset_s}'.encode()),
+    ]
 
 
 def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[bytes]:

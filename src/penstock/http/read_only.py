@@ -1,6 +1,6 @@
 """Bodies that repeat read-only fields, such as a record that a client read and sends back."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -21,8 +21,11 @@ class ReadOnlyFields:
 
     values: Mapping[str, JsonValue] = field(default_factory=dict)
 
-    def check(self, stored: Record) -> None:
-        """Invalid, naming every field whose value is not the stored one."""
+    def check(self, stored: Record, *, computed: Collection[str] = ()) -> None:
+        """Invalid, naming every field whose value is not the stored one.
+
+        computed: wire names of fields with a new value in each answer; what a body says is ignored.
+        """
         current = stored.model_dump(mode="json", by_alias=True)
         faults = [
             Fault(
@@ -32,7 +35,7 @@ class ReadOnlyFields:
                 f"{to_json(current[name]).decode()}.",
             )
             for name, value in self.values.items()
-            if not _is_same(value, current[name])
+            if name not in computed and not _is_same(value, current[name])
         ]
         if faults:
             raise Invalid(faults)

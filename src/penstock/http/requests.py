@@ -8,6 +8,11 @@ AnyRequest = Request[Any, Any, Any]
 """A request whose user, auth and state types do not matter: Penstock keeps them elsewhere."""
 
 
+def address_of(request: AnyRequest) -> str:
+    """The IP address of the client, behind trusted proxies too; empty when it is not known."""
+    return request.client.host if request.client else ""
+
+
 def raw_path_after(request: AnyRequest, prefix: str) -> str:
     """The encoded path after `prefix`. The framework would split an ID at encoded slashes."""
     raw_path: str = request.scope["raw_path"].decode("ascii").partition("?")[0]

@@ -4,7 +4,6 @@ Inputs are strict: no coercion, no unknown fields. Pydantic reports all faults o
 as the contract requires.
 """
 
-import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from pydantic.alias_generators import to_camel
 
 from penstock.base.errors import Fault
 from penstock.base.paging import MAX_PAGE_SIZE, Page
+from penstock.base.patterns import is_integer
 
 _CODES: Mapping[str, str] = {
     "missing": "required",
@@ -65,9 +65,6 @@ _MESSAGES: Mapping[str, str] = {
 }
 
 
-_INTEGER = re.compile(r"-?[0-9]+")
-
-
 class Input(BaseModel):
     """A request body or a part of it: camelCase, strict, no unknown fields."""
 
@@ -92,8 +89,8 @@ class Query(BaseModel):
     @classmethod
     def _require_digits(cls, value: Any, info: ValidationInfo) -> Any:
         """Pydantic would also accept `1_0`, `+1` and `1.0` as integers."""
-        is_integer = cls.model_fields[info.field_name or ""].annotation in (int, int | None)
-        if is_integer and isinstance(value, str) and not _INTEGER.fullmatch(value):
+        is_number = cls.model_fields[info.field_name or ""].annotation in (int, int | None)
+        if is_number and isinstance(value, str) and not is_integer(value):
             raise RuleBroken("wrong_type", _MESSAGES["int_type"])
         return value
 
@@ -148,7 +145,7 @@ class PageQuery(Query):
     ] = 20
 
     @property
-    def asked(self) -> Page:
+    def pagination(self) -> Page:
         return Page(number=self.page, size=self.page_size)
 
 

@@ -1,6 +1,7 @@
 """Plain types of identity. No I/O."""
 
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from penstock.base.ids import ScopeId, VisitorId
@@ -13,6 +14,24 @@ class Notice(NamedTuple):
     message: str
 
 
+class Trust(IntEnum):
+    """Who vouches for the IDs of a claim. Stored: values never change.
+
+    A claim never overrides one of higher trust. Links from before trust was stored count as
+    `BACKEND`.
+    """
+
+    NONE = 0
+    PUBLIC = 1
+    """Anyone: a browser or an app, without a proof."""
+    SIGNED = 2
+    """A browser or an app, with a signature of the user ID by the customer's backend."""
+    BACKEND = 3
+    """The customer's backend, with an API key."""
+    PROVIDER = 4
+    """The signed metadata of a payment provider."""
+
+
 class Claim(NamedTuple):
     """The IDs that an event or an identify call carries, as sent. At least one of the two is set.
 
@@ -23,6 +42,7 @@ class Claim(NamedTuple):
     visitor_id: str | None
     user_id: str | None
     traits: Mapping[str, Any] | None = None
+    trust: Trust = Trust.BACKEND
 
 
 class Resolution(NamedTuple):
@@ -33,8 +53,24 @@ class Resolution(NamedTuple):
     notices: tuple[Notice, ...] = ()
 
 
+PLACEHOLDER = Notice(
+    "placeholder_id",
+    "An ID is a placeholder such as null or anonymous. It was stored as sent, but not linked.",
+)
+CONFLICT = Notice(
+    "identity_conflict",
+    "This visitor belongs to another user. Nothing was merged; the user's own visitor was used.",
+)
+
+
+def as_sent(resolution: Resolution, visitor_id: str) -> Resolution:
+    """The resolution as a sender without a key may see it: only what it has sent."""
+    notices = tuple(notice for notice in resolution.notices if notice == PLACEHOLDER)
+    return Resolution(VisitorId(visitor_id), notices=notices)
+
+
 class Alias(NamedTuple):
-    """The warehouse row of an absorbed visitor. version: number of the merge."""
+    """The warehouse row of an absorbed or released visitor. version: number of the merge."""
 
     scope_id: ScopeId
     visitor_id: VisitorId

@@ -1,8 +1,13 @@
 """Identity resolution as plain code over plain values. No I/O. Source: intake, identity table.
 
-A visitor without a user may be linked or absorbed; a visitor with a user absorbs others and is
-never absorbed. So a merge always ends at a canonical visitor, an absorbed visitor has absorbed
-nobody, and merges cannot form chains.
+A visitor without a user may be linked or absorbed, and has absorbed nobody; a visitor with a user
+absorbs others and is never absorbed. So a merge always ends at a canonical visitor, and merges
+cannot form chains.
+
+At equal trust the first claim wins. A claim of higher trust releases what contradicts it: the
+visitor from another user. A claim with any proof also releases the user from a visitor that was
+linked without one, as anybody may have done that. Released visitors are what they were before: on
+their own, without a user.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,57 +15,75 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from penstock.base.ids import ScopeId, VisitorId
-from penstock.identity.model import Claim, Notice, Resolution, is_placeholder
+from penstock.identity.model import (
+    CONFLICT,
+    PLACEHOLDER,
+    Claim,
+    Resolution,
+    Trust,
+    is_placeholder,
+)
 
 VisitorKey = tuple[ScopeId, str]
 UserKey = tuple[ScopeId, str]
-
-PLACEHOLDER = Notice(
-    "placeholder_id",
-    "An ID is a placeholder such as null or anonymous. It was stored as sent, but not linked.",
-)
-CONFLICT = Notice(
-    "identity_conflict",
-    "This visitor belongs to another user. Nothing was merged; the user's own visitor was used.",
-)
 
 
 class Visitor(NamedTuple):
     """canonical_id: its own ID, or that of the visitor which absorbed it.
 
-    user_id: the user linked to the canonical visitor.
+    user_id: the user linked to the canonical visitor. trust: of the claim that gave it this user.
     """
 
     canonical_id: VisitorId
-    user_id: str | None
+    user_id: str | None = None
+    trust: Trust = Trust.NONE
+
+
+class UserLink(NamedTuple):
+    """The canonical visitor of a user. trust: of the claim that linked them."""
+
+    visitor_id: VisitorId
+    trust: Trust
+
+
+class Move(NamedTuple):
+    """A visitor counts as another one from now on; as itself once it is released.
+
+    before_id: what it counted as until now. user_id: whose claim moved it.
+    """
+
+    scope_id: ScopeId
+    visitor_id: VisitorId
+    before_id: VisitorId
+    canonical_id: VisitorId
+    user_id: str
 
 
 def _without_placeholder(sent_id: str | None) -> str | None:
     return None if sent_id is None or is_placeholder(sent_id) else sent_id
 
 
-class Merge(NamedTuple):
-    scope_id: ScopeId
-    absorbed_id: VisitorId
-    kept_id: VisitorId
-    user_id: str
-
-
 @dataclass(slots=True)
 class IdentityResolver:
     """The visitors and user links that a list of claims refers to, and the changes it makes.
 
-    visitors, links: the current state, updated by each `resolve`. The other fields record what
-    the store has to write.
+    visitors, links, absorbed: the current state, updated by each `resolve`. absorbed: the visitors
+    that a visitor has absorbed, of every visitor that a claim may release. The other fields record
+    what the store has to write.
     """
 
     visitors: dict[VisitorKey, Visitor]
-    links: dict[UserKey, VisitorId]
+    links: dict[UserKey, UserLink]
+    absorbed: dict[VisitorKey, set[VisitorId]] = field(default_factory=dict)
     created: set[VisitorKey] = field(default_factory=set)
     changed: set[VisitorKey] = field(default_factory=set)
-    linked: list[UserKey] = field(default_factory=list)
-    merges: list[Merge] = field(default_factory=list)
-    traits: dict[UserKey, Mapping[str, Any]] = field(default_factory=dict)
+    changed_links: set[UserKey] = field(default_factory=set)
+    moves: list[Move] = field(default_factory=list)
+    stored_links: frozenset[UserKey] = frozenset()
+    traits: dict[UserKey, tuple[Trust, Mapping[str, Any]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.stored_links = frozenset(self.links)
 
     def resolve(self, claim: Claim, new_visitor_id: Callable[[], VisitorId]) -> Resolution:
         """The canonical visitor of a claim, after linking or merging its two IDs."""
@@ -75,50 +98,104 @@ class IdentityResolver:
             assert visitor_id is not None
             return Resolution(self._visitor(scope, visitor_id).canonical_id, notices=notices)
         if claim.traits is not None:
-            self.traits[scope, user_id] = claim.traits
-        users_visitor = self.links.get((scope, user_id))
+            earlier_trust, _ = self.traits.get((scope, user_id), (Trust.NONE, {}))
+            if claim.trust >= earlier_trust:
+                self.traits[scope, user_id] = claim.trust, claim.traits
         if visitor_id is None:
-            users_visitor = users_visitor or self._link(scope, new_visitor_id(), user_id)
-            return Resolution(users_visitor, notices=notices)
-        return self._bind(scope, visitor_id, user_id, users_visitor, new_visitor_id, notices)
+            home = self._home(scope, user_id, claim.trust, new_visitor_id)
+            return Resolution(home, notices=notices)
+        resolution = self._bind(scope, visitor_id, user_id, claim.trust, new_visitor_id)
+        return resolution._replace(notices=(*notices, *resolution.notices))
 
     def _bind(
         self,
         scope: ScopeId,
         visitor_id: str,
         user_id: str,
-        users_visitor: VisitorId | None,
+        trust: Trust,
         new_visitor_id: Callable[[], VisitorId],
-        notices: tuple[Notice, ...],
     ) -> Resolution:
-        """Resolve a claim with both IDs. users_visitor: the visitor that the user is linked to."""
+        """Resolve a claim with both IDs."""
         visitor = self._visitor(scope, visitor_id)
-        if visitor.user_id == user_id:
-            return Resolution(visitor.canonical_id, notices=notices)
+        if visitor.user_id == user_id and trust <= visitor.trust:
+            return Resolution(visitor.canonical_id)
+        link = self.links.get((scope, user_id))
+        is_unproven = link is not None and link.trust <= Trust.PUBLIC < trust
+        if visitor.user_id == user_id and (visitor.canonical_id == visitor_id or not is_unproven):
+            self._confirm(scope, visitor_id, visitor._replace(trust=trust))
+            return Resolution(visitor.canonical_id)
+        if visitor.user_id not in (None, user_id) and trust <= visitor.trust:
+            home = self._home(scope, user_id, trust, new_visitor_id)
+            return Resolution(home, notices=(CONFLICT,))
         if visitor.user_id is not None:
-            users_visitor = users_visitor or self._link(scope, new_visitor_id(), user_id)
-            return Resolution(users_visitor, notices=(*notices, CONFLICT))
-        if users_visitor is None:
-            return Resolution(self._link(scope, visitor.canonical_id, user_id), notices=notices)
-        self._put(scope, visitor.canonical_id, Visitor(users_visitor, user_id))
-        self.merges.append(Merge(scope, visitor.canonical_id, users_visitor, user_id))
-        return Resolution(users_visitor, merged=True, notices=notices)
+            self._release(scope, VisitorId(visitor_id), user_id)
+        if link is not None and is_unproven:
+            self._release(scope, link.visitor_id, user_id)
+            link = None
+        if link is None:
+            return Resolution(self._link(scope, VisitorId(visitor_id), user_id, trust))
+        self._confirm(scope, visitor_id, Visitor(link.visitor_id, user_id, trust))
+        return Resolution(link.visitor_id, merged=True)
+
+    def _confirm(self, scope: ScopeId, visitor_id: str, visitor: Visitor) -> None:
+        """Let a visitor belong to a user who has a link, which becomes as trusted as the claim."""
+        assert visitor.user_id is not None
+        link = self.links[scope, visitor.user_id]
+        if visitor.trust > link.trust:
+            self._link(scope, link.visitor_id, visitor.user_id, visitor.trust)
+        if link.visitor_id != visitor_id:
+            self._move(scope, visitor_id, visitor, visitor.user_id)
+
+    def _home(
+        self,
+        scope: ScopeId,
+        user_id: str,
+        trust: Trust,
+        new_visitor_id: Callable[[], VisitorId],
+    ) -> VisitorId:
+        """The visitor that a user is linked to; a new one for a user without a link."""
+        link = self.links.get((scope, user_id))
+        return link.visitor_id if link else self._link(scope, new_visitor_id(), user_id, trust)
 
     def _visitor(self, scope: ScopeId, visitor_id: str) -> Visitor:
         """The visitor of an ID; created when the ID is new."""
         known = self.visitors.get((scope, visitor_id))
-        return known or self._put(
-            scope, VisitorId(visitor_id), Visitor(VisitorId(visitor_id), None)
-        )
+        return known or self._put(scope, visitor_id, Visitor(VisitorId(visitor_id)))
 
-    def _link(self, scope: ScopeId, visitor_id: VisitorId, user_id: str) -> VisitorId:
-        """Link the user to a visitor that has no user."""
-        self._put(scope, visitor_id, Visitor(visitor_id, user_id))
-        self.links[scope, user_id] = visitor_id
-        self.linked.append((scope, user_id))
+    def _link(self, scope: ScopeId, visitor_id: VisitorId, user_id: str, trust: Trust) -> VisitorId:
+        """Link the user to a visitor that has no other user."""
+        self._put(scope, visitor_id, Visitor(visitor_id, user_id, trust))
+        self.links[scope, user_id] = UserLink(visitor_id, trust)
+        self.changed_links.add((scope, user_id))
         return visitor_id
 
-    def _put(self, scope: ScopeId, visitor_id: VisitorId, visitor: Visitor) -> Visitor:
+    def _release(self, scope: ScopeId, visitor_id: VisitorId, user_id: str) -> None:
+        """Take a visitor from its user: an absorbed one alone, else with all it has absorbed.
+
+        user_id: whose claim does so.
+        """
+        visitor = self.visitors[scope, visitor_id]
+        released = {visitor_id}
+        if visitor.canonical_id == visitor_id:
+            released |= self.absorbed.pop((scope, visitor_id), set())
+            owner = (scope, visitor.user_id or "")
+            if self.links.pop(owner, None):
+                self.changed_links.add(owner)
+        for own_id in sorted(released):
+            self._move(scope, own_id, Visitor(own_id), user_id)
+
+    def _move(self, scope: ScopeId, visitor_id: str, after: Visitor, user_id: str) -> None:
+        """Let a visitor count as another one, or as itself again."""
+        before_id = self.visitors[scope, visitor_id].canonical_id
+        if before_id != after.canonical_id:
+            own_id = VisitorId(visitor_id)
+            self.absorbed.get((scope, before_id), set()).discard(own_id)
+            if after.canonical_id != own_id:
+                self.absorbed.setdefault((scope, after.canonical_id), set()).add(own_id)
+            self.moves.append(Move(scope, own_id, before_id, after.canonical_id, user_id))
+        self._put(scope, visitor_id, after)
+
+    def _put(self, scope: ScopeId, visitor_id: str, visitor: Visitor) -> Visitor:
         key = (scope, visitor_id)
         is_stored = key in self.visitors and key not in self.created
         (self.changed if is_stored else self.created).add(key)

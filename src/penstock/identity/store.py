@@ -4,18 +4,36 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, insert, select, text, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    null,
+    select,
+    text,
+    update,
+)
 
 from penstock.base.chunks import chunks
 from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import ScopeId, VisitorId
-from penstock.identity.model import Alias, Claim, VisitorRemoval
-from penstock.identity.resolution import IdentityResolver, UserKey, Visitor, VisitorKey
+from penstock.identity.model import Alias, Claim, Trust, VisitorRemoval
+from penstock.identity.resolution import (
+    IdentityResolver,
+    Move,
+    UserKey,
+    UserLink,
+    Visitor,
+    VisitorKey,
+)
 from penstock.metadb.rows import insert_rows, select_texts
 from penstock.metadb.tables import merges, user_links, visitors
 
 _SELECT_FOR_UPDATE = (
-    select(visitors.c.visitor_id, visitors.c.canonical_id, visitors.c.user_id)
+    select(visitors.c.visitor_id, visitors.c.canonical_id, visitors.c.user_id, visitors.c.trust)
     .where(
         visitors.c.scope_id == bindparam("scope"),
         visitors.c.visitor_id.in_(bindparam("ids", expanding=True)),
@@ -23,75 +41,159 @@ _SELECT_FOR_UPDATE = (
     .order_by(visitors.c.visitor_id)
     .with_for_update()
 )
+_SELECT_ABSORBED = select(merges.c.kept_id, merges.c.absorbed_id).where(
+    merges.c.scope_id == bindparam("scope"),
+    merges.c.kept_id.in_(bindparam("ids", expanding=True)),
+    merges.c.kept_id != merges.c.absorbed_id,
+)
 _UPDATE_VISITOR = (
     update(visitors)
     .where(visitors.c.scope_id == bindparam("scope"), visitors.c.visitor_id == bindparam("id"))
-    .values(canonical_id=bindparam("canonical"), user_id=bindparam("user"))
+    .values(
+        canonical_id=bindparam("canonical"), user_id=bindparam("user"), trust=bindparam("level")
+    )
 )
+_IS_USER = (user_links.c.scope_id == bindparam("scope"), user_links.c.user_id == bindparam("user"))
+_UPDATE_LINK = (
+    update(user_links)
+    .where(*_IS_USER)
+    .values(visitor_id=bindparam("visitor"), trust=bindparam("level"))
+)
+_DELETE_LINK = delete(user_links).where(*_IS_USER)
 _UPDATE_TRAITS = (
     update(user_links)
-    .where(user_links.c.scope_id == bindparam("scope"), user_links.c.user_id == bindparam("user"))
-    .values(traits=bindparam("new_traits"))
+    .where(
+        *_IS_USER,
+        user_links.c.traits.is_(null())
+        | (func.coalesce(user_links.c.traits_trust, Trust.BACKEND.value) <= bindparam("level")),
+    )
+    .values(traits=bindparam("new_traits"), traits_trust=bindparam("level"))
+)
+_DELETE_MERGE = delete(merges).where(
+    merges.c.scope_id == bindparam("scope"),
+    merges.c.kept_id == bindparam("kept"),
+    merges.c.absorbed_id == bindparam("absorbed"),
 )
 
 
 def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
     """The visitors and user links that the claims refer to.
 
-    Visitors that a claim may link or absorb are locked, in the order of their IDs, until the
-    transaction ends. When a visitor already belongs to the claim's user, the link is not read: it
-    changes nothing, and most claims are like this.
+    Canonical visitors that a claim may link, absorb or release are locked, in the order of their
+    IDs, until the transaction ends; with them all that they absorbed. When a visitor already
+    belongs to the claim's user, the link is not read: it changes nothing, and most claims are like
+    this.
     """
     known = _read_visitors(
         connection,
         {(claim.scope_id, claim.visitor_id) for claim in claims if claim.visitor_id is not None},
     )
+    unsettled = [
+        claim for claim in claims if claim.user_id is not None and not _is_settled(claim, known)
+    ]
     links = _read_links(
-        connection,
-        {
-            (claim.scope_id, claim.user_id)
-            for claim in claims
-            if claim.user_id is not None and not _is_bound(claim, known)
-        },
+        connection, {(claim.scope_id, claim.user_id) for claim in unsettled if claim.user_id}
     )
-    undecided = {
-        key
-        for claim in claims
-        if claim.user_id is not None and claim.visitor_id is not None
-        if (key := (claim.scope_id, claim.visitor_id)) in known and known[key].user_id is None
-    }
-    if undecided and _lock(connection, undecided) != {key: known[key] for key in undecided}:
-        raise ConcurrentUpdate(reason="another node changed a visitor")
-    return IdentityResolver(visitors=known, links=links)
+    moving = [claim for claim in unsettled if claim.visitor_id is not None]
+    heads = _heads(moving, known, links)
+    absorbed: dict[VisitorKey, set[VisitorId]] = {}
+    if heads:
+        locked = _lock(connection, heads)
+        sent = {(claim.scope_id, claim.visitor_id or "") for claim in moving} & known.keys()
+        if _changed(connection, heads, locked, {key: known[key] for key in sent}, links):
+            raise ConcurrentUpdate(reason="another node changed a visitor")
+        known |= locked
+        strongest = max(claim.trust for claim in moving)
+        absorbed = _read_absorbed(
+            connection, [key for key, head in locked.items() if head.trust < strongest]
+        )
+        members = {(scope, own_id) for (scope, _), ids in absorbed.items() for own_id in ids}
+        known |= _read_visitors(connection, members - known.keys())
+    return IdentityResolver(visitors=known, links=links, absorbed=absorbed)
 
 
-def _is_bound(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
-    """Whether the visitor already belongs to the claim's user, which never changes."""
+def _is_settled(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
+    """Whether the visitor already belongs to the claim's user, with as much trust."""
     visitor = None if claim.visitor_id is None else known.get((claim.scope_id, claim.visitor_id))
-    return visitor is not None and visitor.user_id == claim.user_id
+    return visitor is not None and visitor.user_id == claim.user_id and visitor.trust >= claim.trust
+
+
+def _heads(
+    claims: Sequence[Claim],
+    known: Mapping[VisitorKey, Visitor],
+    links: Mapping[UserKey, UserLink],
+) -> set[VisitorKey]:
+    """The canonical visitors that claims with both IDs concern."""
+    heads: set[VisitorKey] = set()
+    for claim in claims:
+        visitor = known.get((claim.scope_id, claim.visitor_id or ""))
+        link = links.get((claim.scope_id, claim.user_id or ""))
+        heads |= {(claim.scope_id, visitor.canonical_id)} if visitor else set()
+        heads |= {(claim.scope_id, link.visitor_id)} if link else set()
+    return heads
+
+
+def _changed(
+    connection: Connection,
+    heads: Collection[VisitorKey],
+    locked: Mapping[VisitorKey, Visitor],
+    known: Mapping[VisitorKey, Visitor],
+    links: Mapping[UserKey, UserLink],
+) -> bool:
+    """Whether another transaction changed what was read before the locks were held."""
+    homes = {(scope, link.visitor_id): user for (scope, user), link in links.items()}
+    return (
+        any(key not in locked or locked[key].canonical_id != key[1] for key in heads)
+        or any(locked[key].user_id != homes[key] for key in heads if key in homes)
+        or _read_visitors(connection, known) != known
+    )
+
+
+def _visitor_of(canonical_id: str, user_id: str | None, trust: int | None) -> Visitor:
+    """trust: None for a visitor without a user, and for one from before trust was stored."""
+    if user_id is None:
+        return Visitor(VisitorId(canonical_id))
+    return Visitor(VisitorId(canonical_id), user_id, _trust_of(trust))
+
+
+def _trust_of(stored: int | None) -> Trust:
+    return Trust.BACKEND if stored is None else Trust(stored)
 
 
 def _read_visitors(
     connection: Connection, keys: Collection[VisitorKey]
 ) -> dict[VisitorKey, Visitor]:
-    columns = ("visitor_id", "canonical_id", "user_id")
+    columns = ("visitor_id", "canonical_id", "user_id", "trust")
     return {
-        (scope, visitor_id): Visitor(canonical_id, user_id)
+        (scope, visitor_id): _visitor_of(canonical_id, user_id, trust)
         for scope, ids in _by_scope(keys)
-        for visitor_id, canonical_id, user_id in select_texts(
+        for visitor_id, canonical_id, user_id, trust in select_texts(
             connection, visitors, columns, {"scope_id": scope}, "visitor_id", ids
         )
     }
 
 
-def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserKey, VisitorId]:
+def _read_links(connection: Connection, keys: Collection[UserKey]) -> dict[UserKey, UserLink]:
+    columns = ("user_id", "visitor_id", "trust")
     return {
-        (scope, user_id): visitor_id
+        (scope, user_id): UserLink(visitor_id, _trust_of(trust))
         for scope, ids in _by_scope(keys)
-        for user_id, visitor_id in select_texts(
-            connection, user_links, ("user_id", "visitor_id"), {"scope_id": scope}, "user_id", ids
+        for user_id, visitor_id, trust in select_texts(
+            connection, user_links, columns, {"scope_id": scope}, "user_id", ids
         )
     }
+
+
+def _read_absorbed(
+    connection: Connection, keys: Collection[VisitorKey]
+) -> dict[VisitorKey, set[VisitorId]]:
+    absorbed: defaultdict[VisitorKey, set[VisitorId]] = defaultdict(set)
+    for scope, ids in _by_scope(keys):
+        for kept_id, absorbed_id in connection.execute(
+            _SELECT_ABSORBED, {"scope": scope, "ids": ids}
+        ):
+            absorbed[scope, kept_id].add(VisitorId(absorbed_id))
+    return dict(absorbed)
 
 
 def _lock(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorKey, Visitor]:
@@ -100,9 +202,9 @@ def _lock(connection: Connection, keys: Collection[VisitorKey]) -> dict[VisitorK
     SQLite has one writer at a time and needs no row locks.
     """
     return {
-        (scope, visitor_id): Visitor(canonical_id, user_id)
+        (scope, visitor_id): _visitor_of(canonical_id, user_id, trust)
         for scope, ids in _by_scope(keys)
-        for visitor_id, canonical_id, user_id in connection.execute(
+        for visitor_id, canonical_id, user_id, trust in connection.execute(
             _SELECT_FOR_UPDATE, {"scope": scope, "ids": ids}
         )
     }
@@ -117,14 +219,14 @@ def _by_scope(keys: Collection[tuple[ScopeId, str]]) -> Iterator[tuple[ScopeId, 
 
 
 def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> list[Alias]:
-    """Write the changes of a resolver. Returns the aliases of its merges."""
-    created = [(*key, *resolver.visitors[key], now_ms) for key in sorted(resolver.created)]
-    insert_rows(
-        connection,
-        visitors,
-        ("scope_id", "visitor_id", "canonical_id", "user_id", "created_at"),
-        created,
-    )
+    """Write the changes of a resolver. Returns the aliases of its moves."""
+    created = [
+        (*key, visitor.canonical_id, visitor.user_id, visitor.trust.value, now_ms)
+        for key in sorted(resolver.created)
+        for visitor in [resolver.visitors[key]]
+    ]
+    columns = ("scope_id", "visitor_id", "canonical_id", "user_id", "trust", "created_at")
+    insert_rows(connection, visitors, columns, created)
     if resolver.changed:
         changed = [
             {
@@ -132,32 +234,63 @@ def save(connection: Connection, resolver: IdentityResolver, now_ms: int) -> lis
                 "id": visitor_id,
                 "canonical": visitor.canonical_id,
                 "user": visitor.user_id,
+                "level": visitor.trust.value,
             }
             for scope, visitor_id in sorted(resolver.changed)
             for visitor in [resolver.visitors[scope, visitor_id]]
         ]
         connection.execute(_UPDATE_VISITOR, changed)
-    linked = [(*key, resolver.links[key], now_ms) for key in sorted(resolver.linked)]
-    insert_rows(connection, user_links, ("scope_id", "user_id", "visitor_id", "created_at"), linked)
+    _save_links(connection, resolver, now_ms)
     if resolver.traits:
         connection.execute(
             _UPDATE_TRAITS,
             [
-                {"scope": scope, "user": user_id, "new_traits": dict(traits)}
-                for (scope, user_id), traits in sorted(resolver.traits.items())
+                {"scope": scope, "user": user_id, "new_traits": dict(traits), "level": trust.value}
+                for (scope, user_id), (trust, traits) in sorted(resolver.traits.items())
             ],
         )
-    return [_insert_merge(connection, resolver, n, now_ms) for n in range(len(resolver.merges))]
+    return [_save_move(connection, move, now_ms) for move in resolver.moves]
 
 
-def _insert_merge(
-    connection: Connection, resolver: IdentityResolver, number: int, now_ms: int
-) -> Alias:
-    merge = resolver.merges[number]
+def _save_links(connection: Connection, resolver: IdentityResolver, now_ms: int) -> None:
+    linked, changed, ended = [], [], []
+    for scope, user_id in sorted(resolver.changed_links):
+        link = resolver.links.get((scope, user_id))
+        if (scope, user_id) not in resolver.stored_links:
+            if link is not None:
+                linked.append((scope, user_id, link.visitor_id, link.trust.value, now_ms))
+        elif link is None:
+            ended.append({"scope": scope, "user": user_id})
+        else:
+            values = {"visitor": link.visitor_id, "level": link.trust.value}
+            changed.append({"scope": scope, "user": user_id, **values})
+    insert_rows(
+        connection,
+        user_links,
+        ("scope_id", "user_id", "visitor_id", "trust", "created_at"),
+        linked,
+    )
+    for statement, rows in ((_UPDATE_LINK, changed), (_DELETE_LINK, ended)):
+        if rows:
+            connection.execute(statement, rows)
+
+
+def _save_move(connection: Connection, move: Move, now_ms: int) -> Alias:
+    """Replace the merge that the move ends, by a row with a new number."""
+    before = {"scope": move.scope_id, "kept": move.before_id, "absorbed": move.visitor_id}
+    connection.execute(_DELETE_MERGE, before)
     version = connection.execute(
-        insert(merges).values(**merge._asdict(), merged_at=now_ms).returning(merges.c.id)
+        insert(merges)
+        .values(
+            scope_id=move.scope_id,
+            absorbed_id=move.visitor_id,
+            kept_id=move.canonical_id,
+            user_id=move.user_id,
+            merged_at=now_ms,
+        )
+        .returning(merges.c.id)
     ).scalar_one()
-    return Alias(merge.scope_id, merge.absorbed_id, merge.kept_id, version)
+    return Alias(move.scope_id, move.visitor_id, move.canonical_id, version)
 
 
 def lock_out_other_transactions(connection: Connection) -> None:

@@ -42,28 +42,28 @@ class CancellableResponse:
             if check is not None:
                 await to_thread.run_sync(check)
             return await self._as_job(compute)
-        work = Work()
-        answering = asyncio.ensure_future(self._jobs.compute(work, self._workspace_id, compute))
-        disconnecting = asyncio.ensure_future(_wait_for_disconnect(self._request))
+        work = Work(owner=self._workspace_id)
+        computation = asyncio.ensure_future(self._jobs.compute(work, self._workspace_id, compute))
+        disconnect = asyncio.ensure_future(_wait_for_disconnect(self._request))
         try:
-            await asyncio.wait({answering, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
-            if answering.done():
-                return answering.result()
+            await asyncio.wait({computation, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+            if computation.done():
+                return computation.result()
             log.info("client_left", path=self._request.url.path)
-            await self._stop(work, answering)
+            await self._stop(work, computation)
             return Response(b"", status_code=CLIENT_CLOSED_REQUEST)
         except asyncio.CancelledError:  # the server stops
-            await self._stop(work, answering)
+            await self._stop(work, computation)
             raise
         finally:
-            disconnecting.cancel()
+            disconnect.cancel()
 
-    async def _stop(self, work: Work, answering: "asyncio.Future[Response[bytes]]") -> None:
+    async def _stop(self, work: Work, computation: "asyncio.Future[Response[bytes]]") -> None:
         await self._jobs.stop(work)
-        answering.cancel()  # if it still waits for a thread
-        await asyncio.wait({answering})
-        if not answering.cancelled():
-            answering.exception()  # retrieved, or asyncio logs it; nobody can use it
+        computation.cancel()  # if it still waits for a thread
+        await asyncio.wait({computation})
+        if not computation.cancelled():
+            computation.exception()  # retrieved, or asyncio logs it; nobody can use it
 
     async def _as_job(self, compute: ComputeAnswer) -> Response[bytes]:
         job = self._jobs.start(self._request, self._workspace_id, compute)

@@ -1,17 +1,14 @@
 """The header `Prefer`. Source: RFC 7240."""
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 RESPOND_ASYNC = "respond-async"
 
-_NAME = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_WORD = rf'(?:{_NAME}|"(?:[^"\\]|\\.)*")'
-_PARAMETER = rf"{_NAME}(?:\s*=\s*{_WORD})?"
-_PREFERENCE = re.compile(
-    rf"\s*(?P<name>{_NAME})(?:\s*=\s*(?P<value>{_WORD})?)?(?:\s*;\s*(?:{_PARAMETER})?)*\s*"
+_MAX_CHARS = 4096
+"""A longer header is ignored, like any that cannot be read."""
+_TOKEN_CHARS = frozenset(
+    "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
-_PART = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
 
 
 def prefers_async(headers: Iterable[str]) -> bool:
@@ -19,13 +16,57 @@ def prefers_async(headers: Iterable[str]) -> bool:
 
     Malformed and unknown preferences are ignored, as the RFC requires.
     """
-    for header in headers:
-        for part in _PART.findall(header):
-            preference = _PREFERENCE.fullmatch(part)
-            if (
-                preference
-                and preference["name"].lower() == RESPOND_ASYNC
-                and preference["value"] in (None, '""')
-            ):
-                return True
-    return False
+    return any(
+        _is_respond_async(preference)
+        for header in headers
+        if len(header) <= _MAX_CHARS
+        for preference in _split_unquoted(header, ",")
+    )
+
+
+def _is_respond_async(preference: str) -> bool:
+    name_and_value, *parameters = _split_unquoted(preference, ";")
+    name, _, value = name_and_value.partition("=")
+    return (
+        name.strip().lower() == RESPOND_ASYNC
+        and value.strip() in ("", '""')
+        and all(not parameter.strip() or _is_parameter(parameter) for parameter in parameters)
+    )
+
+
+def _is_parameter(text: str) -> bool:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    return _is_token(name) and (not equals or _is_token(value) or _is_quoted(value))
+
+
+def _is_token(text: str) -> bool:
+    return bool(text) and _TOKEN_CHARS.issuperset(text)
+
+
+def _is_quoted(text: str) -> bool:
+    """Whether a text is one quoted string: the quote that it begins with closes at its end."""
+    return len(text) > 1 and text[0] == '"' and _end_of_quoted(text, 0) == len(text)
+
+
+def _split_unquoted(text: str, separator: str) -> Iterator[str]:
+    """The parts between separators that stand outside quoted strings. Reads the text once."""
+    start = place = 0
+    while place < len(text):
+        if text[place] == '"':
+            place = _end_of_quoted(text, place)
+            continue
+        if text[place] == separator:
+            yield text[start:place]
+            start = place + 1
+        place += 1
+    yield text[start:]
+
+
+def _end_of_quoted(text: str, start: int) -> int:
+    """The place after a quoted string; the end of the text when it is not closed."""
+    place = start + 1
+    while place < len(text):
+        if text[place] == '"':
+            return place + 1
+        place += 2 if text[place] == "\\" else 1
+    return len(text) + 1

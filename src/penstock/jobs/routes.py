@@ -8,6 +8,7 @@ from litestar.params import FromPath
 from penstock.accounts.model import Caller
 from penstock.http.answers import answer, no_content
 from penstock.http.openapi import described
+from penstock.http.scopes import KeyScope
 from penstock.jobs.schema import JobRecord
 from penstock.jobs.service import JobService
 
@@ -28,7 +29,14 @@ async def read_job_result(
     return jobs.result(caller.workspace_id, job_id)
 
 
-@delete("/api/jobs/{job_id:str}", opt=described("Cancel a job", tag="jobs"))
+@delete(
+    "/api/jobs/{job_id:str}",
+    opt=described(
+        "Cancel a job",
+        scopes=(KeyScope.READ,),
+        tag="jobs",
+    ),
+)
 async def cancel_job(
     job_id: FromPath[str], caller: NamedDependency[Caller], jobs: NamedDependency[JobService]
 ) -> Response[None]:

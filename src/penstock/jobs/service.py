@@ -18,7 +18,8 @@ from pydantic import BaseModel
 
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.clock import Clock, iso, iso_or_none
-from penstock.base.errors import Conflict, NotFound, StoreUnavailable, Unavailable
+from penstock.base.errors import Conflict, NotFound, StoreUnavailable
+from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import WorkspaceId, new_id
 from penstock.http.answers import answer
 from penstock.http.problems import problem_of
@@ -30,8 +31,9 @@ from penstock.warehouse.work import Stopped, Work, working_on
 ComputeAnswer = Callable[[], BaseModel | dict[str, Any] | Response[bytes]]
 """Computes an answer; blocks."""
 
-_MAX_WAITING_CLIENTS = 40
-_MAX_UNFINISHED_JOBS = 20
+_ANSWERS = QueueLimits(slots=40, slots_per_key=16, waiting=400, waiting_per_key=24)
+"""Clients that wait for an answer. A slot is a thread, which mostly waits for the engine."""
+_MAX_UNFINISHED_JOBS, _MAX_WAITING_JOBS = 20, 400
 _MAX_FINISHED_JOBS = 50
 _FINISHED_JOB_S = 3600
 
@@ -73,9 +75,17 @@ class JobService:
         self._jobs: dict[str, Job] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         # Threads of their own: slow answers must not use up those of the rest of the service.
-        self._waiting_clients = CapacityLimiter(_MAX_WAITING_CLIENTS)
-        # The other half of the engine's connections stays free for clients that wait.
-        self._running_jobs = CapacityLimiter(max(1, queries_at_once // 2))
+        self._answers = FairQueue("requests", _ANSWERS)
+        # The rest of the engine's connections stays free for clients that wait.
+        running, own_running = max(1, queries_at_once - 1), max(1, queries_at_once // 2)
+        self._running_jobs = FairQueue(
+            "jobs",
+            QueueLimits(
+                running, own_running, _MAX_WAITING_JOBS, _MAX_UNFINISHED_JOBS - own_running
+            ),
+            code="too_many_jobs",
+            retry_after_s=5,
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -88,63 +98,63 @@ class JobService:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def compute(
-        self,
-        work: Work,
-        workspace_id: WorkspaceId,
-        compute: ComputeAnswer,
-        *,
-        limiter: CapacityLimiter | None = None,
+        self, work: Work, workspace_id: WorkspaceId, compute: ComputeAnswer
     ) -> Response[bytes]:
-        """The answer, computed in a thread within the workspace's limits. Raises Stopped."""
+        """The answer, computed in a thread within the workspace's limits.
 
-        def in_thread() -> Response[bytes]:
-            with working_on(work):
-                work.check()
-                timeout_s, memory_bytes = self._limits.effective_limits(workspace_id)
-                work.limits.update(max_execution_time=timeout_s, max_memory_usage=memory_bytes)
-                content = compute()
-            return content if isinstance(content, Response) else answer(content)
+        Raises Stopped; QueueFull when too many requests wait for an answer.
+        """
+        return await self._answers.run(workspace_id, self._compute, work, workspace_id, compute)
 
-        return await to_thread.run_sync(in_thread, limiter=limiter or self._waiting_clients)
+    def _compute(
+        self, work: Work, workspace_id: WorkspaceId, compute: ComputeAnswer
+    ) -> Response[bytes]:
+        with working_on(work):
+            work.check()
+            timeout_s, memory_bytes = self._limits.effective_limits(workspace_id)
+            work.limits.update(max_execution_time=timeout_s, max_memory_usage=memory_bytes)
+            content = compute()
+        return content if isinstance(content, Response) else answer(content)
 
     async def stop(self, work: Work) -> None:
         """Stop a work, wherever it is."""
         await to_thread.run_sync(self._warehouse.stop, work)
 
     def start(self, request: AnyRequest, workspace_id: WorkspaceId, compute: ComputeAnswer) -> Job:
-        """A job that answers the request. Unavailable with too many unfinished jobs."""
+        """A job that answers the request. QueueFull with too many unfinished jobs."""
         self._forget_old(workspace_id)
-        own_jobs = [job for job in self._jobs.values() if job.workspace_id == workspace_id]
-        if sum(1 for job in own_jobs if not job.finished) >= _MAX_UNFINISHED_JOBS:
-            raise Unavailable(
-                f"This workspace has {_MAX_UNFINISHED_JOBS} unfinished jobs, the limit; wait or "
-                "cancel one.",
-                code="too_many_jobs",
-                retry_after_s=5,
-            )
+        may_run = asyncio.Event()
+        place = self._running_jobs.enter(workspace_id, may_run.set)
         now_ms = self._clock()
         job = Job(
             new_id("job", now_ms),
             workspace_id,
             f"{request.method} {request.url.path}",
-            Work(),
+            Work(owner=workspace_id),
             now_ms,
         )
         self._jobs[job.id] = job
-        job.task = asyncio.create_task(self._run(job, request, compute))
+        if place.has_slot:
+            may_run.set()
+        job.task = asyncio.create_task(self._run(job, request, compute, may_run))
         self._tasks.add(job.task)
         job.task.add_done_callback(self._tasks.discard)
+        # Not in `_run`: a task that is cancelled at once never begins.
+        job.task.add_done_callback(lambda _: self._running_jobs.leave(place))
         return job
 
-    async def _run(self, job: Job, request: AnyRequest, compute: ComputeAnswer) -> None:
+    async def _run(
+        self, job: Job, request: AnyRequest, compute: ComputeAnswer, may_run: asyncio.Event
+    ) -> None:
         try:
-            async with self._running_jobs:
-                job.state = State.RUNNING
-                job.started_at_ms, job.started_s = self._clock(), monotonic()
-                job.response = await self.compute(
-                    job.work, job.workspace_id, compute, limiter=CapacityLimiter(1)
-                )
-                state = State.DONE
+            await may_run.wait()
+            job.state = State.RUNNING
+            job.started_at_ms, job.started_s = self._clock(), monotonic()
+            # A limiter of its own: the slots bound the threads.
+            job.response = await to_thread.run_sync(
+                self._compute, job.work, job.workspace_id, compute, limiter=CapacityLimiter(1)
+            )
+            state = State.DONE
         except asyncio.CancelledError:
             return
         except Stopped:

@@ -1,13 +1,13 @@
 """Plain types of managed links. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote, urlencode
 
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
+from penstock.base.patterns import Pattern
 
-SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+SLUG = Pattern(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 
 PUBLIC_PATH = "/l/"
 """Path of the public address of every link; the slug follows."""

@@ -51,8 +51,8 @@ class LinksRoom(Room):
 
 
 def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
-    settings, clock, database, warehouse = core
-    links = LinkService(database, accounts.accounts, settings, clock)
+    settings, clock, database, warehouse, _ = core
+    links = LinkService(database, accounts.website_service, settings, clock)
     click_buffer = ClickBuffer(
         database,
         settings.data / "clicks",
@@ -62,7 +62,7 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
         process=ClaimableClickWriter(settings).write,
     )
     return LinksRoom(
-        associations=AssociationService(accounts.accounts, settings),
+        associations=AssociationService(accounts.website_service, settings),
         links=links,
         click_buffer=click_buffer,
         link_statistics=StatisticsService(
@@ -76,7 +76,7 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
             links, MatchKeys(database, clock), settings, clock, add_click=click_buffer.add
         ),
         attribution=AttributionService(
-            database, accounts.accounts, links, events.intake, click_buffer, settings, clock
+            database, accounts.website_service, links, events.intake, click_buffer, settings, clock
         ),
     )
 

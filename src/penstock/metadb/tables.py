@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 metadata = MetaData(
@@ -140,7 +141,13 @@ api_keys = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("last_used_at", BigInteger),
     Column("revoked_at", BigInteger),
+    Column("scopes", Text, comment="ingest, read, manage, separated by blanks; unset: all"),
+    Column("website_id", Text, comment="the only one that it is for; unset: all"),
+    Column("expires_at", BigInteger, comment="unset: never"),
+    Column("created_by", Text, comment="ID of the user who created it"),
+    Column("created_by_email", Text, comment="their e-mail address then"),
     Index(None, "workspace_id", "created_at"),
+    Index(None, "workspace_id", "created_by"),
 )
 
 websites = Table(
@@ -163,6 +170,13 @@ websites = Table(
         comment="the identity scope that visitors and user links belong to",
     ),
     Column(
+        "requires_signed_identities",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="whether identify without a key needs a signature",
+    ),
+    Column(
         "app",
         JSON,
         nullable=False,
@@ -174,6 +188,17 @@ websites = Table(
     Column("deleted_at", BigInteger),
     Index(None, "workspace_id", "created_at"),
     Index(None, "kind", "created_at"),
+)
+
+identity_secrets = Table(
+    "identity_secrets",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("website_id", Text, ForeignKey("websites.id"), nullable=False, index=True),
+    Column("secret", Text, nullable=False, comment="encrypted: signatures are computed with it"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("valid_until", BigInteger, comment="set once another took its place"),
 )
 
 # Definitions -------------------------------------------------------------------------------------
@@ -250,6 +275,7 @@ visitors = Table(
         comment="itself, or the visitor that it was merged into; never a chain",
     ),
     Column("user_id", Text, comment="the user that the canonical visitor is linked to"),
+    Column("trust", Integer, comment="of the claim that gave it this user; unset: as a backend's"),
     Column("created_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -260,7 +286,9 @@ user_links = Table(
     Column("scope_id", Text, primary_key=True),
     Column("user_id", Text, primary_key=True),
     Column("visitor_id", Text, nullable=False, comment="canonical"),
+    Column("trust", Integer, comment="of the claim that linked them; unset: as a backend's"),
     Column("traits", JSON, comment="what identify last said of the user"),
+    Column("traits_trust", Integer, comment="of that call; unset: as a backend's"),
     Column("created_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -321,6 +349,7 @@ outbox = Table(
         comment="rows of one commit as the warehouse takes them, a JSON object each",
     ),
     Column("shipment_id", BigInteger, index=True, comment="set once it is cut into a shipment"),
+    Column("put_at", BigInteger, comment="unset: before this column existed"),
     sqlite_autoincrement=True,
 )
 
@@ -333,6 +362,55 @@ shipments = Table(
     sqlite_autoincrement=True,
 )
 
+event_counts = Table(
+    "event_counts",
+    metadata,
+    Column("website_id", Text, primary_key=True),
+    Column(
+        "received",
+        BigInteger,
+        nullable=False,
+        comment="events answered: stored + duplicates + refused + quarantined + waiting",
+    ),
+    Column("stored", BigInteger, nullable=False, comment="in the warehouse"),
+    Column("duplicates", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False, comment="by the intake"),
+    Column("quarantined", BigInteger, nullable=False, comment="accepted, refused by the warehouse"),
+    Column("waiting", BigInteger, nullable=False, comment="in the outbox"),
+    Column(
+        "dropped",
+        BigInteger,
+        nullable=False,
+        comment="refused or quarantined events that are no longer kept",
+    ),
+)
+
+property_keys = Table(
+    "property_keys",
+    metadata,
+    Column("website_id", Text, primary_key=True),
+    Column("key_hash", BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", AutoId, primary_key=True, autoincrement=True),
+    _workspace(),
+    Column("website_id", Text, comment="unset: it names no website of the workspace"),
+    Column("at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False, comment="refused or unshippable"),
+    Column("origin", Text, nullable=False, comment="the route, or the warehouse table"),
+    Column("code", Text, nullable=False),
+    Column("bytes", Integer, nullable=False, comment="of the texts below"),
+    Column("errors", JSON, nullable=False),
+    Column("sender", JSON, nullable=False, comment="what the content was read with"),
+    Column("content", Text, comment="the item as sent, or the row; unset: it cannot be kept"),
+    Index(None, "workspace_id", "website_id"),
+    sqlite_autoincrement=True,
+)
+
 click_buffer_files = Table(
     "click_buffer_files",
     metadata,
@@ -340,7 +418,7 @@ click_buffer_files = Table(
         "name",
         Text,
         primary_key=True,
-        comment="a file of a spool whose rows are in the outbox, until the file is gone",
+        comment="a file of the click buffer whose rows are in the outbox, until the file is gone",
     ),
 )
 
@@ -353,9 +431,7 @@ provider_secrets = Table(
     _workspace(),
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
     Column("provider", Text, nullable=False, comment="stripe, polar or standardwebhooks"),
-    Column(
-        "secret", Text, nullable=False, comment="in plain text: signatures are computed with it"
-    ),
+    Column("secret", Text, nullable=False, comment="encrypted: signatures are computed with it"),
     Column("created_at", BigInteger, nullable=False),
     Column("valid_until", BigInteger, comment="set once another took its place"),
     Index(None, "workspace_id", "website_id", "provider"),
@@ -543,6 +619,7 @@ imports = Table(
     Column("finished_at", BigInteger),
     Column("gap_dismissed_at", BigInteger, comment="an owner judged the gap harmless"),
     Column("gap_dismissed_by", Text, comment="ID of the user who did"),
+    Column("warnings", JSON, comment="codes of the warnings about its events; unset: none"),
     Index(None, "workspace_id", "created_at"),
     Index(None, "website_id", "created_at"),
     Index(None, "state"),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.base.clock import parse_time
+from penstock.base.patterns import is_integer
 from penstock.providers.model import EventMapping, NotAnEvent, Properties
 from penstock.providers.money import currency_code, main_units
 
@@ -45,12 +46,11 @@ def require_object(value: Any, field: str) -> dict[str, Any]:
 
 def time_ms(value: Any, field: str) -> int:
     """Milliseconds of an integer in seconds since 1970, or of an ISO 8601 time with an offset."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value * 1000
-    if isinstance(value, str) and len(value) <= 64 and not value.strip().lstrip("-").isdigit():
+    is_seconds = isinstance(value, int) and not isinstance(value, bool)
+    if is_seconds or (isinstance(value, str) and not is_integer(value.strip())):
         try:
-            return parse_time(value)
-        except (ValueError, OverflowError):
+            return parse_time(value * 1000 if is_seconds else value)
+        except ValueError:
             pass
     raise NotAnEvent(f"{field} must be a time.")
 

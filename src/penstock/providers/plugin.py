@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from penstock.accounts.plugin import AccountsRoom
 from penstock.core import Core, Room
 from penstock.events.plugin import EventsRoom
+from penstock.metadb.secret_box import SecretBox
 from penstock.providers import routes
 from penstock.providers.service import ProviderService
 
@@ -16,9 +17,9 @@ class ProvidersRoom(Room):
     routes = routes.ROUTES
 
 
-def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> ProvidersRoom:
+def build(core: Core, accounts: AccountsRoom, events: EventsRoom, box: SecretBox) -> ProvidersRoom:
     return ProvidersRoom(
         providers=ProviderService(
-            core.database, accounts.accounts, events.intake, core.settings, core.clock
+            core.database, accounts.website_service, events.intake, box, core.settings, core.clock
         )
     )

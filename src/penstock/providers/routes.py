@@ -60,7 +60,7 @@ async def list_providers(
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     """By name, each with its valid secrets; the secrets themselves are not shown."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     configs = await to_thread.run_sync(
         providers.list_providers, caller.workspace_id, website_id, page
     )

@@ -1,6 +1,7 @@
 """Use cases of providers. Methods other than coroutines block: call them from a worker thread."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
@@ -10,7 +11,7 @@ from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Invalid, Malformed, NotFound, Unauthorized
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
@@ -20,6 +21,7 @@ from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt
 from penstock.http.bodies import parse_json
 from penstock.metadb.database import Database
+from penstock.metadb.secret_box import SecretBox
 from penstock.providers import store
 from penstock.providers.events import CustomerIdentity, new_event, read_customer_identity
 from penstock.providers.model import (
@@ -46,13 +48,14 @@ class ProviderService:
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         intake: Intake,
+        box: SecretBox,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._database, self._accounts, self._intake = database, accounts, intake
-        self._settings, self._clock = settings, clock
+        self._database, self._websites, self._intake = database, websites, intake
+        self._box, self._settings, self._clock = box, settings, clock
 
     # Settings
 
@@ -60,7 +63,7 @@ class ProviderService:
         self, workspace_id: WorkspaceId, website_id: str, page: Page
     ) -> Listing[ProviderConfig]:
         """The providers whose webhooks a website accepts, by name."""
-        website = self._accounts.website(workspace_id, website_id)
+        website = self._websites.website(workspace_id, website_id)
         configs = [
             ProviderConfig(provider, website.id, secrets)
             for provider, secrets in self._valid_secrets(website).items()
@@ -80,14 +83,14 @@ class ProviderService:
         previous_valid_s: how much longer the other secrets stay valid, at most; 0 ends them now.
         `Invalid` for an unusable secret, `Conflict` when too many secrets would be valid.
         """
-        website, provider = self._accounts.website(workspace_id, website_id), _find_provider(name)
+        website, provider = self._websites.website(workspace_id, website_id), _find_provider(name)
         if not is_usable_secret(provider, secret):
             message = "Must be base64, with or without whsec_ in front, as the sender shows it."
             raise Invalid([Fault("signingSecret", "not_a_secret", message)])
         now_ms = self._clock()
         with self._database.write() as db:
             store.delete_expired(db, website, now_ms)
-            earlier = [other for owner, other in store.secrets(db, website) if owner is provider]
+            earlier = [other for owner, other in self._secrets(db, website) if owner is provider]
             same = next((other for other in earlier if other.secret == secret), None)
             for other in earlier:
                 if other is not same:
@@ -97,12 +100,13 @@ class ProviderService:
                     store.set_valid_until(db, website, provider, other.id, ends_ms)
             if same is None:
                 current = SigningSecret(new_id("sec", now_ms), secret, now_ms)
-                store.add_secret(db, website, provider, current)
+                sealed = replace(current, secret=self._box.seal(secret))
+                store.add_secret(db, website, provider, sealed)
             else:
                 store.set_valid_until(db, website, provider, same.id, None)
             store.delete_expired(db, website, now_ms)
             secrets = tuple(
-                valid for owner, valid in store.secrets(db, website) if owner is provider
+                valid for owner, valid in self._secrets(db, website) if owner is provider
             )
             if len(secrets) > MAX_SECRETS:
                 raise Conflict(
@@ -114,7 +118,7 @@ class ProviderService:
 
     def remove(self, workspace_id: WorkspaceId, website_id: str, name: str) -> None:
         """Delete all secrets of a provider: its webhooks are rejected from now on."""
-        website, provider = self._accounts.website(workspace_id, website_id), _find_provider(name)
+        website, provider = self._websites.website(workspace_id, website_id), _find_provider(name)
         with self._database.write() as db:
             if not store.remove(db, website, provider):
                 raise NotFound("This website has no signing secret for this provider.")
@@ -123,7 +127,7 @@ class ProviderService:
         """The valid secrets of each provider. Expired ones are deleted when they are noticed."""
         now_ms = self._clock()
         with self._database.read() as db:
-            secrets = store.secrets(db, website)
+            secrets = self._secrets(db, website)
         if any(not secret.is_valid(now_ms) for _, secret in secrets):
             with self._database.write() as db:
                 store.delete_expired(db, website, now_ms)
@@ -132,6 +136,12 @@ class ProviderService:
             provider: tuple(secret for _, secret in group)
             for provider, group in groupby(valid, key=itemgetter(0))
         }
+
+    def _secrets(self, db: Connection, website: Website) -> list[tuple[Provider, SigningSecret]]:
+        return [
+            (provider, replace(secret, secret=self._box.open(secret.secret)))
+            for provider, secret in store.secrets(db, website)
+        ]
 
     # Webhooks
 
@@ -142,7 +152,7 @@ class ProviderService:
         learns nothing about websites or secrets.
         """
         provider = next((provider for provider in Provider if provider == name), None)
-        website = None if provider is None else await self._accounts.find_website_async(website_id)
+        website = None if provider is None else await self._websites.find_website_async(website_id)
         if provider is None or website is None:
             raise _bad_signature()
         valid_secrets = await to_thread.run_sync(self._valid_secrets, website)
@@ -160,7 +170,7 @@ class ProviderService:
                 f"The signature is valid, but the body is not an event: {error}",
                 code="not_an_event",
             ) from None
-        [receipt] = await self._intake.submit([event])
+        receipt = await self._intake.submit_own(event)
         await to_thread.run_sync(
             self._save_customer, event, receipt, _customer_keys(sent, provider)
         )

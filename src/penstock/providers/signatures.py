@@ -5,7 +5,6 @@ clock: `stripe` can skip its check, and of `standardwebhooks` we call `sign` ins
 which reads the system clock.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from secrets import compare_digest
@@ -14,6 +13,7 @@ from standardwebhooks import Webhook
 from standardwebhooks.webhooks import EmptyWebhookSecretError
 from stripe import SignatureVerificationError, WebhookSignature
 
+from penstock.base.patterns import Pattern, is_digits
 from penstock.providers.model import Delivery, Provider
 
 TOLERANCE_S = 300
@@ -26,8 +26,8 @@ SIGNATURE_HEADERS: Mapping[Provider, tuple[str, ...]] = {
 }
 
 _MAX_HEADER_CHARS = 4096
-_SECONDS = re.compile(r"[0-9]{1,12}")
-_BASE64 = re.compile(r"(?:whsec_)?[A-Za-z0-9+/]+={0,2}")
+_MAX_SECONDS_DIGITS = 12
+_BASE64 = Pattern(r"(?:whsec_)?[A-Za-z0-9+/]+={0,2}")
 
 
 def is_signed(provider: Provider, delivery: Delivery, secrets: Iterable[str], now_ms: int) -> bool:
@@ -78,7 +78,8 @@ def _keys(provider: Provider, secret: str) -> list[str | bytes]:
 
 def _is_recent(seconds: str, now_ms: int) -> bool:
     return (
-        bool(_SECONDS.fullmatch(seconds))
+        len(seconds) <= _MAX_SECONDS_DIGITS
+        and is_digits(seconds)
         and abs(int(seconds) * 1000 - now_ms) <= TOLERANCE_S * 1000
     )
 

@@ -57,7 +57,7 @@ def _is_of(website: Website, provider: Provider | None = None) -> ColumnElement[
 
 
 def secrets(db: Connection, website: Website) -> list[tuple[Provider, SigningSecret]]:
-    """All secrets of a website, expired ones included.
+    """All secrets of a website, expired ones included, sealed as they are stored.
 
     By provider: the current secret first, then newest first.
     """

@@ -14,6 +14,7 @@ from queue import Empty, LifoQueue
 from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import clickhouse_connect
 import structlog
@@ -21,17 +22,19 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
 from penstock.base.errors import StoreUnavailable, Unavailable
+from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import Stopped, Work, current_work
 
 log = structlog.get_logger()
 
-_STOP_CHECK_S = 0.1  # how often work that waits for a connection checks whether it was stopped
 _LONGEST_PAUSE_S = 0.5
 _CONNECT_S = 5
 _ANSWER_S = 300  # for any answer of a server; queries have shorter limits of their own
 _WATCH_S = 10  # for an answer about progress or a stop
 _LAST_STATEMENTS_S = 10.0
+# Answers are bounded before they query; these bounds stop only what forgot to be.
+_MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
 TIMEOUT_EXCEEDED, MEMORY_LIMIT_EXCEEDED, _QUERY_WAS_CANCELLED = 159, 241, 394
 """Error codes of the engine."""
 
@@ -70,17 +73,28 @@ class Warehouse:
     `StoreUnavailable` and `QueryFailed`.
     """
 
-    def __init__(self, *, data: Path, url: str | None, readers: int = 4) -> None:
-        """readers: how many queries may run at once; more wait."""
+    def __init__(
+        self, *, data: Path, url: str | None, readers: int = 4, readers_per_owner: int = 3
+    ) -> None:
+        """readers: how many queries may run at once, readers_per_owner: of one workspace.
+
+        More wait, and workspaces take turns. `QueueFull` when too many wait.
+        """
         self._data, self._url = data / "warehouse", url
+        self._inserts = data / "inserts"
         if url is None:
             self._data.mkdir(parents=True, exist_ok=True)
+            self._remove_insert_files()
         self._writer, self._watcher = self._connect(), self._connect(_WATCH_S)
         # The connection used last comes first; None: not connected yet.
         self._readers: LifoQueue[Client | None] = LifoQueue()
         for _ in range(readers):
             self._readers.put(None)
         self._reader_count = readers
+        limits = QueueLimits(
+            readers, readers_per_owner, waiting=_MAX_WAITING, waiting_per_key=_MAX_WAITING_PER_OWNER
+        )
+        self._turns = FairQueue("queries", limits)
         self._running: set[Work] = set()
         self._closing = Lock()
 
@@ -121,16 +135,16 @@ class Warehouse:
                 work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
 
-    def ask(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    def fetch_rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Rows of one statement. `Unavailable` when it exceeds the limits of its work."""
-        return self._ask(sql, parameters)[1]
+        return self._fetch(sql, parameters)[1]
 
-    def ask_by_name(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """As `ask`, each row by column name."""
-        names, rows = self._ask(sql, parameters)
+    def fetch_dicts(self, sql: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """As `fetch_rows`, each row by column name."""
+        names, rows = self._fetch(sql, parameters)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
-    def _ask(
+    def _fetch(
         self, sql: str, parameters: Mapping[str, Any]
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         try:
@@ -143,35 +157,21 @@ class Warehouse:
         self, settings: Mapping[str, Any] | None
     ) -> Iterator[tuple[Client, dict[str, Any]]]:
         """A connection for one statement, with the settings of this thread's work."""
-        work = current_work()
-        client = self._take_reader(work)
-        try:
-            client = client or self._connect()
-            with _translated_errors():
-                if work is None:
-                    yield client, dict(settings or {})
-                    return
-                with work.in_engine():
+        work = current_work() or Work()
+        with self._turns.slot(work.owner, work.check):
+            client = self._readers.get()
+            try:
+                client = client or self._connect()
+                with _translated_errors(), work.in_engine():
                     self._running.add(work)
                     yield client, {**work.limits, **(settings or {}), "log_comment": work.id}
-        except QueryFailed as error:
-            if error.code == _QUERY_WAS_CANCELLED and work is not None and work.stopped:
-                raise Stopped from error
-            raise
-        finally:
-            if work is not None:
+            except QueryFailed as error:
+                if error.code == _QUERY_WAS_CANCELLED and work.stopped:
+                    raise Stopped from error
+                raise
+            finally:
                 self._running.discard(work)
-            self._readers.put(client)
-
-    def _take_reader(self, work: Work | None) -> Client | None:
-        """Wait for a free connection; None stands for one that is not connected yet."""
-        while True:
-            if work is not None:
-                work.check()
-            try:
-                return self._readers.get(timeout=_STOP_CHECK_S)
-            except Empty:
-                continue
+                self._readers.put(client)
 
     def progress(self, work: Work) -> Progress:
         """How far a work is. Never waits for a statement to end."""
@@ -211,16 +211,15 @@ class Warehouse:
 
         The connection is in use until the context ends.
         """
-        with self._reading(settings) as (client, all_settings):
-            # Part of the text, because the embedded engine streams no statement with separate
-            # settings.
-            settings_sql = ", ".join(
-                f"{name} = {_literal(value)}" for name, value in all_settings.items()
-            )
-            with client.query_row_block_stream(
-                f"{sql} SETTINGS {settings_sql}", parameters=dict(parameters)
-            ) as stream:
-                yield ((stream.source.column_names, block) for block in stream)
+        # Settings are part of the text, because the embedded engine streams no statement with
+        # separate ones.
+        with (
+            self._reading(settings) as (client, all_settings),
+            client.query_row_block_stream(
+                f"{sql} SETTINGS {_settings_sql(all_settings)}", parameters=dict(parameters)
+            ) as stream,
+        ):
+            yield ((stream.source.column_names, block) for block in stream)
 
     def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> None:
         """Store rows durably, one JSON object per line. A repeat of the same token changes nothing.
@@ -236,9 +235,37 @@ class Warehouse:
             "date_time_input_format": "best_effort",
         }
         with _translated_errors():
-            self._writer.raw_insert(
-                table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings
-            )
+            if self._url is not None:
+                self._writer.raw_insert(
+                    table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings
+                )
+                return
+            # The driver would put the rows into a file in the system's folder for temporary files
+            # and leave them there after a kill.
+            file = self._inserts / f"{uuid4().hex}.jsonl"
+            try:
+                file.write_bytes(rows)
+                self._writer.command(
+                    f"INSERT INTO {table} ({', '.join(columns)}) FROM INFILE {_literal(str(file))} "
+                    f"SETTINGS {_settings_sql(settings)} FORMAT JSONEachRow"
+                )
+            finally:
+                file.unlink(missing_ok=True)
+
+    def _remove_insert_files(self) -> None:
+        """A killed process leaves the rows of its last insert; the outbox still has them."""
+        self._inserts.mkdir(mode=0o700, exist_ok=True)
+        for file in self._inserts.iterdir():
+            file.unlink()
+
+    def accepts_inserts(self) -> bool:
+        """Whether a small insert succeeds right now: it opens, writes and syncs files."""
+        try:
+            self.command(load("penstock.warehouse", "empty_probe"))
+            self.command(load("penstock.warehouse", "probe"))
+        except (QueryFailed, StoreUnavailable):
+            return False
+        return True
 
     def answers(self) -> bool:
         """Whether the engine answers right now."""
@@ -266,13 +293,14 @@ class Warehouse:
             self._writer.close()
 
 
-def _literal(value: Any) -> str:
-    """A setting as SQL.
+def _settings_sql(settings: Mapping[str, Any]) -> str:
+    """Settings as SQL. They come from the code and the operator's limits, never from a request."""
+    return ", ".join(f"{name} = {_literal(value)}" for name, value in settings.items())
 
-    Settings come from the code and the operator's limits, never from a request.
-    """
+
+def _literal(value: Any) -> str:
     return (
-        f"'{value}'"
+        "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         if isinstance(value, str)
         else str(int(value) if isinstance(value, bool) else value)
     )

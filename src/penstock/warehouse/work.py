@@ -31,19 +31,21 @@ class Stopped(Unavailable):
 class Work:
     """Queries of one request, one at a time. limits: engine settings for each of them.
 
+    owner: whose turn they take, a workspace; None for the service itself.
+
     A work may wait for a shared work. A shared work is stopped early only when no other work waits
     for it.
     """
 
-    def __init__(self, limits: Mapping[str, Any] | None = None) -> None:
-        self.id = uuid4().hex
+    def __init__(self, limits: Mapping[str, Any] | None = None, owner: str | None = None) -> None:
+        self.id, self.owner = uuid4().hex, owner
         self.limits = dict(limits or {})
         self.rows_read = 0
         """By finished queries."""
         self._stopped, self._idle = Event(), Event()
         self._idle.set()
         self._awaited: Work | None = None
-        self._wanted_by: set[Work] = set()
+        self._waiters: set[Work] = set()
 
     @property
     def stopped(self) -> bool:
@@ -83,8 +85,8 @@ class Work:
             shared = self._awaited
             if shared is None:
                 return [self]
-            shared._wanted_by.discard(self)
-            if shared._wanted_by:
+            shared._waiters.discard(self)
+            if shared._waiters:
                 return [self]
             shared._stopped.set()
             return [self, shared]
@@ -98,7 +100,7 @@ class Work:
             self.check()
             if shared.stopped:
                 return False
-            shared._wanted_by.add(self)
+            shared._waiters.add(self)
             self._awaited = shared
             return True
 
@@ -107,7 +109,7 @@ class Work:
         with _graph:
             if self._awaited is not None:
                 self.rows_read += self._awaited.rows_read
-                self._awaited._wanted_by.discard(self)
+                self._awaited._waiters.discard(self)
                 self._awaited = None
 
 

@@ -12,10 +12,6 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
-from litestar import Response, get
-from litestar.params import FromPath
-
-from penstock.base.errors import NotFound
 from penstock.http.requests import AnyRequest
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -28,17 +24,17 @@ class Asset(NamedTuple):
 
 
 @cache
-def _assets() -> tuple[str, Mapping[str, Asset]]:
+def assets() -> tuple[str, Mapping[str, Asset]]:
     """The hash over all files, and the files by their path below `static/`."""
-    assets = {
+    by_path = {
         path: _asset(path, file)
         for path, file in _files(files("penstock.web").joinpath("static"))
         if _suffix(path) in _TYPES
     }
     version = sha256()
-    for path in sorted(assets):
-        version.update(path.encode() + b"\0" + assets[path].body)
-    return version.hexdigest()[:12], assets
+    for path in sorted(by_path):
+        version.update(path.encode() + b"\0" + by_path[path].body)
+    return version.hexdigest()[:12], by_path
 
 
 def _files(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]]:
@@ -60,31 +56,11 @@ def _suffix(path: str) -> str:
 
 def asset_url(path: str) -> str:
     """The address of a file below `static/`; KeyError for an unknown one, to fail early."""
-    version, assets = _assets()
-    if path not in assets:
+    version, by_path = assets()
+    if path not in by_path:
         raise KeyError(f"web/static has no {path}")
     return f"/static/{version}/{path}"
 
 
 def takes_gzip(request: AnyRequest) -> bool:
     return "gzip" in request.headers.get("accept-encoding", "")
-
-
-@get("/static/{version:str}/{path:path}", sync_to_thread=True)
-def asset(request: AnyRequest, version: FromPath[str], path: FromPath[str]) -> Response[bytes]:
-    """A tab opened before an upgrade requests an old version: it gets the current file."""
-    current, assets = _assets()
-    if (file := assets.get(path.lstrip("/"))) is None:
-        raise NotFound("There is nothing at this address.")
-    headers = {
-        "Cache-Control": "public, max-age=31536000, immutable"
-        if version == current
-        else "no-cache",
-        "Vary": "Accept-Encoding",
-        "X-Content-Type-Options": "nosniff",
-    }
-    if takes_gzip(request):
-        return Response(
-            file.gzipped, media_type=file.media_type, headers=headers | {"Content-Encoding": "gzip"}
-        )
-    return Response(file.body, media_type=file.media_type, headers=headers)

@@ -73,6 +73,7 @@ definition_not_readable 409 A filter of the saved funnel, or of a goal that it u
 too_many_secrets        409 Too many signing secrets of one provider are valid. End the earlier ones
   with previousValidSeconds 0.
 import_not_finished     409 The import is not finished, so its gap cannot be dismissed yet.
+import_finished         409 The import is finished, so it cannot be cancelled.
 no_gap                  409 The import left no gap in the coverage of reports.
 job_not_finished        409 The job has no result yet. Poll its state until it is done or failed.
 job_cancelled           409 The job was cancelled and has no result. Send the request again.
@@ -84,12 +85,20 @@ unsupported_media_type  415 Send JSON with Content-Type: application/json, plain
 invalid                 422 The input is JSON but breaks rules; errors lists all of them.
 rate_limited            429 Too many requests. Retry-After says when to retry.
 internal_error          500 Penstock had an internal error; its log has the details.
+request_timeout         408 The headers or the body took too long to arrive. Send faster.
+headers_too_large       431 The headers are over the published size limit. Send fewer cookies.
+too_many_connections    503 Too many connections or requests at once. Reuse connections, and retry
+  after Retry-After.
 unavailable             503 A database does not respond. Nothing was stored; try again.
 query_timeout           503 The query exceeded the time limit of the workspace. Query less, or raise
   the limit.
 query_too_large         503 The query exceeded the memory limit of the workspace. Query less, or
   raise the limit.
+busy                    503 Too many requests of this workspace or network, or of all, wait for
+  their turn; nothing was done. Retry-After says when to retry.
 too_many_jobs           503 The workspace has too many unfinished jobs. Wait, or cancel one.
+too_many_imports        503 The workspace has too many uploads or unfinished imports. Wait, or
+  cancel one.
 store_unavailable       503 The metadata database does not respond; nothing was stored. Try again.
 overloaded              503 Too many events are waiting to be stored; nothing was stored.
   Retry-After says when to retry.

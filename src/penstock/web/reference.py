@@ -91,7 +91,7 @@ def _operation(
         path=path,
         summary=operation["summary"],
         description=operation.get("description", ""),
-        open=operation.get("security") == [],
+        open=operation.get("security") in ([], [{}, {"key": []}]),
         parameters=[
             (parameter["in"], _parameter(parameter, schemas))
             for parameter in operation["parameters"]

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,10 +14,12 @@ from markupsafe import Markup, escape
 
 from penstock import __version__
 from penstock.base.clock import iso, parse_time
+from penstock.base.patterns import Pattern
 from penstock.http.requests import AnyRequest
 from penstock.web.assets import asset_url, takes_gzip
 
-_ISO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_CODE = Pattern(r"`([^`]+)`")
+_ISO_TIME = Pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _MIN_GZIP_SIZE = 1000  # bytes
 
 
@@ -29,7 +30,7 @@ def _breakable(path: str) -> Markup:
 
 def _coded(text: str) -> Markup:
     """Text with `backticks` as code elements."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(_CODE.sub(lambda code: f"<code>{code[1]}</code>", str(escape(text))))
 
 
 def _as_data(value: Any) -> Markup:
@@ -129,7 +130,6 @@ def _headers(nonce: str) -> dict[str, str]:
     }
     return {
         "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
-        "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "same-origin",
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cache-Control": "no-store",

@@ -1,45 +1,46 @@
 """The routes of all pages. Readers without a session are sent to the log-in; errors are pages."""
 
-from litestar import Router
+from litestar import Response, Router, get
 from litestar.di import Provide
+from litestar.params import FromPath
 
-from penstock.web.assets import asset
+from penstock.base.errors import NotFound
+from penstock.http.requests import AnyRequest
+from penstock.web.assets import assets, takes_gzip
 from penstock.web.error_pages import PAGE_HANDLERS
-from penstock.web.pages import (
-    docs,
-    funnels,
-    goals,
-    imports,
-    links,
-    live,
-    people,
-    report,
-    session,
-    settings,
-    units,
-    visitors,
-    websites,
-    welcome,
-)
+from penstock.web.pages.docs import routes as docs_routes
 from penstock.web.pages.funnel_page import provide_funnel_pages
+from penstock.web.pages.funnels import routes as funnels_routes
+from penstock.web.pages.goals import routes as goals_routes
+from penstock.web.pages.imports import routes as imports_routes
+from penstock.web.pages.links import routes as links_routes
+from penstock.web.pages.live import routes as live_routes
+from penstock.web.pages.people import routes as people_routes
+from penstock.web.pages.report import routes as report_routes
+from penstock.web.pages.session import routes as session_routes
+from penstock.web.pages.settings import routes as settings_routes
+from penstock.web.pages.units import routes as units_routes
+from penstock.web.pages.visitors import routes as visitors_routes
+from penstock.web.pages.websites import routes as websites_routes
+from penstock.web.pages.welcome import routes as welcome_routes
 from penstock.web.view import provide_respond, provide_view
 
 AREAS = (
-    session,
-    welcome,
-    funnels,
-    report,
-    units,
-    goals,
-    live,
-    visitors,
-    links,
-    imports,
-    websites,
-    people,
-    settings,
+    session_routes,
+    welcome_routes,
+    funnels_routes,
+    report_routes,
+    units_routes,
+    goals_routes,
+    live_routes,
+    visitors_routes,
+    links_routes,
+    imports_routes,
+    websites_routes,
+    people_routes,
+    settings_routes,
 )
-"""Modules of pages; a new one is added here."""
+"""Routes by area of pages; a new area is added here."""
 
 PAGES = Router(
     "/",
@@ -53,4 +54,23 @@ PAGES = Router(
     opt={"page": True},
 )
 
-ROUTES = (PAGES, asset, *docs.ROUTES)
+
+@get("/static/{version:str}/{path:path}", sync_to_thread=True)
+def asset(request: AnyRequest, version: FromPath[str], path: FromPath[str]) -> Response[bytes]:
+    """Only under the current hash: a cache must not hold a file under the address of another."""
+    current, files = assets()
+    file = files.get(path.lstrip("/")) if version == current else None
+    if file is None:
+        raise NotFound("There is nothing at this address.")
+    headers = {
+        "Cache-Control": "public, max-age=31536000, immutable",
+        "Vary": "Accept-Encoding",
+    }
+    if takes_gzip(request):
+        return Response(
+            file.gzipped, media_type=file.media_type, headers=headers | {"Content-Encoding": "gzip"}
+        )
+    return Response(file.body, media_type=file.media_type, headers=headers)
+
+
+ROUTES = (PAGES, asset, *docs_routes.ROUTES)

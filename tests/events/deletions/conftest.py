@@ -1,6 +1,5 @@
 """Deletions change both stores: their tests run on both kinds of the metadata DB."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import Scene
 from tests.tenant import Tenant
+from tests.waiting import eventually
 
 Json = dict[str, Any]
 Delete = Callable[..., Json]
@@ -27,17 +27,23 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
 
 def finished(client: httpx.Client, deletion_id: str) -> Json:
     """The deletion once it is done."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+
+    def done() -> Json | None:
         deletion: Json = client.get(f"/api/deletions/{deletion_id}").json()
-        if deletion["state"] == "done":
-            return deletion
-        time.sleep(0.02)
-    raise AssertionError(f"still {deletion}")
+        return deletion if deletion["state"] == "done" else None
+
+    deletion: Json = eventually(done)
+    return deletion
 
 
 def ask(client: httpx.Client, website_id: str, **target: Any) -> Json:
-    answer = client.post("/api/deletions", json={"websiteId": website_id, **target})
+    """Request a deletion; again while the store is too busy, as its answer says."""
+
+    def answered() -> httpx.Response | None:
+        answer = client.post("/api/deletions", json={"websiteId": website_id, **target})
+        return answer if answer.status_code != 503 else None
+
+    answer: httpx.Response = eventually(answered)
     assert answer.status_code == 201, answer.text
     deletion: Json = answer.json()
     return deletion

@@ -30,7 +30,7 @@ from tests.events.imports.conftest import finished as import_finished
 from tests.events.imports.conftest import ndjson
 from tests.funnels.scenario import Scene
 from tests.tenant import BASE_URL, Tenant, visitor
-from tests.watched import eventually
+from tests.waiting import eventually
 
 StoredAt = Callable[[str], list[Json]]
 NOTE = "Events in the period of this answer were deleted; see the gaps for when."

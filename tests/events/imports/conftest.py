@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,6 +9,7 @@ import httpx
 import pytest
 
 from tests.tenant import Tenant
+from tests.waiting import eventually
 
 Import = Callable[..., dict[str, Any]]
 
@@ -25,13 +25,13 @@ def ndjson(lines: Iterable[dict[str, Any]]) -> bytes:
 
 def finished(client: httpx.Client, import_id: str) -> dict[str, Any]:
     """The import once nothing more happens to it."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+
+    def ended() -> dict[str, Any] | None:
         job: dict[str, Any] = client.get(f"/api/imports/{import_id}").json()
-        if job["state"] in ("done", "failed"):
-            return job
-        time.sleep(0.02)
-    raise AssertionError(f"still {job}")
+        return job if job["state"] in ("done", "failed", "cancelled") else None
+
+    job: dict[str, Any] = eventually(ended)
+    return job
 
 
 @pytest.fixture

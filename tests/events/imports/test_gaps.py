@@ -1,8 +1,10 @@
 """Imports that stored nothing, gaps that an owner dismisses, and texts of rejected lines."""
 
 import pytest
+from sqlalchemy import select, update
 
 from penstock.app import Services
+from penstock.metadb.tables import import_rejects
 from tests.events.imports.conftest import finished, ndjson
 from tests.tenant import Tenant, join
 
@@ -138,6 +140,38 @@ def test_a_line_over_the_limit_has_no_text(run_import, workspace):
     assert [reject["excerpt"] for reject in rejects(workspace, job)] == [None]
 
 
+def test_the_text_is_stored_in_its_own_column(run_import, workspace, services):
+    job = run_import([line(1), line(2, name="")])
+    [reject] = rejects(workspace, job)
+    with services.database.read() as db:
+        errors, line_text = db.execute(
+            select(import_rejects.c.errors, import_rejects.c.line_text)
+        ).one()
+    assert (errors, line_text) == (reject["errors"], reject["excerpt"])
+
+
+def test_a_text_that_an_earlier_version_stored_with_the_errors_is_shown_and_deleted(
+    run_import, workspace, services
+):
+    job = run_import([line(1), line(2, visitorId="ada-1", name=""), line(3, name="")])
+    before = rejects(workspace, job)
+    with services.database.write() as db:
+        for reject in before:
+            old = {"faults": reject["errors"], "excerpt": reject["excerpt"]}
+            db.execute(
+                update(import_rejects)
+                .where(import_rejects.c.line == reject["line"])
+                .values(errors=old, line_text=None)
+            )
+    assert rejects(workspace, job) == before
+    request = {"websiteId": workspace.website_id, "visitorId": "ada-1"}
+    assert workspace.client.post("/api/deletions", json=request).status_code == 201
+    assert [reject["excerpt"] for reject in rejects(workspace, job)] == [
+        None,
+        before[1]["excerpt"],
+    ]
+
+
 def test_a_deletion_removes_the_texts_that_name_the_visitor(run_import, workspace):
     job = run_import(
         [
@@ -163,3 +197,22 @@ def test_an_import_with_timestamps_in_seconds_has_a_warning(run_import):
     assert (job["accepted"], job["rejected"]) == (2, 0)
     assert [warning["code"] for warning in job["warnings"]] == ["timestamp_looks_like_seconds"]
     assert run_import([line(3)])["warnings"] == []
+
+
+def test_an_early_time_that_no_number_states_is_no_warning(run_import):
+    assert run_import([line(1, timestamp="1971-05-01T00:00:00Z")])["warnings"] == []
+
+
+def test_an_import_with_a_country_that_is_no_code_has_a_warning(run_import):
+    job = run_import([line(1, country="Germany"), line(2, country="DE")])
+    assert job["accepted"] == 2
+    assert [warning["code"] for warning in job["warnings"]] == ["country_not_iso"]
+
+
+def test_an_import_has_each_warning_once_across_batches(run_import):
+    lines = [line(number, timestamp=1_588_327_200 + number) for number in range(600)]
+    job = run_import([*lines, line(601, country="Germany")])
+    assert [warning["code"] for warning in job["warnings"]] == [
+        "country_not_iso",
+        "timestamp_looks_like_seconds",
+    ]

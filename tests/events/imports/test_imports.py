@@ -1,12 +1,12 @@
 """Imports over HTTP: accepted and rejected lines, repeats, limits, tenancy."""
 
 import gzip
-import time
 
 import pytest
 
 from penstock.base.clock import iso
 from tests.events.imports.conftest import finished, ndjson
+from tests.waiting import PATIENCE_S, eventually
 
 COUNTS = ("linesRead", "accepted", "duplicates", "rejected")
 
@@ -27,7 +27,7 @@ def counts(job):
 
 def stored(services, website_id, columns="name"):
     """A website's events in the warehouse, by time and name."""
-    assert services.shipper.wait_until_shipped(10)
+    assert services.shipper.wait_until_shipped(PATIENCE_S)
     _, rows = services.warehouse.query(
         f"SELECT {columns} FROM events WHERE website_id = {{website:String}}"  # noqa: S608
         " ORDER BY occurred_at, name",
@@ -430,10 +430,8 @@ def test_an_import_that_stopped_may_miss_events_of_any_time(run_import, workspac
 
 def test_a_stored_file_is_removed_when_its_import_is_done(run_import, settings):
     run_import([line(1)])
-    deadline = time.monotonic() + 30  # the file goes after the job's end is saved, not before
-    while list((settings.data / "imports").iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert list((settings.data / "imports").iterdir()) == []
+    # The file goes after the job's end is saved, not before.
+    eventually(lambda: list((settings.data / "imports").iterdir()) == [])
 
 
 def test_an_import_of_a_website_deleted_meanwhile_fails_with_the_reason(client, workspace):

@@ -21,6 +21,7 @@ from tests.links.conftest import LINKS
 from tests.links.redirect.test_redirect import OPEN, WEB, Page
 from tests.serving import Served
 from tests.tenant import BASE_URL
+from tests.waiting import eventually
 
 SAFARI, CHROME, EDGE = (
     user_agents.IOS["safari"],
@@ -180,7 +181,7 @@ def test_clicks_wait_in_files_while_the_database_is_busy_and_are_stored_once(
             assert open_link(link["slug"], EDGE).status_code == 302
         time.sleep(0.2)
     clicks(link, 20)
-    assert not list(buffer._folder.iterdir())
+    eventually(lambda: not list(buffer._folder.iterdir()))
 
 
 def test_a_file_flushed_before_a_crash_is_not_flushed_again(services, warehouse):
@@ -196,8 +197,7 @@ def test_a_file_flushed_before_a_crash_is_not_flushed_again(services, warehouse)
     assert not list(buffer._folder.iterdir())
     file.write_bytes(content)  # as after a crash before the removal
     with TestClient(build_app(services), base_url=BASE_URL):  # restart
-        time.sleep(0.3)
-    assert not list(buffer._folder.iterdir())
+        eventually(lambda: not list(buffer._folder.iterdir()))
     services.shipper.ship()
     rows = warehouse.query(
         "SELECT click_id FROM clicks WHERE link_id = 'lnk_crash' ORDER BY click_id"
@@ -277,7 +277,6 @@ def test_every_answered_redirect_is_one_click_after_kills(tmp_path):
                     time.sleep(0.005 * (number % 2))
             served.kill()
             served = Served(data)
-        time.sleep(1)
         assert served.stop() == 0
     finally:
         served.kill()

@@ -26,6 +26,29 @@ def link(app_id, **fields):
     } | fields
 
 
+def test_a_link_that_was_read_can_be_sent_back(client, make_link, open_link):
+    record = make_link()
+    open_link(record["slug"])
+    off = client.patch(LINKS, json=record | {"isActive": False, "stats": None})
+    assert off.status_code == 200, off.text
+    assert off.json() == record | {
+        "isActive": False,
+        "updatedAt": off.json()["updatedAt"],
+        "stats": off.json()["stats"],
+    }
+
+
+@pytest.mark.parametrize("field", ["slug", "name", "hostedUrl", "createdAt", "websiteId"])
+def test_a_read_only_field_of_a_link_cannot_be_changed(client, make_link, field):
+    record = make_link()
+    answer = client.patch(LINKS, json=record | {"isActive": False, field: "other"})
+    assert answer.status_code == 422
+    assert [(fault["field"], fault["code"]) for fault in answer.json()["errors"]] == [
+        (field, "read_only")
+    ]
+    assert client.get(LINKS).json()["data"][0]["isActive"] is True
+
+
 def test_a_created_link_has_all_its_fields(client, app_id):
     fields = link(
         app_id,
@@ -302,7 +325,7 @@ def test_a_malformed_change_is_reported(client, make_link):
         ({"id": link_id, "isActive": "false"}, "isActive", "wrong_type"),
         ({"id": link_id, "isActive": None}, "isActive", "wrong_type"),
         ({"id": 1, "isActive": False}, "id", "wrong_type"),
-        ({"id": link_id, "isActive": False, "slug": "other"}, "slug", "unknown_field"),
+        ({"id": link_id, "isActive": False, "colour": "red"}, "colour", "unknown_field"),
     ]:
         answer = client.patch(LINKS, json=body)
         assert (

@@ -14,6 +14,7 @@ from penstock.links.redirect.geoip import CountryLookup, GeoipFileError
 from penstock.settings import Settings
 from tests import user_agents
 from tests.tenant import connecting_from
+from tests.waiting import PATIENCE_S
 
 
 def write_geoip_file(path, kind="Test-Country", networks=None):
@@ -138,7 +139,7 @@ def test_the_service_does_not_start_with_an_unusable_file(tmp_path):
     ]
     environment = {**os.environ, "PENSTOCK_GEOIP": str(tmp_path / "none.mmdb")}
     process = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert process.returncode == 2
     message = (

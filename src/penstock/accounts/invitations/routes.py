@@ -55,7 +55,7 @@ async def list_invitations(
     request: AnyRequest, current_user: Me, invitations: Invitations
 ) -> Response[bytes]:
     """Newest first."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     open_invitations = await to_thread.run_sync(
         invitations.invitations, current_user.workspace.id, page
     )

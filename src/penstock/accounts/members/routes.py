@@ -1,16 +1,19 @@
 """HTTP routes of members. They require a session: an API key stands for no person."""
 
+from functools import partial
+
 from anyio import to_thread
 from litestar import Response, delete, get, patch
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.members.schema import MemberRecord, RoleChange
+from penstock.accounts.members.schema import MemberRecord, RemovalQuery, RoleChange
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.model import CurrentUser
 from penstock.http.answers import answer, listing, no_content
-from penstock.http.bodies import read_json, read_query
+from penstock.http.bodies import read_query
 from penstock.http.openapi import described
+from penstock.http.read_only import read_changes
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import PageQuery
 
@@ -24,38 +27,46 @@ Members = NamedDependency[MemberService]
 )
 async def list_members(request: AnyRequest, current_user: Me, members: Members) -> Response[bytes]:
     """Members in the order in which they joined."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     page_members = await to_thread.run_sync(members.members, current_user.workspace.id, page)
     return listing(page_members, MemberRecord.of)
 
 
 @patch(
     "/api/settings/members/{user_id:str}",
-    opt=described("Change a role", body=RoleChange, answers=MemberRecord, tag="people"),
+    opt=described(
+        "Change a role", body=RoleChange, answers=MemberRecord, takes_read_only=True, tag="people"
+    ),
 )
 async def change_role(
     request: AnyRequest, user_id: FromPath[str], current_user: Me, members: Members
 ) -> Response[bytes]:
-    """For owners. A workspace always has at least one owner."""
-    form = await read_json(request, RoleChange)
-    return answer(
-        MemberRecord.of(
-            await to_thread.run_sync(members.change_role, current_user, user_id, form.role)
-        )
+    """For owners. A workspace always has at least one owner.
+
+    Read-only fields (`userId`, `email`, `since`) may be sent back with their stored values.
+    """
+    change, read_only = await read_changes(request, RoleChange, MemberRecord)
+    member = await to_thread.run_sync(
+        members.change_role, current_user, user_id, change.role, read_only
     )
+    return answer(MemberRecord.of(member))
 
 
 @delete(
-    "/api/settings/members/{user_id:str}", opt=described("Remove a member, or leave", tag="people")
+    "/api/settings/members/{user_id:str}",
+    opt=described("Remove a member, or leave", query=RemovalQuery, tag="people"),
 )
 async def remove_member(
-    user_id: FromPath[str], current_user: Me, members: Members
+    request: AnyRequest, user_id: FromPath[str], current_user: Me, members: Members
 ) -> Response[None]:
     """For owners, and for members who leave.
 
     Ends the member's sessions in the workspace. An account without another workspace is deleted.
+    The API keys that the member created keep working unless `revokeKeys` is true.
     """
-    await to_thread.run_sync(members.remove, current_user, user_id)
+    revoke_keys = read_query(request, RemovalQuery).revoke_keys
+    use_case = partial(members.remove, current_user, user_id, revoke_keys=revoke_keys)
+    await to_thread.run_sync(use_case)
     return no_content()
 
 

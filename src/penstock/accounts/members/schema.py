@@ -7,7 +7,13 @@ from pydantic import Field
 from penstock.accounts.members.model import Member
 from penstock.accounts.model import Role
 from penstock.base.clock import iso
-from penstock.http.schema import Input, Record
+from penstock.http.schema import Input, Query, Record
+
+
+class RemovalQuery(Query):
+    revoke_keys: Annotated[
+        bool, Field(description="Whether to revoke the API keys that the member created.")
+    ] = False
 
 
 class RoleChange(Input):

@@ -5,12 +5,17 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from penstock.accounts import store as accounts_store
+from penstock.accounts.keys import store as keys_store
+from penstock.accounts.keys.service import KeyService
 from penstock.accounts.members import store
 from penstock.accounts.members.model import Member
+from penstock.accounts.members.schema import MemberRecord
 from penstock.accounts.model import CurrentUser, Role
+from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Forbidden, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
+from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database
 
 
@@ -21,25 +26,35 @@ class MemberService:
     when a change would leave the workspace without an owner.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, keys: KeyService, clock: Clock) -> None:
+        self._database, self._keys, self._clock = database, keys, clock
 
     def members(self, workspace_id: WorkspaceId, page: Page) -> Listing[Member]:
         """Members in the order in which they joined."""
         with self._database.read() as db:
             return store.members(db, workspace_id, page)
 
-    def change_role(self, by: CurrentUser, user_id: str, role: Role) -> Member:
+    def change_role(
+        self,
+        by: CurrentUser,
+        user_id: str,
+        role: Role,
+        read_only: ReadOnlyFields = NO_READ_ONLY_FIELDS,
+    ) -> Member:
+        """read_only: fields that the caller sent back; `Invalid` when they differ."""
         with self._database.write() as db:
             member = _locked_member(db, by, user_id)
             require_owner(db, by)
+            read_only.check(MemberRecord.of(member))
             if role is not Role.OWNER:
                 _require_another_owner(db, by.workspace.id, member)
             store.change_role(db, by.workspace.id, user_id, role)
         return replace(member, role=role)
 
-    def remove(self, by: CurrentUser, user_id: str) -> None:
+    def remove(self, by: CurrentUser, user_id: str, *, revoke_keys: bool = False) -> None:
         """Remove a member and end their sessions in the workspace.
+
+        revoke_keys: also revoke the API keys that they created in it.
 
         Deletes the account of a user who is in no other workspace. Members may remove themselves.
         """
@@ -50,6 +65,12 @@ class MemberService:
             _require_another_owner(db, by.workspace.id, member)
             accounts_store.lock_user(db, user_id)
             store.remove_member(db, by.workspace.id, user_id)
+            revoked = (
+                keys_store.revoke_keys_of(db, by.workspace.id, user_id, self._clock())
+                if revoke_keys
+                else []
+            )
+        self._keys.forget(revoked)
 
 
 def require_owner(db: Connection, by: CurrentUser) -> None:

@@ -18,10 +18,11 @@ from penstock.accounts.own_account.schema import (
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.schema import SessionRecord
 from penstock.accounts.service import AccountService
+from penstock.base.networks import client_network
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, address_of
 from penstock.http.schema import PageQuery
 
 Me = NamedDependency[CurrentUser]
@@ -49,7 +50,7 @@ async def change_password(
         current,
         new,
     )
-    await to_thread.run_sync(use_case, limiter=accounts.password_work)
+    await accounts.password_work.run(client_network(address_of(request)), use_case)
     return no_content()
 
 
@@ -63,7 +64,7 @@ async def list_sessions(
     request: AnyRequest, current_user: Me, own_account: OwnAccount
 ) -> Response[bytes]:
     """Sessions in all workspaces, most recently seen first."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     sessions = await to_thread.run_sync(
         own_account.sessions, current_user.user, request.cookies[SESSION_COOKIE], page
     )
@@ -89,7 +90,7 @@ async def list_workspaces(
     request: AnyRequest, current_user: Me, own_account: OwnAccount
 ) -> Response[bytes]:
     """Workspaces in the order in which you joined them."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     workspaces = await to_thread.run_sync(own_account.workspaces, current_user.user, page)
     return listing(workspaces, MembershipRecord.of)
 

@@ -7,7 +7,7 @@ from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, RatePolicy
 from penstock.base.paging import Listing, Page
-from penstock.http.attempt_limiter import AttemptLimiter
+from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
 
 _PASSWORD_POLICY = RatePolicy("password", quota=10, window_s=300)
@@ -21,7 +21,7 @@ class OwnAccountService:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
-        self._attempts = AttemptLimiter(_PASSWORD_POLICY)
+        self._attempts = RateLimiter(_PASSWORD_POLICY)
 
     def change_password(self, user: User, token: str, current: str, new: str) -> None:
         """Change the password and end the user's other sessions.

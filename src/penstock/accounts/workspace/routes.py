@@ -45,6 +45,7 @@ async def read_workspace_settings(
         "Change settings of the workspace",
         body=WorkspaceChanges,
         answers=WorkspaceSettingsRecord,
+        takes_read_only=True,
         tag="accounts",
     ),
 )

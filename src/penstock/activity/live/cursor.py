@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Self
 from zlib import crc32
 
+from penstock.base.clock import LATEST_MS
 from penstock.base.cursors import decode_cursor, encode_cursor
 from penstock.base.ids import EventId
 
@@ -59,7 +60,7 @@ class Cursor:
             after_ms, *marks = struct.unpack(f">Q{(len(packed) - 8) // 4}I", packed)
         except (ValueError, struct.error) as error:
             raise ValueError("is not a cursor") from error
-        if after_ms > 2**62:
+        if after_ms > LATEST_MS:
             raise ValueError("is not a cursor")
         return cls(after_ms, frozenset(marks))
 

@@ -2,7 +2,7 @@
 
 from msgspec import json
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.live.cursor import Cursor
 from penstock.activity.live.schema import RecentQuery, RecentRecord
 from penstock.activity.schema import StoredEventRecord
@@ -10,7 +10,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Fault
 from penstock.base.ids import WorkspaceId
 from penstock.http.bodies import bad_parameter
-from penstock.identity import profiles
+from penstock.identity.profiles import service as profiles
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
@@ -28,15 +28,15 @@ class LiveService:
         self,
         database: Database,
         warehouse: Warehouse,
-        accounts: AccountService,
+        websites: WebsiteService,
         clock: Clock,
         *,
         wait_until_shipped: WaitUntilShipped,
     ) -> None:
-        self._database, self._warehouse, self._accounts, self._clock = (
+        self._database, self._warehouse, self._websites, self._clock = (
             database,
             warehouse,
-            accounts,
+            websites,
             clock,
         )
         self._wait_until_shipped = wait_until_shipped
@@ -58,7 +58,7 @@ class LiveService:
         )
         rows = []
         for after_ms in starts:
-            rows = self._warehouse.ask_by_name(
+            rows = self._warehouse.fetch_dicts(
                 load("penstock.activity.live", "recent_events"),
                 {**parameters, "after": after_ms, "limit": limit},
             )
@@ -77,7 +77,7 @@ class LiveService:
         )
 
     def _parameters(self, workspace_id: WorkspaceId, query: RecentQuery) -> dict[str, object]:
-        websites = self._accounts.select_websites(workspace_id, query.website_id)
+        websites = self._websites.select_websites(workspace_id, query.website_id)
         keys: list[int] = []
         if query.visitor_id is not None:
             with self._database.read() as db:
@@ -85,7 +85,7 @@ class LiveService:
                     db, sorted({website.scope_id for website in websites}), query.visitor_id
                 )
             for profile in matches:
-                rows = self._warehouse.ask(
+                rows = self._warehouse.fetch_rows(
                     load("penstock.identity", "visitor_keys"),
                     {"scope": profile.scope_id, "visitors": profile.ids},
                 )

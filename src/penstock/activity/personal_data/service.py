@@ -6,15 +6,15 @@ from typing import IO, Any
 
 from sqlalchemy import Connection
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.personal_data.schema import PersonalDataLine, PersonQuery
 from penstock.activity.schema import StoredEventRecord
 from penstock.base.clock import iso
 from penstock.base.errors import Fault, NotFound
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId
 from penstock.http.bodies import bad_parameter
-from penstock.identity import profiles
-from penstock.identity.profiles import Profile
+from penstock.identity.profiles import service as profiles
+from penstock.identity.profiles.model import Profile
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
@@ -34,13 +34,13 @@ class PersonalDataService:
         self,
         database: Database,
         warehouse: Warehouse,
-        accounts: AccountService,
+        websites: WebsiteService,
         settings: Settings,
         *,
         wait_until_shipped: WaitUntilShipped,
         read_elsewhere: ReadElsewhere,
     ) -> None:
-        self._database, self._warehouse, self._accounts = database, warehouse, accounts
+        self._database, self._warehouse, self._websites = database, warehouse, websites
         self._settings, self._wait_until_shipped = settings, wait_until_shipped
         self._read_elsewhere = read_elsewhere
 
@@ -49,8 +49,8 @@ class PersonalDataService:
 
         `NotFound` when nobody has this ID, `Unauthorized` for another workspace's website.
         """
-        website = self._accounts.owned_website(workspace_id, query.website_id)
-        websites = self._accounts.websites_sharing_visitors(website)
+        website = self._websites.owned_website(workspace_id, query.website_id)
+        websites = self._websites.websites_sharing_visitors(website)
         if (query.visitor_id is None) == (query.user_id is None):
             message = "Send either visitorId or userId."
             raise bad_parameter(Fault("visitorId", "required", message))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.schema import StoredEventRecord
 from penstock.activity.visitors.schema import (
     MergeRecord,
@@ -20,8 +20,8 @@ from penstock.base.errors import Fault, NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.http.bodies import bad_parameter
-from penstock.identity import profiles
-from penstock.identity.profiles import Profile
+from penstock.identity.profiles import service as profiles
+from penstock.identity.profiles.model import Profile
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
@@ -46,16 +46,16 @@ class VisitorService:
         self,
         database: Database,
         warehouse: Warehouse,
-        accounts: AccountService,
+        websites: WebsiteService,
         settings: Settings,
         clock: Clock,
         *,
         wait_until_shipped: WaitUntilShipped,
     ) -> None:
-        self._database, self._warehouse, self._accounts, self._settings, self._clock = (
+        self._database, self._warehouse, self._websites, self._settings, self._clock = (
             database,
             warehouse,
-            accounts,
+            websites,
             settings,
             clock,
         )
@@ -66,14 +66,14 @@ class VisitorService:
 
         Deleted visitors are not listed; the total may include them until their events are gone.
         """
-        websites = self._accounts.select_websites(workspace_id, query.website_id)
+        websites = self._websites.select_websites(workspace_id, query.website_id)
         self._wait_until_shipped(self._settings.fresh_wait_s)
         if query.search is not None:
-            return self._search(websites, query.search, query.asked)
-        rows = self._active(websites, query.days, query.asked)
+            return self._search(websites, query.search, query.pagination)
+        rows = self._active(websites, query.days, query.pagination)
         if not rows and query.page > 1:
             first = self._active(websites, query.days, Page(1, 1))
-            return Listing([], query.asked, first[0]["total"] if first else 0)
+            return Listing([], query.pagination, first[0]["total"] if first else 0)
         users: dict[tuple[str, str], str | None] = {}
         with self._database.read() as db:
             for scope_id in {website.scope_id for website in websites}:
@@ -87,7 +87,7 @@ class VisitorService:
             for row in rows
             if (key := (row["scope"], row["name"])) in users
         ]
-        return Listing(records, query.asked, rows[0]["total"] if rows else 0)
+        return Listing(records, query.pagination, rows[0]["total"] if rows else 0)
 
     def _active(self, websites: Collection[Website], days: int, page: Page) -> list[dict[str, Any]]:
         now_ms = self._clock()
@@ -99,7 +99,7 @@ class VisitorService:
             "limit": page.size,
             "offset": page.offset,
         }
-        return self._warehouse.ask_by_name(
+        return self._warehouse.fetch_dicts(
             load("penstock.activity.visitors", "active_visitors"), parameters
         )
 
@@ -139,7 +139,7 @@ class VisitorService:
         Errors as in `visitor`.
         """
         visitor = self._find(workspace_id, visitor_id, query.website_id)
-        return self._timeline(visitor, self._summary(visitor), query.asked)
+        return self._timeline(visitor, self._summary(visitor), query.pagination)
 
     def visitor_with_timeline(
         self, workspace_id: WorkspaceId, visitor_id: str, query: TimelineQuery
@@ -147,7 +147,7 @@ class VisitorService:
         """The visitor and a page of their timeline, from one snapshot of its IDs."""
         visitor = self._find(workspace_id, visitor_id, query.website_id)
         summary = self._summary(visitor)
-        return self._detail(visitor, summary), self._timeline(visitor, summary, query.asked)
+        return self._detail(visitor, summary), self._timeline(visitor, summary, query.pagination)
 
     def _detail(self, visitor: _VisitorEvents, summary: Mapping[str, Any]) -> VisitorDetailRecord:
         profile, user = visitor.profile, visitor.profile.user
@@ -186,7 +186,7 @@ class VisitorService:
     ) -> _VisitorEvents:
         scopes = {
             website.scope_id: website
-            for website in self._accounts.select_websites(workspace_id, website_id)
+            for website in self._websites.select_websites(workspace_id, website_id)
         }
         with self._database.read() as db:
             matches = profiles.find_by_visitor_id(db, list(scopes), visitor_id)
@@ -202,19 +202,19 @@ class VisitorService:
         return self._visitor_events(matches[0], scopes[matches[0].scope_id])
 
     def _visitor_events(self, profile: Profile, website: Website) -> _VisitorEvents:
-        websites = self._accounts.websites_sharing_visitors(website)
+        websites = self._websites.websites_sharing_visitors(website)
         return _VisitorEvents(
             profile, {"websites": websites, "scope": profile.scope_id, "visitors": profile.ids}
         )
 
     def _summary(self, visitor: _VisitorEvents) -> dict[str, Any]:
-        [summary] = self._warehouse.ask_by_name(
+        [summary] = self._warehouse.fetch_dicts(
             load("penstock.activity.visitors", "visitor_summary"), visitor.scope
         )
         return summary
 
     def _events(self, visitor: _VisitorEvents, page: Page) -> list[StoredEventRecord]:
-        rows = self._warehouse.ask_by_name(
+        rows = self._warehouse.fetch_dicts(
             load("penstock.activity.visitors", "visitor_events"),
             {**visitor.scope, "limit": page.size, "offset": page.offset},
         )

@@ -12,7 +12,7 @@ from penstock.events.fields import (
     TIME_SCHEMA,
     EventValidationContext,
     SentId,
-    timestamp_ms,
+    time_from_1970_ms,
 )
 from penstock.events.validation import RawItem, Rule, validate
 from penstock.http.bodies import parse_object
@@ -24,7 +24,7 @@ _END_OF_TIME_MS = 10_413_792_000_000
 
 
 def _span_end_ms(value: Any) -> int:
-    at_ms = timestamp_ms(value)
+    at_ms = time_from_1970_ms(value)
     if at_ms > 0 and looks_like_seconds(value):  # 0 is 1970 in both units
         raise RuleBroken(
             "looks_like_seconds",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
 from penstock.base.ids import DeletionId, ScopeId, VisitorId, WebsiteId, WorkspaceId, new_id
@@ -29,6 +29,7 @@ from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.deletions.worker import DeletionWorker
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.store import open_imports, remove_excerpts
+from penstock.events.quarantine.service import forget_quarantined
 from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
@@ -50,7 +51,7 @@ class DeletionService:
         self,
         database: Database,
         warehouse: Warehouse,
-        accounts: AccountService,
+        websites: WebsiteService,
         shipper: Shipper,
         settings: Settings,
         clock: Clock,
@@ -59,9 +60,9 @@ class DeletionService:
     ) -> None:
         """forget_elsewhere: removes other rooms' data about visitors, in the given transaction."""
         self._forget_elsewhere = forget_elsewhere
-        self._database, self._accounts, self._settings, self._clock = (
+        self._database, self._websites, self._settings, self._clock = (
             database,
-            accounts,
+            websites,
             settings,
             clock,
         )
@@ -82,11 +83,11 @@ class DeletionService:
         """
         context = EventValidationContext(self._settings, self._clock())
         target = read_deletion(body, context)
-        website = self._accounts.owned_website(workspace_id, target.website_id)
+        website = self._websites.owned_website(workspace_id, target.website_id)
         website_ids = (
             [website.id]
             if target.target is Target.SPAN
-            else self._accounts.websites_sharing_visitors(website)
+            else self._websites.websites_sharing_visitors(website)
         )
         deletion = self._begin_with_retries(website, target, website_ids)
         # Earlier and later events differ by the millisecond of their receipt, so an event that is
@@ -128,9 +129,9 @@ class DeletionService:
                 )
             if not is_span:
                 sent_ids = {target.visitor_id, target.user_id, removal.user_id, *removal.ids}
-                removed["rejectedTexts"] = remove_excerpts(
-                    db, website_ids, [sent_id for sent_id in sent_ids if sent_id]
-                )
+                known_ids = [sent_id for sent_id in sent_ids if sent_id]
+                removed["rejectedTexts"] = remove_excerpts(db, website_ids, known_ids)
+                forget_quarantined(db, website_ids, known_ids)
                 removed |= {"visitors": removal.visitors, "userLinks": removal.user_links}
             highest, now_ms = events_store.highest_ids(db), self._clock()
             is_unknown = not is_span and not removal.ids
@@ -189,9 +190,9 @@ class DeletionService:
         `Unauthorized` when the website belongs to another workspace.
         """
         if query.website_id is not None:
-            self._accounts.owned_website(workspace_id, query.website_id)
+            self._websites.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
-            return store.page(db, workspace_id, query.website_id, query.asked)
+            return store.page(db, workspace_id, query.website_id, query.pagination)
 
     def spans(
         self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]

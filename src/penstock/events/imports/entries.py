@@ -3,23 +3,17 @@
 import sqlite3
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from penstock.accounts.model import Website
 from penstock.base.clock import LATEST_MS
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
-    Currency,
-    EventName,
     EventValidationContext,
-    Number,
-    PastTimestamp,
-    SentId,
-    timestamp_ms,
+    time_from_1970_ms,
 )
+from penstock.events.imports.schema import ImportLine
 from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
 from penstock.events.redaction import redact, redact_text
 from penstock.events.server_events import (
@@ -29,32 +23,10 @@ from penstock.events.server_events import (
     has_transaction_fields_once,
     transaction_properties,
 )
-from penstock.events.tracked_item import TrackedItem, has_name_for_type, name_and_columns
+from penstock.events.tracked_item import has_name_for_type, name_and_columns
 from penstock.events.validation import RawItem, Rule, canonical_hash, validate
 from penstock.http.bodies import parse_json
 from penstock.http.schema import RuleBroken
-
-
-class ImportLine(TrackedItem):
-    """A past event of a visitor (`visitorId`) or user (`userId`)."""
-
-    timestamp: Annotated[PastTimestamp, Field(description="When it happened, however long ago.")]
-    visitor_id: SentId | None = None
-    user_id: SentId | None = None
-    external_session_id: SentId | None = None
-    dedupe_key: Annotated[
-        SentId | None,
-        Field(description="Identifies repeats; without it transactionId, else the line's content."),
-    ] = None
-    country: EventName | None = None
-    region: EventName | None = None
-    device: EventName | None = None
-    os: EventName | None = None
-    browser: EventName | None = None
-    transaction_id: SentId | None = None
-    amount: Number | None = None
-    currency: Currency | None = None
-
 
 _OWN_COLUMNS = ("external_session_id", "country", "region", "device", "os", "browser")
 
@@ -122,7 +94,7 @@ def read_entry(
 def stated_ms(text: bytes) -> int | None:
     """The timestamp of a rejected line; None when it has no valid one."""
     try:
-        return min(timestamp_ms(_parse(text)["timestamp"]), LATEST_MS)
+        return min(time_from_1970_ms(_parse(text)["timestamp"]), LATEST_MS)
     except (Invalid, LookupError, TypeError, RuleBroken):
         return None
 

@@ -19,6 +19,8 @@ from penstock.base.errors import TooLarge
 from penstock.events.imports.content import GZIP_MAGIC
 
 _WRITE_BYTES = 1024 * 1024
+_MAX_LINE_BYTES = 16 * 1024 * 1024
+"""No line of NDJSON is longer; a file with a longer one is not read any further."""
 
 
 class UnreadableFile(Exception):
@@ -130,7 +132,7 @@ def lines(path: Path, *, max_line_bytes: int, max_inflated_bytes: int) -> Iterat
         inflated, number = 0, 0
         while True:
             try:
-                text, size = _read_line(source, max_line_bytes, max_inflated_bytes - inflated)
+                text, size = _read_line(source, max_line_bytes)
             except EOFError:
                 raise UnreadableFile("The gzip file is truncated; send it again.") from None
             except (gzip.BadGzipFile, zlib.error):
@@ -142,16 +144,24 @@ def lines(path: Path, *, max_line_bytes: int, max_inflated_bytes: int) -> Iterat
                 raise UnreadableFile(
                     f"The file has more than {max_inflated_bytes:,} bytes once inflated; split it."
                 )
+            if size > _MAX_LINE_BYTES:
+                raise UnreadableFile(
+                    f"Line {number:,} has more than {_MAX_LINE_BYTES:,} bytes; send NDJSON, with "
+                    "one event per line."
+                )
             yield Line(number, text, raw.tell())
 
 
-def _read_line(source: BinaryIO, max_bytes: int, max_size: int) -> tuple[bytes | None, int]:
-    """The next line and its size; size 0 at the end. Skips a too long line; its text is None."""
+def _read_line(source: BinaryIO, max_bytes: int) -> tuple[bytes | None, int]:
+    """The next line and its size; size 0 at the end. Skips a too long line; its text is None.
+
+    Of a line over `_MAX_LINE_BYTES` the rest stays unread.
+    """
     text = source.readline(max_bytes + 1)
     size = len(text)
     if size <= max_bytes or text.endswith(b"\n"):
         return text, size
-    while size <= max_size and (rest := source.readline(_WRITE_BYTES)):
+    while size <= _MAX_LINE_BYTES and (rest := source.readline(_WRITE_BYTES)):
         size += len(rest)
         if rest.endswith(b"\n"):
             break

@@ -13,13 +13,15 @@ from penstock.base.ids import ImportId, WebsiteId, WorkspaceId
 class ImportState(StrEnum):
     """queued: the file is on disk, nothing is read yet.
 
-    failed: the file cannot be read to its end, or has no valid event; events read before stay.
+    failed: the file cannot be read to its end, has too many rejected lines, or no valid event.
+    cancelled: someone cancelled it. Of both, events read before stay.
     """
 
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class ImportJob:
     duplicates: lines whose event was stored before. first_event_at_ms, last_event_at_ms: of its
     accepted and duplicate events. affected_from_ms, affected_to_ms: of these and of rejected lines;
     all of the past where a rejected line has no valid time. error: why a failed import stopped.
-    gap_dismissed_at_ms, gap_dismissed_by: when and by which user its gap was dismissed.
+    gap_dismissed_at_ms, gap_dismissed_by: when and by which user its gap was dismissed. warnings:
+    codes of the warnings about its events, sorted.
     """
 
     id: ImportId
@@ -55,6 +58,7 @@ class ImportJob:
     finished_at_ms: int | None
     gap_dismissed_at_ms: int | None = None
     gap_dismissed_by: str | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -68,7 +72,7 @@ class ImportJob:
     @property
     def has_gap(self) -> bool:
         """Whether reports lack events of this file. A file without any event changes nothing."""
-        is_incomplete = self.state is ImportState.FAILED or self.rejected > 0
+        is_incomplete = self.state is not ImportState.DONE or self.rejected > 0
         return self.is_open or (self.has_events and is_incomplete)
 
 
@@ -81,6 +85,15 @@ def completed(job: ImportJob) -> ImportJob:
     if job.rejected:
         lines = "The only line was" if job.rejected == 1 else f"All {job.rejected:,} lines were"
         error = f"{lines} rejected, so nothing was imported."
+    return replace(job, state=ImportState.FAILED, error=error)
+
+
+def stopped(job: ImportJob) -> ImportJob:
+    """A job that had too many rejected lines."""
+    error = (
+        f"Reading stopped after {job.rejected:,} rejected lines, the limit. Correct the file and "
+        "import it again; events that were stored are recognized."
+    )
     return replace(job, state=ImportState.FAILED, error=error)
 
 
@@ -123,6 +136,8 @@ class ImportSpan(NamedTuple):
                 return f"{name} is still running; not all of its events are counted yet."
             case ImportState.FAILED:
                 return f"{name} stopped half-way; the rest of its events is missing."
+            case ImportState.CANCELLED:
+                return f"{name} was cancelled half-way; the rest of its events is missing."
             case ImportState.DONE if self.rejected:
                 lines = "1 line" if self.rejected == 1 else f"{self.rejected:,} lines"
                 return f"{name} rejected {lines}; their events are missing."

@@ -8,14 +8,14 @@ from litestar.params import FromPath
 from penstock.accounts.callers import UPLOAD_MEDIA_TYPE
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.base.errors import UnsupportedMedia
-from penstock.events.imports.entries import ImportLine
-from penstock.events.imports.schema import ImportQuery, ImportRecord, RejectRecord
+from penstock.events.imports.schema import ImportLine, ImportQuery, ImportRecord, RejectRecord
 from penstock.events.imports.service import ImportService
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import is_zipped, read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import PageQuery, RecordsQuery
+from penstock.http.scopes import KeyScope
 
 _NDJSON = "application/x-ndjson"
 _ACCEPTED = (_NDJSON, "application/ndjson", "application/jsonl", "application/gzip", "text/plain")
@@ -29,6 +29,7 @@ _ACCEPTED = (_NDJSON, "application/ndjson", "application/jsonl", "application/gz
         media=_NDJSON,
         query=ImportQuery,
         answers=ImportRecord,
+        scopes=(KeyScope.INGEST,),
         tag="imports",
     )
     | {UPLOAD_MEDIA_TYPE: _NDJSON},
@@ -68,7 +69,13 @@ async def list_imports(
 
 
 @get(
-    "/api/imports/{import_id:str}", opt=described("An import", answers=ImportRecord, tag="imports")
+    "/api/imports/{import_id:str}",
+    opt=described(
+        "An import",
+        answers=ImportRecord,
+        scopes=(KeyScope.INGEST, KeyScope.READ),
+        tag="imports",
+    ),
 )
 async def read_import(
     import_id: FromPath[str],
@@ -83,7 +90,12 @@ async def read_import(
 @get(
     "/api/imports/{import_id:str}/rejects",
     opt=described(
-        "Rejected lines", query=PageQuery, answers=RejectRecord, listed=True, tag="imports"
+        "Rejected lines",
+        query=PageQuery,
+        answers=RejectRecord,
+        listed=True,
+        scopes=(KeyScope.INGEST, KeyScope.READ),
+        tag="imports",
     ),
 )
 async def list_rejects(
@@ -93,9 +105,25 @@ async def list_rejects(
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     """In the order of the lines, each with all its errors."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     rejects = await to_thread.run_sync(imports.rejects, caller.workspace_id, import_id, page)
     return listing(rejects, RejectRecord.of)
+
+
+@post(
+    "/api/imports/{import_id:str}/cancel",
+    status_code=200,
+    opt=described("Cancel an import", answers=ImportRecord, tag="imports"),
+)
+async def cancel_import(
+    import_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    imports: NamedDependency[ImportService],
+) -> Response[bytes]:
+    """Events that were stored stay; reports say that the rest is missing. Safe to repeat."""
+    return answer(
+        ImportRecord.of(await to_thread.run_sync(imports.cancel, caller.workspace_id, import_id))
+    )
 
 
 @post(
@@ -114,4 +142,4 @@ async def dismiss_import_gap(
     )
 
 
-ROUTES = (create_import, list_imports, read_import, list_rejects, dismiss_import_gap)
+ROUTES = (create_import, list_imports, read_import, list_rejects, cancel_import, dismiss_import_gap)

@@ -4,17 +4,20 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from penstock.base.clock import FIRST_PLAUSIBLE_MS, iso, iso_or_none
+from penstock.base.clock import iso, iso_or_none
+from penstock.events.fields import Currency, EventName, Number, PastTimestamp, SentId
 from penstock.events.imports.model import ImportJob, ImportState, Reject
-from penstock.events.schema import FaultRecord, WarningRecord
+from penstock.events.schema import FaultRecord, TrackedItem, WarningRecord
 from penstock.http.schema import Name, Query, Record
-from penstock.identity.model import Notice
 
-TIMESTAMPS_LOOK_LIKE_SECONDS = Notice(
-    "timestamp_looks_like_seconds",
-    "The earliest event is before 3 March 1973. Numbers are read as milliseconds; if timestamps of "
-    "the file are in seconds, multiply them by 1,000.",
-)
+_WARNINGS = {
+    "timestamp_looks_like_seconds": "Some timestamps are numbers below 100,000,000,000, so they "
+    "look like seconds. They were read as milliseconds, which are times in the 1970s. If they are "
+    "seconds, multiply them by 1,000.",
+    "country_not_iso": "Some lines have a country that is not a two-letter code of ISO 3166-1, "
+    "such as DE. It was stored as sent.",
+}
+"""Messages of the warnings about events, for a whole file."""
 
 
 class ImportQuery(Query):
@@ -70,17 +73,14 @@ class ImportRecord(Record):
             first_event_at=iso_or_none(job.first_event_at_ms),
             last_event_at=iso_or_none(job.last_event_at_ms),
             error=job.error,
-            warnings=WarningRecord.all_of(_warnings(job)),
+            warnings=tuple(
+                WarningRecord(code=code, message=_WARNINGS[code]) for code in job.warnings
+            ),
             gap_dismissed_at=iso_or_none(job.gap_dismissed_at_ms),
             created_at=iso(job.created_at_ms),
             updated_at=iso(job.updated_at_ms),
             finished_at=iso_or_none(job.finished_at_ms),
         )
-
-
-def _warnings(job: ImportJob) -> list[Notice]:
-    has_early_event = (job.first_event_at_ms or FIRST_PLAUSIBLE_MS) < FIRST_PLAUSIBLE_MS
-    return [TIMESTAMPS_LOOK_LIKE_SECONDS] if has_early_event else []
 
 
 class RejectRecord(Record):
@@ -100,3 +100,24 @@ class RejectRecord(Record):
     def of(cls, reject: Reject) -> Self:
         errors = tuple(FaultRecord.of(fault) for fault in reject.faults)
         return cls(line=reject.line, errors=errors, excerpt=reject.excerpt)
+
+
+class ImportLine(TrackedItem):
+    """A past event of a visitor (`visitorId`) or user (`userId`)."""
+
+    timestamp: Annotated[PastTimestamp, Field(description="When it happened, however long ago.")]
+    visitor_id: SentId | None = None
+    user_id: SentId | None = None
+    external_session_id: SentId | None = None
+    dedupe_key: Annotated[
+        SentId | None,
+        Field(description="Identifies repeats; without it transactionId, else the line's content."),
+    ] = None
+    country: EventName | None = None
+    region: EventName | None = None
+    device: EventName | None = None
+    os: EventName | None = None
+    browser: EventName | None = None
+    transaction_id: SentId | None = None
+    amount: Number | None = None
+    currency: Currency | None = None

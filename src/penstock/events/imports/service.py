@@ -8,9 +8,10 @@ from anyio import to_thread
 
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import CurrentUser
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, NotFound, Unavailable
+from penstock.base.errors import Conflict, NotFound, QueueFull, Unavailable
+from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.events.imports import store
@@ -24,26 +25,31 @@ from penstock.http.schema import RecordsQuery
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
+_MAX_OPEN_JOBS = 20
+_UPLOADS = QueueLimits(slots=32, slots_per_key=4, waiting=0, waiting_per_key=0)
+"""An upload may take hours, so nobody waits for one to end."""
+
 
 class ImportService:
-    """Receives files; a worker reads them one at a time, oldest first."""
+    """Receives files; a worker reads them, for each workspace the oldest first."""
 
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         intake: Intake,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._database, self._accounts, self._settings, self._clock = (
+        self._database, self._websites, self._settings, self._clock = (
             database,
-            accounts,
+            websites,
             settings,
             clock,
         )
         self._files = ImportFiles(settings.data / "imports")
-        self.worker = ImportWorker(database, accounts, intake, self._files, settings, clock).worker
+        self._uploads = FairQueue("uploads", _UPLOADS, code="too_many_imports", retry_after_s=30)
+        self.worker = ImportWorker(database, websites, intake, self._files, settings, clock).worker
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -66,17 +72,20 @@ class ImportService:
         """Store an upload and create its job. Both are on disk when this returns.
 
         `Unauthorized` when the website belongs to another workspace, `Unavailable`, `TooLarge`,
-        `UnsupportedMedia` when the file is not NDJSON.
+        `UnsupportedMedia` when the file is not NDJSON, `QueueFull` when the workspace has too many
+        uploads or unfinished imports.
         """
         website = await to_thread.run_sync(
-            self._accounts.owned_website, workspace_id, query.website_id
+            self._websites.owned_website, workspace_id, query.website_id
         )
+        await to_thread.run_sync(self._require_few_open, workspace_id)
         now_ms = self._clock()
         import_id = ImportId(new_id("imp", now_ms))
         try:
-            file = await self._files.save(
-                import_id, require_ndjson(chunks), self._settings.max_import_bytes
-            )
+            async with self._uploads.slot_async(workspace_id):
+                file = await self._files.save(
+                    import_id, require_ndjson(chunks), self._settings.max_import_bytes
+                )
         except OSError as error:
             raise Unavailable(
                 f"The file cannot be written to the data folder: {error.strerror or error}.",
@@ -108,6 +117,16 @@ class ImportService:
         self.worker.wake()
         return job
 
+    def _require_few_open(self, workspace_id: WorkspaceId) -> None:
+        with self._database.read() as db:
+            count = store.count_open_jobs(db, workspace_id)
+        if count >= _MAX_OPEN_JOBS:
+            raise QueueFull(
+                f"This workspace has {count} unfinished imports, the limit; wait or cancel one.",
+                code="too_many_imports",
+                retry_after_s=30,
+            )
+
     def _add(self, job: ImportJob) -> None:
         with self._database.write() as db:
             store.add(db, job)
@@ -122,15 +141,37 @@ class ImportService:
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[ImportJob]:
         """Newest first. `Unauthorized` when the website belongs to another workspace."""
         if query.website_id is not None:
-            self._accounts.owned_website(workspace_id, query.website_id)
+            self._websites.owned_website(workspace_id, query.website_id)
         with self._database.read() as db:
-            return store.page(db, workspace_id, query.website_id, query.asked)
+            return store.page(db, workspace_id, query.website_id, query.pagination)
 
     def rejects(self, workspace_id: WorkspaceId, import_id: str, page: Page) -> Listing[Reject]:
         """Rejected lines in their order, each with all its faults."""
         job = self.find(workspace_id, import_id)
         with self._database.read() as db:
             return store.rejects(db, job, page)
+
+    def cancel(self, workspace_id: WorkspaceId, import_id: str) -> ImportJob:
+        """Stop reading; events that were stored stay. Cancelling again changes nothing.
+
+        `Conflict` when the import is finished.
+        """
+        with self._database.write() as db:
+            job = store.find(db, workspace_id, import_id, lock=True)
+            if job is None:
+                raise _import_not_found()
+            if job.state is ImportState.CANCELLED:
+                return job
+            if not job.is_open:
+                raise Conflict("The import is finished already.", code="import_finished")
+            was_queued, now_ms = job.state is ImportState.QUEUED, self._clock()
+            job = replace(
+                job, state=ImportState.CANCELLED, updated_at_ms=now_ms, finished_at_ms=now_ms
+            )
+            store.save(db, job)
+        if was_queued:  # the worker removes the file that it is reading
+            self._files.remove(import_id)
+        return job
 
     def dismiss_gap(self, current_user: CurrentUser, import_id: str) -> ImportJob:
         """Mark an import's gap as harmless: coverage keeps a note and counts as complete.

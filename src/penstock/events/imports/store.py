@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, Text, cast, insert, or_, select, update
+from sqlalchemy import Connection, Row, Text, cast, func, insert, or_, select, update
 
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WorkspaceId
@@ -16,7 +16,7 @@ from penstock.metadb.rows import record_values, row_values
 from penstock.metadb.tables import import_rejects, imports
 
 _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
-_INCOMPLETE = (*_OPEN, ImportState.FAILED)
+_INCOMPLETE = (*_OPEN, ImportState.FAILED, ImportState.CANCELLED)
 _MAX_EXCERPTS = 1_000
 """Rejected lines of one file that are stored with their text."""
 _FIELDS = tuple(field.name for field in fields(ImportJob))
@@ -37,40 +37,40 @@ def save(connection: Connection, job: ImportJob, rejects: Sequence[Reject] = ())
             {
                 "import_id": job.id,
                 "line": reject.line,
-                "errors": _reject_json(
-                    [asdict(fault) for fault in reject.faults],
-                    reject.excerpt if number < _MAX_EXCERPTS else None,
-                ),
+                "errors": [asdict(fault) for fault in reject.faults],
+                "line_text": reject.excerpt if number < _MAX_EXCERPTS else None,
             }
             for number, reject in enumerate(rejects, first_number)
         ]
         connection.execute(insert(import_rejects), rows)
 
 
-def _reject_json(faults: list[dict[str, str]], excerpt: str | None) -> Any:
-    """The column `errors`: the faults; with an excerpt, both. 0.1.0 wrote faults only."""
-    return faults if excerpt is None else {"faults": faults, "excerpt": excerpt}
+def _faults_and_excerpt(errors: Any, line_text: str | None) -> tuple[Any, str | None]:
+    """The faults and the text of a rejected line. Earlier versions stored both in `errors`."""
+    return (
+        (errors, line_text) if isinstance(errors, list) else (errors["faults"], errors["excerpt"])
+    )
 
 
-def _faults_and_excerpt(errors: Any) -> tuple[list[dict[str, str]], str | None]:
-    """The reverse of `_reject_json`."""
-    return (errors, None) if isinstance(errors, list) else (errors["faults"], errors["excerpt"])
-
-
-def _reject(line: int, errors: Any) -> Reject:
-    faults, excerpt = _faults_and_excerpt(errors)
+def _reject(line: int, errors: Any, line_text: str | None) -> Reject:
+    faults, excerpt = _faults_and_excerpt(errors, line_text)
     return Reject(line, [Fault(**fault) for fault in faults], excerpt=excerpt)
 
 
 def _job(row: Row[Any]) -> ImportJob:
     values = record_values(row, _FIELDS)
-    return ImportJob(**values | {"state": ImportState(values["state"])})
+    return ImportJob(
+        **values
+        | {"state": ImportState(values["state"]), "warnings": tuple(values["warnings"] or ())}
+    )
 
 
-def find(connection: Connection, workspace_id: WorkspaceId, import_id: str) -> ImportJob | None:
-    row = connection.execute(
-        select(imports).where(imports.c.id == import_id, imports.c.workspace_id == workspace_id)
-    ).first()
+def find(
+    connection: Connection, workspace_id: WorkspaceId, import_id: str, *, lock: bool = False
+) -> ImportJob | None:
+    """lock: nobody else changes it until the transaction ends."""
+    query = select(imports).where(imports.c.id == import_id, imports.c.workspace_id == workspace_id)
+    row = connection.execute(query.with_for_update() if lock else query).first()
     return None if row is None else _job(row)
 
 
@@ -91,13 +91,13 @@ def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Rejec
     """In the order of the lines."""
     c = import_rejects.c
     rows = connection.execute(
-        select(c.line, c.errors)
+        select(c.line, c.errors, c.line_text)
         .where(c.import_id == job.id)
         .order_by(c.line)
         .offset(page.offset)
         .limit(page.size)
     )
-    return Listing([_reject(line, errors) for line, errors in rows], page, job.rejected)
+    return Listing([_reject(*row) for row in rows], page, job.rejected)
 
 
 def remove_excerpts(
@@ -111,18 +111,19 @@ def remove_excerpts(
     # As JSON text, because excerpts are; without the end, which they may have cut off.
     needles = [redact(sent_id)[1:-1].removesuffix("…") for sent_id in sent_ids]
     c = import_rejects.c
+    has_text = or_(c.line_text.is_not(None), cast(c.errors, Text).startswith("{"))
     rows = connection.execute(
-        select(c.import_id, c.line, c.errors)
+        select(c.import_id, c.line, c.errors, c.line_text)
         .join_from(import_rejects, imports, imports.c.id == c.import_id)
-        .where(imports.c.website_id.in_(website_ids), cast(c.errors, Text).startswith("{"))
+        .where(imports.c.website_id.in_(website_ids), has_text)
     )
-    for import_id, line, errors in rows.all():
-        faults, excerpt = _faults_and_excerpt(errors)
+    for import_id, line, errors, line_text in rows.all():
+        faults, excerpt = _faults_and_excerpt(errors, line_text)
         if excerpt is not None and any(needle in excerpt for needle in needles):
             connection.execute(
                 update(import_rejects)
                 .where(c.import_id == import_id, c.line == line)
-                .values(errors=_reject_json(faults, None))
+                .values(errors=faults, line_text=None)
             )
             removed += 1
     return removed
@@ -132,6 +133,13 @@ def open_jobs(connection: Connection) -> list[ImportJob]:
     """Unfinished imports of every workspace, oldest first."""
     open_rows = select(imports).where(imports.c.state.in_(_OPEN)).order_by(imports.c.created_at)
     return [_job(row) for row in connection.execute(open_rows)]
+
+
+def count_open_jobs(connection: Connection, workspace_id: WorkspaceId) -> int:
+    """How many unfinished imports a workspace has."""
+    c = imports.c
+    count = select(func.count()).where(c.workspace_id == workspace_id, c.state.in_(_OPEN))
+    return int(connection.execute(count).scalar_one())
 
 
 def open_imports(connection: Connection, website_ids: Collection[str]) -> list[ImportId]:

@@ -4,17 +4,20 @@ Progress is saved after each batch, so a crash repeats one batch at most. The re
 nothing, because every line has a dedupe key.
 """
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from time import monotonic
 from typing import NamedTuple
 
 import structlog
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, Unavailable
+from penstock.base.ids import WorkspaceId
 from penstock.base.worker import Worker, WorkerStopped
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports import store
@@ -26,25 +29,32 @@ from penstock.events.imports.entries import (
     too_long,
 )
 from penstock.events.imports.files import ImportFiles, Line, UnreadableFile, lines
-from penstock.events.imports.model import ImportJob, ImportState, Reject, completed
+from penstock.events.imports.model import ImportJob, ImportState, Reject, completed, stopped
 from penstock.events.intake import Intake
-from penstock.events.model import NewEvent, Receipt, Status
+from penstock.events.model import NewEvent, Receipt, Rejected, Status
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
 log = structlog.get_logger()
 
 BATCH_LINES = 500
+_MAX_BATCH_LINES = 50_000
+"""With empty lines, of which a small gzip file can have billions."""
+_SLICE_S = 0.5
+_MAX_READINGS = 64
+"""Each has an open file and a temporary database."""
 _OVERLOADED_S = 2.0
 
 
 class Batch(NamedTuple):
     """Events and rejects of some lines.
 
-    lines_read, bytes_read: of the file, up to the end of the batch.
+    event_lines: the line of each event. lines_read, bytes_read: of the file, up to the end of the
+    batch.
     """
 
     events: list[NewEvent]
+    event_lines: list[Line]
     rejects: list[Reject]
     lines_read: int
     bytes_read: int
@@ -54,82 +64,111 @@ class Batch(NamedTuple):
 class _Reading:
     """A job in progress, and the step of its current batch: what is set was done and is not
     repeated after an error.
+
+    batches: None stands for lines that were read before a restart.
     """
 
     job: ImportJob
-    batches: Iterator[Batch] | None = None
+    batches: Iterator[Batch | None] | None = None
     batch: Batch | None = None
-    receipts: list[Receipt] | None = None
+    receipts: list[Receipt | Rejected] | None = None
     finished: ImportJob | None = None
 
 
 class ImportWorker:
-    """One job at a time, oldest first; each step is one batch.
+    """One job of each workspace at a time, oldest first; each step is a slice of one job's time.
 
-    A node reads the files that it received, so that several nodes with one metadata DB never share
-    a job. A store that is away delays a job and never fails it.
+    Workspaces take turns, so that a long import holds up no other one. A node reads the files that
+    it received, so that several nodes with one metadata DB never share a job. A store that is away
+    delays a job and never fails it.
     """
 
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         intake: Intake,
         files: ImportFiles,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._database, self._accounts, self._intake = database, accounts, intake
+        self._database, self._websites, self._intake = database, websites, intake
         self._files, self._settings, self._clock = files, settings, clock
-        self._reading: _Reading | None = None
+        self._readings: OrderedDict[WorkspaceId, _Reading] = OrderedDict()
+        """Begun jobs, the one whose turn is next first."""
         self.worker = Worker("imports", self._step, clock)
 
     def _step(self) -> float | None:
         """Seconds until the next step; None when no job waits."""
-        if self._reading is None:
-            jobs = self._waiting()
-            if not jobs:
-                return None
-            self._reading = _Reading(jobs[0])
-        reading = self._reading
-        if reading.finished is None:
-            try:
-                if not self._store_batch(reading):
-                    reading.finished = completed(reading.job)
-            except UnreadableFile as error:
-                reading.finished = replace(reading.job, state=ImportState.FAILED, error=str(error))
-            except Unavailable as error:
-                if error.code == "overloaded":  # imports give way to live events
-                    return _OVERLOADED_S
-                raise
+        self._begin_waiting_jobs()
+        if not self._readings:
+            return None
+        workspace_id, reading = next(iter(self._readings.items()))
+        self._readings.move_to_end(workspace_id)
+        try:
+            self._read_slice(reading)
+        except Unavailable as error:
+            if error.code == "overloaded":  # imports give way to live events
+                return _OVERLOADED_S
+            raise
         if reading.finished is not None:
             self._save(replace(reading.finished, finished_at_ms=self._clock()))
             self._files.remove(reading.job.id)
-            self._reading = None
+            del self._readings[workspace_id]
         return 0.0
 
-    def _waiting(self) -> list[ImportJob]:
-        """Jobs whose file is on this node."""
+    def _begin_waiting_jobs(self) -> None:
+        """Begin the oldest job of each workspace that has none in progress.
+
+        Only jobs whose file is on this node.
+        """
         here = self._files.present()
+        if not here - {str(reading.job.id) for reading in self._readings.values()}:
+            return
         with self._database.read() as db:
-            return [job for job in store.open_jobs(db) if job.id in here]
+            jobs = [job for job in store.open_jobs(db) if job.id in here]
+        for job in jobs:
+            if len(self._readings) < _MAX_READINGS:
+                self._readings.setdefault(job.workspace_id, _Reading(job))
+
+    def _read_slice(self, reading: _Reading) -> None:
+        """Store batches until the slice is over or the job is finished. `Unavailable`."""
+        until_s = monotonic() + _SLICE_S
+        while reading.finished is None:
+            try:
+                if not self._store_batch(reading):
+                    reading.finished = completed(reading.job)
+                elif reading.job.rejected >= self._settings.max_import_rejects:
+                    reading.finished = stopped(reading.job)
+            except UnreadableFile as error:
+                reading.finished = replace(reading.job, state=ImportState.FAILED, error=str(error))
+            if reading.job.state is ImportState.CANCELLED:
+                reading.finished = reading.job
+            if monotonic() >= until_s:
+                return
 
     def _store_batch(self, reading: _Reading) -> bool:
         """Store the next batch and the job's progress.
 
-        False at the end of the file. `UnreadableFile`, `Unavailable`.
+        False at the end of the file, or when the job was cancelled. `UnreadableFile`,
+        `Unavailable`.
         """
         if reading.batches is None:
-            website = self._accounts.find_website(reading.job.website_id)
+            website = self._websites.find_website(reading.job.website_id)
             if website is None:
                 raise UnreadableFile("The website was deleted.")
             reading.job = self._save(replace(reading.job, state=ImportState.RUNNING))
+            if not reading.job.is_open:
+                return False
             reading.batches = self._batches(reading.job, website)
         try:
             if reading.batch is None:
-                reading.batch = next(reading.batches, None)
-            if reading.batch is None:
-                return False
+                try:
+                    reading.batch = next(reading.batches)
+                except StopIteration:
+                    return False
+                if reading.batch is None:
+                    return True
             if reading.receipts is None:
                 events = reading.batch.events
                 reading.receipts = self._intake.submit_from_thread(events) if events else []
@@ -140,18 +179,23 @@ class ImportWorker:
             raise UnreadableFile(
                 "Something went wrong on our side; the log has the details."
             ) from error
-        job = advance(reading.job, reading.batch, reading.receipts)
+        reading.batch, receipts = without_rejected(reading.batch, reading.receipts)
+        job = advance(reading.job, reading.batch, receipts)
         reading.job = self._save(job, reading.batch.rejects)
         reading.batch = reading.receipts = None
         return True
 
     def _save(self, job: ImportJob, rejects: list[Reject] | None = None) -> ImportJob:
+        """The job as stored: cancelled, with its counts, if someone cancelled it meanwhile."""
         job = replace(job, updated_at_ms=self._clock())
         with self._database.write() as db:
+            stored = store.find(db, job.workspace_id, job.id, lock=True)
+            if stored is not None and stored.state is ImportState.CANCELLED:
+                job = replace(job, state=stored.state, finished_at_ms=stored.finished_at_ms)
             store.save(db, job, rejects or ())
         return job
 
-    def _batches(self, job: ImportJob, website: Website) -> Iterator[Batch]:
+    def _batches(self, job: ImportJob, website: Website) -> Iterator[Batch | None]:
         """The rest of the file. Lines before it are read again, but only to count equal ones."""
         settings, occurrences = self._settings, Occurrences()
         source = lines(
@@ -160,28 +204,63 @@ class ImportWorker:
             max_inflated_bytes=settings.max_import_inflated_bytes,
         )
         before = islice(source, job.lines_read)
-        while batch_lines := list(islice(before, BATCH_LINES)):
-            self._batch(batch_lines, website, occurrences)
-        while batch_lines := list(islice(source, BATCH_LINES)):
-            yield self._batch(batch_lines, website, occurrences)
+        while self._batch(before, website, occurrences, settings.max_import_rejects) is not None:
+            yield None
+        rejected = job.rejected
+        while batch := self._batch(
+            source, website, occurrences, settings.max_import_rejects - rejected
+        ):
+            rejected += len(batch.rejects)
+            yield batch
 
-    def _batch(self, batch_lines: list[Line], website: Website, occurrences: Occurrences) -> Batch:
+    def _batch(
+        self, source: Iterator[Line], website: Website, occurrences: Occurrences, max_rejects: int
+    ) -> Batch | None:
+        """The next lines; None at the end of the file. Ends early after so many rejects."""
         if self.worker.stopping:
             raise WorkerStopped
         self.worker.report_progress()
-        batch = Batch([], [], batch_lines[-1].number, batch_lines[-1].bytes_read)
         context = EventValidationContext(self._settings, self._clock())
-        for number, text, _ in batch_lines:
+        events: list[NewEvent] = []
+        event_lines: list[Line] = []
+        rejects: list[Reject] = []
+        line: Line | None = None
+        for line in islice(source, _MAX_BATCH_LINES):
+            number, text, _ = line
             if text is None:
-                batch.rejects.append(Reject(number, [too_long(context)]))
+                rejects.append(Reject(number, [too_long(context)]))
             elif text.strip():
                 try:
-                    batch.events.append(read_entry(text, website, occurrences, context))
+                    events.append(read_entry(text, website, occurrences, context))
+                    event_lines.append(line)
                 except Invalid as error:
-                    batch.rejects.append(
+                    rejects.append(
                         Reject(number, error.faults, stated_ms(text), line_excerpt(text))
                     )
-        return batch
+            if len(events) + len(rejects) >= BATCH_LINES or len(rejects) >= max_rejects:
+                break
+        return (
+            None
+            if line is None
+            else Batch(events, event_lines, rejects, line.number, line.bytes_read)
+        )
+
+
+def without_rejected(
+    batch: Batch, results: Sequence[Receipt | Rejected]
+) -> tuple[Batch, list[Receipt]]:
+    """The batch with the events that the intake refused among its rejects; the other receipts."""
+    stored, receipts, rejects = list[NewEvent](), list[Receipt](), list(batch.rejects)
+    for event, line, result in zip(batch.events, batch.event_lines, results, strict=True):
+        if isinstance(result, Rejected):
+            text = line.text or b""
+            rejects.append(
+                Reject(line.number, (result.fault,), event.occurred_at_ms, line_excerpt(text))
+            )
+        else:
+            stored.append(event)
+            receipts.append(result)
+    return batch._replace(events=stored, rejects=rejects), receipts
 
 
 def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
@@ -190,6 +269,7 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
     affected_ms = times_ms + [
         at_ms for reject in batch.rejects for at_ms in _possible_times(reject, job)
     ]
+    new_warnings = {warning.code for event in batch.events for warning in event.warnings}
     repeated = sum(receipt.status is Status.DUPLICATE for receipt in receipts)
     first_event_at_ms, last_event_at_ms = _widen(
         job.first_event_at_ms, job.last_event_at_ms, times_ms
@@ -204,6 +284,7 @@ def advance(job: ImportJob, batch: Batch, receipts: list[Receipt]) -> ImportJob:
         rejected=job.rejected + len(batch.rejects),
         first_event_at_ms=first_event_at_ms,
         last_event_at_ms=last_event_at_ms,
+        warnings=tuple(sorted({*job.warnings, *new_warnings})),
         affected_from_ms=affected_from_ms,
         affected_to_ms=affected_to_ms,
     )

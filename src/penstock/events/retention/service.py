@@ -8,7 +8,7 @@ are records like those that people request, performed by the same worker.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.worker import Worker
 from penstock.events.deletions.service import DeletionService
@@ -21,8 +21,8 @@ _DAY_MS = DAY_S * 1000
 class RetentionService:
     """Requests a deletion for each website and kind whose oldest events are due."""
 
-    def __init__(self, accounts: AccountService, deletions: DeletionService, clock: Clock) -> None:
-        self._accounts, self._deletions, self._clock = accounts, deletions, clock
+    def __init__(self, websites: WebsiteService, deletions: DeletionService, clock: Clock) -> None:
+        self._websites, self._deletions, self._clock = websites, deletions, clock
         self.worker = Worker("retention", self._step, clock, period_s=_EVERY_S)
 
     @asynccontextmanager
@@ -33,7 +33,7 @@ class RetentionService:
 
     def _step(self) -> None:
         today_ms = self._clock() // _DAY_MS * _DAY_MS
-        for website in self._accounts.websites_with_retention():
+        for website in self._websites.websites_with_retention():
             for kind, days in sorted(website.retention_days.items()):
                 self.worker.report_progress()
                 self._deletions.retain(website, kind, today_ms - days * _DAY_MS)

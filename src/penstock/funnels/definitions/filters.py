@@ -4,14 +4,14 @@ A filter's `value` is always text; for `in`, `not_in`, `between` and `not_betwee
 """
 
 import math
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, assert_never
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator
 from pydantic_core import from_json
 
+from penstock.base.clock import parse_time
+from penstock.base.patterns import Pattern
 from penstock.base.scalar import number_text, plain_text
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
 from penstock.funnels.definitions.operators import (
@@ -26,23 +26,19 @@ from penstock.funnels.definitions.operators import (
     TextComparison,
     TimeComparison,
 )
-from penstock.funnels.definitions.validation_context import ValidationContext
-from penstock.http.schema import Input, RuleBroken
+from penstock.http.schema import RuleBroken
 
 MAX_KEY_BYTES = 200
 MAX_LIST_ITEMS = 100
 MAX_VALUE_BYTES = 16 * 1024
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_EPOCH_MS = re.compile(r"-?[0-9]{1,15}")
-_ISO_TIME = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = Pattern(
+    r"-?[0-9]{1,15}|[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?"
     r"(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?"
 )
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-"""NUL and lone surrogates, which no property can hold and no statement can carry."""
+"""The times that the engine reads in properties are spelled in these ways."""
+_NUMBER = Pattern(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def parse_comparison(
@@ -98,7 +94,8 @@ def _text(operator: Operator, value: str | None) -> str:
 
 
 def _storable(text: str) -> str:
-    if _UNSTORABLE.search(text):
+    """The text, unless no property can hold it and no statement can carry it."""
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise RuleBroken(
             "control_character", "Must be valid Unicode without NUL, or it matches no property."
         )
@@ -133,18 +130,14 @@ def _parse_texts(value: str) -> tuple[str, ...]:
 
 def _parse_time_ms(value: str) -> int:
     """Milliseconds since 1970. A date means its first moment; a time without an offset is UTC."""
-    if _EPOCH_MS.fullmatch(value):
-        return int(value)
     try:
-        time = datetime.fromisoformat(value if _ISO_TIME.fullmatch(value) else "")
+        return parse_time(value if _TIME.fullmatch(value) else "", naive_is_utc=True)
     except ValueError:
         raise RuleBroken(
             "not_a_time",
             'Must be an ISO 8601 date or time such as "2026-05-01T12:00:00Z", '
             "or epoch milliseconds.",
         ) from None
-    since_1970 = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
-    return since_1970 // timedelta(milliseconds=1)
 
 
 def _json_list(value: str) -> list[Any]:
@@ -219,27 +212,3 @@ EventField = Annotated[str, AfterValidator(check_event_field)]
 
 OwnProperty = Annotated[str, AfterValidator(_check_own_property)]
 """A property key; built-in fields are refused."""
-
-
-class FilterIn(Input):
-    """One condition on a property of the event, as a client sends it."""
-
-    property: EventField
-    operator: Operator
-    value: Annotated[
-        str | None,
-        Field(
-            validate_default=True,
-            description="Text; a JSON list for in, not_in, between and not_between. "
-            "Leave it out for is_set, is_not_set, is_true and is_false.",
-        ),
-    ] = None
-
-    @field_validator("value")
-    @classmethod
-    def _fits_operator(
-        cls, value: str | None, info: ValidationInfo[ValidationContext]
-    ) -> str | None:
-        if (operator := info.data.get("operator")) is not None:
-            parse_comparison(operator, value, info.context.check_regex)
-        return value

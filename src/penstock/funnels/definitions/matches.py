@@ -2,113 +2,18 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    AfterValidator,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-    field_validator,
-)
 
 from penstock.base.errors import Fault
 from penstock.base.paths import page_path
-from penstock.funnels.definitions.filters import FilterIn, check_event_field, parse_comparison
+from penstock.funnels.definitions.filters import check_event_field, parse_comparison
 from penstock.funnels.definitions.model import Filter, Match, MatchType
 from penstock.funnels.definitions.operators import Operator
-from penstock.funnels.definitions.records import SavedFilter, SavedMatch
-from penstock.funnels.definitions.validation_context import ValidationContext
+from penstock.funnels.definitions.schema import GOAL, SavedFilter, SavedMatch
 from penstock.http.schema import (
-    Input,
     RuleBroken,
     RulesBroken,
-    faults_of,
     join_path,
-    without_nul,
 )
-
-MAX_FILTERS = 20
-
-GOAL = "Goal"
-MatchTypeIn = Literal["Pageview", "Screen view", "Goal", "Event", "Transaction"]
-
-
-def every_fault(faults: list[Fault], value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    """The validated value. RulesBroken with `faults`, those of the value as a whole, and with the
-    faults of its parts.
-    """
-    try:
-        validated = validate(value)
-    except ValidationError as error:
-        faults = [*faults, *faults_of(error)]
-    if faults:
-        raise RulesBroken(faults)
-    return validated
-
-
-def at_most(limit: int) -> WrapValidator:
-    """A list's limit. A longer list gets a fault, beside those of the items within the limit."""
-
-    def check(items: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-        if not isinstance(items, list) or len(items) <= limit:
-            return validate(items)
-        return every_fault(
-            [Fault("", "too_many", f"Must have at most {limit} items, not {len(items)}.")],
-            items[:limit],
-            validate,
-        )
-
-    return WrapValidator(check)
-
-
-class MatchIn(Input):
-    """A match as a client sends it.
-
-    value: a page path, or the name of a screen, goal, event or transaction event, by type.
-    """
-
-    type: MatchTypeIn
-    value: Annotated[str, Field(min_length=1), AfterValidator(without_nul)]
-    filters: Annotated[list[FilterIn], at_most(MAX_FILTERS), Field(default_factory=list)]
-
-    @field_validator("value")
-    @classmethod
-    def _fits_type(cls, value: str, info: ValidationInfo[ValidationContext]) -> str:
-        match_type, limits = info.data.get("type"), info.context.limits
-        if match_type in (None, "Pageview"):
-            if len(value) > limits.max_path_chars:
-                raise RuleBroken(
-                    "too_long", f"Must be at most {limits.max_path_chars:,} characters."
-                )
-        elif len(value) > limits.max_name_chars:
-            raise RuleBroken(
-                "too_long",
-                f"Must be at most {limits.max_name_chars:,} characters; "
-                "only page paths may be longer.",
-            )
-        if match_type == "Pageview" and not page_path(value).startswith(("/", "*")):
-            raise RuleBroken(
-                "not_a_path", "Must begin with / or *, such as /pricing; other paths match no page."
-            )
-        if match_type == GOAL and value not in info.context.goals:
-            raise RuleBroken(
-                "goal_not_found",
-                "There is no goal with this name; create it first, or check the spelling.",
-            )
-        return value
-
-    def saved(self) -> SavedMatch:
-        return SavedMatch(type=self.type, value=self.value, filters=saved_filters(self.filters))
-
-
-def saved_filters(filters: list[FilterIn]) -> list[SavedFilter]:
-    return [
-        SavedFilter(property=item.property, operator=item.operator, value=item.value or "")
-        for item in filters
-    ]
 
 
 def resolved_match(

@@ -21,7 +21,7 @@ from penstock.funnels.definitions.operators import (
     TextComparison,
     TimeComparison,
 )
-from penstock.funnels.definitions.records import (
+from penstock.funnels.definitions.schema import (
     RevisionRecord,
     SavedDefinition,
     SavedFilter,
@@ -242,19 +242,11 @@ def _operand(comparison: Comparison) -> str:
         case RangeComparison(operand=ends):
             return f"{number_text(ends.low)} and {number_text(ends.high)}"
         case TimeComparison(operand=at_ms):
-            return _time(at_ms)
+            return iso(at_ms)
         case StateComparison():
             return ""
         case _:
             assert_never(comparison)
-
-
-def _time(at_ms: int) -> str:
-    """ISO 8601; epoch milliseconds for years that ISO 8601 cannot spell."""
-    try:
-        return iso(at_ms)
-    except (OverflowError, ValueError):
-        return str(at_ms)
 
 
 def _units(unit: CountingUnit) -> str:

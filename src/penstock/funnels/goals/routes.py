@@ -6,7 +6,8 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.funnels.definitions.records import GoalRecord
+from penstock.base.fair_queue import FairQueue
+from penstock.funnels.definitions.schema import GoalRecord
 from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.funnels.goals.service import GoalService
 from penstock.http.answers import answer, listing, no_content
@@ -19,11 +20,15 @@ from penstock.http.schema import SearchQuery
 
 @post("/api/goals", opt=described("Save a goal", body=GoalIn, answers=GoalRecord, tag="goals"))
 async def create_goal(
-    request: AnyRequest, caller: NamedDependency[Caller], goals: NamedDependency[GoalService]
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    goals: NamedDependency[GoalService],
+    validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """A goal is a named match for use in funnels. Names are unique in the workspace."""
     require_json(request)
-    goal = await to_thread.run_sync(goals.read, await read_bytes(request), GoalIn)
+    body = await read_bytes(request)
+    goal = await validation.run(caller.workspace_id, goals.read, body, GoalIn)
     return answer(await to_thread.run_sync(goals.create, caller.workspace_id, goal), status=201)
 
 
@@ -37,7 +42,7 @@ async def list_goals(
     """Newest first."""
     query = read_query(request, SearchQuery)
     return listing(
-        await to_thread.run_sync(goals.page, caller.workspace_id, query.asked, query.search)
+        await to_thread.run_sync(goals.page, caller.workspace_id, query.pagination, query.search)
     )
 
 
@@ -50,13 +55,16 @@ async def read_goal(
 
 @patch(
     "/api/goals/{goal_id:str}",
-    opt=described("Change a goal", body=GoalChange, answers=GoalRecord, tag="goals"),
+    opt=described(
+        "Change a goal", body=GoalChange, answers=GoalRecord, takes_read_only=True, tag="goals"
+    ),
 )
 async def change_goal(
     request: AnyRequest,
     goal_id: FromPath[str],
     caller: NamedDependency[Caller],
     goals: NamedDependency[GoalService],
+    validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """Absent fields keep their values. A goal in use keeps its name.
 
@@ -65,7 +73,7 @@ async def change_goal(
     """
     require_json(request)
     body, read_only = split_read_only(await read_bytes(request), GoalChange, GoalRecord)
-    change = await to_thread.run_sync(goals.read, body, GoalChange)
+    change = await validation.run(caller.workspace_id, goals.read, body, GoalChange)
     return answer(
         await to_thread.run_sync(goals.change, caller.workspace_id, goal_id, change, read_only)
     )

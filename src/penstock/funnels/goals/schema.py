@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from penstock.funnels.definitions.matches import GOAL, MatchIn, MatchTypeIn
+from penstock.funnels.definitions.schema import GOAL, MatchIn, MatchTypeIn
 from penstock.http.schema import Input, Name, RuleBroken
 
 

@@ -11,9 +11,8 @@ from penstock.base.clock import Clock, iso
 from penstock.base.errors import Conflict, NotFound, StoreConflict
 from penstock.base.ids import GoalId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.funnels.definitions.records import GoalRecord
 from penstock.funnels.definitions.regexes import regex_checker
-from penstock.funnels.definitions.validation_context import ValidationContext
+from penstock.funnels.definitions.schema import GoalRecord, ValidationContext
 from penstock.funnels.goals import store
 from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.http.bodies import parse_model

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from penstock.base.clock import iso
 from penstock.base.ids import GoalId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.funnels.definitions.records import GoalRecord, SavedMatch
+from penstock.funnels.definitions.schema import GoalRecord, SavedMatch
 from penstock.metadb.pages import named_like, page_of
 from penstock.metadb.tables import funnel_goals, funnels, goals
 

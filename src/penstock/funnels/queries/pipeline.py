@@ -18,7 +18,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.queries.context import QueryContext
@@ -45,14 +45,14 @@ class FunnelQueryRunner:
     def __init__(
         self,
         warehouse: Warehouse,
-        accounts: AccountService,
+        websites: WebsiteService,
         funnels: FunnelService,
         settings: Settings,
         clock: Clock,
         *,
         wait_until_shipped: WaitUntilShipped,
     ) -> None:
-        self._accounts, self._funnels, self._clock = accounts, funnels, clock
+        self._websites, self._funnels, self._clock = websites, funnels, clock
         self._wait_for_events = partial(wait_until_shipped, settings.fresh_wait_s)
         self._engine = Engine(warehouse, settings, clock)
         self._snapshots = SnapshotReader(warehouse, clock)
@@ -72,7 +72,7 @@ class FunnelQueryRunner:
         """
         funnel = resolve_definition(self._funnels, workspace_id, source)
         check_cohort(funnel.definition, selection.cohort)
-        scope = authorise_websites(self._accounts, workspace_id, selection.website_id)
+        scope = authorise_websites(self._websites, workspace_id, selection.website_id)
         is_fresh = self._wait_for_events()
         params = query_params(scope, selection, self._clock())
         with self._engine.explaining():

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.definitions.records import SavedDefinition
+from penstock.funnels.definitions.schema import SavedDefinition
 from penstock.funnels.saved.service import FunnelService
 
 

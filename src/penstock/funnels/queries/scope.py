@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 
 
@@ -15,11 +15,11 @@ class WebsiteScope:
 
 
 def authorise_websites(
-    accounts: AccountService, workspace_id: WorkspaceId, website_id: str | None
+    websites: WebsiteService, workspace_id: WorkspaceId, website_id: str | None
 ) -> WebsiteScope:
     """One website, or all of the workspace for None. Unauthorized for one of another workspace."""
-    websites = accounts.select_websites(workspace_id, website_id)
+    selected = websites.select_websites(workspace_id, website_id)
     return WebsiteScope(
-        tuple(WebsiteId(website.id) for website in websites),
-        tuple({website.scope_id: None for website in websites}),
+        tuple(WebsiteId(website.id) for website in selected),
+        tuple({website.scope_id: None for website in selected}),
     )

@@ -77,7 +77,7 @@ class SingleFlightCache(Generic[V]):
             flight = self._in_flight.get(key)
             is_first = flight is None or not own.want(flight.work)
             if is_first:
-                flight = self._in_flight[key] = _InFlight(Work(own.limits))
+                flight = self._in_flight[key] = _InFlight(Work(own.limits, own.owner))
                 own.want(flight.work)
         assert flight is not None
         try:

@@ -5,7 +5,6 @@ to a file block by block, so that hundreds of thousands of cohorts need little m
 sent when it is complete, so that a slow reader does not occupy the engine.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -15,6 +14,7 @@ from typing import IO, Any
 from msgspec import json
 
 from penstock.base.ids import WorkspaceId
+from penstock.base.patterns import Pattern
 from penstock.base.rates import rate
 from penstock.base.scalar import Scalar, untagged
 from penstock.funnels.definitions.model import Definition
@@ -29,15 +29,9 @@ UNKNOWN = "Unknown"
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """Text that a spreadsheet takes for a formula begins so. Source: OWASP, "CSV Injection"."""
 
-_LIKE_ANOTHER_VALUE = re.compile(
-    r"""\s*                                     # empty
-      | \s*-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s* # a number
-      | true | false | unknown                 # a boolean, or the missing value
-      | ".*                                    # a text in quotes
-      | '[=+\-@\t\r].*                         # a formula made harmless""",
-    re.VERBOSE | re.IGNORECASE | re.DOTALL,
-)
-"""Texts that a reader of a CSV cell would take for something else."""
+_NUMBER = Pattern(r"-?(\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)([eE][+-]?\p{Nd}+)?")
+_WORDS = ("true", "false", "unknown")
+_QUOTED_STARTS = ('"', *(f"'{start}" for start in _FORMULA_STARTS))
 
 
 class Format(StrEnum):
@@ -305,9 +299,22 @@ _WRITERS: Mapping[Format, type[_Writer]] = {
 
 def _unambiguous(text: str) -> str:
     """The text, in quotes where the cell would read as another value."""
-    if _LIKE_ANOTHER_VALUE.fullmatch(text):
-        return json.encode(text).decode()
-    return _harmless(text)
+    return json.encode(text).decode() if _looks_like_another_value(text) else _harmless(text)
+
+
+def _looks_like_another_value(text: str) -> bool:
+    """Whether a reader of a CSV cell would take a text for something else.
+
+    Such as an empty cell, a number, a boolean, the missing value, a text in quotes, or a formula
+    that was made harmless.
+    """
+    trimmed = text.strip()
+    return (
+        not trimmed
+        or text.lower() in _WORDS
+        or text.startswith(_QUOTED_STARTS)
+        or _NUMBER.fullmatch(trimmed) is not None
+    )
 
 
 def _harmless(text: str) -> str:

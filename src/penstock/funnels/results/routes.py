@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import IO, cast
 
-from anyio import to_thread
 from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.response import Stream
 
 from penstock.accounts.model import Caller
+from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.queries.request import FunnelRequest, describe_query
 from penstock.funnels.results.export import MEDIA_TYPES, ExportService, Format
@@ -19,6 +19,7 @@ from penstock.funnels.results.service import ResultsService
 from penstock.http.bodies import read_bytes, require_json
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
+from penstock.http.scopes import KeyScope
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
 
@@ -43,7 +44,12 @@ async def read_results(
     "/api/funnels/preview",
     status_code=200,
     opt=described(
-        "Preview a funnel", body=PreviewIn, answers=ResultsRecord, later=JobRecord, tag="funnels"
+        "Preview a funnel",
+        body=PreviewIn,
+        answers=ResultsRecord,
+        later=JobRecord,
+        scopes=(KeyScope.READ,),
+        tag="funnels",
     ),
 )
 async def preview_funnel(
@@ -51,14 +57,16 @@ async def preview_funnel(
     caller: NamedDependency[Caller],
     results: NamedDependency[ResultsService],
     respond: NamedDependency[CancellableResponse],
+    validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """Takes the fields of a definition and the query parameters of results in one body.
 
     Saves nothing.
     """
     require_json(request)
-    draft = await to_thread.run_sync(
-        results.read_preview, caller.workspace_id, await read_bytes(request)
+    body = await read_bytes(request)
+    draft = await validation.run(
+        caller.workspace_id, results.read_preview, caller.workspace_id, body
     )
     return await respond(partial(results.preview, caller.workspace_id, draft))
 

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.funnels.definitions.definition import FunnelIn
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.schema import (
     CohortFilter,
@@ -15,6 +14,7 @@ from penstock.funnels.queries.schema import (
     CoverageRecord,
     HeadRecord,
 )
+from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.statements.query import Sort
 from penstock.http.period import TIME, both_ends, ends_after_start, moment
 from penstock.http.schema import Name, Record

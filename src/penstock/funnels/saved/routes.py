@@ -6,8 +6,9 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.funnels.definitions.definition import FunnelIn
-from penstock.funnels.definitions.records import DefinitionRecord, FunnelRecord, RevisionRecord
+from penstock.base.fair_queue import FairQueue
+from penstock.funnels.definitions.schema import DefinitionRecord, FunnelRecord, RevisionRecord
+from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_bytes, read_query, require_json
@@ -15,6 +16,7 @@ from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import PageQuery, SearchQuery
+from penstock.http.scopes import KeyScope
 
 
 @post(
@@ -22,27 +24,42 @@ from penstock.http.schema import PageQuery, SearchQuery
     opt=described("Save a funnel", body=FunnelIn, answers=FunnelRecord, tag="funnels"),
 )
 async def create_funnel(
-    request: AnyRequest, caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    funnels: NamedDependency[FunnelService],
+    validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """At most 30 rows, 20 `or` rows to a step, 20 filters to a match and 256 matches in all."""
     require_json(request)
     body = await read_bytes(request)
-    funnel = await to_thread.run_sync(funnels.read, caller.workspace_id, body, FunnelIn)
+    funnel = await validation.run(
+        caller.workspace_id, funnels.read, caller.workspace_id, body, FunnelIn
+    )
     return answer(await to_thread.run_sync(funnels.create, caller.workspace_id, funnel), status=201)
 
 
 @post(
     "/api/funnels/validate",
     status_code=200,
-    opt=described("Check a funnel", body=FunnelIn, answers=DefinitionRecord, tag="funnels"),
+    opt=described(
+        "Check a funnel",
+        body=FunnelIn,
+        answers=DefinitionRecord,
+        scopes=(KeyScope.READ,),
+        tag="funnels",
+    ),
 )
 async def validate_funnel(
-    request: AnyRequest, caller: NamedDependency[Caller], funnels: NamedDependency[FunnelService]
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    funnels: NamedDependency[FunnelService],
+    validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """The definition as it would be saved, with every default, or all its faults. Saves nothing."""
     require_json(request)
+    body = await read_bytes(request)
     return answer(
-        await to_thread.run_sync(funnels.validate, caller.workspace_id, await read_bytes(request))
+        await validation.run(caller.workspace_id, funnels.validate, caller.workspace_id, body)
     )
 
 
@@ -58,7 +75,7 @@ async def list_funnels(
     """Newest first."""
     query = read_query(request, SearchQuery)
     return listing(
-        await to_thread.run_sync(funnels.page, caller.workspace_id, query.asked, query.search)
+        await to_thread.run_sync(funnels.page, caller.workspace_id, query.pagination, query.search)
     )
 
 
@@ -76,13 +93,16 @@ async def read_funnel(
 
 @put(
     "/api/funnels/{funnel_id:str}",
-    opt=described("Replace a funnel", body=FunnelIn, answers=FunnelRecord, tag="funnels"),
+    opt=described(
+        "Replace a funnel", body=FunnelIn, answers=FunnelRecord, takes_read_only=True, tag="funnels"
+    ),
 )
 async def replace_funnel(
     request: AnyRequest,
     funnel_id: FromPath[str],
     caller: NamedDependency[Caller],
     funnels: NamedDependency[FunnelService],
+    validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
     """Takes the whole definition. A new name alone keeps the revision.
 
@@ -90,7 +110,9 @@ async def replace_funnel(
     """
     require_json(request)
     body, read_only = split_read_only(await read_bytes(request), FunnelIn, FunnelRecord)
-    funnel = await to_thread.run_sync(funnels.read, caller.workspace_id, body, FunnelIn)
+    funnel = await validation.run(
+        caller.workspace_id, funnels.read, caller.workspace_id, body, FunnelIn
+    )
     return answer(
         await to_thread.run_sync(funnels.replace, caller.workspace_id, funnel_id, funnel, read_only)
     )
@@ -109,7 +131,7 @@ async def list_revisions(
     funnels: NamedDependency[FunnelService],
 ) -> Response[bytes]:
     """Newest first. Every query about a funnel takes `revision`, the number of an earlier one."""
-    page = read_query(request, PageQuery).asked
+    page = read_query(request, PageQuery).pagination
     return listing(
         await to_thread.run_sync(funnels.revisions, caller.workspace_id, funnel_id, page)
     )

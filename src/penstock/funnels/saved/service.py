@@ -9,19 +9,20 @@ from penstock.base.clock import Clock, iso
 from penstock.base.errors import Conflict, Fault, Invalid, NotFound
 from penstock.base.ids import FunnelId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.funnels.definitions.definition import FunnelIn, goals_in, resolve
+from penstock.funnels.definitions.definition import goals_in, resolve
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.definitions.records import (
+from penstock.funnels.definitions.regexes import regex_checker
+from penstock.funnels.definitions.revisions import Revision
+from penstock.funnels.definitions.schema import (
     DefinitionRecord,
     FunnelRecord,
     RevisionRecord,
     SavedDefinition,
+    ValidationContext,
 )
-from penstock.funnels.definitions.regexes import regex_checker
-from penstock.funnels.definitions.revisions import Revision
-from penstock.funnels.definitions.validation_context import ValidationContext
 from penstock.funnels.goals import store as goals_store
 from penstock.funnels.saved import store
+from penstock.funnels.saved.schema import FunnelIn
 from penstock.http.bodies import bad_parameter, parse_model
 from penstock.http.read_only import NO_READ_ONLY_FIELDS, ReadOnlyFields
 from penstock.metadb.database import Database

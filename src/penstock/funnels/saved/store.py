@@ -8,8 +8,8 @@ from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 from penstock.base.clock import iso
 from penstock.base.ids import FunnelId, GoalId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.funnels.definitions.records import FunnelRecord, SavedDefinition
 from penstock.funnels.definitions.revisions import Revision
+from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
 from penstock.metadb.pages import named_like, page_of
 from penstock.metadb.tables import funnel_goals, funnel_revisions, funnels
 

@@ -3,8 +3,8 @@
 Each condition is 0 or 1, never NULL. Property names and values are bound parameters.
 """
 
-import re
 from collections.abc import Mapping, Sequence
+from re import escape
 from typing import assert_never
 
 from penstock.base.scalar import COMPOSITE, column_key
@@ -109,9 +109,8 @@ def path_regex(pattern: str) -> str:
     >>> path_regex("/blog/*")
     '^/blog/[^/]*$'
     """
-    parts = re.split(r"(\*\*|\*)", pattern)
-    spelled = {"**": ".*", "*": "[^/]*"}
-    return "^" + "".join(spelled.get(part) or re.escape(part) for part in parts) + "$"
+    runs = ("[^/]*".join(map(escape, run.split("*"))) for run in pattern.split("**"))
+    return "^" + ".*".join(runs) + "$"
 
 
 def filter_condition(item: Filter, binder: Binder) -> str:

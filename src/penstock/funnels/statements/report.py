@@ -118,7 +118,9 @@ def folded_units(plan: Plan, matched: str, *, detailed: bool = False) -> dict[st
     """
     relations = {}
     if plan.by_attempt and plan.profile.has_provider_events:
-        relations["attempt_visitors"] = _attempt_visitors(plan, matched)
+        relations["attempt_visitors"] = attempt_visitors(
+            plan, f"SELECT unit FROM {matched} WHERE provider AND unit != 0"
+        )
         relations["checked"] = _checked(matched)
         matched = "(SELECT * FROM checked WHERE NOT left_out)"
     return {**relations, "units": general_units(plan, matched, detailed=detailed)}
@@ -154,24 +156,29 @@ def composed(
     return Statement(f"WITH {named}\n{tail}", plan.binder.values)
 
 
-def _attempt_visitors(plan: Plan, matched: str) -> str:
-    """The visitors of the non-provider events of attempts that have provider events.
+TAKES_PART = "(NOT provider OR verified AND (empty(visitors) OR has(visitors, visitor)))"
+"""Whether an event takes part in its attempt. visitors: of `attempt_visitors`.
 
-    Source: semantics, "Units".
+Source: semantics, "Units".
+"""
+
+
+def attempt_visitors(plan: Plan, attempts: str) -> str:
+    """The visitors of the non-provider events of attempts. Columns: unit, visitors.
+
+    attempts: a query for their units. An attempt of provider events alone has no row.
     """
     return f"""
     SELECT {unit_key(plan)} AS unit, groupUniqArray({visitor_key(plan)}) AS visitors
     FROM {event_source(plan)}
-    WHERE {event_scope(plan)} AND events.source != 'provider'
-      AND unit IN (SELECT unit FROM {matched} WHERE provider AND unit != 0)
+    WHERE {event_scope(plan)} AND events.source != 'provider' AND unit IN ({attempts})
     GROUP BY unit"""
 
 
 def _checked(matched: str) -> str:
     """Matched events, and whether each is a provider's event that takes no part in its attempt."""
-    takes_part = "verified AND (empty(visitors) OR has(visitors, visitor))"
     return f"""
-    SELECT {matched}.*, provider AND NOT ({takes_part}) AS left_out
+    SELECT {matched}.*, NOT {TAKES_PART} AS left_out
     FROM {matched} LEFT ANY JOIN attempt_visitors ON {matched}.unit = attempt_visitors.unit"""
 
 

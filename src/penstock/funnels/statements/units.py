@@ -16,7 +16,12 @@ from penstock.funnels.statements.query import (
     unit_key,
     visitor_key,
 )
-from penstock.funnels.statements.report import in_cohort_filter, known_texts
+from penstock.funnels.statements.report import (
+    TAKES_PART,
+    attempt_visitors,
+    in_cohort_filter,
+    known_texts,
+)
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
 
@@ -201,20 +206,29 @@ def next_events(
     conditions = [in_cohort_filter(plan), f"reached = {step}"]
     if outcome is not None:
         conditions.append(_outcome(plan, outcome, len(plan.steps)))
-    stopped = f"""
+    stopped_units = f"""
         SELECT unit, unit AS owner, done_ts, window_end
         FROM counted WHERE {" AND ".join(conditions)}"""
-    if of_visitors:
-        stopped = f"""
-        SELECT DISTINCT matched.unit AS unit, matched.visitor AS owner, done_ts, window_end
-        FROM matched INNER JOIN ({stopped}) AS stopped_units ON matched.unit = stopped_units.unit
-        WHERE NOT provider OR verified"""
     events = f"""
-        SELECT {visitor_key(plan) if of_visitors else unit_key(plan)} AS owner,
+        SELECT {unit_key(plan)} AS unit, {visitor_key(plan)} AS visitor,
+               events.source = 'provider' AS provider, events.verified AS verified,
                events.event_id AS event_id,
                toString(events.kind) AS kind, toString(events.name) AS name,
                toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts
-        FROM {event_source(plan)} WHERE {event_scope(plan)} AND owner != 0"""
+        FROM {event_source(plan)} WHERE {event_scope(plan)}"""
+    relations = {"stopped_units": stopped_units}
+    if of_visitors:
+        members = _taking_part(plan, "matched")
+        relations["stopped"] = f"""
+        SELECT DISTINCT members.unit AS unit, members.visitor AS owner, done_ts, window_end
+        FROM {members} AS members
+        INNER JOIN stopped_units ON members.unit = stopped_units.unit"""
+        events = f"SELECT *, visitor AS owner FROM ({events}) WHERE owner != 0"
+    else:
+        relations["stopped"] = "SELECT * FROM stopped_units"
+        events = (
+            f"SELECT *, unit AS owner FROM {_taking_part(plan, f'({events})')} WHERE owner != 0"
+        )
     later = f"""
         SELECT stopped.unit AS unit, kind, name, event_id,
                row_number() OVER (PARTITION BY stopped.unit ORDER BY ts, event_id) = 1 AS is_first
@@ -227,4 +241,18 @@ def next_events(
         FROM ({later}) GROUP BY GROUPING SETS ((kind, name), ())
         ORDER BY is_total DESC, units DESC, events DESC, kind, name
         LIMIT {plan.binder.bind("UInt64", most + 1)}"""
-    return counted.statement(tail, stopped=stopped)
+    return counted.statement(tail, **relations)
+
+
+def _taking_part(plan: Plan, events: str) -> str:
+    """A relation of events, without the provider events that take no part in a stopped attempt.
+
+    events: a relation with the columns unit, visitor, provider and verified.
+    """
+    if not (plan.by_attempt and plan.profile.has_provider_events):
+        return events
+    visitors = attempt_visitors(plan, "SELECT unit FROM stopped_units")
+    return f"""(
+        SELECT candidates.* FROM {events} AS candidates
+        LEFT ANY JOIN ({visitors}) AS attempt_visitors ON candidates.unit = attempt_visitors.unit
+        WHERE {TAKES_PART})"""

@@ -16,7 +16,7 @@ from penstock.funnels.units.schema import (
     UnitsRecord,
 )
 from penstock.funnels.units.service import UnitService
-from penstock.funnels.units.tracing import TraceService
+from penstock.funnels.units.trace_service import TraceService
 from penstock.http.requests import AnyRequest
 
 

@@ -47,7 +47,7 @@ class UnitService:
         """
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
-        wanted = unit_conditions(context.definition, query)
+        conditions = unit_conditions(context.definition, query)
         fingerprint = _query_fingerprint(funnel_id, query)
         after = None
         if query.cursor is not None:
@@ -58,7 +58,7 @@ class UnitService:
             context = replace(context, params=params)
         counted_units = CountedUnits(context.definition, context.params, context.profile)
         result = self._runner.fetch(
-            context, units_page(counted_units, wanted, after, query.page_size + 1)
+            context, units_page(counted_units, conditions, after, query.page_size + 1)
         )
         rows = result.rows[: query.page_size]
         names = self.names(context, [row["unit"] for row in rows])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 from penstock.accounts.model import MobileApp, Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.ids import WorkspaceId
 from penstock.links.association.schema import (
     AddressCheck,
@@ -41,18 +41,18 @@ _NON_PUBLIC_SUFFIXES = (".test", ".invalid", ".onion")
 class AssociationService:
     """Association files of the installation, which has one host; checks of a workspace's app."""
 
-    def __init__(self, accounts: AccountService, settings: Settings) -> None:
-        self._accounts, self._settings = accounts, settings
+    def __init__(self, websites: WebsiteService, settings: Settings) -> None:
+        self._websites, self._settings = websites, settings
 
     async def apple_file(self) -> AppleFile:
-        return apple_file(await self._accounts.mobile_apps())
+        return apple_file(await self._websites.mobile_apps())
 
     async def android_file(self) -> AndroidFile:
-        return android_file(await self._accounts.mobile_apps())
+        return android_file(await self._websites.mobile_apps())
 
     def check(self, workspace_id: WorkspaceId, website_id: str) -> AppLinksCheck:
         """Raises `NotFound` for an app of another workspace. Blocks: call it from a thread."""
-        return check(self._accounts.app(workspace_id, website_id), self._settings)
+        return check(self._websites.app(workspace_id, website_id), self._settings)
 
 
 def apple_file(apps: Iterable[MobileApp]) -> AppleFile:

@@ -6,7 +6,7 @@ from msgspec import json
 
 from penstock.accounts.model import Website
 from penstock.base.ids import VisitorId, WebsiteId
-from penstock.base.user_agent import Platform
+from penstock.base.user_agent import Platform, UserAgent
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.user_agent_columns import user_agent_columns
 from penstock.links.attribution.model import Decision
@@ -32,7 +32,7 @@ def install_event(
     website: Website,
     visitor_id: VisitorId,
     decision: Decision,
-    user_agent: str,
+    user_agent: UserAgent,
     now_ms: int,
 ) -> NewEvent:
     """One event per install, however often the app reports its first open."""
@@ -46,7 +46,7 @@ def open_event(
     website: Website,
     visitor_id: VisitorId,
     decision: Decision,
-    user_agent: str,
+    user_agent: UserAgent,
     now_ms: int,
 ) -> NewEvent:
     """One event per `dedupeKey`, or else per click, or else per link and minute."""
@@ -67,7 +67,7 @@ def _event(
     website: Website,
     visitor_id: VisitorId,
     decision: Decision,
-    user_agent: str,
+    user_agent: UserAgent,
     now_ms: int,
 ) -> NewEvent:
     link = decision.link

@@ -82,7 +82,7 @@ async def list_link_matches(
         attribution.matches_of_link,
         caller.workspace_id,
         link_id,
-        read_query(request, PageQuery).asked,
+        read_query(request, PageQuery).pagination,
     )
     return listing(page, MatchRecord.of)
 
@@ -106,7 +106,7 @@ async def list_matches(
     query = read_query(request, MatchesQuery)
     return listing(
         await to_thread.run_sync(
-            attribution.matches, caller.workspace_id, query.website_id, query.asked
+            attribution.matches, caller.workspace_id, query.website_id, query.pagination
         ),
         MatchRecord.of,
     )

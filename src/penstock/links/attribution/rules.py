@@ -1,8 +1,9 @@
 """Matching rules: which click an install can claim, for how long, and how certain the match is."""
 
-import re
 from collections.abc import Sequence
+from itertools import takewhile
 
+from penstock.base.patterns import is_digits
 from penstock.base.user_agent import FROZEN_IOS_MAJOR, Platform
 from penstock.links.attribution.model import ClaimableClick, Reason
 from penstock.links.model import Link
@@ -16,7 +17,7 @@ SAME_OS = 0.7
 UNKNOWN_OS = 0.5
 """Same network and platform; one OS version is unknown. Chrome on Android never sends it."""
 
-_MAJOR = re.compile(r"\s*(\d{1,3})(?!\d)", re.ASCII)
+_MAX_MAJOR_DIGITS = 3
 
 
 def refusal_reason(
@@ -48,8 +49,8 @@ def choose_click(candidates: Sequence[ClaimableClick], install_id: str) -> Claim
 
 def os_major(version: str | None) -> int:
     """The major version in the OS version that an app sends; 0 when unreadable."""
-    match = _MAJOR.match(version or "")
-    return int(match[1]) if match else 0
+    digits = "".join(takewhile(is_digits, (version or "").lstrip()))
+    return int(digits) if 1 <= len(digits) <= _MAX_MAJOR_DIGITS else 0
 
 
 def network_confidence(platform: Platform, click_os: int, app_os: int) -> float | None:

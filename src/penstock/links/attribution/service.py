@@ -8,17 +8,19 @@ from anyio import to_thread
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Website, WebsiteKind
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
+from penstock.base.networks import client_network
 from penstock.base.paging import Listing, Page
+from penstock.base.user_agent import UserAgent, parse_in_thread
 from penstock.base.worker import Worker
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import Receipt, Status
-from penstock.http.attempt_limiter import AttemptLimiter
 from penstock.http.bodies import parse_model
+from penstock.http.rate_limiter import RateLimiter
 from penstock.identity import service as identity
 from penstock.links.attribution import store
 from penstock.links.attribution.evidence_lookup import OpenContext, decide
@@ -26,7 +28,7 @@ from penstock.links.attribution.model import Decision, ListedMatch, Match, Reaso
 from penstock.links.attribution.open_events import install_event, open_event, visitor_of_install
 from penstock.links.attribution.schema import AppOpen
 from penstock.links.clicks.buffer import ClickBuffer
-from penstock.links.clicks.match_keys import delete_expired_secrets, network_of
+from penstock.links.clicks.match_keys import delete_expired_secrets
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
 from penstock.metadb.database import Database
@@ -43,18 +45,18 @@ class AttributionService:
     def __init__(
         self,
         database: Database,
-        accounts: AccountService,
+        websites: WebsiteService,
         links: LinkService,
         intake: Intake,
         click_buffer: ClickBuffer,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._database, self._accounts, self._links = database, accounts, links
+        self._database, self._websites, self._links = database, websites, links
         self._intake, self._click_buffer = intake, click_buffer
         self._settings, self._clock = settings, clock
         self.worker = Worker("link_cleanup", self.tidy, clock, period_s=_TIDY_EVERY_S)
-        self._attempts = AttemptLimiter(
+        self._attempts = RateLimiter(
             RatePolicy("resolve", quota=settings.resolves_per_minute, window_s=60)
         )
 
@@ -65,7 +67,7 @@ class AttributionService:
             yield
 
     async def resolve(
-        self, body: bytes, address: str, user_agent: str
+        self, body: bytes, address: str, user_agent_header: str
     ) -> tuple[Decision, VisitorId]:
         """The decision on an open and its canonical visitor; its event is on disk by then.
 
@@ -73,9 +75,9 @@ class AttributionService:
         `Unavailable` a retry is safe: a click that was claimed stays the install's.
         """
         now_ms = self._clock()
-        self._attempts.count((network_of(address) or address,), now_ms)
+        self._attempts.count((client_network(address),), now_ms)
         app_open = parse_model(body, AppOpen, EventValidationContext(self._settings, now_ms))
-        website = await self._accounts.find_website_async(app_open.website_id)
+        website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:
             raise Invalid(
                 [
@@ -94,6 +96,7 @@ class AttributionService:
             decision = await to_thread.run_sync(
                 self._decide, app_open, website, visitor_id, address, now_ms
             )
+        user_agent = await parse_in_thread(user_agent_header)
         receipt = await self._submit(app_open, website, visitor_id, decision, user_agent, now_ms)
         canonical = receipt.visitor_id or visitor_id  # differs after a merge or a deletion
         if decision.link is not None:
@@ -131,7 +134,7 @@ class AttributionService:
         website: Website,
         visitor_id: VisitorId,
         decision: Decision,
-        user_agent: str,
+        user_agent: UserAgent,
         now_ms: int,
     ) -> Receipt:
         """Store the event; returns its receipt.
@@ -139,8 +142,8 @@ class AttributionService:
         An install that is stored without a link and matches one only now adds an `open` event.
         """
         if app_open.first_open:
-            [install] = await self._intake.submit(
-                [install_event(app_open, website, visitor_id, decision, user_agent, now_ms)]
+            install = await self._intake.submit_own(
+                install_event(app_open, website, visitor_id, decision, user_agent, now_ms)
             )
             if (
                 install.status is Status.ACCEPTED
@@ -148,10 +151,9 @@ class AttributionService:
                 or not any(warning.code == "body_differs" for warning in install.warnings)
             ):
                 return install
-        [receipt] = await self._intake.submit(
-            [open_event(app_open, website, visitor_id, decision, user_agent, now_ms)]
+        return await self._intake.submit_own(
+            open_event(app_open, website, visitor_id, decision, user_agent, now_ms)
         )
-        return receipt
 
     def _add_touch(self, scope_id: ScopeId, visitor_id: VisitorId, decision: Decision) -> None:
         assert decision.link is not None
@@ -170,7 +172,7 @@ class AttributionService:
         Raises `Unauthorized` for a website of another workspace.
         """
         website = (
-            None if website_id is None else self._accounts.owned_website(workspace_id, website_id)
+            None if website_id is None else self._websites.owned_website(workspace_id, website_id)
         )
         with self._database.read() as db:
             return store.matches_page(
@@ -190,7 +192,7 @@ class AttributionService:
 
         Raises `Unauthorized` for a website of another workspace.
         """
-        website = self._accounts.owned_website(workspace_id, website_id)
+        website = self._websites.owned_website(workspace_id, website_id)
         with self._database.read() as db:
             ids = identity.ids_of(db, website.scope_id, visitor_id)
             firsts, lasts = store.touches_of_visitors(db, website.scope_id, ids)

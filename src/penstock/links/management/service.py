@@ -6,7 +6,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, NotFound, StoreConflict
 from penstock.base.ids import LinkId, WorkspaceId, new_id
@@ -30,9 +30,9 @@ class LinkService:
     """
 
     def __init__(
-        self, database: Database, accounts: AccountService, settings: Settings, clock: Clock
+        self, database: Database, websites: WebsiteService, settings: Settings, clock: Clock
     ) -> None:
-        self._database, self._accounts, self._clock = database, accounts, clock
+        self._database, self._websites, self._clock = database, websites, clock
         self._rules = WebUrlRules(settings.base_url, settings.links_to_private_hosts)
         self._by_slug: TtlCache[str, Link] = TtlCache(_CACHE_S)
 
@@ -41,7 +41,7 @@ class LinkService:
         workspace, `Conflict` for a slug that is taken.
         """
         form = parse_model(body, NewLink, self._rules)
-        website = self._accounts.app(workspace_id, form.website_id)
+        website = self._websites.app(workspace_id, form.website_id)
         now_ms = self._clock()
         link = Link(
             id=LinkId(new_id("lnk", now_ms)),
@@ -67,13 +67,13 @@ class LinkService:
         website_id = (
             None
             if query.website_id is None
-            else self._accounts.owned_website(workspace_id, query.website_id).id
+            else self._websites.owned_website(workspace_id, query.website_id).id
         )
         with self._database.read() as db:
             return store.links_page(
                 db,
                 workspace_id,
-                query.asked,
+                query.pagination,
                 search=query.search,
                 website_id=website_id,
                 state=query.state,
@@ -84,8 +84,6 @@ class LinkService:
 
         Setting the present state changes nothing.
         """
-        if "\x00" in link_id:  # PostgreSQL refuses it in a text
-            raise _no_such_link()
         with self._database.write() as db:
             before = store.link(db, workspace_id, link_id, for_update=True)
             if before is None:
@@ -99,6 +97,8 @@ class LinkService:
 
     def find(self, workspace_id: WorkspaceId, link_id: str) -> Link:
         """A link, active or disabled."""
+        if "\x00" in link_id:  # PostgreSQL refuses it in a text
+            raise _no_such_link()
         with self._database.read() as db:
             link = store.link(db, workspace_id, link_id)
         if link is None:
@@ -112,7 +112,7 @@ class LinkService:
         link = self._by_slug.get(slug) or await self._by_slug.fetch(slug, partial(self._read, slug))
         if link is None or not link.is_active:
             return None
-        website = await self._accounts.find_website_async(link.website_id)
+        website = await self._websites.find_website_async(link.website_id)
         return None if website is None else (link, website)
 
     def _read(self, slug: str) -> Link | None:

@@ -18,6 +18,7 @@ from penstock.links.redirect.landing_page import HEADERS, PAGE_HEADERS
 from penstock.links.redirect.model import Visit
 from penstock.links.redirect.service import RedirectService
 
+_ROUTE = PUBLIC_PATH + "{slug}"
 _SCAN_MARK = SCAN_MARK.encode()
 _PURPOSE_HEADERS = (b"sec-purpose", b"purpose", b"x-moz")
 _PREFETCH_MARKS = (b"prefetch", b"prerender", b"preview")
@@ -54,6 +55,7 @@ class RedirectFastPath:
         if slug is None:
             await self._app(scope, receive, send)
             return
+        scope["path_template"] = _ROUTE
         visit = _visit(cast("HTTPScope", scope), slug)
         try:
             response, click = await _prepare(self._redirects, visit)

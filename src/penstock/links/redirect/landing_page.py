@@ -33,7 +33,6 @@ HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
     "X-Robots-Tag": "noindex",
     "Vary": "User-Agent, Accept-Language",
-    "X-Content-Type-Options": "nosniff",
 }
 PAGE_HEADERS: Mapping[str, str] = {
     **HEADERS,

@@ -1,11 +1,12 @@
 """The texts of landing pages in each language, and the choice of the language."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-_RANGE = re.compile(
+from penstock.base.patterns import Pattern
+
+_RANGE = Pattern(
     r"\s*([A-Za-z]{2,3})(?:-[A-Za-z0-9-]*)?\s*(?:;\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?"
 )
 _MAX_HEADER_CHARS = 500
@@ -86,14 +87,18 @@ TEXTS: Mapping[str, PageTexts] = {
 }
 
 
-@lru_cache(maxsize=1_000)
 def accepted_languages(accept_language: str) -> tuple[str, ...]:
     """Language codes of an `Accept-Language` header without regions, most preferred first.
 
-    Unreadable parts are skipped. Source: RFC 9110, 12.5.4.
+    Unreadable parts are skipped, and so is what follows 500 characters. Source: RFC 9110, 12.5.4.
     """
+    return _languages(accept_language[:_MAX_HEADER_CHARS])
+
+
+@lru_cache(maxsize=1_000)
+def _languages(accept_language: str) -> tuple[str, ...]:
     weighted: list[tuple[float, int, str]] = []
-    for part in accept_language[:_MAX_HEADER_CHARS].split(","):
+    for part in accept_language.split(","):
         if (match := _RANGE.fullmatch(part)) and (weight := float(match[2] or 1)) > 0:
             weighted.append((-weight, len(weighted), match[1].lower()))
     return tuple(language for _, _, language in sorted(weighted))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from penstock.accounts.model import MobileApp
 from penstock.base.clock import Clock
 from penstock.base.ids import ClickId, new_id
-from penstock.base.user_agent import Platform, UserAgent, parse_user_agent
+from penstock.base.user_agent import Platform, UserAgent, parse_in_thread
 from penstock.links.clicks.daily_browsers import DailyBrowsers
 from penstock.links.clicks.match_keys import MatchKeys
 from penstock.links.clicks.model import Answer, Click, click_row, new_click_token, referrer_host
@@ -42,7 +42,7 @@ class RedirectService:
         if target is None:
             return LinkResponse(404, missing_page(language))
         link, website = target
-        user_agent, now_ms = parse_user_agent(visit.user_agent), self._clock()
+        user_agent, now_ms = await parse_in_thread(visit.user_agent), self._clock()
         robot = user_agent.robot or _non_person(visit)
         answer = Answer.PREVIEW if visit.is_head else choose_answer(user_agent, link, website.app)
         is_phone = user_agent.platform in (Platform.IOS, Platform.ANDROID)

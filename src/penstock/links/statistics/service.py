@@ -157,7 +157,7 @@ class StatisticsService:
 
     def _query(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         self._wait_until_shipped(self._settings.fresh_wait_s)
-        return self._warehouse.ask(load("penstock.links.statistics", statement), parameters)
+        return self._warehouse.fetch_rows(load("penstock.links.statistics", statement), parameters)
 
 
 def _sum(addends: Iterable[Counts]) -> Counts:

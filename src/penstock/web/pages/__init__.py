@@ -1,1 +1,1 @@
-"""The pages by area. A module reads from services, renders templates, and lists its `ROUTES`."""
+"""The pages by area. Each area has `routes`, which read from services and render templates."""

@@ -8,11 +8,11 @@ from urllib.parse import quote, urlencode
 from litestar.di import NamedDependency
 
 from penstock.accounts.model import Website
-from penstock.accounts.service import AccountService
+from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
 from penstock.base.paging import Page
-from penstock.funnels.definitions.records import (
+from penstock.funnels.definitions.schema import (
     FunnelRecord,
     RevisionRecord,
     SavedDefinition,
@@ -21,7 +21,7 @@ from penstock.funnels.definitions.records import (
 from penstock.funnels.saved.service import FunnelService
 from penstock.settings import Settings
 from penstock.web.error_pages import LIMIT_CODES
-from penstock.web.pages.queries import FunnelPageQuery, address_with_selection
+from penstock.web.pages.schema import FunnelPageQuery, address_with_selection
 from penstock.web.view import View
 
 
@@ -119,7 +119,7 @@ class FunnelPages:
 
     view: View
     funnels: FunnelService
-    accounts: AccountService
+    website_service: WebsiteService
     settings: Settings
     clock: Clock
 
@@ -134,7 +134,7 @@ class FunnelPages:
             else self.funnels.definition_at(workspace_id, funnel_id, query.revision)[1]
         )
         revisions = list(self.funnels.revisions(workspace_id, funnel_id, Page(1, 100)).data)
-        websites = self.accounts.websites(workspace_id)
+        websites = self.website_service.websites(workspace_id)
         return FunnelPage(
             view=self.view,
             funnel=funnel,
@@ -150,11 +150,11 @@ class FunnelPages:
 async def provide_funnel_pages(
     view: NamedDependency[View],
     funnels: NamedDependency[FunnelService],
-    accounts: NamedDependency[AccountService],
+    website_service: NamedDependency[WebsiteService],
     settings: NamedDependency[Settings],
     clock: NamedDependency[Clock],
 ) -> FunnelPages:
-    return FunnelPages(view, funnels, accounts, settings, clock)
+    return FunnelPages(view, funnels, website_service, settings, clock)
 
 
 @dataclass(frozen=True, slots=True)

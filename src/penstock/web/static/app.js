@@ -1,6 +1,6 @@
 // Modules of every page. They listen at the document, so that parts which htmx loads later work, too.
 import "./colours.js";
-import "./copying.js";
+import "./clipboard.js";
 import "./dialogs.js";
 import "./formats.js";
 import "./forms.js";

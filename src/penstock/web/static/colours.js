@@ -1,5 +1,5 @@
 // The theme switch: system, light or dark. Dispatches `theme` at the document, for drawings on a canvas.
-import { on } from "./listening.js";
+import { on } from "./delegation.js";
 
 const root = document.documentElement;
 

@@ -3,9 +3,9 @@
 // Events at the form, for modules of pages: "form:body" before sending, detail.body may be changed; "form:done" with
 // detail.answer, preventDefault() keeps the page as it is; "form:refused" with detail.problem.
 import { call, Unreachable } from "./api.js";
-import { collect } from "./collecting.js";
+import { collect } from "./form-body.js";
 import { clearFaults, showAbove, showFaults } from "./faults.js";
-import { on } from "./listening.js";
+import { on } from "./delegation.js";
 import { loadPart } from "./parts.js";
 import { sessionEnded } from "./session.js";
 import { toast, toastLater } from "./toast.js";

@@ -1,6 +1,6 @@
 // Adds new rows on top of a list: polls the part #stream with the cursor of the list.
 import { formatAll } from "./formats.js";
-import { on } from "./listening.js";
+import { on } from "./delegation.js";
 import { sessionEnded } from "./session.js";
 
 const POLL_MS = 1500;

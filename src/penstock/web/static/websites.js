@@ -1,5 +1,5 @@
 // Fields of an app are shown and sent only for the type "mobile".
-import { on } from "./listening.js";
+import { on } from "./delegation.js";
 
 const fields = document.querySelector("#app-fields");
 const show = () => {

@@ -1,9 +1,9 @@
-// The funnel builder. The form is the definition: collecting.js reads it by the names of its inputs.
-import { collect } from "../collecting.js";
-import { showCopies } from "./copies.js";
-import { changed, showFaultsSoFar, startEditing } from "./editing.js";
+// The funnel builder. The form is the definition: form-body.js reads it by the names of its inputs.
+import { collect } from "../form-body.js";
+import { showCopies } from "./code.js";
+import { changed, showFaultsSoFar, startEditing } from "./form.js";
 import { fromTemplate } from "./matches.js";
-import { nameAll } from "./naming.js";
+import { nameAll } from "./input-names.js";
 import { startPreview } from "./preview.js";
 import { dragRows, handleRowClick, makeRow, showRows } from "./rows.js";
 

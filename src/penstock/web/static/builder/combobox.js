@@ -1,5 +1,5 @@
 // Inputs with data-suggests show suggestions for the typed text: a combobox with a listbox, by the ARIA practices. Any text is valid.
-import { on } from "../listening.js";
+import { on } from "../delegation.js";
 
 const DELAY_MS = 150;
 let [input, options, active, latest, timer] = [null, [], -1, 0, 0];
@@ -11,18 +11,24 @@ popup.setAttribute("role", "listbox");
 popup.setAttribute("aria-label", "Suggestions");
 popup.hidden = true;
 
-// suggest: (input) => a promise of [{value, note}], best first.
-export function suggestBy(suggest) {
+// suggest: (input) => a promise of [{value, note}], best first. retries_ms: pauses before it is called again while the
+// list is empty and the input has the focus.
+export function suggestBy(suggest, retries_ms) {
+  const request = (combobox, delay_ms) => requestSoon(combobox, suggest, delay_ms, retries_ms);
   for (const type of ["focusin"]) on(type, "[data-suggests]", prepare);
-  on("input", "[data-suggests]", (combobox, event) => event.isTrusted && request(combobox, suggest, DELAY_MS));
-  on("click", "[data-suggests]", (combobox) => popup.hidden && request(combobox, suggest, 0));
+  on("input", "[data-suggests]", (combobox, event) => event.isTrusted && request(combobox, DELAY_MS));
+  on("click", "[data-suggests]", (combobox) => popup.hidden && request(combobox, 0));
   on("focusout", "[data-suggests]", close);
-  on("keydown", "[data-suggests]", (combobox, event) => handleKey(combobox, event, suggest));
+  on("keydown", "[data-suggests]", (combobox, event) => handleKey(combobox, event, request));
   popup.addEventListener("pointerdown", (event) => event.preventDefault()); // keeps the focus in the input
   popup.addEventListener("click", (event) => {
     const item = event.target.closest("[role=option]");
     if (item) pick([...popup.children].indexOf(item));
   });
+  const focused = document.activeElement;
+  if (!focused.matches("[data-suggests]")) return;
+  prepare(focused); // the reader was quicker than this module
+  if (focused.value) request(focused, 0);
 }
 
 function prepare(combobox) {
@@ -31,12 +37,15 @@ function prepare(combobox) {
   combobox.setAttribute("aria-expanded", String(combobox === input && !popup.hidden));
 }
 
-function request(combobox, suggest, delay_ms) {
+function requestSoon(combobox, suggest, delay_ms, retries_ms) {
   const number = ++latest;
   clearTimeout(timer);
   timer = setTimeout(async () => {
     const suggestions = await suggest(combobox);
-    if (number === latest && document.activeElement === combobox) open(combobox, suggestions);
+    if (number !== latest || document.activeElement !== combobox) return;
+    open(combobox, suggestions);
+    const [next_ms, ...later_ms] = retries_ms;
+    if (!suggestions.length && next_ms) requestSoon(combobox, suggest, next_ms, later_ms);
   }, delay_ms);
 }
 
@@ -71,17 +80,17 @@ function close() {
   input = null;
 }
 
-function handleKey(combobox, event, suggest) {
+function handleKey(combobox, event, request) {
   if (event.isComposing) return;
   if (event.key === "Enter") {
     event.preventDefault(); // selects an option instead of sending the form
     if (!popup.hidden && active >= 0) pick(active);
-  } else if (event.key === "Escape" && !popup.hidden) {
-    event.stopPropagation();
+  } else if (event.key === "Escape") {
+    if (!popup.hidden) event.stopPropagation();
     close();
   } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     event.preventDefault();
-    if (popup.hidden) request(combobox, suggest, 0);
+    if (popup.hidden) request(combobox, 0);
     else move(event.key === "ArrowDown" ? 1 : -1);
   }
 }

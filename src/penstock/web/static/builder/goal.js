@@ -1,8 +1,8 @@
 // The form of a goal: a name and one match.
-import { collect } from "../collecting.js";
-import { startEditing } from "./editing.js";
+import { collect } from "../form-body.js";
+import { startEditing } from "./form.js";
 import { makeMatch, handleMatchClick } from "./matches.js";
-import { nameAll } from "./naming.js";
+import { nameAll } from "./input-names.js";
 
 const saved = JSON.parse(document.querySelector("#goal-data").textContent);
 const form = document.querySelector("#goal");

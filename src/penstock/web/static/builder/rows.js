@@ -1,5 +1,5 @@
 // The rows of a funnel: their titles and buttons. Each change dispatches an input event of the list.
-import { on } from "../listening.js";
+import { on } from "../delegation.js";
 import { fromTemplate, handleMatchClick, makeMatch, part } from "./matches.js";
 
 export function makeRow({ or = [], mode = null, diagnostic = false, ...match } = {}) {

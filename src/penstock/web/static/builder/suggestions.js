@@ -6,6 +6,9 @@ import { part, selectionOf } from "./matches.js";
 const KINDS = { Pageview: "pageview", "Screen view": "screenview", Event: "event", Transaction: "transaction" };
 const MAX_SUGGESTIONS = 12;
 
+// Pauses before an empty answer is asked for again: events that were just sent take a moment until they are suggested.
+export const RETRIES_MS = [300, 600, 1200, 2400, 4800, 9600, 9600, 9600];
+
 export async function suggest(input) {
   const match = input.closest("[data-match]");
   const selection = match ? selectionOf(match) : {};

@@ -1,0 +1,37 @@
+"""Wire types of identity secrets."""
+
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from penstock.accounts.identity_secrets.model import IdentitySecret
+from penstock.base.clock import iso, iso_or_none
+from penstock.http.schema import Record
+
+
+class IdentitySecretRecord(Record):
+    """An identity secret without the secret itself."""
+
+    id: str
+    created_at: str
+    valid_until: Annotated[
+        str | None, Field(description="Set once another took its place; null for the current one.")
+    ]
+
+    @classmethod
+    def of(cls, secret: IdentitySecret) -> Self:
+        return cls(
+            id=secret.id,
+            created_at=iso(secret.created_at_ms),
+            valid_until=iso_or_none(secret.valid_until_ms),
+        )
+
+
+class NewIdentitySecretRecord(IdentitySecretRecord):
+    """A new identity secret."""
+
+    secret: Annotated[str, Field(description="The secret, shown only once.", repr=False)] = ""
+
+    @classmethod
+    def with_secret(cls, secret: IdentitySecret) -> Self:
+        return cls.of(secret).model_copy(update={"secret": secret.secret})

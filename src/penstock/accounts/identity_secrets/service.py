@@ -1,0 +1,80 @@
+"""Use cases of identity secrets.
+
+Methods block on the metadata DB unless they say otherwise: call them from a worker thread.
+"""
+
+import hmac
+from dataclasses import replace
+from functools import partial
+
+from penstock.accounts.credentials import new_token
+from penstock.accounts.identity_secrets import store
+from penstock.accounts.identity_secrets.model import IdentitySecret, user_hash
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
+from penstock.base.ids import WebsiteId, WorkspaceId, new_id
+from penstock.base.paging import Listing, Page
+from penstock.base.ttl_cache import TtlCache
+from penstock.metadb.database import Database
+from penstock.metadb.secret_box import SecretBox
+from penstock.settings import DAY_S
+
+_CACHE_TTL_S = 2.0
+_PREVIOUS_VALID_MS = DAY_S * 1000
+
+
+class IdentitySecretService:
+    """Secrets with which a backend signs user IDs for one website."""
+
+    def __init__(
+        self, database: Database, websites: WebsiteService, box: SecretBox, clock: Clock
+    ) -> None:
+        self._database, self._websites = database, websites
+        self._box, self._clock = box, clock
+        self._cache: TtlCache[str, tuple[IdentitySecret, ...]] = TtlCache(_CACHE_TTL_S)
+
+    def create(self, workspace_id: WorkspaceId, website_id: str) -> IdentitySecret:
+        """A new secret, which cannot be read again. Earlier ones stay valid for a day."""
+        website, now_ms = self._websites.website(workspace_id, website_id), self._clock()
+        secret = IdentitySecret(new_id("ids", now_ms), "ids_" + new_token(), now_ms)
+        with self._database.write() as db:
+            store.delete_expired(db, website, now_ms)
+            store.end_current(db, website, now_ms + _PREVIOUS_VALID_MS)
+            store.add_secret(db, website, replace(secret, secret=self._box.seal(secret.secret)))
+        self._cache.forget(website.id)
+        return secret
+
+    def secrets(
+        self, workspace_id: WorkspaceId, website_id: str, page: Page
+    ) -> Listing[IdentitySecret]:
+        """The valid secrets of a website, newest first, sealed."""
+        website = self._websites.website(workspace_id, website_id)
+        with self._database.read() as db:
+            stored = store.secrets(db, website.id)
+        valid = [secret for secret in stored if secret.is_valid(self._clock())]
+        return Listing(valid[page.offset : page.offset + page.size], page, len(valid))
+
+    def delete(self, workspace_id: WorkspaceId, website_id: str) -> None:
+        """Delete all secrets of a website: no signature is valid any more."""
+        website = self._websites.website(workspace_id, website_id)
+        with self._database.write() as db:
+            store.delete_all(db, website)
+        self._cache.forget(website.id)
+
+    async def is_signed(self, website_id: WebsiteId, user_id: str, sent_hash: str) -> bool:
+        """Whether a valid secret of the website signed the user ID. Does not block the loop."""
+        secrets = self._cache.get(website_id)
+        if secrets is None:
+            secrets = await self._cache.fetch(website_id, partial(self._read, website_id)) or ()
+        expected = [
+            user_hash(secret.secret, user_id)
+            for secret in secrets
+            if secret.is_valid(self._clock())
+        ]
+        sent = sent_hash.lower().encode()
+        return any(hmac.compare_digest(sent, one.encode()) for one in expected)
+
+    def _read(self, website_id: str) -> tuple[IdentitySecret, ...]:
+        with self._database.read() as db:
+            stored = store.secrets(db, website_id)
+        return tuple(replace(secret, secret=self._box.open(secret.secret)) for secret in stored)

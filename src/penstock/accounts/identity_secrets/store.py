@@ -1,0 +1,49 @@
+"""SQL of identity secrets. Each function runs in the transaction of its connection."""
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from penstock.accounts.identity_secrets.model import IdentitySecret
+from penstock.accounts.model import Website
+from penstock.metadb.tables import identity_secrets
+
+
+def secrets(db: Connection, website_id: str) -> list[IdentitySecret]:
+    """All secrets of a website, newest first, sealed as they are stored."""
+    c = identity_secrets.c
+    rows = db.execute(
+        select(c.id, c.secret, c.created_at, c.valid_until)
+        .where(c.website_id == website_id)
+        .order_by(c.created_at.desc(), c.id.desc())
+    )
+    return [IdentitySecret(*row) for row in rows]
+
+
+def add_secret(db: Connection, website: Website, secret: IdentitySecret) -> None:
+    db.execute(
+        insert(identity_secrets).values(
+            id=secret.id,
+            workspace_id=website.workspace_id,
+            website_id=website.id,
+            secret=secret.secret,
+            created_at=secret.created_at_ms,
+        )
+    )
+
+
+def end_current(db: Connection, website: Website, valid_until_ms: int) -> None:
+    """Let the secrets that have no end be valid until then."""
+    c = identity_secrets.c
+    db.execute(
+        update(identity_secrets)
+        .where(c.website_id == website.id, c.valid_until.is_(None))
+        .values(valid_until=valid_until_ms)
+    )
+
+
+def delete_expired(db: Connection, website: Website, now_ms: int) -> None:
+    c = identity_secrets.c
+    db.execute(delete(identity_secrets).where(c.website_id == website.id, c.valid_until <= now_ms))
+
+
+def delete_all(db: Connection, website: Website) -> None:
+    db.execute(delete(identity_secrets).where(identity_secrets.c.website_id == website.id))

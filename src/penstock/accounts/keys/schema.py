@@ -1,0 +1,88 @@
+"""Wire types of API keys."""
+
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from penstock.accounts.keys.model import ApiKey
+from penstock.base.clock import iso, iso_or_none, parse_time
+from penstock.http.schema import Input, Name, Record, RuleBroken
+from penstock.http.scopes import KeyScope
+
+_LAST_MS = 253_402_300_799_999  # the end of the year 9999
+
+
+def _expiry(value: Any) -> int:
+    try:
+        at_ms = parse_time(value) if isinstance(value, str | int) else -1
+    except (ValueError, OverflowError):
+        at_ms = -1
+    if not 0 <= at_ms <= _LAST_MS:
+        raise RuleBroken("not_a_time", "Must be an ISO 8601 time with an offset, up to 9999.")
+    return at_ms
+
+
+class NewKey(Input):
+    name: Name
+    scopes: Annotated[
+        list[KeyScope] | None,
+        Field(min_length=1, max_length=3, description="What the key may do; default: everything."),
+    ] = None
+    website_id: Annotated[
+        str | None,
+        Field(max_length=200, description="The only website that the key is for; default: all."),
+    ] = None
+    expires_at: Annotated[
+        int | None,
+        BeforeValidator(lambda value: None if value is None else _expiry(value)),
+        WithJsonSchema({"type": ["string", "null"], "format": "date-time"}),
+        Field(description="When the key stops working; default: never."),
+    ] = None
+
+
+class KeyRecord(Record):
+    id: str
+    name: str
+    prefix: Annotated[str, Field(description="First characters of the key, to recognize it by.")]
+    created_at: str
+    created_by: Annotated[
+        str | None, Field(description="E-mail address of the member who created it.")
+    ]
+    scopes: tuple[KeyScope, ...]
+    website_id: str | None
+    expires_at: str | None
+    last_used_at: str | None
+    revoked_at: str | None
+
+    @classmethod
+    def of(cls, key: ApiKey) -> Self:
+        return cls(
+            id=key.id,
+            name=key.name,
+            prefix=key.prefix,
+            created_at=iso(key.created_at_ms),
+            created_by=key.created_by,
+            scopes=tuple(scope for scope in KeyScope if scope in key.scopes),
+            website_id=key.website_id,
+            expires_at=iso_or_none(key.expires_at_ms),
+            last_used_at=iso_or_none(key.last_used_at_ms),
+            revoked_at=iso_or_none(key.revoked_at_ms),
+        )
+
+
+class NewKeyRecord(Record):
+    id: str
+    name: str
+    key: Annotated[str, Field(description="The key, shown only once.", repr=False)]
+    prefix: str
+    created_at: str
+
+    @classmethod
+    def of(cls, key: ApiKey, secret: str) -> Self:
+        return cls(
+            id=key.id,
+            name=key.name,
+            key=secret,
+            prefix=key.prefix,
+            created_at=iso(key.created_at_ms),
+        )

@@ -1,0 +1,176 @@
+"""Use cases of API keys: create, list, revoke, and find the caller of a key.
+
+Methods block on the metadata DB unless they say otherwise: call them from a worker thread.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from threading import Lock
+
+from penstock.accounts.credentials import KEY_PREFIX_CHARS, hash_secret, new_api_key
+from penstock.accounts.keys import store
+from penstock.accounts.keys.model import ApiKey
+from penstock.accounts.keys.schema import NewKey
+from penstock.accounts.model import Caller
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
+from penstock.base.errors import Fault, Forbidden, Invalid, NotFound, Unauthorized
+from penstock.base.ids import KeyId, WebsiteId, WorkspaceId, new_id
+from penstock.base.paging import Listing, Page
+from penstock.base.ttl_cache import TtlCache
+from penstock.base.worker import Worker
+from penstock.http.scopes import KeyScope, require_scope
+from penstock.metadb.database import Database
+
+_CACHE_TTL_S = 2.0
+_LAST_USE_EVERY_S = 60
+
+
+class KeyService:
+    """API keys of all workspaces."""
+
+    def __init__(self, database: Database, websites: WebsiteService, clock: Clock) -> None:
+        self._database, self._websites, self._clock = database, websites, clock
+        self._callers: TtlCache[bytes, Caller] = TtlCache(_CACHE_TTL_S)
+        self._used_at_ms: dict[KeyId, int] = {}
+        self._last_use_lock = Lock()
+        self.worker = Worker(
+            "key_last_use",
+            self.write_last_uses,
+            clock,
+            period_s=_LAST_USE_EVERY_S,
+            last_step=self.write_last_uses,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Write the last uses of keys periodically while the service runs, and once at the end."""
+        async with self.worker.running():
+            yield
+
+    def authenticate_cached(self, authorization: str | None) -> Caller | None:
+        """The caller of an `Authorization` header, if cached. Never blocks."""
+        key = _bearer_key(authorization)
+        caller = None if key is None else self._callers.get(hash_secret(key))
+        return None if caller is None else self._record_use(caller)
+
+    async def authenticate(
+        self, authorization: str | None, scope: KeyScope | None = None
+    ) -> Caller:
+        """The caller of an `Authorization` header; `Unauthorized` without a valid key.
+
+        scope: what the key needs to have, else `Forbidden`. Does not block the event loop.
+        """
+        caller = self.authenticate_cached(authorization) or await self._read_caller(authorization)
+        if scope is not None:
+            require_scope(caller.scopes, (scope,))
+        return caller
+
+    async def _read_caller(self, authorization: str | None) -> Caller:
+        key = _bearer_key(authorization)
+        if key is None:
+            raise Unauthorized(
+                "Send a workspace API key in the header Authorization: Bearer <key>.",
+                code="key_required",
+            )
+        key_hash = hash_secret(key)
+
+        def read_caller() -> Caller | None:
+            with self._database.read() as db:
+                return store.key_holder(db, key_hash, self._clock())
+
+        caller = await self._callers.fetch(key_hash, read_caller)
+        if caller is None:
+            raise Unauthorized("The API key is not valid.", code="key_not_valid")
+        return self._record_use(caller)
+
+    def _record_use(self, caller: Caller) -> Caller:
+        if caller.key_id is not None:
+            self._used_at_ms[caller.key_id] = self._clock()
+        return caller
+
+    def write_last_uses(self) -> None:
+        """Store when keys were last used. After an error they are written the next time."""
+        with self._last_use_lock:
+            pending = dict(self._used_at_ms)
+            if not pending:
+                return
+            with self._database.write() as db:
+                store.update_last_uses(db, pending)
+            for key_id, at_ms in pending.items():
+                if self._used_at_ms.get(key_id) == at_ms:
+                    del self._used_at_ms[key_id]
+
+    def create_key(self, by: Caller, form: NewKey) -> tuple[ApiKey, str]:
+        """A new key and its secret, which cannot be read again.
+
+        `Invalid` for an expiry in the past, `Unauthorized` for a website of another workspace.
+        """
+        now_ms, secret = self._clock(), new_api_key()
+        if form.expires_at is not None and form.expires_at <= now_ms:
+            raise Invalid([Fault("expiresAt", "in_the_past", "Must be in the future.")])
+        website = (
+            None
+            if form.website_id is None
+            else self._websites.owned_website(by.workspace_id, form.website_id)
+        )
+        key = ApiKey(
+            id=KeyId(new_id("key", now_ms)),
+            name=form.name,
+            prefix=secret[:KEY_PREFIX_CHARS],
+            created_at_ms=now_ms,
+            scopes=frozenset(form.scopes or KeyScope),
+            website_id=website.id if website else None,
+            expires_at_ms=form.expires_at,
+            created_by=by.name,
+        )
+        with self._database.write() as db:
+            store.add_key(db, by, key, hash_secret(secret))
+        return key, secret
+
+    def counts_by_creator(self, workspace_id: WorkspaceId) -> dict[str, int]:
+        """How many keys that are not revoked each user of the workspace created, by user ID."""
+        with self._database.read() as db:
+            return store.count_keys_by_creator(db, workspace_id)
+
+    def keys(self, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKey]:
+        with self._database.read() as db:
+            keys = store.keys(db, workspace_id, page)
+        return replace(keys, data=[self._with_last_use(key) for key in keys.data])
+
+    def _with_last_use(self, key: ApiKey) -> ApiKey:
+        """The key with the last use that this node has not stored yet."""
+        used_at_ms = self._used_at_ms.get(key.id)
+        return (
+            key
+            if used_at_ms is None
+            else replace(key, last_used_at_ms=max(used_at_ms, key.last_used_at_ms or used_at_ms))
+        )
+
+    def revoke_key(self, workspace_id: WorkspaceId, key_id: str) -> None:
+        """Revoke the key, on other nodes within two seconds. Revoking again changes nothing."""
+        with self._database.write() as db:
+            key_hash = store.revoke_key(db, workspace_id, key_id, self._clock())
+        if key_hash is None:
+            raise NotFound("This workspace has no such API key.")
+        self.forget([key_hash])
+
+    def forget(self, key_hashes: Iterable[bytes]) -> None:
+        """Refuse these keys, which have been revoked, from now on."""
+        for key_hash in key_hashes:
+            self._callers.forget(key_hash)
+
+
+def wrong_website_of_key(website_id: WebsiteId) -> Forbidden:
+    return Forbidden(
+        f"This API key is only for the website {website_id}. Name it, as websiteId, or use another "
+        "key for this route.",
+        code="website_not_of_key",
+    )
+
+
+def _bearer_key(authorization: str | None) -> str | None:
+    """The key in an `Authorization` header; None without the Bearer scheme."""
+    scheme, _, key = (authorization or "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else None

@@ -1,0 +1,134 @@
+"""SQL of API keys. Each function runs in the transaction of its connection."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
+
+from penstock.accounts.keys.model import ApiKey
+from penstock.accounts.model import Caller
+from penstock.base.ids import KeyId, WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.http.scopes import ALL_SCOPES, KeyScope
+from penstock.metadb.pages import page_of
+from penstock.metadb.tables import api_keys
+
+
+def add_key(db: Connection, by: Caller, key: ApiKey, key_hash: bytes) -> None:
+    db.execute(
+        insert(api_keys).values(
+            id=key.id,
+            workspace_id=by.workspace_id,
+            scopes=" ".join(sorted(key.scopes)),
+            website_id=key.website_id,
+            expires_at=key.expires_at_ms,
+            created_by=by.user_id,
+            created_by_email=key.created_by,
+            name=key.name,
+            key_hash=key_hash,
+            prefix=key.prefix,
+            created_at=key.created_at_ms,
+        )
+    )
+
+
+def keys(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[ApiKey]:
+    """Newest first, including revoked keys."""
+    statement = select(api_keys).where(api_keys.c.workspace_id == workspace_id)
+    rows, total = page_of(
+        db, statement.order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc()), page
+    )
+    page_keys = [
+        ApiKey(
+            KeyId(row.id),
+            row.name,
+            row.prefix,
+            row.created_at,
+            _scopes(row.scopes),
+            row.website_id,
+            row.expires_at,
+            row.created_by_email,
+            row.last_used_at,
+            row.revoked_at,
+        )
+        for row in rows
+    ]
+    return Listing(page_keys, page, total)
+
+
+def _scopes(stored: str | None) -> frozenset[KeyScope]:
+    """The scopes of a key; all of them for a key from before it had some."""
+    return ALL_SCOPES if stored is None else frozenset(map(KeyScope, stored.split()))
+
+
+def key_holder(db: Connection, key_hash: bytes, now_ms: int) -> Caller | None:
+    """The caller that a key stands for. None for an unknown, revoked or expired key."""
+    c = api_keys.c
+    row = db.execute(
+        select(c.id, c.workspace_id, c.name, c.scopes, c.website_id).where(
+            c.key_hash == key_hash,
+            c.revoked_at.is_(None),
+            c.expires_at.is_(None) | (c.expires_at > now_ms),
+        )
+    ).first()
+    if row is None:
+        return None
+    return Caller(
+        WorkspaceId(row.workspace_id),
+        key_id=KeyId(row.id),
+        name=row.name,
+        scopes=_scopes(row.scopes),
+        website_id=row.website_id,
+    )
+
+
+def revoke_keys_of(
+    db: Connection, workspace_id: WorkspaceId, user_id: str, now_ms: int
+) -> list[bytes]:
+    """Revoke the keys that a user created in the workspace. Returns their hashes."""
+    is_key = (
+        api_keys.c.workspace_id == workspace_id,
+        api_keys.c.created_by == user_id,
+        api_keys.c.revoked_at.is_(None),
+    )
+    return list(
+        db.execute(
+            update(api_keys).where(*is_key).values(revoked_at=now_ms).returning(api_keys.c.key_hash)
+        ).scalars()
+    )
+
+
+def count_keys_by_creator(db: Connection, workspace_id: WorkspaceId) -> dict[str, int]:
+    """How many keys of the workspace that are not revoked each user created, by user ID."""
+    c = api_keys.c
+    rows = db.execute(
+        select(c.created_by, func.count().label("n"))
+        .where(c.workspace_id == workspace_id, c.revoked_at.is_(None), c.created_by.is_not(None))
+        .group_by(c.created_by)
+    )
+    return {row.created_by: row.n for row in rows}
+
+
+def revoke_key(db: Connection, workspace_id: WorkspaceId, key_id: str, now_ms: int) -> bytes | None:
+    """Revoke the key and return its hash. None when the workspace has no such key.
+
+    Revoking again keeps the time of the first revocation.
+    """
+    is_key = (api_keys.c.workspace_id == workspace_id) & (api_keys.c.id == key_id)
+    db.execute(
+        update(api_keys).where(is_key, api_keys.c.revoked_at.is_(None)).values(revoked_at=now_ms)
+    )
+    key_hash: bytes | None = db.scalar(select(api_keys.c.key_hash).where(is_key))
+    return key_hash
+
+
+def update_last_uses(db: Connection, used_at_ms: Mapping[KeyId, int]) -> None:
+    """Advance `last_used_at`; another node may have written a later use already."""
+    statement = (
+        update(api_keys)
+        .where(
+            api_keys.c.id == bindparam("key"),
+            or_(api_keys.c.last_used_at.is_(None), api_keys.c.last_used_at < bindparam("at")),
+        )
+        .values(last_used_at=bindparam("at"))
+    )
+    db.execute(statement, [{"key": key, "at": at_ms} for key, at_ms in sorted(used_at_ms.items())])

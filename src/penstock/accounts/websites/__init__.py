@@ -1,0 +1,1 @@
+"""Websites and mobile apps of a workspace."""

@@ -1,0 +1,303 @@
+"""Wire types of websites: inputs with their rules, and the record."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from penstock.accounts.model import MobileApp, Website, WebsiteKind
+from penstock.accounts.schema import not_null
+from penstock.base.clock import iso
+from penstock.base.errors import Fault
+from penstock.base.patterns import Pattern
+from penstock.http.schema import Input, Name, Record, RuleBroken
+
+_HOST_LABEL = Pattern(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_FINGERPRINT = Pattern(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
+_SCHEME = Pattern(r"[a-z][a-z0-9+.-]*")
+_NOT_IN_URLS = frozenset("\\\x7f" + "".join(map(chr, range(32))))
+_RESERVED_SCHEMES = frozenset(
+    (
+        "about",
+        "blob",
+        "chrome",
+        "content",
+        "data",
+        "file",
+        "ftp",
+        "http",
+        "https",
+        "intent",
+        "javascript",
+        "mailto",
+        "sms",
+        "tel",
+        "ws",
+        "wss",
+    )
+)
+
+
+def _domain(value: str) -> str:
+    """A lower-case host name with an optional port; international names in DNS spelling (IDNA)."""
+    name, colon, port = value.lower().partition(":")
+    try:
+        name = name.encode("idna").decode("ascii")
+    except UnicodeError:
+        name = ""
+    port_is_valid = not colon or (port.isascii() and port.isdigit() and 0 < int(port) < 65536)
+    if (
+        not port_is_valid
+        or len(name) > 253
+        or not all(_HOST_LABEL.fullmatch(label) for label in name.split("."))
+    ):
+        raise RuleBroken(
+            "not_a_domain", "Must be a host name such as shop.example.com, without scheme or path."
+        )
+    return name + colon + port
+
+
+def _store_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        parts.port  # noqa: B018 - raises for a port out of range
+    except ValueError:
+        parts = urlsplit("")
+    if (
+        parts.scheme != "https"
+        or not parts.hostname
+        or "@" in parts.netloc
+        or any(character.isspace() or character in _NOT_IN_URLS for character in value)
+    ):
+        raise RuleBroken(
+            "not_a_url",
+            "Must be the https:// URL of the app's store page, without credentials.",
+        )
+    return value
+
+
+def _app_signature(value: str) -> str:
+    upper = value.upper()
+    if not _FINGERPRINT.fullmatch(upper):
+        raise RuleBroken(
+            "not_a_fingerprint",
+            "Must be the SHA-256 fingerprint of the signing certificate: 32 pairs of hex digits, "
+            "separated by colons.",
+        )
+    return upper
+
+
+def _scheme(value: str) -> str:
+    lowered = value.lower()
+    if lowered in _RESERVED_SCHEMES or not _SCHEME.fullmatch(lowered):
+        raise RuleBroken(
+            "not_a_scheme",
+            "Must be the app's own URL scheme without ://, such as myshop. Common schemes such as "
+            "http are not allowed.",
+        )
+    return lowered
+
+
+def _pattern(pattern: str, error: Callable[[], RuleBroken]) -> AfterValidator:
+    rule = Pattern(pattern)
+
+    def check(value: str) -> str:
+        if not rule.fullmatch(value):
+            raise error()
+        return value
+
+    return AfterValidator(check)
+
+
+Domain = Annotated[str, Field(max_length=260), AfterValidator(_domain)]
+StoreUrl = Annotated[str, Field(max_length=2048), AfterValidator(_store_url)]
+AppSignature = Annotated[str, Field(max_length=95), AfterValidator(_app_signature)]
+CustomScheme = Annotated[str, Field(max_length=64), AfterValidator(_scheme)]
+IosBundleId = Annotated[
+    str,
+    Field(max_length=155),
+    _pattern(
+        r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*",
+        lambda: RuleBroken("not_a_bundle_id", "Must be a bundle ID such as com.example.shop."),
+    ),
+]
+IosTeamId = Annotated[
+    str,
+    _pattern(
+        r"[A-Z0-9]{10}",
+        lambda: RuleBroken(
+            "not_a_team_id", "Must be an Apple team ID: ten letters and digits, such as A1B2C3D4E5."
+        ),
+    ),
+]
+AndroidPackage = Annotated[
+    str,
+    Field(max_length=255),
+    _pattern(
+        r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+",
+        lambda: RuleBroken(
+            "not_a_package",
+            "Must be a package name with at least two parts, such as com.example.shop.",
+        ),
+    ),
+]
+
+
+class AppFields(Input):
+    """Optional fields of a mobile app."""
+
+    ios_bundle_id: IosBundleId | None = None
+    ios_team_id: IosTeamId | None = None
+    app_store_url: StoreUrl | None = None
+    android_package: AndroidPackage | None = None
+    android_sha256_fingerprints: Annotated[list[AppSignature], Field(max_length=20)] | None = None
+    play_store_url: StoreUrl | None = None
+    custom_scheme: CustomScheme | None = None
+    ios_probabilistic_matching: Annotated[
+        bool | None,
+        Field(
+            description="Whether a first open on iOS may be matched to a click by network; "
+            "default false."
+        ),
+    ] = None
+    android_probabilistic_matching: Annotated[
+        bool | None,
+        Field(
+            description="Whether a first open on Android may be matched to a click by network; "
+            "default true."
+        ),
+    ] = None
+
+    def sent_values(self, names: Iterable[str]) -> dict[str, Any]:
+        """Named fields that were sent, as the model stores them; null: the default."""
+        values = {name: getattr(self, name) for name in names if name in self.model_fields_set}
+        if values.get("android_sha256_fingerprints"):
+            values["android_sha256_fingerprints"] = tuple(values["android_sha256_fingerprints"])
+        return {
+            name: _APP_DEFAULTS.get(name) if value is None else value
+            for name, value in values.items()
+        }
+
+
+_APP_DEFAULTS = asdict(MobileApp())
+APP_FIELDS = tuple(AppFields.model_fields)
+_ONLY_MOBILE = "Only websites of kind mobile have this field."
+
+
+RetentionDays = Annotated[
+    int | None,
+    Field(ge=1, le=36_500, description="Days after which such events are deleted; null: never."),
+]
+
+
+class RetentionFields(Input):
+    """How long events are kept, by kind."""
+
+    pageview_retention_days: RetentionDays = None
+    screenview_retention_days: RetentionDays = None
+    event_retention_days: RetentionDays = None
+    transaction_retention_days: RetentionDays = None
+    provider_retention_days: RetentionDays = None
+
+    def retention_after(self, before: Mapping[str, int]) -> dict[str, int]:
+        """The days by kind of event, with those that were sent in place of the ones before."""
+        sent = {
+            name.removesuffix(_RETENTION): getattr(self, name)
+            for name in RETENTION_FIELDS
+            if name in self.model_fields_set
+        }
+        return {kind: days for kind, days in {**before, **sent}.items() if days is not None}
+
+
+_RETENTION = "_retention_days"
+RETENTION_FIELDS = tuple(RetentionFields.model_fields)
+
+
+class _NewWebsite(Input):
+    name: Name
+    kind: WebsiteKind
+    domain: Domain | None = None
+    identity_scope: Annotated[
+        Name | None,
+        Field(
+            description="Websites with the same scope share their visitors. Fixed at creation; "
+            "default: the website alone."
+        ),
+    ] = None
+
+
+class NewWebsite(AppFields, RetentionFields, _NewWebsite):
+    # Pydantic validates the last base first, so that `kind` is known when app fields are checked.
+
+    @field_validator(*APP_FIELDS)
+    @classmethod
+    def _only_for_apps(cls, value: Any, info: ValidationInfo) -> Any:
+        if value and info.data.get("kind") is WebsiteKind.WEB:
+            raise RuleBroken("only_mobile", _ONLY_MOBILE)
+        return value
+
+    @property
+    def app(self) -> MobileApp:
+        return MobileApp(**self.sent_values(APP_FIELDS))
+
+
+class WebsiteChanges(AppFields, RetentionFields):
+    """Omitted fields keep their value; null clears a field. Kind and identity scope are fixed."""
+
+    name: Annotated[Name | None, AfterValidator(not_null)] = None
+    domain: Domain | None = None
+    requires_signed_identities: Annotated[
+        bool | None,
+        AfterValidator(not_null),
+        Field(description="Whether identify without an API key needs a `userHash`."),
+    ] = None
+
+
+def only_mobile(field: str) -> Fault:
+    alias = AppFields.model_fields[field].alias
+    return Fault(alias or field, "only_mobile", _ONLY_MOBILE)
+
+
+class WebsiteRecord(Record):
+    id: str
+    name: str
+    kind: WebsiteKind
+    domain: str | None
+    identity_scope: str | None
+    requires_signed_identities: bool
+    ios_bundle_id: str | None
+    ios_team_id: str | None
+    app_store_url: str | None
+    android_package: str | None
+    android_sha256_fingerprints: tuple[str, ...]
+    play_store_url: str | None
+    custom_scheme: str | None
+    ios_probabilistic_matching: bool
+    android_probabilistic_matching: bool
+    pageview_retention_days: int | None
+    screenview_retention_days: int | None
+    event_retention_days: int | None
+    transaction_retention_days: int | None
+    provider_retention_days: int | None
+    created_at: str
+    updated_at: str
+
+    @classmethod
+    def of(cls, website: Website) -> Self:
+        return cls(
+            id=website.id,
+            name=website.name,
+            kind=website.kind,
+            domain=website.domain,
+            identity_scope=website.identity_scope,
+            requires_signed_identities=website.requires_signed_identities,
+            **{name: getattr(website.app, name) for name in APP_FIELDS},
+            **{
+                name: website.retention_days.get(name.removesuffix(_RETENTION))
+                for name in RETENTION_FIELDS
+            },
+            created_at=iso(website.created_at_ms),
+            updated_at=iso(website.updated_at_ms),
+        )

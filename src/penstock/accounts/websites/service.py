@@ -1,0 +1,186 @@
+"""Use cases of websites and mobile apps.
+
+Methods block on the metadata DB unless they say otherwise: call them from a worker thread.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from penstock.accounts.model import MobileApp, Website, WebsiteKind
+from penstock.accounts.websites import store
+from penstock.accounts.websites.schema import APP_FIELDS, NewWebsite, WebsiteChanges, only_mobile
+from penstock.base.clock import Clock
+from penstock.base.errors import Invalid, NotFound, Unauthorized
+from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId, new_id
+from penstock.base.paging import Listing, Page
+from penstock.base.ttl_cache import TtlCache
+from penstock.metadb.database import Database
+
+_CACHE_TTL_S = 2.0
+
+
+class WebsiteService:
+    """Websites and mobile apps of all workspaces."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+        self._websites: TtlCache[str, Website] = TtlCache(_CACHE_TTL_S)
+        self._apps: TtlCache[None, tuple[MobileApp, ...]] = TtlCache(_CACHE_TTL_S)
+
+    def websites_with_retention(self) -> list[Website]:
+        """Websites of every workspace that do not keep all events for ever."""
+        with self._database.read() as db:
+            return store.websites_with_retention(db)
+
+    def create_website(self, workspace_id: WorkspaceId, form: NewWebsite) -> Website:
+        now_ms = self._clock()
+        website_id = WebsiteId(new_id("web", now_ms))
+        website = Website(
+            id=website_id,
+            workspace_id=workspace_id,
+            name=form.name,
+            kind=form.kind,
+            domain=form.domain,
+            identity_scope=form.identity_scope,
+            scope_id=ScopeId(
+                website_id
+                if form.identity_scope is None
+                else f"{workspace_id}/{form.identity_scope}"
+            ),
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+            app=form.app,
+            retention_days=form.retention_after({}),
+        )
+        with self._database.write() as db:
+            store.add_website(db, website)
+        self._apps.forget(None)
+        return website
+
+    def website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
+        """A website by its own address; `NotFound` when the workspace has none with this ID.
+
+        For an ID in a body or query, use `owned_website`.
+        """
+        website = self.find_website(website_id)
+        if website is None or website.workspace_id != workspace_id:
+            raise _no_such_website()
+        return website
+
+    def owned_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
+        """The website of a request's `websiteId`; `Unauthorized` when another workspace owns it.
+
+        Source: interface, section 5, rule 4.
+        """
+        website = self.find_website(website_id)
+        if website is None or website.workspace_id != workspace_id:
+            raise Unauthorized(
+                "websiteId: this key's workspace has no such website.",
+                code="website_not_owned",
+            )
+        return website
+
+    def select_websites(self, workspace_id: WorkspaceId, website_id: str | None) -> list[Website]:
+        """The owned website with this ID, or all websites of the workspace for None."""
+        return (
+            self.websites(workspace_id)
+            if website_id is None
+            else [self.owned_website(workspace_id, website_id)]
+        )
+
+    def app(self, workspace_id: WorkspaceId, website_id: str) -> Website:
+        """A mobile app; `NotFound` when the workspace has none with this ID.
+
+        Source: interface, section 7.
+        """
+        website = self.find_website(website_id)
+        if (
+            website is None
+            or website.workspace_id != workspace_id
+            or website.kind is not WebsiteKind.MOBILE
+        ):
+            raise NotFound("App not found", code="app_not_found")
+        return website
+
+    def find_website(self, website_id: str) -> Website | None:
+        """A website in any workspace, for public routes. Blocks only on a cache miss."""
+        return (
+            None
+            if "\x00" in website_id
+            else self._websites.load(website_id, partial(self._read_website, website_id))
+        )
+
+    async def find_website_async(self, website_id: str) -> Website | None:
+        """Like `find_website`, without blocking the event loop."""
+        if (website := self._websites.get(website_id)) is not None or "\x00" in website_id:
+            return website
+        return await self._websites.fetch(website_id, partial(self._read_website, website_id))
+
+    def _read_website(self, website_id: str) -> Website | None:
+        with self._database.read() as db:
+            return store.website(db, website_id)
+
+    def websites(self, workspace_id: WorkspaceId) -> list[Website]:
+        """All websites of the workspace, oldest first."""
+        with self._database.read() as db:
+            return store.all_websites(db, workspace_id)
+
+    async def mobile_apps(self) -> tuple[MobileApp, ...]:
+        """The apps of all workspaces, oldest first. Does not block the event loop."""
+        if (apps := self._apps.get(None)) is not None:
+            return apps
+        return await self._apps.fetch(None, self._read_apps) or ()
+
+    def _read_apps(self) -> tuple[MobileApp, ...]:
+        with self._database.read() as db:
+            return store.mobile_apps(db)
+
+    def websites_sharing_visitors(self, website: Website) -> list[WebsiteId]:
+        """All websites of its identity scope, including deleted ones: their events are kept."""
+        with self._database.read() as db:
+            return store.scope_websites(db, website.workspace_id, website.scope_id)
+
+    def websites_page(self, workspace_id: WorkspaceId, page: Page) -> Listing[Website]:
+        with self._database.read() as db:
+            return store.websites_page(db, workspace_id, page)
+
+    def change_website(
+        self, workspace_id: WorkspaceId, website_id: str, changes: WebsiteChanges
+    ) -> Website:
+        """Change the fields that were sent; the others keep their value."""
+        with self._database.write() as db:
+            before = store.website(db, website_id, lock=True)
+            if before is None or before.workspace_id != workspace_id:
+                raise _no_such_website()
+            after = replace(_apply_changes(before, changes), updated_at_ms=self._clock())
+            store.update_website(db, after)
+        self._websites.forget(website_id)
+        self._apps.forget(None)
+        return after
+
+    def delete_website(self, workspace_id: WorkspaceId, website_id: str) -> None:
+        """The website accepts no more events and is not listed. Its stored events are kept."""
+        with self._database.write() as db:
+            if not store.delete_website(db, workspace_id, website_id, self._clock()):
+                raise _no_such_website()
+        self._websites.forget(website_id)
+        self._apps.forget(None)
+
+
+def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
+    app_values = changes.sent_values(APP_FIELDS)
+    changed = [name for name, value in app_values.items() if value != getattr(website.app, name)]
+    if website.kind is WebsiteKind.WEB and (
+        faults := [only_mobile(name) for name in changed if app_values[name]]
+    ):
+        raise Invalid(faults)
+    return replace(
+        website,
+        **changes.sent_values(("name", "domain", "requires_signed_identities")),
+        app=replace(website.app, **app_values),
+        retention_days=changes.retention_after(website.retention_days),
+    )
+
+
+def _no_such_website() -> NotFound:
+    return NotFound("This workspace has no such website.")

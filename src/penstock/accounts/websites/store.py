@@ -1,0 +1,146 @@
+"""SQL of websites. Each function runs in the transaction of its connection."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, insert, null, select, update
+
+from penstock.accounts.model import MobileApp, Website, WebsiteKind
+from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.metadb.pages import page_of
+from penstock.metadb.tables import websites
+
+
+def _app(values: Mapping[str, Any]) -> MobileApp:
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    return MobileApp(**fields)
+
+
+def _website(row: Row[Any]) -> Website:
+    return Website(
+        id=WebsiteId(row.id),
+        workspace_id=WorkspaceId(row.workspace_id),
+        name=row.name,
+        kind=WebsiteKind(row.kind),
+        domain=row.domain,
+        identity_scope=row.identity_scope,
+        scope_id=ScopeId(row.scope_id),
+        created_at_ms=row.created_at,
+        updated_at_ms=row.updated_at,
+        app=_app(row.app),
+        requires_signed_identities=row.requires_signed_identities,
+        retention_days=row.retention_days or {},
+    )
+
+
+def _app_values(app: MobileApp) -> dict[str, Any]:
+    return {name: value for name, value in asdict(app).items() if value not in (None, ())}
+
+
+def add_website(db: Connection, website: Website) -> None:
+    db.execute(
+        insert(websites).values(
+            id=website.id,
+            workspace_id=website.workspace_id,
+            name=website.name,
+            kind=website.kind.value,
+            domain=website.domain,
+            identity_scope=website.identity_scope,
+            scope_id=website.scope_id,
+            app=_app_values(website.app),
+            requires_signed_identities=website.requires_signed_identities,
+            retention_days=dict(website.retention_days) or null(),
+            created_at=website.created_at_ms,
+            updated_at=website.updated_at_ms,
+        )
+    )
+
+
+def website(db: Connection, website_id: str, *, lock: bool = False) -> Website | None:
+    """The website, in any workspace, unless deleted. lock: hold the row in this transaction."""
+    statement = select(websites).where(websites.c.id == website_id, websites.c.deleted_at.is_(None))
+    row = db.execute(statement.with_for_update() if lock else statement).first()
+    return None if row is None else _website(row)
+
+
+def _workspace_websites(workspace_id: WorkspaceId) -> Select[Any]:
+    return (
+        select(websites)
+        .where(websites.c.workspace_id == workspace_id, websites.c.deleted_at.is_(None))
+        .order_by(websites.c.created_at, websites.c.id)
+    )
+
+
+def websites_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Website]:
+    """Oldest first."""
+    rows, total = page_of(db, _workspace_websites(workspace_id), page)
+    return Listing([_website(row) for row in rows], page, total)
+
+
+def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
+    return [_website(row) for row in db.execute(_workspace_websites(workspace_id))]
+
+
+def websites_with_retention(db: Connection) -> list[Website]:
+    """Websites of every workspace that do not keep all events for ever."""
+    statement = select(websites).where(
+        websites.c.retention_days.is_not(None), websites.c.deleted_at.is_(None)
+    )
+    return [_website(row) for row in db.execute(statement.order_by(websites.c.id))]
+
+
+def mobile_apps(db: Connection) -> tuple[MobileApp, ...]:
+    """The apps of all workspaces, oldest first: they share the installation's one public host."""
+    apps = select(websites.c.app).where(
+        websites.c.kind == WebsiteKind.MOBILE.value, websites.c.deleted_at.is_(None)
+    )
+    return tuple(
+        _app(values) for values in db.scalars(apps.order_by(websites.c.created_at, websites.c.id))
+    )
+
+
+def scope_websites(db: Connection, workspace_id: WorkspaceId, scope_id: ScopeId) -> list[WebsiteId]:
+    """Websites of the identity scope, oldest first, including deleted ones."""
+    statement = select(websites.c.id).where(
+        websites.c.workspace_id == workspace_id, websites.c.scope_id == scope_id
+    )
+    return [
+        WebsiteId(website_id)
+        for website_id in db.execute(
+            statement.order_by(websites.c.created_at, websites.c.id)
+        ).scalars()
+    ]
+
+
+def update_website(db: Connection, website: Website) -> None:
+    """Store the name, domain, app and rules of the website."""
+    db.execute(
+        update(websites)
+        .where(websites.c.id == website.id)
+        .values(
+            name=website.name,
+            domain=website.domain,
+            app=_app_values(website.app),
+            requires_signed_identities=website.requires_signed_identities,
+            retention_days=dict(website.retention_days) or null(),
+            updated_at=website.updated_at_ms,
+        )
+    )
+
+
+def delete_website(db: Connection, workspace_id: WorkspaceId, website_id: str, now_ms: int) -> bool:
+    """Mark the website as deleted. False when there is none. Stored events still need the row."""
+    result = db.execute(
+        update(websites)
+        .where(
+            websites.c.workspace_id == workspace_id,
+            websites.c.id == website_id,
+            websites.c.deleted_at.is_(None),
+        )
+        .values(deleted_at=now_ms, updated_at=now_ms)
+    )
+    return result.rowcount > 0

@@ -1,0 +1,166 @@
+"""A few slots for many callers: each key waits in a queue of its own, and the keys take turns.
+
+Used with the workspace as the key, so that one workspace with many slow requests delays only
+itself. A queue that is full refuses at once instead of letting callers wait for nothing.
+"""
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from threading import Event, Lock
+from typing import TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+from penstock.base.errors import QueueFull
+
+T = TypeVar("T")
+
+_CHECK_S = 0.1  # how often a thread that waits calls `check`
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """slots: how many hold one at once. slots_per_key: of them, one key's. waiting: in all."""
+
+    slots: int
+    slots_per_key: int
+    waiting: int
+    waiting_per_key: int
+
+
+@dataclass(eq=False, slots=True)
+class Place:
+    """A place in a queue; with `has_slot` it holds a slot. wake: called when it gets one."""
+
+    key: Hashable
+    wake: Callable[[], object]
+    has_slot: bool = False
+    has_left: bool = False
+
+
+class FairQueue:
+    """Slots that keys take in turn. For threads and for coroutines; every method is thread-safe.
+
+    A slot that becomes free goes to the key whose turn it is, and to that key's oldest caller.
+    """
+
+    def __init__(
+        self, what: str, limits: QueueLimits, *, code: str = QueueFull.code, retry_after_s: int = 2
+    ) -> None:
+        """what: plural noun for messages, such as `queries`. code: of `QueueFull`."""
+        self.limits = limits
+        self._what, self._code, self._retry_after_s = what, code, retry_after_s
+        self._held: Counter[Hashable] = Counter()
+        self._waiting: OrderedDict[Hashable, deque[Place]] = OrderedDict()
+        """Keys that have callers waiting, the one whose turn is next first."""
+        self._waiting_count = 0
+        self._lock = Lock()
+
+    def enter(self, key: Hashable, wake: Callable[[], object]) -> Place:
+        """A place, with a slot if one is free; else `wake` is called once it has one.
+
+        Every place must `leave`. wake: must not block. `QueueFull`.
+        """
+        place = Place(key, wake)
+        with self._lock:
+            own = self._waiting.get(key, ())
+            # A free slot is free for this key: the keys that wait have all that they may have.
+            if not own and self._has_free_slot(key):
+                self._give(place)
+                return place
+            self._refuse_if_full(key, len(own))
+            self._waiting.setdefault(key, deque()).append(place)
+            self._waiting_count += 1
+        return place
+
+    def leave(self, place: Place) -> None:
+        """Return the slot, or stop waiting for one. Leaving again changes nothing."""
+        with self._lock:
+            if place.has_left:
+                return
+            place.has_left = True
+            if place.has_slot:
+                self._held[place.key] -= 1
+                if not self._held[place.key]:
+                    del self._held[place.key]
+                self._give_free_slots()
+                return
+            own = self._waiting[place.key]
+            own.remove(place)
+            self._waiting_count -= 1
+            if not own:
+                del self._waiting[place.key]
+
+    @contextmanager
+    def slot(self, key: Hashable, check: Callable[[], object] = lambda: None) -> Iterator[None]:
+        """Holds a slot; the thread waits for it. `QueueFull`.
+
+        check: called now and then while it waits; what it raises ends the wait.
+        """
+        has_slot = Event()
+        place = self.enter(key, has_slot.set)
+        try:
+            check()
+            while not place.has_slot and not has_slot.wait(_CHECK_S):
+                check()
+            yield
+        finally:
+            self.leave(place)
+
+    @asynccontextmanager
+    async def slot_async(self, key: Hashable) -> AsyncIterator[None]:
+        """As `slot`, for a coroutine."""
+        has_slot = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        place = self.enter(key, partial(loop.call_soon_threadsafe, has_slot.set))
+        try:
+            if not place.has_slot:
+                await has_slot.wait()
+            yield
+        finally:
+            self.leave(place)
+
+    async def run(self, key: Hashable, call: Callable[..., T], *arguments: object) -> T:
+        """What a blocking call returns, run in a thread that holds a slot. `QueueFull`."""
+        async with self.slot_async(key):
+            # A limiter of its own: the slots bound the threads.
+            return await to_thread.run_sync(partial(call, *arguments), limiter=CapacityLimiter(1))
+
+    def _has_free_slot(self, key: Hashable) -> bool:
+        return (
+            self._held.total() < self.limits.slots and self._held[key] < self.limits.slots_per_key
+        )
+
+    def _give(self, place: Place) -> None:
+        self._held[place.key] += 1
+        place.has_slot = True
+
+    def _give_free_slots(self) -> None:
+        while turn := next(
+            (item for item in self._waiting.items() if self._has_free_slot(item[0])), None
+        ):
+            key, own = turn
+            del self._waiting[key]
+            place = own.popleft()
+            self._waiting_count -= 1
+            if own:
+                self._waiting[key] = own  # its next turn comes after everybody else's
+            self._give(place)
+            place.wake()
+
+    def _refuse_if_full(self, key: Hashable, own_waiting: int) -> None:
+        if own_waiting >= self.limits.waiting_per_key:
+            many = f"{self._held[key] + own_waiting:,} {self._what} of yours are"
+        elif self._waiting_count >= self.limits.waiting:
+            many = f"{self._held.total() + self._waiting_count:,} {self._what} of all callers are"
+        else:
+            return
+        raise QueueFull(
+            f"{many} unfinished, the limit. Wait for some of them, then try again.",
+            code=self._code,
+            retry_after_s=self._retry_after_s,
+        )

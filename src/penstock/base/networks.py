@@ -1,0 +1,49 @@
+"""Network addresses: which network a client belongs to, and which proxies are trusted."""
+
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+
+@lru_cache(maxsize=10_000)
+def network_of(address: str) -> str:
+    """A client's network: its IPv4 address, or the /64 of an IPv6 address. Empty for no IP.
+
+    One customer of a provider has a whole /64, and may use each address of it.
+    """
+    try:
+        ip = ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(ip, IPv6Address):
+        ip = ip.ipv4_mapped or ip
+    return str(
+        IPv6Network((int(ip), 64), strict=False) if isinstance(ip, IPv6Address) else IPv4Network(ip)
+    )
+
+
+def client_network(address: str) -> str:
+    """As `network_of`; the address as it is when it is no IP address, as of a test's client."""
+    return network_of(address) or address
+
+
+class TrustedNetworks:
+    """The proxies of `Settings.trusted_proxies`.
+
+    trusts_all: any address may be one, and none is known to be one.
+    """
+
+    def __init__(self, proxies: str) -> None:
+        entries = [entry.strip() for entry in proxies.split(",")]
+        self.trusts_all = "*" in entries
+        self._networks = [ip_network(entry) for entry in entries if entry not in ("", "*")]
+        self._is_in = lru_cache(maxsize=10_000)(self._compute)
+
+    def __contains__(self, address: str) -> bool:
+        return self._is_in(address)
+
+    def _compute(self, address: str) -> bool:
+        try:
+            ip = ip_address(address)
+        except ValueError:
+            return False
+        return any(ip in network for network in self._networks)

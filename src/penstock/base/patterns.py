@@ -1,0 +1,70 @@
+"""Regular expressions over input: RE2, whose time is linear in the text.
+
+Python's `re` backtracks, so that a text of 50 bytes can take seconds; a test keeps it out of the
+service. RE2 has no lookaround and no back-references, and its classes `\\d`, `\\s` and `\\w` are
+ASCII. Hot paths have hand-written checks instead: a call takes a few microseconds.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import re2  # type: ignore[import-untyped]
+
+
+class Match(Protocol):
+    """What a pattern found. Groups by number, from 1, or by name; None for an unused group."""
+
+    def __getitem__(self, group: int | str) -> str: ...
+    def groupdict(self) -> dict[str, str | None]: ...
+    def start(self) -> int: ...
+    def end(self) -> int: ...
+
+
+class Pattern:
+    """A compiled regular expression. A lone surrogate in a text is read as U+FFFD."""
+
+    def __init__(self, pattern: str, *, ignore_case: bool = False, captures: bool = True) -> None:
+        """Raises for a pattern that RE2 cannot compile. Dots match any character but a newline.
+
+        captures: whether groups count; without them a large pattern is much faster.
+        """
+        options = re2.Options()
+        options.case_sensitive = not ignore_case
+        options.never_capture = not captures
+        options.log_errors = False
+        self.pattern = pattern
+        self._compiled = re2.compile(pattern, options)
+
+    def fullmatch(self, text: str) -> Match | None:
+        found: Match | None = self._compiled.fullmatch(_encodable(text))
+        return found
+
+    def search(self, text: str) -> Match | None:
+        found: Match | None = self._compiled.search(_encodable(text))
+        return found
+
+    def split(self, text: str) -> list[str]:
+        parts: list[str] = self._compiled.split(_encodable(text))
+        return parts
+
+    def sub(self, replace: Callable[[Match], str], text: str) -> str:
+        replaced: str = self._compiled.sub(replace, _encodable(text))
+        return replaced
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def is_digits(text: str) -> bool:
+    """Whether a text is one or more of the digits 0 to 9."""
+    return text.isascii() and text.isdigit()
+
+
+def is_integer(text: str) -> bool:
+    """Whether a text is a decimal integer without a plus sign."""
+    return is_digits(text.removeprefix("-"))

@@ -1,0 +1,119 @@
+"""The connections of this node: how many there are, from where, and how long each may wait.
+
+One sweep looks at all deadlines twice a second. A timer per request costs more than the rest of
+the edge together.
+"""
+
+import asyncio
+from collections import Counter
+from enum import Enum, auto
+from typing import NamedTuple, Protocol
+
+from penstock.base.metrics import counter
+from penstock.base.networks import TrustedNetworks, network_of
+from penstock.settings import Settings
+
+REFUSALS = counter(
+    "penstock_edge_refusals",
+    "Connections and requests that a budget of the edge refused or ended.",
+    ["reason"],
+)
+
+_SWEEP_S = 0.5
+_LINGERING = 256
+"""Refused connections that may stay open for a moment, so that clients can read the reason."""
+
+
+class Timeouts(NamedTuple):
+    """Seconds. head: from its first byte to its end. body: from the end of the head.
+
+    idle: until the next request of a connection begins.
+    """
+
+    head_s: float
+    body_s: float
+    idle_s: float
+
+
+class Admission(Enum):
+    OPEN = auto()
+    FULL = auto()
+    ADDRESS_FULL = auto()
+
+
+class Connection(Protocol):
+    """What the sweep sees of a connection."""
+
+    def check_deadline(self, now_s: float) -> None: ...
+
+
+class Connections:
+    """Counts connections in all and per network. Used on the event loop only.
+
+    A proxy that is trusted counts in all alone: its clients are counted by their requests
+    (`penstock.edge.layer`).
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.timeouts = Timeouts(
+            settings.header_timeout_s, settings.body_timeout_s, settings.idle_timeout_s
+        )
+        self.max_head_bytes = settings.header_bytes
+        self._proxies = TrustedNetworks(settings.trusted_proxies)
+        self._limit, self._limit_per_address = settings.connections, settings.address_connections
+        self._open: set[Connection] = set()
+        self._lingering: set[Connection] = set()
+        self._by_network: Counter[str] = Counter()
+        self._sweeping = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, connection: Connection, address: str) -> Admission:
+        """Count a new connection, unless it is over a limit."""
+        if len(self._open) >= self._limit:
+            return Admission.FULL
+        if network := self._counted(address):
+            if self._by_network[network] >= self._limit_per_address:
+                return Admission.ADDRESS_FULL
+            self._by_network[network] += 1
+        self._open.add(connection)
+        self._sweep_later()
+        return Admission.OPEN
+
+    def linger(self, connection: Connection) -> bool:
+        """Whether a refused connection may stay until the client has read why."""
+        if len(self._lingering) >= _LINGERING:
+            return False
+        self._lingering.add(connection)
+        self._sweep_later()
+        return True
+
+    def remove(self, connection: Connection, address: str) -> None:
+        self._lingering.discard(connection)
+        if connection not in self._open:
+            return
+        self._open.remove(connection)
+        if network := self._counted(address):
+            self._by_network[network] -= 1
+            if not self._by_network[network]:
+                del self._by_network[network]
+
+    def _counted(self, address: str) -> str:
+        """The network to count a connection for; empty for what may be a proxy."""
+        if self._proxies.trusts_all or address in self._proxies:
+            return ""
+        return network_of(address)
+
+    def _sweep_later(self) -> None:
+        if not self._sweeping:
+            self._sweeping = True
+            asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeping = False
+        now_s = asyncio.get_running_loop().time()
+        for connection in [*self._open, *self._lingering]:
+            connection.check_deadline(now_s)
+        if self._open or self._lingering:
+            self._sweep_later()

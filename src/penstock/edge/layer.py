@@ -1,0 +1,143 @@
+"""Around every route and fast path: the ID of the request, the budgets of its address, metrics."""
+
+from collections import Counter
+from time import perf_counter
+from typing import Any
+
+from litestar import Request
+from litestar.types import ASGIApp, Message, Receive, Send
+from prometheus_client import Histogram
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from penstock.base.clock import Clock
+from penstock.base.errors import PenstockError, RatePolicy, Unavailable
+from penstock.base.metrics import histogram
+from penstock.base.networks import TrustedNetworks, network_of
+from penstock.base.request_ids import REQUEST_ID, request_id_of
+from penstock.edge.connections import REFUSALS
+from penstock.http.problems import problem_of, rate_headers
+from penstock.http.rate_limiter import RateLimiter
+from penstock.http.requests import AnyRequest
+from penstock.settings import Settings
+
+_WINDOW_S = 10
+_NAMES = frozenset((b"x-request-id", b"x-forwarded-for", b"x-forwarded-proto"))
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
+_SECONDS = histogram(
+    "penstock_http_request_seconds",
+    "Time from the end of a request's headers to the end of its answer.",
+    ["method", "route", "status"],
+)
+
+
+class AddressBudget:
+    """Requests of one client address: how many per second, and how many at once.
+
+    Clients of a trusted proxy count by the address that it names. What a trusted proxy asks on its
+    own behalf counts for nobody.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._clock = clock
+        self._is_proxy = TrustedNetworks(settings.trusted_proxies).__contains__
+        self._limit_at_once = settings.address_connections
+        self._rates = RateLimiter(
+            RatePolicy(
+                "address",
+                quota=settings.address_requests_per_second * _WINDOW_S,
+                window_s=_WINDOW_S,
+                counted="requests from this address",
+            )
+        )
+        self._at_once: Counter[str] = Counter()
+
+    def enter(self, address: str) -> tuple[str, list[tuple[bytes, bytes]]]:
+        """The key for `leave`, empty if nothing was counted, and the headers of the answer.
+
+        `RateLimited`, or `Unavailable` when too many requests of the address are under way.
+        """
+        if not address or self._is_proxy(address):
+            return "", []
+        key = network_of(address) or address
+        quota = self._rates.count(key, self._clock())
+        if self._at_once[key] >= self._limit_at_once:
+            raise Unavailable(
+                "Too many requests from this address are under way. Try again in a moment.",
+                code="too_many_connections",
+                retry_after_s=1,
+            )
+        self._at_once[key] += 1
+        return key, rate_headers(self._rates.policy, quota.left, quota.reset_s)
+
+    def leave(self, key: str) -> None:
+        if key:
+            self._at_once[key] -= 1
+            if self._at_once[key] <= 0:
+                del self._at_once[key]
+
+    def under_way(self) -> int:
+        """Requests of all addresses that count."""
+        return self._at_once.total()
+
+
+class EdgeLayer:
+    """ASGI middleware: sets `scope["client"]` to the client that trusted proxies name."""
+
+    def __init__(self, app: ASGIApp, budget: AddressBudget, trusted_proxies: str) -> None:
+        self._app, self._budget = app, budget
+        # uvicorn and litestar have types of their own for the same interface
+        serve: Any = self._serve
+        self._serve_proxied: Any = ProxyHeadersMiddleware(serve, trusted_hosts=trusted_proxies)
+        self._seconds: dict[tuple[str, str, int], Histogram] = {}
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sent_id, is_forwarded = None, False
+        for name, value in scope["headers"]:
+            if name in _NAMES:
+                if name == b"x-request-id":
+                    sent_id = value
+                else:
+                    is_forwarded = True
+        token = REQUEST_ID.set(request_id_of(sent_id))
+        try:
+            await (self._serve_proxied if is_forwarded else self._serve)(scope, receive, send)
+        finally:
+            REQUEST_ID.reset(token)
+
+    async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
+        began_s, status = perf_counter(), 0
+        headers = [_NOSNIFF, (b"x-request-id", REQUEST_ID.get().encode())]
+
+        # No coroutine of its own: it returns that of `send`.
+        def send_with_headers(message: Message) -> Any:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                # A 429 says which quota is used up: not this one, if its own headers are there.
+                budget = rate if status != 429 else ()
+                message["headers"] = [*message["headers"], *headers, *budget]
+            return send(message)
+
+        key, rate = "", list[tuple[bytes, bytes]]()
+        try:
+            client = scope["client"]
+            key, rate = self._budget.enter(client[0] if client else "")
+            await self._app(scope, receive, send_with_headers)
+        except PenstockError as error:  # of the budget: the application answers its own
+            REFUSALS.labels(f"address_{error.code}").inc()
+            request: AnyRequest = Request(scope)
+            response = problem_of(request, error).to_asgi_response(app=None, request=request)
+            await response(scope, receive, send_with_headers)
+        finally:
+            self._budget.leave(key)
+            self._observe(scope, status, perf_counter() - began_s)
+
+    def _observe(self, scope: Any, status: int, seconds: float) -> None:
+        labels = (scope["method"], scope.get("path_template") or "none", status)
+        observed = self._seconds.get(labels)
+        if observed is None:
+            observed = self._seconds[labels] = _SECONDS.labels(*map(str, labels))
+        observed.observe(seconds)

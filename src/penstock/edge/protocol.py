@@ -1,0 +1,319 @@
+"""HTTP/1.1 on one connection, bounded in bytes and time.
+
+uvicorn's protocol bounds neither: a header may grow until the memory is used up, and a client that
+sends nothing keeps its connection. The states of a connection, each with its own budget:
+
+    idle -> head -> body -> answering -> idle
+
+A body that is still on its way when its request is answered, such as one that is too large, is
+discarded before the connection is idle again.
+"""
+
+import asyncio
+from enum import Enum, auto
+from math import inf
+from typing import Any, NamedTuple
+
+import httptools
+from pydantic_core import to_json
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from penstock.base.request_ids import new_request_id
+from penstock.edge.connections import REFUSALS, Admission, Connections
+
+_PIECE_BYTES = 16 * 1024
+_MAX_PIPELINED = 8
+_BODY_BYTES_PER_S = 4096
+"""A body may take a second longer for each 4 KiB that arrived; so may reading an answer."""
+_WRITE_S = 30.0
+"""How long a client may take to read an answer, besides the time for its bytes."""
+_LINGER_S = 2.0
+_RETRY_AFTER_S = 1
+
+
+class _State(Enum):
+    IDLE = auto()
+    HEAD = auto()
+    BODY = auto()
+    DISCARDING = auto()  # a body whose request is already answered
+    ANSWERING = auto()
+    REFUSED = auto()
+
+
+_ARRIVING = (_State.HEAD, _State.BODY)
+
+
+class _NoTrailers(list[tuple[bytes, bytes]]):
+    """Stays empty."""
+
+    def append(self, _: tuple[bytes, bytes]) -> None:
+        pass
+
+
+_NO_TRAILERS = _NoTrailers()
+
+
+class Refusal(NamedTuple):
+    """Why the edge ends a connection, as a problem document. reason: in the metrics."""
+
+    reason: str
+    status: int
+    code: str
+    title: str
+    detail: str
+
+
+_NOT_HTTP = Refusal(
+    "malformed",
+    400,
+    code="malformed_request",
+    title="Malformed request",
+    detail="This is not an HTTP/1.1 request.",
+)
+_HEAD_LATE = Refusal(
+    "head_timeout",
+    408,
+    code="request_timeout",
+    title="Request timeout",
+    detail="The headers took too long to arrive.",
+)
+_BODY_LATE = _HEAD_LATE._replace(reason="body_timeout", detail="The body took too long to arrive.")
+_FULL = Refusal(
+    "connections",
+    503,
+    code="too_many_connections",
+    title="Service unavailable",
+    detail="Too many connections are open. Reuse connections, and try again in a moment.",
+)
+_ADDRESS_FULL = _FULL._replace(
+    reason="address_connections",
+    detail="Too many connections from this address are open. "
+    "Reuse connections, and try again in a moment.",
+)
+
+
+class EdgeProtocol(HttpToolsProtocol):
+    """A connection. Refuses what breaks a budget, with the reason, and closes."""
+
+    def __init__(self, connections_of_node: Connections, **options: Any) -> None:
+        super().__init__(**options)
+        self._node = connections_of_node
+        self._address = ""
+        self._state = _State.IDLE
+        self._deadline_s = inf
+        # Of the request that arrives: what was read without a byte of its body, and its body.
+        self._head_bytes = self._body_bytes = 0
+        self._refusal: Refusal | None = None  # set before a callback of the parser raises
+
+    # Called by the transport
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._address = self.client[0] if self.client else ""
+        self._await_request()
+        match self._node.admit(self, self._address):
+            case Admission.FULL:
+                self._refuse(_FULL)
+            case Admission.ADDRESS_FULL:
+                self._refuse(_ADDRESS_FULL)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._node.remove(self, self._address)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if len(data) <= _PIECE_BYTES:
+            self._parse(data)
+            return
+        for start in range(0, len(data), _PIECE_BYTES):
+            self._parse(data[start : start + _PIECE_BYTES])
+
+    def _parse(self, data: bytes) -> None:
+        """data: a small piece, so that what is too large is noticed early."""
+        if self._state is _State.REFUSED:
+            return
+        body_bytes = self._body_bytes
+        try:
+            self.parser.feed_data(data)
+            if self._body_bytes == body_bytes and self._state in _ARRIVING:
+                # A part of the head, of trailers, or of what frames chunks. The parser keeps a
+                # header until its end, so only the bytes that it was given can be counted.
+                self._head_bytes += len(data)
+                self._check_head(self._head_bytes)
+        except httptools.HttpParserUpgrade:
+            pass  # there is nothing to upgrade to: the request is answered as it is
+        except (httptools.HttpParserError, _Refused):
+            self._refuse(self._refusal or _NOT_HTTP)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._deadline_s = self._time_to_read()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._state is _State.IDLE:
+            self._await_request()
+        elif self._state is _State.ANSWERING:
+            self._deadline_s = inf
+
+    # Called by the parser; what they raise, the parser raises as an error of its own
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._state = _State.HEAD
+        self._head_bytes = self._body_bytes = 0
+        self._deadline_s = self.loop.time() + self._node.timeouts.head_s
+
+    def on_headers_complete(self) -> None:
+        if self._head_bytes:  # it came in several pieces
+            sizes = (len(name) + len(value) for name, value in self.headers)
+            self._check_head(sum(sizes, len(self.url)))
+        if len(self.pipeline) >= _MAX_PIPELINED:
+            raise _Refused
+        self._state = _State.BODY
+        self._deadline_s = self.loop.time() + self._node.timeouts.body_s
+        super().on_headers_complete()
+        self.headers = _NO_TRAILERS  # what follows the body means nothing to any route
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        cycle = self.cycle
+        if cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        cycle = self.cycle
+        if cycle.response_complete:
+            self._await_request()
+            return
+        self._state, self._deadline_s = _State.ANSWERING, inf
+        cycle.more_body = False
+        cycle.message_event.set()
+
+    # Called by the request's cycle
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, with a deadline instead of a timer."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+        elif self._state is _State.ANSWERING:
+            self._await_request()
+        elif self._state is _State.BODY:
+            self._state = _State.DISCARDING
+            self._deadline_s = self.loop.time() + self._node.timeouts.body_s
+
+    # Called by the sweep
+
+    def check_deadline(self, now_s: float) -> None:
+        if self.transport.is_closing() and self._deadline_s == inf:
+            self._deadline_s = self._time_to_read()
+        late_s = now_s - self._deadline_s
+        if late_s < 0:
+            return
+        if self.transport.is_closing():
+            self.transport.abort()
+            return
+        match self._state:
+            case _State.HEAD:
+                self._refuse(_HEAD_LATE)
+            case _State.BODY if self.flow.read_paused:  # it is us who are slow
+                self._deadline_s = now_s + self._node.timeouts.body_s
+            case _State.BODY if late_s >= self._body_bytes / _BODY_BYTES_PER_S:
+                self._refuse(_BODY_LATE)
+            case _State.BODY:
+                pass
+            case _State.IDLE | _State.DISCARDING:
+                REFUSALS.labels("idle").inc()
+                self._deadline_s = inf
+                self.transport.close()
+            case _State.ANSWERING | _State.REFUSED:  # the client does not read
+                self.transport.abort()
+
+    def _await_request(self) -> None:
+        """Idle from now on, or once the client has read the answer."""
+        self._state = _State.IDLE
+        self._deadline_s = (
+            self._time_to_read()
+            if self.flow.write_paused
+            else self.loop.time() + self._node.timeouts.idle_s
+        )
+
+    def _time_to_read(self) -> float:
+        """When a client must have read what waits for it."""
+        pending = self.transport.get_write_buffer_size()
+        return self.loop.time() + _WRITE_S + pending / _BODY_BYTES_PER_S
+
+    def _check_head(self, size: int) -> None:
+        if size > self._node.max_head_bytes:
+            self._refusal = Refusal(
+                "head_bytes",
+                431,
+                code="headers_too_large",
+                title="Request header fields too large",
+                detail=f"The headers are larger than {self._node.max_head_bytes:,} bytes.",
+            )
+            raise _Refused
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer, unless another answer is under way or has begun, and close."""
+        REFUSALS.labels(refusal.reason).inc()
+        cycle = self.cycle
+        in_progress = cycle is not None and not cycle.response_complete
+        if self._state is _State.BODY:
+            may_answer = in_progress and not cycle.response_started and not self.pipeline
+        else:
+            may_answer = not in_progress
+        if in_progress:  # the application's own answer is not sent any more
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._state = _State.REFUSED
+        self._deadline_s = self.loop.time() + _LINGER_S
+        if not may_answer:
+            self.transport.close()
+            return
+        self.transport.write(_answer(refusal))
+        # To close with unread bytes resets the connection, which may cost the client the answer.
+        if self._node.linger(self) and self.transport.can_write_eof():
+            self.flow.resume_reading()
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+
+class _Refused(Exception):
+    """Ends the parsing of what a client sent."""
+
+
+def _answer(refusal: Refusal) -> bytes:
+    request_id = new_request_id()
+    body = to_json(
+        {
+            "type": f"/api/docs/errors#{refusal.code}",
+            "title": refusal.title,
+            "status": refusal.status,
+            "code": refusal.code,
+            "detail": refusal.detail,
+            "requestId": request_id,
+        }
+    )
+    headers = {
+        "content-type": "application/problem+json",
+        "content-length": str(len(body)),
+        "x-content-type-options": "nosniff",
+        "x-request-id": request_id,
+        "connection": "close",
+    }
+    if refusal.status == 503:
+        headers["retry-after"] = str(_RETRY_AFTER_S)
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return STATUS_LINE[refusal.status] + head.encode() + b"\r\n" + body

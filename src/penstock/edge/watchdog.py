@@ -1,0 +1,87 @@
+"""Watches the event loop: how long what is ready waits for its turn, and what held it.
+
+The loop serves all clients, so nothing may hold it for more than a moment. A thread asks the loop
+for a sign of life ten times a second. When none comes, it logs where the loop's thread stands.
+"""
+
+import asyncio
+import sys
+import time
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from threading import Event, Thread, get_ident
+
+import structlog
+from anyio import to_thread
+
+from penstock.base.metrics import counter, histogram
+
+log = structlog.get_logger()
+
+_LAG_S = histogram(
+    "penstock_event_loop_lag_seconds",
+    "How long a callback that is ready waits for the event loop.",
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+_STALLS = counter("penstock_event_loop_stalls", "Times that the event loop was held for long.")
+
+_PERIOD_S = 0.1
+_STALL_S = 0.25
+_LOG_EVERY_S = 10.0
+_DEEPEST_FRAMES = 12
+
+
+class LoopWatchdog:
+    """Measures the lag of the running event loop."""
+
+    def __init__(self, *, stall_s: float = _STALL_S, log_every_s: float = _LOG_EVERY_S) -> None:
+        """stall_s: the lag that is logged. log_every_s: no two stalls within it are logged."""
+        self._stall_s, self._log_every_s = stall_s, log_every_s
+        self._stopping = Event()
+        self._logged_at_s = -log_every_s
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While the service runs, on the loop that enters."""
+        loop, loop_thread = asyncio.get_running_loop(), get_ident()
+        self._stopping.clear()
+        thread = Thread(
+            target=self._watch, args=(loop, loop_thread), name="loop_watchdog", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stopping.set()
+            await to_thread.run_sync(thread.join)
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
+        while not self._stopping.wait(_PERIOD_S):
+            answered = Event()
+            asked_s = time.monotonic()
+            try:
+                loop.call_soon_threadsafe(answered.set)
+            except RuntimeError:  # the loop is closed
+                return
+            if not answered.wait(self._stall_s):
+                self._note_stall(loop_thread)
+                while not answered.wait(_PERIOD_S):
+                    if self._stopping.is_set():
+                        return
+            _LAG_S.observe(time.monotonic() - asked_s)
+
+    def _note_stall(self, loop_thread: int) -> None:
+        _STALLS.inc()
+        now_s = time.monotonic()
+        if now_s - self._logged_at_s < self._log_every_s:
+            return
+        self._logged_at_s = now_s
+        log.warning("event_loop_held", longer_than_s=self._stall_s, frames=_frames_of(loop_thread))
+
+
+def _frames_of(thread: int) -> list[str]:
+    """Where a thread stands, innermost frame last: code alone, no values."""
+    frame = sys._current_frames().get(thread)
+    frames = traceback.extract_stack(frame)[-_DEEPEST_FRAMES:]
+    return [f"{one.filename}:{one.lineno} {one.name}" for one in frames]

@@ -1,0 +1,1 @@
+"""The outbox: rows of accepted events that wait for the warehouse."""

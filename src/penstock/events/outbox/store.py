@@ -1,0 +1,299 @@
+"""The outbox as the shipper sees it: bundles of rows, cut into numbered shipments."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import structlog
+from msgspec import Struct, json
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from penstock.base.clock import Clock
+from penstock.base.errors import Fault, StoreConflict
+from penstock.base.ids import WebsiteId, new_id
+from penstock.events.model import EventCounts, Target
+from penstock.events.quarantine import store as quarantine_store
+from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
+from penstock.events.store import add_counts
+from penstock.health.model import OutboxState
+from penstock.metadb.database import Database
+from penstock.metadb.tables import installation, outbox, shipments
+
+log = structlog.get_logger()
+
+_MAX_HALVES = 100
+"""Bundles among which the oldest is: halves of a bundle have new numbers."""
+UNSHIPPABLE = "refused_by_event_store"
+
+_UNCUT = (
+    select(outbox.c.id)
+    .where(
+        outbox.c.shipment_id.is_(None),
+        outbox.c.target == bindparam("to"),
+        outbox.c.id <= bindparam("up_to"),
+    )
+    .order_by(outbox.c.id)
+)
+_ANY_UNCUT = _UNCUT.limit(1)
+_CHOSEN = _UNCUT.limit(bindparam("most")).with_for_update(skip_locked=True).cte("chosen")
+_CUT = (
+    update(outbox)
+    .where(outbox.c.id.in_(select(_CHOSEN.c.id)))
+    .values(shipment_id=bindparam("number"))
+)
+_ANY_IN = select(outbox.c.id).where(outbox.c.shipment_id == bindparam("number")).limit(1)
+_OLDEST = (
+    select(shipments.c.id)
+    .where(shipments.c.target == bindparam("to"))
+    .order_by(shipments.c.id)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+_BUNDLES = (
+    select(outbox.c.id, outbox.c.lines)
+    .where(outbox.c.shipment_id == bindparam("number"))
+    .order_by(outbox.c.id)
+)
+_BY_AGE = select(outbox.c.put_at).order_by(outbox.c.id).limit(_MAX_HALVES).subquery()
+_REMOVE_SOME = delete(outbox).where(outbox.c.id == bindparam("bundle"))
+_REMOVE_BUNDLES = delete(outbox).where(outbox.c.shipment_id == bindparam("number"))
+_REMOVE = delete(shipments).where(shipments.c.id == bindparam("number"))
+_NEW_SHIPMENT = insert(shipments).returning(shipments.c.id)
+_NEWEST = select(func.max(outbox.c.id))
+_DEPTH = select(func.count()).select_from(outbox)
+_OLDEST_PUT_AT = select(func.min(_BY_AGE.c.put_at))
+_OLDEST_BUNDLE = select(func.min(outbox.c.id))
+
+
+class Bundle(NamedTuple):
+    """Rows of one table, a JSON object per line. number: of the outbox."""
+
+    number: int
+    lines: str
+
+
+class UnshippableRow(NamedTuple):
+    """The only row of a shipment, which the warehouse refuses. message: what it says."""
+
+    line: str
+    code: str
+    message: str
+
+
+@dataclass(slots=True)
+class Shipment:
+    """Bundles of rows that go to the warehouse together; a number always has the same bundles.
+
+    shipped: how many of the bundles, from the first, are in the warehouse; whoever ships it says
+    so, whatever happened to the rest. refused: the row to put into the quarantine.
+    """
+
+    number: int
+    target: Target
+    bundles: Sequence[Bundle]
+    shipped: int = 0
+    refused: UnshippableRow | None = None
+
+
+class Outbox:
+    """Rows that are acknowledged but not yet in the warehouse."""
+
+    def __init__(self, database: Database, clock: Clock, limits: QuarantineLimits) -> None:
+        self._database, self._clock, self._limits = database, clock, limits
+
+    def installation_id(self) -> str:
+        """The ID of this metadata DB, created once.
+
+        Part of every token: another DB with the same warehouse numbers its shipments from 1 too.
+        """
+        try:
+            with self._database.write() as connection:
+                if connection.execute(select(installation.c.id)).first() is None:
+                    connection.execute(
+                        insert(installation).values(number=1, id=new_id("ins", self._clock()))
+                    )
+        except StoreConflict:
+            pass  # another node was first
+        with self._database.read() as connection:
+            return str(connection.execute(select(installation.c.id)).scalar_one())
+
+    def cut(self, target: Target, up_to: int, most: int) -> bool:
+        """Create a shipment of at most `most` bundles, up to the number `up_to`.
+
+        False when none waits.
+        """
+        with self._database.read() as connection:
+            if connection.execute(_ANY_UNCUT, {"to": target, "up_to": up_to}).first() is None:
+                return False
+        with self._database.write() as connection:
+            number = connection.execute(
+                insert(shipments)
+                .values(target=target, cut_at=self._clock())
+                .returning(shipments.c.id)
+            ).scalar_one()
+            connection.execute(_CUT, {"to": target, "up_to": up_to, "most": most, "number": number})
+            # A query, because the SQLite driver has no row count of a statement that begins with
+            # WITH.
+            is_cut = connection.execute(_ANY_IN, {"number": number}).first() is not None
+            if not is_cut:  # other nodes were faster
+                _remove(connection, number)
+        return is_cut
+
+    @contextmanager
+    def next_shipment(self, target: Target) -> Iterator[Shipment | None]:
+        """The oldest shipment that no other node ships right now.
+
+        If the block raises nothing, bundles that it shipped are removed and counted, a refused row
+        goes into the quarantine, and any other rest becomes two shipments of half the size.
+
+        On PostgreSQL its row is locked meanwhile; a node that dies releases it. SQLite has one
+        shipper, and a lock would stop the intake.
+        """
+        if self._database.is_sqlite:
+            with self._database.read() as connection:
+                shipment = _oldest(connection, target)
+            yield shipment
+            if shipment is not None:
+                with self._database.write() as connection:
+                    self._finish(connection, shipment)
+        else:
+            with self._database.write() as connection:
+                shipment = _oldest(connection, target)
+                yield shipment
+                if shipment is not None:
+                    self._finish(connection, shipment)
+
+    def _finish(self, connection: Connection, shipment: Shipment) -> None:
+        shipped, rest = shipment.bundles[: shipment.shipped], shipment.bundles[shipment.shipped :]
+        changes: dict[WebsiteId, EventCounts] = {}
+        if shipment.target is Target.EVENTS:
+            changes = {
+                website_id: EventCounts(waiting=-rows, stored=rows)
+                for website_id, rows in _rows_of_websites(shipped).items()
+            }
+        if rest and shipment.refused is None:
+            for bundle in shipped:
+                connection.execute(_REMOVE_SOME, {"bundle": bundle.number})
+            _halve(connection, shipment.target, rest, self._clock())
+            connection.execute(_REMOVE, {"number": shipment.number})
+        else:
+            if shipment.refused is not None:
+                changes |= self._quarantine(connection, shipment.target, shipment.refused)
+            _remove(connection, shipment.number)
+        add_counts(connection, changes)
+
+    def _quarantine(
+        self, connection: Connection, target: Target, row: UnshippableRow
+    ) -> dict[WebsiteId, EventCounts]:
+        """Keep a row that the warehouse refuses. Returns the changes of its website's counts."""
+        names = json.decode(row.line, type=_Owner)
+        if names.website_id is not None:
+            website_id = WebsiteId(names.website_id)
+            workspace_id = quarantine_store.owners(connection, [website_id]).get(website_id)
+        else:
+            owner = quarantine_store.owner_of_scope(connection, names.scope_id or "")
+            workspace_id, website_id = owner or (None, WebsiteId(""))
+        if workspace_id is None:
+            log.error("unshippable_row_of_nobody", target=target, code=row.code)
+            return {}
+        entry = QuarantineEntry(
+            number=0,
+            workspace_id=workspace_id,
+            website_id=website_id,
+            at_ms=self._clock(),
+            reason=Reason.UNSHIPPABLE,
+            origin=target,
+            code=UNSHIPPABLE,
+            faults=(Fault("", UNSHIPPABLE, row.message),),
+            sender={},
+            content=row.line,
+        )
+        dropped = quarantine_store.add(connection, [entry], self._limits)
+        counts = EventCounts(dropped=dropped.get(website_id, 0))
+        if target is Target.EVENTS:
+            counts = counts.plus(EventCounts(waiting=-1, quarantined=1))
+        return {website_id: counts}
+
+    def newest(self) -> int | None:
+        """The highest number of a bundle that waits; None when the outbox is empty."""
+        with self._database.read() as connection:
+            return connection.execute(_NEWEST).scalar()
+
+    def state(self) -> OutboxState:
+        """How much waits, of all nodes, and for how long."""
+        with self._database.read() as connection:
+            bundles = connection.execute(_DEPTH).scalar_one()
+            oldest_ms = connection.execute(_OLDEST_PUT_AT).scalar()
+        age_s = None if oldest_ms is None else max(0.0, (self._clock() - oldest_ms) / 1000)
+        return OutboxState(bundles, age_s)
+
+    def holds_any_up_to(self, number: int) -> bool:
+        """Whether a bundle waits whose number is at most this one."""
+        with self._database.read() as connection:
+            oldest = connection.execute(_OLDEST_BUNDLE).scalar()
+        return oldest is not None and oldest <= number
+
+
+class _Owner(Struct):
+    """Whose a row is: the names of its website or identity scope."""
+
+    website_id: str | None = None
+    scope_id: str | None = None
+
+
+def _rows_of_websites(bundles: Sequence[Bundle]) -> Counter[WebsiteId]:
+    rows = Counter[WebsiteId]()
+    for bundle in bundles:
+        rows.update(
+            WebsiteId(json.decode(line, type=_Owner).website_id or "")
+            for line in bundle.lines.split("\n")
+        )
+    return rows
+
+
+def _oldest(connection: Connection, target: Target) -> Shipment | None:
+    number = connection.execute(_OLDEST, {"to": target}).scalar()
+    if number is None:
+        return None
+    rows = connection.execute(_BUNDLES, {"number": number}).all()
+    return Shipment(number, target, [Bundle(*row) for row in rows])
+
+
+def _halve(connection: Connection, target: Target, bundles: Sequence[Bundle], now_ms: int) -> None:
+    """Cut bundles into two shipments with numbers of their own; a single bundle by its rows."""
+    if len(bundles) == 1:
+        rows = bundles[0].lines.split("\n")
+        middle = len(rows) // 2
+        second = Bundle(_number_below_all(connection), "\n".join(rows[middle:]))
+        first = Bundle(bundles[0].number, "\n".join(rows[:middle]))
+        connection.execute(
+            update(outbox).where(outbox.c.id == first.number).values(lines=first.lines)
+        )
+        connection.execute(
+            insert(outbox).values(
+                id=second.number, target=target, lines=second.lines, put_at=now_ms
+            )
+        )
+        bundles = [first, second]
+    middle = len(bundles) // 2
+    for half in (bundles[:middle], bundles[middle:]):
+        number = connection.execute(
+            _NEW_SHIPMENT, {"target": target, "cut_at": now_ms}
+        ).scalar_one()
+        connection.execute(
+            update(outbox).where(outbox.c.id == bindparam("bundle")).values(shipment_id=number),
+            [{"bundle": bundle.number} for bundle in half],
+        )
+
+
+def _number_below_all(connection: Connection) -> int:
+    """So that whoever waits for all bundles up to a number waits for this one too."""
+    lowest: int | None = connection.execute(_OLDEST_BUNDLE).scalar()
+    return min(lowest or 0, 0) - 1
+
+
+def _remove(connection: Connection, number: int) -> None:
+    connection.execute(_REMOVE_BUNDLES, {"number": number})
+    connection.execute(_REMOVE, {"number": number})

@@ -1,0 +1,130 @@
+"""How many different property keys the events of a website have, and the limit of that number.
+
+Keys are in the metadata DB as hashes, added by the transaction that stores the first event with
+them. Every node remembers the keys that it has seen, so that only new ones cost a query.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+
+from sqlalchemy import Connection, func, select
+
+from penstock.base.errors import Fault
+from penstock.base.ids import WebsiteId
+from penstock.events.model import NewEvent
+from penstock.metadb.rows import insert_rows, select_rows
+from penstock.metadb.tables import property_keys, websites
+
+_REMEMBERED = 200_000
+"""Hashes in memory, about 20 MB; websites not seen for the longest time are forgotten first."""
+
+
+class PropertyKeys:
+    """Only the writer of the intake uses it."""
+
+    def __init__(self, limit: int) -> None:
+        """limit: of different keys per website."""
+        self._limit = limit
+        self._known: OrderedDict[WebsiteId, set[int]] = OrderedDict()
+        self._remembered = 0
+
+    def faults(
+        self, connection: Connection, events: Sequence[NewEvent]
+    ) -> tuple[list[Fault | None], Mapping[WebsiteId, set[int]]]:
+        """Add the events' new keys, in the caller's transaction.
+
+        Returns for each event the fault of one that is over the limit, and the hashes to
+        `remember` once the transaction is committed.
+        """
+        faults: list[Fault | None] = [None] * len(events)
+        unknown: dict[WebsiteId, list[tuple[int, set[int]]]] = {}
+        for place, event in enumerate(events):
+            if not event.properties or not event.has_free_keys:
+                continue
+            hashes = {_hash(key) for key in event.properties}
+            known = self._known.get(event.website_id)
+            if known is None or not hashes <= known:
+                unknown.setdefault(event.website_id, []).append((place, hashes))
+        known_since: dict[WebsiteId, set[int]] = {}
+        # In the order of the IDs, so that nodes wait for each other instead of deadlocking.
+        for website_id, places in sorted(unknown.items()):
+            known_since[website_id] = self._add(connection, website_id, places, faults)
+        return faults, known_since
+
+    def remember(self, hashes: Mapping[WebsiteId, set[int]]) -> None:
+        """Keys that are committed."""
+        for website_id, keys in hashes.items():
+            known = self._known.setdefault(website_id, set())
+            self._remembered += len(keys - known)
+            known |= keys
+            self._known.move_to_end(website_id)
+        while self._remembered > _REMEMBERED and len(self._known) > 1:
+            self._remembered -= len(self._known.popitem(last=False)[1])
+
+    def _add(
+        self,
+        connection: Connection,
+        website_id: WebsiteId,
+        places: Iterable[tuple[int, set[int]]],
+        faults: list[Fault | None],
+    ) -> set[int]:
+        """Add the keys of a website's events as long as there is room. Returns the known ones."""
+        places = list(places)
+        sent = sorted(set().union(*(hashes for _, hashes in places)))
+        known = self._stored(connection, website_id, sent)
+        if len(known) == len(sent):
+            return known
+        # Nodes that add keys to the same website take turns, so that none passes the limit.
+        connection.execute(
+            select(websites.c.id).where(websites.c.id == website_id).with_for_update()
+        )
+        known = self._stored(connection, website_id, sent)
+        room = (
+            self._limit
+            - connection.execute(
+                select(func.count()).where(property_keys.c.website_id == website_id)
+            ).scalar_one()
+        )
+        added = set[int]()
+        for place, hashes in places:
+            new = hashes - known
+            if len(new) > room:
+                faults[place] = self._fault()
+                continue
+            room -= len(new)
+            known |= new
+            added |= new
+        rows = [(website_id, key_hash) for key_hash in sorted(added)]
+        insert_rows(connection, property_keys, ("website_id", "key_hash"), rows)
+        return known
+
+    def _stored(
+        self, connection: Connection, website_id: WebsiteId, hashes: Sequence[int]
+    ) -> set[int]:
+        where = {"website_id": website_id}
+        rows = select_rows(connection, property_keys, ("key_hash",), where, "key_hash", hashes)
+        return {key_hash for (key_hash,) in rows}
+
+    def _fault(self) -> Fault:
+        return Fault(
+            "properties",
+            "too_many_property_keys",
+            f"The events of a website may have at most {self._limit:,} different property keys, "
+            "and this event has new ones. Send what varies as a value, such as "
+            '{"experiment": "blue"} instead of {"experiment_blue": true}.',
+        )
+
+
+@lru_cache(maxsize=20_000)
+def _short_hash(key: str) -> int:
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), signed=True)
+
+
+_CACHED_CHARS = 200
+
+
+def _hash(key: str) -> int:
+    """64 bits that stand for a key. Stored: it never changes."""
+    return _short_hash(key) if len(key) <= _CACHED_CHARS else _short_hash.__wrapped__(key)

@@ -1,0 +1,1 @@
+"""Events that were refused or that the warehouse does not take: kept, listed, replayed."""

@@ -1,0 +1,52 @@
+"""Plain types of the quarantine. No I/O."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from penstock.base.errors import Fault
+from penstock.base.ids import WebsiteId, WorkspaceId
+
+
+class Reason(StrEnum):
+    """Why an entry is in the quarantine. The values are stored."""
+
+    REFUSED = "refused"
+    """Validation refused it; its sender was told."""
+    UNSHIPPABLE = "unshippable"
+    """It was accepted, but the warehouse refuses its row."""
+
+
+class QuarantineLimits(NamedTuple):
+    """What one website may keep; the oldest entries go first."""
+
+    rows: int
+    bytes: int
+
+
+class QuarantineEntry(NamedTuple):
+    """An item, a body or a warehouse row.
+
+    number: rises with each entry. website_id: None when the item names none of the workspace.
+    origin: the route, or the warehouse table. code: of the problem document; `invalid` for an item
+    of a batch. content: JSON as sent, or the row; None for a body that is not JSON, a whole batch
+    and what is too large. sender: what else the content was read with.
+    """
+
+    number: int
+    workspace_id: WorkspaceId
+    website_id: WebsiteId | None
+    at_ms: int
+    reason: Reason
+    origin: str
+    code: str
+    faults: tuple[Fault, ...]
+    sender: Mapping[str, Any]
+    content: str | None
+
+
+class ReplayResult(NamedTuple):
+    """replayed: entries that left the quarantine. refused: those that are still wrong."""
+
+    replayed: int
+    refused: int

@@ -1,0 +1,130 @@
+"""HTTP of the quarantine and of the counts of events."""
+
+from functools import partial
+
+from anyio import to_thread
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.model import Caller
+from penstock.accounts.websites.service import WebsiteService
+from penstock.events.quarantine.schema import (
+    EventCountsRecord,
+    ExportQuery,
+    QuarantinedContent,
+    QuarantineQuery,
+    QuarantineRecord,
+    ReplayAll,
+    ReplayRecord,
+)
+from penstock.events.quarantine.service import QuarantineService
+from penstock.http.answers import answer, listing, no_content
+from penstock.http.bodies import read_json, read_query
+from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest
+
+
+@get(
+    "/api/events/refused",
+    opt=described(
+        "Rejected and quarantined events",
+        answers=QuarantineRecord,
+        query=QuarantineQuery,
+        listed=True,
+        tag="activity",
+    ),
+)
+async def list_quarantine(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    website_service: NamedDependency[WebsiteService],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[bytes]:
+    """Newest first, with an excerpt of each."""
+    query, website_id = read_query(request, QuarantineQuery), None
+    if query.website_id is not None:
+        owned = partial(website_service.owned_website, caller.workspace_id, query.website_id)
+        website_id = (await to_thread.run_sync(owned)).id
+    page = partial(quarantine.page, caller.workspace_id, website_id, query.pagination)
+    return listing(await to_thread.run_sync(page), QuarantineRecord.of)
+
+
+@get(
+    "/api/events/refused/export",
+    sync_to_thread=True,
+    opt=described(
+        "Export the quarantine",
+        answers=QuarantinedContent,
+        query=ExportQuery,
+        tag="activity",
+    ),
+)
+def export_quarantine(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    website_service: NamedDependency[WebsiteService],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[bytes]:
+    """A website's entries with their content, oldest first, one JSON object per line (NDJSON)."""
+    query = read_query(request, ExportQuery)
+    website = website_service.owned_website(caller.workspace_id, query.website_id)
+    entries = quarantine.entries(caller.workspace_id, website.id)
+    lines = [QuarantinedContent.of(entry).model_dump_json() for entry in entries]
+    return Response(
+        "".join(f"{line}\n" for line in lines).encode(),
+        media_type="application/x-ndjson",
+        headers={"Content-Disposition": 'attachment; filename="quarantine.ndjson"'},
+    )
+
+
+@post(
+    "/api/events/refused/replay",
+    status_code=200,
+    opt=described(
+        "Replay the quarantine of a website", body=ReplayAll, answers=ReplayRecord, tag="activity"
+    ),
+)
+async def replay_all(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    website_service: NamedDependency[WebsiteService],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[bytes]:
+    """Each entry that is valid now leaves the quarantine, with the time of its receipt."""
+    form = await read_json(request, ReplayAll)
+    owned = partial(website_service.owned_website, caller.workspace_id, form.website_id)
+    website = await to_thread.run_sync(owned)
+    result = await quarantine.replay_all(caller.workspace_id, website.id)
+    return answer(ReplayRecord.of(result))
+
+
+@post(
+    "/api/events/refused/{number:int}/replay",
+    status_code=204,
+    opt=described("Replay one entry of the quarantine", tag="activity"),
+)
+async def replay_one(
+    number: FromPath[int],
+    caller: NamedDependency[Caller],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[None]:
+    """It leaves the quarantine when it is valid now; else 422 with every fault."""
+    await quarantine.replay(caller.workspace_id, number)
+    return no_content()
+
+
+@get(
+    "/api/events/counts",
+    sync_to_thread=True,
+    opt=described("Counts of events", answers=EventCountsRecord, tag="activity"),
+)
+def read_counts(
+    caller: NamedDependency[Caller], quarantine: NamedDependency[QuarantineService]
+) -> Response[bytes]:
+    """For each website what became of the events that it received."""
+    counts = quarantine.counts(caller.workspace_id)
+    return answer({"data": [EventCountsRecord.of(counted) for counted in counts]})
+
+
+ROUTES = (list_quarantine, export_quarantine, replay_all, replay_one, read_counts)

@@ -1,0 +1,116 @@
+"""Wire types of the quarantine and of the counts of events."""
+
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from penstock.accounts.model import Website
+from penstock.base.clock import iso
+from penstock.events.model import EventCounts
+from penstock.events.quarantine.model import QuarantineEntry, ReplayResult
+from penstock.events.quarantine.service import excerpt, is_replayable
+from penstock.events.schema import FaultRecord
+from penstock.http.schema import Input, PageQuery, Query, Record
+
+
+class QuarantineQuery(PageQuery):
+    website_id: Annotated[
+        str | None, Field(description="Only entries of this website, or of an unknown one.")
+    ] = None
+
+
+class ExportQuery(Query):
+    website_id: str
+
+
+class ReplayAll(Input):
+    """Send everything that is in the quarantine of a website again."""
+
+    website_id: str
+
+
+class QuarantineRecord(Record):
+    """A refused item or body, or an event that the event store refuses."""
+
+    number: Annotated[int, Field(description="Rises with each entry.")]
+    at: str
+    reason: Annotated[
+        str,
+        Field(
+            description="`refused`: validation refused it. `unshippable`: it was accepted, but the "
+            "event store refuses its row."
+        ),
+    ]
+    route: Annotated[str, Field(description="The route, or the table of the event store.")]
+    website_id: Annotated[
+        str | None,
+        Field(description="Null when the item names no website of the workspace."),
+    ]
+    code: Annotated[
+        str, Field(description="Of the problem document; `invalid` for an item of a batch.")
+    ]
+    errors: tuple[FaultRecord, ...]
+    item: Annotated[
+        str | None,
+        Field(description="An excerpt as JSON text, without secrets and network addresses."),
+    ]
+    replayable: Annotated[bool, Field(description="Whether it can be sent again.")]
+
+    @classmethod
+    def of(cls, entry: QuarantineEntry) -> Self:
+        return cls(
+            number=entry.number,
+            at=iso(entry.at_ms),
+            reason=entry.reason,
+            route=entry.origin,
+            website_id=entry.website_id,
+            code=entry.code,
+            errors=tuple(FaultRecord.of(fault) for fault in entry.faults),
+            item=excerpt(entry),
+            replayable=is_replayable(entry),
+        )
+
+
+class QuarantinedContent(QuarantineRecord):
+    """A line of an export."""
+
+    content: Annotated[
+        str | None, Field(description="The item as sent, or the row of the event store, as JSON.")
+    ]
+
+    @classmethod
+    def of(cls, entry: QuarantineEntry) -> Self:
+        record = QuarantineRecord.of(entry)
+        return cls(**dict(record), content=entry.content)
+
+
+class ReplayRecord(Record):
+    replayed: int
+    refused: Annotated[int, Field(description="Entries that are still wrong and stay.")]
+
+    @classmethod
+    def of(cls, result: ReplayResult) -> Self:
+        return cls(**result._asdict())
+
+
+class EventCountsRecord(Record):
+    """Events of a website since Penstock counts them.
+
+    received = stored + duplicates + refused + quarantined + waiting.
+    """
+
+    website_id: str
+    received: Annotated[int, Field(description="Events that were answered one by one.")]
+    stored: Annotated[int, Field(description="Written to the event store; deleted ones too.")]
+    duplicates: int
+    refused: Annotated[int, Field(description="Refused by validation.")]
+    quarantined: Annotated[int, Field(description="Accepted, but the event store refuses them.")]
+    waiting: Annotated[int, Field(description="On their way to the event store.")]
+    dropped: Annotated[
+        int, Field(description="Refused or quarantined events that are no longer kept.")
+    ]
+
+    @classmethod
+    def of(cls, counted: tuple[Website, EventCounts]) -> Self:
+        website, counts = counted
+        return cls(website_id=website.id, **counts._asdict())

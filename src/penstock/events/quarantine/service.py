@@ -1,0 +1,328 @@
+"""Use cases of the quarantine: record refusals, list, replay, export.
+
+An entry belongs to the workspace of the key, else of the website that the item names. One with
+neither belongs to nobody and is not recorded.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+from anyio import to_thread
+from msgspec import json
+from sqlalchemy import Connection
+
+from penstock.accounts.model import Caller, Website
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
+from penstock.base.errors import Fault, Invalid, NotFound, PenstockError, Unavailable
+from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.base.user_agent import parse_user_agent
+from penstock.events import store as events_store
+from penstock.events.batch import ItemResult
+from penstock.events.fields import EventValidationContext, website_not_owned
+from penstock.events.intake import Intake
+from penstock.events.model import EventCounts, NewEvent, Refusal, Rejected, Replay, Target
+from penstock.events.quarantine import store
+from penstock.events.quarantine.model import QuarantineEntry, Reason, ReplayResult
+from penstock.events.redaction import redact
+from penstock.events.server_events import server_event, transaction
+from penstock.events.tracked_events import tracked_event
+from penstock.http.bodies import parse_json
+from penstock.metadb.database import Database
+from penstock.settings import Settings
+
+log = structlog.get_logger()
+
+_MAX_PER_BODY = 100
+"""Refused items of one body that are kept; the others are only counted."""
+
+EVENT_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions", "/api/track")
+
+
+class QuarantineService:
+    """Refused items and rows that the warehouse refuses, for the people who send them."""
+
+    def __init__(
+        self,
+        database: Database,
+        websites: WebsiteService,
+        intake: Intake,
+        settings: Settings,
+        clock: Clock,
+        on_stored: Callable[[], None],
+    ) -> None:
+        """on_stored: wakes the shipper."""
+        self._database, self._websites, self._intake = database, websites, intake
+        self._settings, self._clock, self._on_stored = settings, clock, on_stored
+
+    # Recording
+
+    async def record_body(
+        self,
+        route: str,
+        body: bytes,
+        error: PenstockError,
+        workspace_id: WorkspaceId | None,
+        sender: Mapping[str, Any],
+    ) -> None:
+        """Record a body that was refused as a whole. workspace_id: of the key."""
+        if error.status < 500:
+            await self._record(
+                partial(self._refusals_of_body, route, body, error, workspace_id, sender)
+            )
+
+    async def record_items(
+        self,
+        route: str,
+        body: bytes,
+        results: Sequence[ItemResult],
+        workspace_id: WorkspaceId | None,
+        sender: Mapping[str, Any],
+    ) -> None:
+        """Record the refused items of an accepted batch."""
+        await self._record(
+            partial(self._refusals_of_items, route, body, results, workspace_id, sender)
+        )
+
+    async def _record(self, read: Callable[[], list[Refusal]]) -> None:
+        refusals = await to_thread.run_sync(read)
+        if not refusals:
+            return
+        try:
+            await self._intake.record(refusals)
+        except Unavailable as error:  # the sender knows what was refused, from the answer
+            log.warning("refusals_not_recorded", number=len(refusals), reason=error.code)
+
+    def _refusals_of_body(
+        self,
+        route: str,
+        body: bytes,
+        error: PenstockError,
+        workspace_id: WorkspaceId | None,
+        sender: Mapping[str, Any],
+    ) -> list[Refusal]:
+        item = _json_or_none(body)
+        is_batch = isinstance(item, dict) and "events" in item
+        faults = error.faults or (Fault("", error.code, error.detail),)
+        refusal = self._refusal(route, item, error.code, faults, workspace_id, sender)
+        if refusal is None:
+            return []
+        return [refusal._replace(content=None, is_event=False) if is_batch else refusal]
+
+    def _refusals_of_items(
+        self,
+        route: str,
+        body: bytes,
+        results: Sequence[ItemResult],
+        workspace_id: WorkspaceId | None,
+        sender: Mapping[str, Any],
+    ) -> list[Refusal]:
+        batch = _json_or_none(body)
+        defaults = {name: batch[name] for name in ("websiteId", "sentAt") if name in batch}
+        refusals = list[Refusal]()
+        for index, result in enumerate(results):
+            if result.receipt is None:
+                item = batch["events"][index]
+                item = {**defaults, **item} if isinstance(item, dict) else item
+                refusal = self._refusal(
+                    route, item, Invalid.code, result.faults, workspace_id, sender
+                )
+                if refusal is not None:
+                    is_kept = len(refusals) < _MAX_PER_BODY
+                    refusals.append(refusal if is_kept else refusal._replace(is_kept=False))
+        return refusals
+
+    def _refusal(
+        self,
+        route: str,
+        item: Any,
+        code: str,
+        faults: tuple[Fault, ...],
+        workspace_id: WorkspaceId | None,
+        sender: Mapping[str, Any],
+    ) -> Refusal | None:
+        website_id = item.get("websiteId") if isinstance(item, Mapping) else None
+        website = self._websites.find_website(website_id) if isinstance(website_id, str) else None
+        if website is not None and workspace_id not in (None, website.workspace_id):
+            website = None  # of another workspace
+        owner = website.workspace_id if website else workspace_id
+        if owner is None:
+            return None
+        content = None if item is None else json.encode(item)
+        if content is not None and len(content) > self._settings.max_event_bytes:
+            content = None
+        return Refusal(
+            workspace_id=owner,
+            website_id=website.id if website else None,
+            at_ms=self._clock(),
+            origin=route,
+            code=code,
+            faults=faults,
+            content=None if content is None else content.decode(),
+            sender=sender,
+            is_event=route in EVENT_ROUTES and item is not None,
+        )
+
+    # Reading; these block
+
+    def page(
+        self, workspace_id: WorkspaceId, website_id: WebsiteId | None, page: Page
+    ) -> Listing[QuarantineEntry]:
+        """Newest first. website_id: only entries of this website, or of an unknown one."""
+        with self._database.read() as db:
+            return store.page(db, workspace_id, website_id, page)
+
+    def entries(
+        self, workspace_id: WorkspaceId, website_id: WebsiteId
+    ) -> Iterator[QuarantineEntry]:
+        """Every entry of a website, oldest first, read in pages."""
+        number = 0
+        while True:
+            with self._database.read() as db:
+                entries = store.after(db, workspace_id, website_id, number)
+            if not entries:
+                return
+            yield from entries
+            number = entries[-1].number
+
+    def counts(self, workspace_id: WorkspaceId) -> list[tuple[Website, EventCounts]]:
+        """The counts of each website of the workspace."""
+        websites = self._websites.websites(workspace_id)
+        with self._database.read() as db:
+            counts = events_store.counts_of(db, [website.id for website in websites])
+        return [(website, counts.get(website.id, EventCounts())) for website in websites]
+
+    def entries_by_reason(self) -> dict[str, float]:
+        """How many entries there are, of all workspaces."""
+        with self._database.read() as db:
+            return store.entries_by_reason(db)
+
+    # Replaying
+
+    async def replay(self, workspace_id: WorkspaceId, number: int) -> None:
+        """Store an entry of the quarantine after all.
+
+        `NotFound`; `Invalid` with every fault when it is still wrong, `not_replayable` for one
+        without content.
+        """
+        entry = await to_thread.run_sync(self._find, workspace_id, number)
+        await self._replay(entry)
+
+    async def replay_all(self, workspace_id: WorkspaceId, website_id: WebsiteId) -> ReplayResult:
+        """Replay every entry of a website, oldest first."""
+        entries = await to_thread.run_sync(lambda: list(self.entries(workspace_id, website_id)))
+        replayed = refused = 0
+        for entry in entries:
+            try:
+                await self._replay(entry)
+                replayed += 1
+            except (Invalid, NotFound):
+                refused += 1
+        return ReplayResult(replayed, refused)
+
+    def _find(self, workspace_id: WorkspaceId, number: int) -> QuarantineEntry:
+        with self._database.read() as db:
+            entry = store.find(db, workspace_id, number)
+        if entry is None:
+            raise _gone()
+        return entry
+
+    async def _replay(self, entry: QuarantineEntry) -> None:
+        if entry.reason is Reason.UNSHIPPABLE:
+            await to_thread.run_sync(self._ship_again, entry)
+            return
+        event = await to_thread.run_sync(self._read, entry)
+        outcome = await self._intake.replay(Replay(event, entry.number))
+        if isinstance(outcome, Rejected):
+            raise Invalid([outcome.fault])
+        if outcome is None:
+            raise _gone()
+
+    def _read(self, entry: QuarantineEntry) -> NewEvent:
+        """The entry as an event of the time of its receipt. `Invalid` when it is still wrong."""
+        if not is_replayable(entry):
+            raise Invalid(
+                [
+                    Fault(
+                        "",
+                        "not_replayable",
+                        "Only single events whose content was kept can be sent again from here.",
+                    )
+                ]
+            )
+        raw = json.decode(entry.content or "")
+        context = EventValidationContext(
+            self._settings,
+            entry.at_ms,
+            self._websites.find_website,
+            Caller(entry.workspace_id),
+        )
+        try:
+            if entry.origin == "/api/track":
+                user_agent = parse_user_agent(entry.sender.get("userAgent", ""))
+                return tracked_event(raw, context, user_agent)
+            reader = transaction if entry.origin == "/api/v1/transactions" else server_event
+            return reader(
+                raw,
+                partial(self._owned_website, entry.workspace_id),
+                context,
+                legacy=entry.sender.get("legacy", False),
+            )
+        except Invalid:
+            raise
+        except PenstockError as error:
+            raise Invalid([Fault("websiteId", error.code, error.detail)]) from None
+
+    def _owned_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
+        website = self._websites.find_website(website_id)
+        if website is None or website.workspace_id != workspace_id:
+            raise website_not_owned()
+        return website
+
+    def _ship_again(self, entry: QuarantineEntry) -> None:
+        with self._database.write() as db:
+            if not store.remove(db, [entry.number]):
+                raise _gone()
+            target = Target(entry.origin)
+            events_store.put_rows_in_outbox(db, target, [entry.content or ""], self._clock())
+            if target is Target.EVENTS and entry.website_id is not None:
+                change = EventCounts(quarantined=-1, waiting=1)
+                events_store.add_counts(db, {entry.website_id: change})
+        self._on_stored()
+
+
+def forget_quarantined(
+    db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
+) -> None:
+    """Delete entries of these websites that contain one of the IDs, in the caller's transaction."""
+    removed = store.remove_containing(db, website_ids, sent_ids)
+    events_store.add_counts(
+        db, {website_id: EventCounts(dropped=number) for website_id, number in removed.items()}
+    )
+
+
+def is_replayable(entry: QuarantineEntry) -> bool:
+    """Whether the entry has all that it takes; it may still be wrong."""
+    return entry.content is not None and (
+        entry.reason is Reason.UNSHIPPABLE or entry.origin in EVENT_ROUTES
+    )
+
+
+def excerpt(entry: QuarantineEntry) -> str | None:
+    """The beginning of the content, without secrets and network addresses."""
+    return None if entry.content is None else redact(json.decode(entry.content))
+
+
+def _gone() -> NotFound:
+    return NotFound("There is no such entry in this workspace's quarantine; it may be replayed.")
+
+
+def _json_or_none(body: bytes) -> Any:
+    """The body's JSON; None when it has none."""
+    try:
+        return parse_json(body)
+    except PenstockError:
+        return None

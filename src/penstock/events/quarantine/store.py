@@ -1,0 +1,189 @@
+"""SQL of the quarantine."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from msgspec import json
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, or_, select
+
+from penstock.base.errors import Fault
+from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
+from penstock.metadb.tables import quarantine, websites
+
+_MAX_FAULTS = 10
+_PAGE = 200
+
+c = quarantine.c
+
+
+def add(
+    connection: Connection, entries: Sequence[QuarantineEntry], limits: QuarantineLimits
+) -> Mapping[WebsiteId, int]:
+    """Add entries, whose numbers are not used. Returns how many each website lost for them."""
+    if not entries:
+        return {}
+    connection.execute(insert(quarantine), [_values(entry) for entry in entries])
+    dropped = Counter[WebsiteId]()
+    for workspace_id, website_id in {(one.workspace_id, one.website_id) for one in entries}:
+        number = _drop_oldest(connection, workspace_id, website_id, limits)
+        if website_id is not None and number:
+            dropped[website_id] += number
+    return dropped
+
+
+def _values(entry: QuarantineEntry) -> dict[str, Any]:
+    errors = [[one.field, one.code, one.message] for one in entry.faults[:_MAX_FAULTS]]
+    texts = (entry.content or "", json.encode(errors).decode())
+    return {
+        "workspace_id": entry.workspace_id,
+        "website_id": entry.website_id,
+        "at": entry.at_ms,
+        "reason": entry.reason,
+        "origin": entry.origin,
+        "code": entry.code,
+        "bytes": sum(len(text.encode()) for text in texts),
+        "errors": errors,
+        "sender": dict(entry.sender),
+        "content": entry.content,
+    }
+
+
+def _drop_oldest(
+    connection: Connection,
+    workspace_id: WorkspaceId,
+    website_id: WebsiteId | None,
+    limits: QuarantineLimits,
+) -> int:
+    """Delete a website's oldest entries until the rest is within the limits. Returns how many."""
+    own = (c.workspace_id == workspace_id, c.website_id == website_id)  # None: IS NULL
+    rows, size = connection.execute(
+        select(func.count(), func.coalesce(func.sum(c.bytes), 0)).where(*own)
+    ).one()
+    expired = []
+    for number, entry_bytes in connection.execute(
+        select(c.id, c.bytes).where(*own).order_by(c.id).limit(max(rows - 1, 0))
+    ):
+        if rows <= limits.rows and size <= limits.bytes:
+            break
+        expired.append(number)
+        rows, size = rows - 1, size - entry_bytes
+    if expired:
+        connection.execute(delete(quarantine).where(*own, c.id <= expired[-1]))
+    return len(expired)
+
+
+def _entry(row: Row[Any]) -> QuarantineEntry:
+    return QuarantineEntry(
+        number=row.id,
+        workspace_id=WorkspaceId(row.workspace_id),
+        website_id=None if row.website_id is None else WebsiteId(row.website_id),
+        at_ms=row.at,
+        reason=Reason(row.reason),
+        origin=row.origin,
+        code=row.code,
+        faults=tuple(Fault(*fault) for fault in row.errors),
+        sender=row.sender,
+        content=row.content,
+    )
+
+
+def _of(workspace_id: WorkspaceId, website_id: WebsiteId | None) -> list[ColumnElement[bool]]:
+    """website_id: also entries of an unknown website; None: those of the whole workspace."""
+    own = [c.workspace_id == workspace_id]
+    if website_id is not None:
+        own.append(or_(c.website_id == website_id, c.website_id.is_(None)))
+    return own
+
+
+def page(
+    connection: Connection, workspace_id: WorkspaceId, website_id: WebsiteId | None, page: Page
+) -> Listing[QuarantineEntry]:
+    """Newest first."""
+    own = _of(workspace_id, website_id)
+    total = connection.execute(select(func.count()).select_from(quarantine).where(*own))
+    rows = connection.execute(
+        select(quarantine).where(*own).order_by(c.id.desc()).offset(page.offset).limit(page.size)
+    )
+    return Listing([_entry(row) for row in rows], page, total.scalar_one())
+
+
+def after(
+    connection: Connection, workspace_id: WorkspaceId, website_id: WebsiteId, number: int
+) -> list[QuarantineEntry]:
+    """The next entries of a website, oldest first."""
+    own = (c.workspace_id == workspace_id, c.website_id == website_id)
+    rows = connection.execute(
+        select(quarantine).where(*own, c.id > number).order_by(c.id).limit(_PAGE)
+    )
+    return [_entry(row) for row in rows]
+
+
+def entries_by_reason(connection: Connection) -> dict[str, float]:
+    """Of all workspaces."""
+    numbers = connection.execute(select(c.reason, func.count()).group_by(c.reason))
+    return {reason.value: 0.0 for reason in Reason} | {
+        reason: float(number) for reason, number in numbers
+    }
+
+
+def find(connection: Connection, workspace_id: WorkspaceId, number: int) -> QuarantineEntry | None:
+    row = connection.execute(
+        select(quarantine).where(c.workspace_id == workspace_id, c.id == number)
+    ).first()
+    return None if row is None else _entry(row)
+
+
+def lock(connection: Connection, numbers: Collection[int]) -> set[int]:
+    """The numbers of those entries that are there, which no other node can take meanwhile."""
+    if not numbers:
+        return set()
+    there = connection.execute(select(c.id).where(c.id.in_(numbers)).with_for_update())
+    return set(there.scalars())
+
+
+def remove(connection: Connection, numbers: Collection[int]) -> set[int]:
+    """Delete entries. Returns the numbers of those that were there."""
+    if not numbers:
+        return set()
+    gone = connection.execute(delete(quarantine).where(c.id.in_(numbers)).returning(c.id))
+    return set(gone.scalars())
+
+
+def remove_containing(
+    connection: Connection, website_ids: Collection[str], sent_ids: Collection[str]
+) -> Mapping[WebsiteId, int]:
+    """Delete the entries of these websites that contain one of the IDs. Returns how many."""
+    needles = [json.encode(sent_id).decode() for sent_id in sent_ids]
+    removed = Counter[WebsiteId]()
+    for website_id, workspace_id in owners(connection, website_ids).items():
+        number = 0
+        while entries := after(connection, workspace_id, website_id, number):
+            number = entries[-1].number
+            found = [
+                entry.number
+                for entry in entries
+                if entry.content is not None and any(needle in entry.content for needle in needles)
+            ]
+            removed[website_id] += len(remove(connection, found))
+    return removed
+
+
+def owners(connection: Connection, website_ids: Collection[str]) -> dict[WebsiteId, WorkspaceId]:
+    """The workspaces of websites by their IDs."""
+    rows = connection.execute(
+        select(websites.c.id, websites.c.workspace_id).where(websites.c.id.in_(website_ids))
+    )
+    return {WebsiteId(website_id): WorkspaceId(workspace_id) for website_id, workspace_id in rows}
+
+
+def owner_of_scope(connection: Connection, scope_id: str) -> tuple[WorkspaceId, WebsiteId] | None:
+    """A website with this identity scope, and its workspace."""
+    row = connection.execute(
+        select(websites.c.workspace_id, websites.c.id)
+        .where(websites.c.scope_id == scope_id)
+        .limit(1)
+    ).first()
+    return None if row is None else (WorkspaceId(row[0]), WebsiteId(row[1]))

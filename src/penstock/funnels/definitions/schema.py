@@ -1,0 +1,234 @@
+"""Wire types of definitions: matches as clients send them; goals and funnels as they are stored and
+answered, with every default filled in.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+)
+
+from penstock.base.errors import Fault
+from penstock.base.paths import page_path
+from penstock.funnels.definitions.filters import EventField, parse_comparison
+from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.definitions.operators import Operator
+from penstock.http.schema import Input, Record, RuleBroken, RulesBroken, faults_of, without_nul
+from penstock.settings import Settings
+
+MAX_FILTERS = 20
+
+GOAL = "Goal"
+MatchTypeIn = Literal["Pageview", "Screen view", "Goal", "Event", "Transaction"]
+
+
+class SavedFilter(Record):
+    """value: as sent; empty for operators that take no value."""
+
+    property: str
+    operator: str
+    value: str
+
+
+class SavedMatch(Record):
+    """type: `Pageview`, `Screen view`, `Event`, `Transaction`, or `Goal` (not in a goal).
+
+    value: as sent.
+    """
+
+    type: str
+    value: str
+    filters: list[SavedFilter]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationContext:
+    """The context in which goals and funnels are validated.
+
+    goals: the workspace's goals by name. check_regex: raises RuleBroken when the engine cannot
+    compile the pattern. limits: maximum lengths of event names and page paths.
+    """
+
+    goals: Mapping[str, SavedMatch]
+    check_regex: Callable[[str], None]
+    limits: Settings
+
+
+class FilterIn(Input):
+    """One condition on a property of the event, as a client sends it."""
+
+    property: EventField
+    operator: Operator
+    value: Annotated[
+        str | None,
+        Field(
+            validate_default=True,
+            description="Text; a JSON list for in, not_in, between and not_between. "
+            "Leave it out for is_set, is_not_set, is_true and is_false.",
+        ),
+    ] = None
+
+    @field_validator("value")
+    @classmethod
+    def _fits_operator(
+        cls, value: str | None, info: ValidationInfo[ValidationContext]
+    ) -> str | None:
+        if (operator := info.data.get("operator")) is not None:
+            parse_comparison(operator, value, info.context.check_regex)
+        return value
+
+
+def every_fault(faults: list[Fault], value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """The validated value. RulesBroken with `faults`, those of the value as a whole, and with the
+    faults of its parts.
+    """
+    try:
+        validated = validate(value)
+    except ValidationError as error:
+        faults = [*faults, *faults_of(error)]
+    if faults:
+        raise RulesBroken(faults)
+    return validated
+
+
+def at_most(limit: int) -> WrapValidator:
+    """A list's limit. A longer list gets a fault, beside those of the items within the limit."""
+
+    def check(items: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        if not isinstance(items, list) or len(items) <= limit:
+            return validate(items)
+        return every_fault(
+            [Fault("", "too_many", f"Must have at most {limit} items, not {len(items)}.")],
+            items[:limit],
+            validate,
+        )
+
+    return WrapValidator(check)
+
+
+class MatchIn(Input):
+    """A match as a client sends it.
+
+    value: a page path, or the name of a screen, goal, event or transaction event, by type.
+    """
+
+    type: MatchTypeIn
+    value: Annotated[str, Field(min_length=1), AfterValidator(without_nul)]
+    filters: Annotated[list[FilterIn], at_most(MAX_FILTERS), Field(default_factory=list)]
+
+    @field_validator("value")
+    @classmethod
+    def _fits_type(cls, value: str, info: ValidationInfo[ValidationContext]) -> str:
+        match_type, limits = info.data.get("type"), info.context.limits
+        if match_type in (None, "Pageview"):
+            if len(value) > limits.max_path_chars:
+                raise RuleBroken(
+                    "too_long", f"Must be at most {limits.max_path_chars:,} characters."
+                )
+        elif len(value) > limits.max_name_chars:
+            raise RuleBroken(
+                "too_long",
+                f"Must be at most {limits.max_name_chars:,} characters; "
+                "only page paths may be longer.",
+            )
+        if match_type == "Pageview" and not page_path(value).startswith(("/", "*")):
+            raise RuleBroken(
+                "not_a_path", "Must begin with / or *, such as /pricing; other paths match no page."
+            )
+        if match_type == GOAL and value not in info.context.goals:
+            raise RuleBroken(
+                "goal_not_found",
+                "There is no goal with this name; create it first, or check the spelling.",
+            )
+        return value
+
+    def saved(self) -> SavedMatch:
+        return SavedMatch(type=self.type, value=self.value, filters=saved_filters(self.filters))
+
+
+def saved_filters(filters: list[FilterIn]) -> list[SavedFilter]:
+    return [
+        SavedFilter(property=item.property, operator=item.operator, value=item.value or "")
+        for item in filters
+    ]
+
+
+class SavedStep(SavedMatch):
+    """One row. or_: the other options of a plain step, or the other parts of a group."""
+
+    or_: Annotated[list[SavedMatch], Field(alias="or")]
+    mode: str | None
+    diagnostic: bool
+
+
+class SavedDefinition(Record):
+    """A funnel's definition without its name, which does not affect the counts.
+
+    conversion_window_seconds: None: unlimited.
+    """
+
+    steps: list[SavedStep]
+    counting_unit: CountingUnit
+    attempt_property: str | None
+    sequence_property: str | None
+    breakdown_properties: list[str]
+    conversion_window_seconds: int | None
+
+
+class _FunnelHead(Record):
+    id: str
+    name: str
+    revision: int
+    created_at: str
+    updated_at: str
+
+
+class FunnelRecord(SavedDefinition, _FunnelHead):
+    """A saved funnel. revision: from 1; each saved change of the definition adds one."""
+
+    @property
+    def definition(self) -> SavedDefinition:
+        return SavedDefinition(
+            **{name: getattr(self, name) for name in SavedDefinition.model_fields}
+        )
+
+
+class DefinitionRecord(SavedDefinition):
+    """A definition that was validated and not saved."""
+
+    name: str
+
+
+class RevisionRecord(Record):
+    """A present or past definition of a funnel."""
+
+    revision: int
+    name: Annotated[str, Field(description="Name of the funnel at that time.")]
+    definition: SavedDefinition
+    created_at: str
+    changes: Annotated[
+        list[str],
+        Field(description="Differences from the previous revision, in words."),
+    ]
+
+
+class GoalRecord(Record):
+    """A saved goal: a name for a match. Funnels refer to it by name.
+
+    revision: from 1; each new match adds one.
+    """
+
+    id: str
+    name: str
+    match: SavedMatch
+    revision: int
+    created_at: str
+    updated_at: str

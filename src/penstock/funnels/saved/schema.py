@@ -1,0 +1,264 @@
+"""A funnel as a client sends it, and its rules.
+
+An answer names all faults of a body at once, with their field paths. So a rule about two fields is
+a validator of the later one, which sees the earlier one if that is valid; pydantic would check
+a rule about the whole object only once every field is right.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
+
+from penstock.base.errors import Fault
+from penstock.funnels.definitions.filters import EventField, OwnProperty
+from penstock.funnels.definitions.matches import resolved_match
+from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.definitions.schema import (
+    GOAL,
+    MatchIn,
+    SavedDefinition,
+    SavedStep,
+    ValidationContext,
+    at_most,
+    every_fault,
+    saved_filters,
+)
+from penstock.http.schema import Input, Name, RuleBroken, RulesBroken
+
+MIN_STEPS, MAX_STEPS, MAX_ROWS = 2, 20, 30
+MAX_OR_ROWS = 20
+MAX_MATCHES = 256
+MAX_BREAKDOWNS = 3
+ATTEMPT_WINDOW_S = 604_800
+
+WindowSeconds = Literal[3600, 86400, 604800, 1209600, 2592000, 7776000]
+WINDOWS_S: tuple[int, ...] = get_args(WindowSeconds)
+_WINDOWS = ", ".join(map(str, WINDOWS_S))
+
+
+class StepIn(MatchIn):
+    """One row of a funnel: a required step, or a diagnostic row."""
+
+    diagnostic: bool = False
+    mode: Annotated[
+        Literal["all_of"] | None,
+        Field(
+            description="all_of: the step needs the parent match and every `or` row, in any order."
+        ),
+    ] = None
+    or_: Annotated[list[MatchIn], at_most(MAX_OR_ROWS), Field(alias="or", default_factory=list)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _or_is_checked_when_absent(cls, row: Any) -> Any:
+        return {"or": [], **row} if isinstance(row, dict) else row
+
+    @field_validator("mode")
+    @classmethod
+    def _is_for_steps(cls, mode: str | None, info: ValidationInfo) -> str | None:
+        if mode and info.data.get("diagnostic"):
+            raise RuleBroken(
+                "diagnostic_group",
+                "A diagnostic row cannot be all_of; leave mode out, or add a row for each part.",
+            )
+        return mode
+
+    @field_validator("or_")
+    @classmethod
+    def _makes_a_group(
+        cls, rows: list[MatchIn], info: ValidationInfo[ValidationContext]
+    ) -> list[MatchIn]:
+        if not info.data.get("mode"):
+            return rows
+        if not rows:
+            raise RuleBroken(
+                "required", "A step with mode all_of needs `or` rows: its other parts."
+            )
+        if {"type", "value", "filters"} <= info.data.keys():
+            parent = MatchIn.model_construct(
+                **{name: info.data[name] for name in MatchIn.model_fields}
+            )
+            if faults := list(_identical_parts([parent, *rows], info.context)):
+                raise RulesBroken(faults)
+        return rows
+
+    def saved_step(self) -> SavedStep:
+        rows = [row.saved() for row in self.or_]
+        return SavedStep(
+            type=self.type,
+            value=self.value,
+            filters=saved_filters(self.filters),
+            or_=rows,
+            mode=self.mode,
+            diagnostic=self.diagnostic,
+        )
+
+
+class FunnelIn(Input):
+    """A funnel as a client sends it."""
+
+    name: Name
+    counting_unit: CountingUnit = CountingUnit.VISITOR
+    attempt_property: Annotated[
+        OwnProperty | None,
+        Field(
+            description="Property with the attempt ID: required for attempts, "
+            "not allowed for visitors."
+        ),
+    ] = None
+    sequence_property: Annotated[
+        OwnProperty | None,
+        Field(description="Numeric property that orders events with the same timestamp."),
+    ] = None
+    breakdown_properties: Annotated[
+        list[EventField], at_most(MAX_BREAKDOWNS), Field(default_factory=list)
+    ]
+    conversion_window_seconds: Annotated[
+        WindowSeconds | None,
+        Field(
+            description="Left out: seven days for attempts, unlimited for visitors. "
+            "null: unlimited, visitors only."
+        ),
+    ] = None
+    steps: Annotated[
+        list[StepIn],
+        Field(
+            description=f"{MIN_STEPS} to {MAX_STEPS} required steps; "
+            f"with diagnostic rows at most {MAX_ROWS} rows."
+        ),
+    ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _attempt_property_is_checked_when_absent(cls, funnel: Any) -> Any:
+        return {"attemptProperty": None, **funnel} if isinstance(funnel, dict) else funnel
+
+    @field_validator("attempt_property")
+    @classmethod
+    def _fits_unit(cls, key: str | None, info: ValidationInfo) -> str | None:
+        unit = info.data.get("counting_unit")
+        if unit is CountingUnit.ATTEMPT and key is None:
+            raise RuleBroken(
+                "required",
+                "A funnel that counts attempts needs the name of the property with the attempt ID.",
+            )
+        if unit is CountingUnit.VISITOR and key is not None:
+            raise RuleBroken(
+                "not_allowed",
+                "Only for funnels that count attempts; set countingUnit to attempt, "
+                "or leave attemptProperty out.",
+            )
+        return key
+
+    @field_validator("breakdown_properties", mode="wrap")
+    @classmethod
+    def _are_distinct(cls, keys: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        first = keys[: MAX_BREAKDOWNS + 1] if isinstance(keys, list) else []
+        repeated = [at for at, key in enumerate(first) if key in first[:at]]
+        return every_fault(
+            [Fault(f"[{at}]", "repeated", "Name each property only once.") for at in repeated],
+            keys,
+            validate,
+        )
+
+    @field_validator("conversion_window_seconds", mode="before")
+    @classmethod
+    def _is_a_window(cls, seconds: Any, info: ValidationInfo) -> Any:
+        attempts = info.data.get("counting_unit") is CountingUnit.ATTEMPT
+        if seconds is None and not attempts:
+            return None
+        if seconds is None:
+            raise RuleBroken(
+                "window_required",
+                f"An attempt funnel needs a finite window: {_WINDOWS}. Left out, it is seven days.",
+            )
+        if seconds not in WINDOWS_S:
+            raise RuleBroken(
+                "not_one_of",
+                f"Must be one of {_WINDOWS}"
+                + (", in seconds." if attempts else ", in seconds, or null."),
+            )
+        return int(seconds)
+
+    @field_validator("steps", mode="wrap")
+    @classmethod
+    def _are_counted(cls, rows: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        if not isinstance(rows, list):
+            return validate(rows)
+        return every_fault(list(_row_faults(rows)), rows[:MAX_ROWS], validate)
+
+    def saved(self) -> SavedDefinition:
+        """The stored form, with every default filled in."""
+        window_s = self.conversion_window_seconds
+        return SavedDefinition(
+            steps=[step.saved_step() for step in self.steps],
+            counting_unit=self.counting_unit,
+            attempt_property=self.attempt_property,
+            sequence_property=self.sequence_property,
+            breakdown_properties=self.breakdown_properties,
+            conversion_window_seconds=ATTEMPT_WINDOW_S
+            if window_s is None and self.counting_unit is CountingUnit.ATTEMPT
+            else window_s,
+        )
+
+
+def _row_faults(rows: list[Any]) -> Iterator[Fault]:
+    """Faults of the rows as a list. rows: as sent, since some may have faults of their own."""
+    objects = [row if isinstance(row, dict) else {} for row in rows]
+    required = sum(row.get("diagnostic") is not True for row in objects)
+    if len(rows) > MAX_ROWS:
+        yield Fault("", "too_many", f"A funnel has at most {MAX_ROWS} rows, not {len(rows)}.")
+    if required < MIN_STEPS:
+        yield Fault(
+            "",
+            "too_few_steps",
+            f"A funnel needs at least {MIN_STEPS} required steps, not {required}.",
+        )
+    if required > MAX_STEPS:
+        yield Fault(
+            "",
+            "too_many_steps",
+            f"A funnel has at most {MAX_STEPS} required steps, not {required}. "
+            "Diagnostic rows don't count.",
+        )
+    if objects and objects[0].get("diagnostic") is True:
+        yield Fault(
+            "[0].diagnostic",
+            "first_row_diagnostic",
+            "The first row must be a required step; move the diagnostic row below it.",
+        )
+    matches = sum(1 + len(row["or"]) if isinstance(row.get("or"), list) else 1 for row in objects)
+    if matches > MAX_MATCHES:
+        yield Fault(
+            "",
+            "too_many_matches",
+            f"A funnel has at most {MAX_MATCHES} matches with all `or` rows, not {matches}.",
+        )
+
+
+def _identical_parts(parts: list[MatchIn], context: ValidationContext) -> Iterator[Fault]:
+    """Faults of parts that match the same events as an earlier part. parts: the parent first."""
+    seen: set[object] = set()
+    for at, part in enumerate(parts):
+        saved = part.saved()
+        if saved.type == GOAL and saved.value not in context.goals:
+            continue
+        try:
+            match = resolved_match(saved, context.goals, context.check_regex)
+        except RulesBroken:  # of the goal, which its own routes tell about
+            continue
+        meaning = (match.type, match.value, frozenset(match.filters))
+        if meaning in seen:
+            yield Fault(
+                f"[{at - 1}]",
+                "identical_parts",
+                "An earlier part of this group matches the same events; change one of the two.",
+            )
+        seen.add(meaning)

@@ -1,0 +1,146 @@
+"""The decisions of a trace in plain words."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from penstock.base.clock import iso
+from penstock.funnels.definitions.model import CountingUnit, Definition, Row
+from penstock.funnels.units.trace import (
+    Decision,
+    FunnelPath,
+    MatchedEvent,
+    Verdict,
+    required_rows,
+    seen_by_diagnostics,
+)
+
+
+class Explanation(NamedTuple):
+    """The decision on one event.
+
+    step, row: the required step or diagnostic row of the decision. diagnostic_rows: those that
+    counted the event.
+    """
+
+    decision: Decision
+    step: int | None
+    row: int | None
+    diagnostic_rows: tuple[int, ...]
+    sentence: str
+
+
+def left_out(*, verified: bool) -> Explanation:
+    """Of a payment provider's event that takes no part in its attempt (R18)."""
+    reason = (
+        "its visitor has none of the attempt's other events"
+        if verified
+        else "it has no verified link to a visitor"
+    )
+    sentence = f"Left out: the event comes from a payment provider, and {reason}."
+    return Explanation(Decision.UNVERIFIED_PROVIDER, None, None, (), sentence)
+
+
+def explain_events(
+    definition: Definition, path: FunnelPath | None, events: Sequence[MatchedEvent]
+) -> dict[str, Explanation]:
+    """The decision on each event of a unit, by event ID.
+
+    path: the one that counts; None when the unit never completed step 1.
+    """
+    rows_of: dict[str, list[int]] = {}
+    if path is not None:
+        for place, seen in seen_by_diagnostics(definition, path).items():
+            for event in seen:
+                rows_of.setdefault(event.event_id, []).append(place)
+    return {
+        event.event_id: _explain(definition, path, event, tuple(rows_of.get(event.event_id, ())))
+        for event in events
+    }
+
+
+def _explain(
+    definition: Definition,
+    path: FunnelPath | None,
+    event: MatchedEvent,
+    diagnostic_rows: tuple[int, ...],
+) -> Explanation:
+    verdict = None if path is None else path.verdicts.get(event.event_id)
+    if path is not None and verdict is not None:
+        place, row = required_rows(definition)[verdict.step - 1]
+        sentence = _of_verdict(row, path, event, verdict)
+        return Explanation(verdict.decision, verdict.step, place, diagnostic_rows, sentence)
+    if diagnostic_rows:
+        place = diagnostic_rows[0]
+        sentence = f"Counted by diagnostic row {place}, which doesn't affect conversion."
+        return Explanation(Decision.DIAGNOSTIC, None, place, diagnostic_rows, sentence)
+    return Explanation(Decision.NO_MATCH, None, None, (), _why_ignored(definition, path, event))
+
+
+def _of_verdict(row: Row, path: FunnelPath, event: MatchedEvent, verdict: Verdict) -> str:
+    step = f"step {verdict.step}"
+    match verdict.decision:
+        case Decision.ENTRY:
+            if path.window_end_ms is None:
+                return "Completes step 1: the entry. The window never ends."
+            end = iso(path.window_end_ms)
+            return f"Completes step 1: the entry. The window lasts until {end}, inclusive."
+        case Decision.ACCEPTED if verdict.completes:
+            return f"Accepted: completes {step}."
+        case Decision.ACCEPTED:
+            parts = _joined([str(part + 1) for part in sorted(verdict.parts)])
+            return f"Accepted: fills part {parts} of {len(row.matches)} of {step}."
+        case Decision.SEQUENCE_SKIP:
+            return (
+                f"Skipped: sequence number {event.number} is not greater than {verdict.number}, "
+                "the last accepted."
+            )
+        case Decision.OUTSIDE_WINDOW:
+            assert path.window_end_ms is not None
+            end = iso(path.window_end_ms)
+            return f"Matches {step}, but comes after the window, which ended at {end}."
+        case _:
+            return f"Not accepted for {step}: {_why_tied(event, verdict)}"
+
+
+def _why_tied(event: MatchedEvent, verdict: Verdict) -> str:
+    assert verdict.against is not None
+    same = f"it has the same timestamp as the event that completed step {verdict.step - 1}, and "
+    if event.number is None or verdict.against.number is None:
+        return same + "no sequence numbers on both prove which came first."
+    return (
+        same + f"its sequence number {event.number} is not greater than {verdict.against.number}."
+    )
+
+
+def _why_ignored(definition: Definition, path: FunnelPath | None, event: MatchedEvent) -> str:
+    """Of an event that no step and no diagnostic row counted."""
+    steps = [
+        number
+        for number, (place, _) in enumerate(required_rows(definition), start=1)
+        if event.matched[place]
+    ]
+    if not steps:
+        return "Matches no step."
+    matches = f"Matches step {_joined([str(step) for step in steps])}, but "
+    if path is None:
+        return f"{matches}step 1 was never completed, so nothing counts."
+    n = len(required_rows(definition))
+    if event.order < path.entry.order:
+        if 1 in steps and definition.counting_unit is CountingUnit.VISITOR:
+            return (
+                "Matches step 1, but another entry of this visitor counts: the one that leads "
+                "furthest, the earliest among equals."
+            )
+        return f"{matches}it comes before the entry."
+    if path.reached == n and event.order > path.completed[-1].order:
+        return f"{matches}the funnel was already completed."
+    next_step = 1 + sum(done.order < event.order for done in path.completed)
+    if steps == [1] and definition.counting_unit is CountingUnit.ATTEMPT:
+        return f"Matches step 1, but an attempt enters only once; step {next_step} was next."
+    if next_step in steps:
+        return f"Matches step {next_step}, but its part of the group was already filled."
+    return f"{matches}step {next_step} was next."
+
+
+def _joined(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

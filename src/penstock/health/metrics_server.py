@@ -1,0 +1,44 @@
+"""`/metrics` on a port of its own, in a thread of its own.
+
+So it answers while the event loop is held, no budget of the public port stands in its way, and
+what it tells is not public: it has no log-in, and listens on the loopback unless a setting says
+otherwise.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import structlog
+from anyio import to_thread
+from prometheus_client import CollectorRegistry, start_http_server
+
+from penstock.base.metrics import REGISTRY, PolledGauge
+
+log = structlog.get_logger()
+
+
+class MetricsServer:
+    """Serves what the process counts and the gauges of the rooms."""
+
+    def __init__(self, host: str, port: int | None, gauges: Sequence[PolledGauge]) -> None:
+        """port: None serves nothing; 0 chooses a free one, which the log names."""
+        self._host, self._port = host, port
+        self._registry = CollectorRegistry()
+        self._registry.register(REGISTRY)
+        for gauge in gauges:
+            self._registry.register(gauge)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While the service runs."""
+        if self._port is None:
+            yield
+            return
+        server, thread = start_http_server(self._port, self._host, self._registry)
+        log.info("metrics_served", host=self._host, port=server.server_port)
+        try:
+            yield
+        finally:
+            await to_thread.run_sync(server.shutdown)
+            server.server_close()
+            thread.join()

@@ -1,0 +1,43 @@
+"""Descriptors, memory and disk of this process."""
+
+import resource
+import shutil
+from pathlib import Path
+
+from penstock.base.metrics import PolledGauge
+from penstock.health.model import Resources
+
+_DESCRIPTORS = Path("/proc/self/fd") if Path("/proc/self/fd").is_dir() else Path("/dev/fd")
+_MEMORY = Path("/proc/self/statm")
+
+
+def read_resources(data: Path) -> Resources:
+    """data: a folder on the disk in question."""
+    disk = shutil.disk_usage(data)
+    return Resources(
+        open_descriptors=sum(1 for _ in _DESCRIPTORS.iterdir()),
+        descriptor_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        memory=_resident_bytes(),
+        disk_free=disk.free,
+        disk_total=disk.total,
+    )
+
+
+def _resident_bytes() -> int:
+    """Of systems without /proc: the most so far."""
+    try:
+        pages = int(_MEMORY.read_text("ascii").split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return pages * resource.getpagesize()
+
+
+def resource_gauges(data: Path) -> list[PolledGauge]:
+    """Disk space; `process_open_fds` and `process_resident_memory_bytes` exist anyway."""
+    return [
+        PolledGauge(
+            "penstock_disk_free_bytes",
+            "Free space on the disk of the data folder.",
+            lambda: read_resources(data).disk_free,
+        )
+    ]

@@ -1,0 +1,74 @@
+"""Limits on how often something may happen: requests, events, log-ins."""
+
+from collections.abc import Hashable
+from threading import Lock
+from typing import NamedTuple
+
+from penstock.base.errors import RateLimited, RatePolicy
+
+_MAX_COUNTERS = 50_000
+
+
+class Quota(NamedTuple):
+    """What is left of a key's quota, and the seconds until the window ends."""
+
+    left: int
+    reset_s: int
+
+
+class RateLimiter:
+    """At most `policy.quota` per key and window. Each node counts for itself."""
+
+    def __init__(self, policy: RatePolicy) -> None:
+        self.policy = policy
+        # key -> (count, end of the window in ms); windows that end first are first
+        self._counters: dict[Hashable, tuple[int, int]] = {}
+        self._lock = Lock()
+
+    def count(self, key: Hashable, now_ms: int, amount: int = 1) -> Quota:
+        """Count before the work; `RateLimited` when the quota is used up, which counts nothing.
+
+        amount: counts whole when anything is left, so that one larger than a quota can pass.
+        """
+        with self._lock:
+            count, ends_at_ms = self._counters.get(key, (0, 0))
+            if ends_at_ms <= now_ms:
+                self._counters.pop(key, None)
+                self._make_room(now_ms)
+                count, ends_at_ms = 0, now_ms + self.policy.window_s * 1000
+            reset_s = -(-(ends_at_ms - now_ms) // 1000)
+            left = self.policy.quota - count
+            if left <= 0:
+                raise RateLimited(
+                    f"Too many {self.policy.counted}. Try again in {reset_s} seconds.",
+                    retry_after_s=reset_s,
+                    policy=self.policy,
+                )
+            self._counters[key] = (count + amount, ends_at_ms)
+        return Quota(max(0, left - amount), reset_s)
+
+    def forget(self, key: Hashable) -> None:
+        """Reset the counter after a successful attempt."""
+        with self._lock:
+            self._counters.pop(key, None)
+
+    def forgive(self, key: Hashable) -> None:
+        """Take back one attempt, which was successful."""
+        with self._lock:
+            count, ends_at_ms = self._counters.get(key, (0, 0))
+            if count > 1:
+                self._counters[key] = (count - 1, ends_at_ms)
+            else:
+                self._counters.pop(key, None)
+
+    def _make_room(self, now_ms: int) -> None:
+        """Bound the number of keys, which clients choose: drop ended windows, else the oldest.
+
+        Two at most for each new one, so that no caller pays for all.
+        """
+        for _ in range(2):
+            oldest = next(iter(self._counters), None)
+            if oldest is None:
+                return
+            if self._counters[oldest][1] <= now_ms or len(self._counters) >= _MAX_COUNTERS:
+                del self._counters[oldest]

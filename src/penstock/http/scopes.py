@@ -1,0 +1,38 @@
+"""Scopes of API keys: what a request needs, and what a key may do."""
+
+from enum import StrEnum
+
+from litestar.handlers import HTTPRouteHandler
+
+from penstock.base.errors import Forbidden
+
+
+class KeyScope(StrEnum):
+    """What an API key may do."""
+
+    INGEST = "ingest"
+    """Send events, identify users, import."""
+    READ = "read"
+    """Read definitions, reports and lists."""
+    MANAGE = "manage"
+    """Create, change and delete."""
+
+
+ALL_SCOPES = frozenset(KeyScope)
+
+
+def scopes_of(handler: HTTPRouteHandler, method: str) -> tuple[KeyScope, ...]:
+    """The scopes of which a request needs one: as described, else by its method."""
+    scopes: tuple[KeyScope, ...] | None = handler.opt.get("described", {}).get("scopes")
+    return scopes or ((KeyScope.READ,) if method in ("GET", "HEAD") else (KeyScope.MANAGE,))
+
+
+def require_scope(granted: frozenset[KeyScope], needed: tuple[KeyScope, ...]) -> None:
+    """`Forbidden` unless one of the needed scopes is granted."""
+    if granted.isdisjoint(needed):
+        names = " or ".join(f'"{scope}"' for scope in needed)
+        raise Forbidden(
+            f"This API key lacks the scope {names}. Create a key that has it, under Settings, "
+            "API keys.",
+            code="scope_missing",
+        )

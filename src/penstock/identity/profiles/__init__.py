@@ -1,0 +1,1 @@
+"""Profiles of visitors, for people to read."""

@@ -1,0 +1,29 @@
+"""Finds the profiles of visitors by any of their IDs, inside the caller's transaction."""
+
+from collections.abc import Collection, Iterable
+
+from sqlalchemy import Connection
+
+from penstock.base.ids import ScopeId, VisitorId
+from penstock.identity.profiles import store
+from penstock.identity.profiles.model import Profile
+from penstock.identity.profiles.store import users_by_visitor
+
+__all__ = ["find_by_user_id", "find_by_visitor_id", "users_by_visitor"]
+
+
+def find_by_visitor_id(
+    db: Connection, scope_ids: Collection[ScopeId], visitor_id: str
+) -> list[Profile]:
+    """The canonical visitors of a visitor ID, absorbed or not: at most one per identity scope."""
+    return _profiles(db, store.canonical_by_visitor_id(db, scope_ids, visitor_id))
+
+
+def find_by_user_id(db: Connection, scope_ids: Collection[ScopeId], user_id: str) -> list[Profile]:
+    """The canonical visitors linked to a user: at most one per identity scope."""
+    return _profiles(db, store.canonical_by_user_id(db, scope_ids, user_id))
+
+
+def _profiles(db: Connection, keys: Iterable[tuple[ScopeId, VisitorId]]) -> list[Profile]:
+    profiles = (store.profile(db, scope_id, visitor_id) for scope_id, visitor_id in keys)
+    return [profile for profile in profiles if profile is not None]

@@ -1,0 +1,90 @@
+"""Rows of visitors, their users and merges, as profiles."""
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, Select, select
+
+from penstock.base.ids import ScopeId, VisitorId
+from penstock.identity.profiles.model import AbsorbedVisitor, LinkedUser, Profile
+from penstock.metadb.tables import merges, user_links, visitors
+
+
+def canonical_by_visitor_id(
+    db: Connection, scope_ids: Collection[ScopeId], visitor_id: str
+) -> list[tuple[ScopeId, VisitorId]]:
+    """The canonical visitors of a visitor ID, absorbed or not: at most one per identity scope."""
+    return _keys(
+        db,
+        select(visitors.c.scope_id, visitors.c.canonical_id).where(
+            visitors.c.scope_id.in_(scope_ids), visitors.c.visitor_id == visitor_id
+        ),
+    )
+
+
+def canonical_by_user_id(
+    db: Connection, scope_ids: Collection[ScopeId], user_id: str
+) -> list[tuple[ScopeId, VisitorId]]:
+    """The canonical visitors linked to a user: at most one per identity scope."""
+    return _keys(
+        db,
+        select(user_links.c.scope_id, user_links.c.visitor_id).where(
+            user_links.c.scope_id.in_(scope_ids), user_links.c.user_id == user_id
+        ),
+    )
+
+
+def _keys(db: Connection, statement: Select[str, str]) -> list[tuple[ScopeId, VisitorId]]:
+    return [
+        (ScopeId(scope_id), VisitorId(visitor_id)) for scope_id, visitor_id in db.execute(statement)
+    ]
+
+
+def users_by_visitor(
+    db: Connection, scope_id: ScopeId, visitor_ids: Collection[str]
+) -> dict[str, str | None]:
+    """The user of each of these canonical visitors that exists; None without a user."""
+    rows = db.execute(
+        select(visitors.c.visitor_id, visitors.c.user_id).where(
+            visitors.c.scope_id == scope_id, visitors.c.visitor_id.in_(visitor_ids)
+        )
+    )
+    return {row.visitor_id: row.user_id for row in rows}
+
+
+def profile(db: Connection, scope: ScopeId, visitor_id: VisitorId) -> Profile | None:
+    """The profile of a canonical visitor; None when there is no such visitor."""
+    row = db.execute(
+        select(
+            visitors.c.created_at,
+            user_links.c.user_id,
+            user_links.c.traits,
+            user_links.c.created_at.label("linked_at"),
+        )
+        .outerjoin(
+            user_links,
+            (user_links.c.scope_id == visitors.c.scope_id)
+            & (user_links.c.user_id == visitors.c.user_id),
+        )
+        .where(visitors.c.scope_id == scope, visitors.c.visitor_id == visitor_id)
+    ).first()
+    if row is None:
+        return None
+    absorbed = db.execute(
+        select(merges.c.absorbed_id, merges.c.user_id, merges.c.merged_at)
+        .where(
+            merges.c.scope_id == scope,
+            merges.c.kept_id == visitor_id,
+            merges.c.absorbed_id != visitor_id,  # it was released from another visitor
+        )
+        .order_by(merges.c.id)
+    )
+    return Profile(
+        scope_id=scope,
+        visitor_id=visitor_id,
+        created_at_ms=row.created_at,
+        user=None if row.user_id is None else LinkedUser(row.user_id, row.traits, row.linked_at),
+        absorbed=tuple(
+            AbsorbedVisitor(VisitorId(merge.absorbed_id), merge.user_id, merge.merged_at)
+            for merge in absorbed
+        ),
+    )

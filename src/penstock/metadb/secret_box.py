@@ -1,0 +1,105 @@
+"""Encryption of the secrets that the metadata DB has to return: signing secrets.
+
+Passwords, sessions and API keys are stored as hashes instead. Fernet: AES-128-CBC with HMAC-SHA256.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from sqlalchemy import Column, select, update
+
+from penstock.base.errors import Unavailable
+from penstock.metadb.database import Database
+from penstock.metadb.tables import identity_secrets, provider_secrets
+from penstock.settings import Settings
+
+KEY_FILE = "secret.key"
+"""Where the keys are in the data folder, unless a setting says otherwise."""
+
+_PREFIX = "fernet:"
+_SEALED: tuple[Column[str], ...] = (provider_secrets.c.secret, identity_secrets.c.secret)
+"""Every column of sealed texts. Its table has a column `id`."""
+
+
+class WrongSecretKey(Exception):
+    """The secret keys are malformed, or none of them opens a stored secret."""
+
+
+class SecretBox:
+    """Seals texts with the first key and opens what any of the keys has sealed."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        """keys: at least one, each 32 bytes in URL-safe base 64. `WrongSecretKey` otherwise."""
+        try:
+            self._first, *others = [Fernet(key) for key in keys]
+        except ValueError:
+            raise WrongSecretKey("a secret key must be 32 bytes in URL-safe base 64") from None
+        self._all = MultiFernet([self._first, *others])
+
+    @classmethod
+    def of(cls, settings: Settings) -> "SecretBox":
+        """With the keys of the environment, else of the key file, which is made when missing."""
+        if settings.secret_keys is not None:
+            return cls([key.strip() for key in settings.secret_keys.get_secret_value().split(",")])
+        return cls(_keys_of_file(settings.secret_key_file or settings.data / KEY_FILE))
+
+    def seal(self, text: str) -> str:
+        return _PREFIX + self._first.encrypt(text.encode()).decode()
+
+    def open(self, stored: str) -> str:
+        """The text; a stored text that is not sealed is from before encryption."""
+        if not stored.startswith(_PREFIX):
+            return stored
+        try:
+            return self._all.decrypt(stored.removeprefix(_PREFIX)).decode()
+        except InvalidToken:
+            raise Unavailable(
+                "A stored secret cannot be read: the secret key of the installation has changed.",
+                code="secret_key_missing",
+            ) from None
+
+    def is_sealed_with_first(self, stored: str) -> bool:
+        try:
+            self._first.decrypt(stored.removeprefix(_PREFIX))
+        except InvalidToken:
+            return False
+        return True
+
+
+def seal_all(database: Database, box: SecretBox) -> None:
+    """Seal every stored secret with the first key: plain ones, and those of an earlier key.
+
+    `WrongSecretKey` when a secret cannot be opened.
+    """
+    with database.read() as db:
+        stored = [
+            (column, *row)
+            for column in _SEALED
+            for row in db.execute(select(column.table.c.id, column))
+        ]
+    outdated = [row for row in stored if not box.is_sealed_with_first(row[2])]
+    if not outdated:
+        return
+    with database.write() as db:
+        for column, row_id, text in outdated:
+            try:
+                sealed = box.seal(box.open(text))
+            except Unavailable:
+                raise WrongSecretKey("no secret key opens the stored signing secrets") from None
+            db.execute(
+                update(column.table)
+                .where(column.table.c.id == row_id, column == text)
+                .values({column.name: sealed})
+            )
+
+
+def _keys_of_file(path: Path) -> list[str]:
+    if not path.exists():
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(Fernet.generate_key().decode() + "\n")
+        except FileExistsError:
+            pass  # another process was first
+    return path.read_text("ascii").split()

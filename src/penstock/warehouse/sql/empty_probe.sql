@@ -1,0 +1,1 @@
+TRUNCATE TABLE insert_probe

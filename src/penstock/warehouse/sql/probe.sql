@@ -1,0 +1,1 @@
+INSERT INTO insert_probe SELECT now64(3)

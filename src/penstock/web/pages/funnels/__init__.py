@@ -1,0 +1,1 @@
+"""Pages: the list of funnels and the builder."""

@@ -1,0 +1,124 @@
+"""The list of funnels with their figures, and the builder."""
+
+from typing import Any
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.base.clock import Clock
+from penstock.base.errors import Conflict, Unavailable
+from penstock.base.rates import rate
+from penstock.funnels.definitions.schema import FunnelRecord
+from penstock.funnels.insights.schema import TrendQuery
+from penstock.funnels.insights.service import InsightService
+from penstock.funnels.saved.schema import MAX_BREAKDOWNS, MAX_ROWS, MAX_STEPS, WINDOWS_S
+from penstock.funnels.saved.service import FunnelService
+from penstock.http.schema import SearchQuery
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.settings import Settings
+from penstock.web.pages.funnels.sparkline import sparkline
+from penstock.web.view import View
+
+TREND_DAYS = 30
+_DAY_MS = 86_400_000
+_MAX_NAME_LENGTH = 200
+
+
+@get("/funnels", sync_to_thread=True)
+def list_page(
+    view: NamedDependency[View], funnels: NamedDependency[FunnelService]
+) -> Response[bytes]:
+    query = view.query(SearchQuery)
+    return view.render(
+        "funnels/list.html",
+        parts=("list",),
+        funnels=funnels.page(view.workspace_id, query.pagination, query.search),
+        search=query.search,
+        days=TREND_DAYS,
+    )
+
+
+@get("/funnels/{funnel_id:str}/row")
+async def row(
+    view: NamedDependency[View],
+    funnel_id: FromPath[str],
+    funnels: NamedDependency[FunnelService],
+    insights: NamedDependency[InsightService],
+    clock: NamedDependency[Clock],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    """One row of the list, loaded separately so that a slow funnel delays no other row."""
+
+    def render() -> Response[bytes]:
+        funnel = funnels.get(view.workspace_id, funnel_id)
+        try:
+            figures = _figures(view, insights, funnel, clock())
+        except (Conflict, Unavailable) as error:
+            return view.render("funnels/row.html", funnel=funnel, figures=None, error=error)
+        return view.render("funnels/row.html", funnel=funnel, figures=figures, error=None)
+
+    return await respond(render)
+
+
+def _figures(
+    view: View, insights: InsightService, funnel: FunnelRecord, now_ms: int
+) -> dict[str, Any]:
+    """Numbers of the units that entered in the last TREND_DAYS days, today included."""
+    end_ms = now_ms - now_ms % _DAY_MS + _DAY_MS
+    query = TrendQuery.model_validate({"startAt": end_ms - TREND_DAYS * _DAY_MS, "endAt": end_ms})
+    buckets = insights.trend(view.workspace_id, funnel.id, query).data
+    entered = sum(bucket.entered for bucket in buckets)
+    return {
+        "entered": entered,
+        "rate": rate(sum(bucket.completed for bucket in buckets), entered),
+        "trend": sparkline(buckets, has_window=funnel.conversion_window_seconds is not None),
+    }
+
+
+@get("/funnels/new", sync_to_thread=True)
+def new_page(
+    view: NamedDependency[View],
+    funnels: NamedDependency[FunnelService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """The query parameter `from` is the ID of a funnel to copy."""
+    source_id = view.request.query_params.get("from")
+    definition = None
+    if source_id:
+        source = funnels.get(view.workspace_id, source_id)
+        definition = _form_data(source) | {"name": f"Copy of {source.name}"[:_MAX_NAME_LENGTH]}
+    return _builder(view, settings, saved=None, definition=definition)
+
+
+@get("/funnels/{funnel_id:str}/edit", sync_to_thread=True)
+def edit_page(
+    view: NamedDependency[View],
+    funnel_id: FromPath[str],
+    funnels: NamedDependency[FunnelService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    saved = funnels.get(view.workspace_id, funnel_id)
+    return _builder(view, settings, saved=saved, definition=_form_data(saved))
+
+
+def _form_data(funnel: FunnelRecord) -> dict[str, Any]:
+    """The definition as in a request to the API."""
+    return {"name": funnel.name, **funnel.definition.model_dump(mode="json")}
+
+
+def _builder(
+    view: View, settings: Settings, *, saved: FunnelRecord | None, definition: dict[str, Any] | None
+) -> Response[bytes]:
+    limits = {"rows": MAX_ROWS, "steps": MAX_STEPS, "breakdowns": MAX_BREAKDOWNS}
+    return view.render(
+        "funnels/builder.html",
+        saved=saved,
+        definition=definition,
+        limits=limits,
+        windows_s=WINDOWS_S,
+        base_url=settings.base_url,
+    )
+
+
+ROUTES = (list_page, row, new_page, edit_page)

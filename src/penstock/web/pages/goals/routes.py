@@ -1,0 +1,40 @@
+"""The list of goals with the funnels that use them, and the form of a goal."""
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.funnels.goals.service import GoalService
+from penstock.http.schema import SearchQuery
+from penstock.web.view import View
+
+
+@get("/goals", sync_to_thread=True)
+def list_page(view: NamedDependency[View], goals: NamedDependency[GoalService]) -> Response[bytes]:
+    query = view.query(SearchQuery)
+    listing = goals.page(view.workspace_id, query.pagination, query.search)
+    return view.render(
+        "goals/list.html",
+        parts=("list",),
+        goals=listing,
+        uses=goals.uses(view.workspace_id, listing.data),
+        search=query.search,
+    )
+
+
+@get("/goals/new", sync_to_thread=True)
+def new_page(view: NamedDependency[View]) -> Response[bytes]:
+    return view.render("goals/form.html", goal=None, uses=[])
+
+
+@get("/goals/{goal_id:str}/edit", sync_to_thread=True)
+def edit_page(
+    view: NamedDependency[View], goal_id: FromPath[str], goals: NamedDependency[GoalService]
+) -> Response[bytes]:
+    goal = goals.get(view.workspace_id, goal_id)
+    return view.render(
+        "goals/form.html", goal=goal, uses=goals.uses(view.workspace_id, [goal]).get(goal.id, [])
+    )
+
+
+ROUTES = (list_page, new_page, edit_page)

@@ -1,0 +1,150 @@
+"""Imports and deletions with their progress."""
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.model import Role
+from penstock.accounts.websites.service import WebsiteService
+from penstock.activity.visitors.schema import VisitorDetailRecord, VisitorsQuery, WebsiteQuery
+from penstock.activity.visitors.service import VisitorService
+from penstock.base.errors import NotFound
+from penstock.base.ids import WorkspaceId
+from penstock.events.deletions.model import STEPS, Deletion, State
+from penstock.events.deletions.service import DeletionService
+from penstock.events.imports.model import ImportJob, ImportState
+from penstock.events.imports.service import ImportService
+from penstock.http.schema import PageQuery, RecordsQuery
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.settings import Settings
+from penstock.web.nav import Entry
+from penstock.web.pages.imports.schema import NewDeletionQuery
+from penstock.web.view import View, names_of
+
+IMPORT_TABS = (Entry("Imports", "/imports"), Entry("Deletions", "/deletions"))
+
+
+@get("/imports", sync_to_thread=True)
+def list_imports(
+    view: NamedDependency[View],
+    website_service: NamedDependency[WebsiteService],
+    imports: NamedDependency[ImportService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    websites = website_service.websites(view.workspace_id)
+    query = view.own_websites_only(view.query(RecordsQuery), websites)
+    listing = imports.page(view.workspace_id, query)
+    return view.render(
+        "imports/list.html",
+        parts=("list",),
+        imports=listing,
+        polls=any(job.is_open for job in listing.data),
+        shares={job.id: share_read(job) for job in listing.data},
+        websites=websites,
+        names=names_of(websites),
+        max_bytes=settings.max_import_bytes,
+        tabs=IMPORT_TABS,
+    )
+
+
+@get("/imports/{import_id:str}", sync_to_thread=True)
+def read_import(
+    view: NamedDependency[View],
+    import_id: FromPath[str],
+    website_service: NamedDependency[WebsiteService],
+    imports: NamedDependency[ImportService],
+) -> Response[bytes]:
+    job = imports.find(view.workspace_id, import_id)
+    rejects = imports.rejects(view.workspace_id, import_id, view.query(PageQuery).pagination)
+    names = names_of(website_service.websites(view.workspace_id))
+    return view.render(
+        "imports/import.html",
+        parts=("import",),
+        job=job,
+        share=share_read(job),
+        rejects=rejects,
+        names=names,
+        is_owner=view.reader.role is Role.OWNER,
+    )
+
+
+@get("/deletions", sync_to_thread=True)
+def list_deletions(
+    view: NamedDependency[View],
+    website_service: NamedDependency[WebsiteService],
+    deletions: NamedDependency[DeletionService],
+) -> Response[bytes]:
+    websites = website_service.websites(view.workspace_id)
+    query = view.own_websites_only(view.query(RecordsQuery), websites)
+    listing = deletions.page(view.workspace_id, query)
+    return view.render(
+        "imports/deletions.html",
+        parts=("list",),
+        deletions=listing,
+        polls=any(deletion.state is not State.DONE for deletion in listing.data),
+        shares={deletion.id: share_deleted(deletion) for deletion in listing.data},
+        names=names_of(websites),
+        tabs=IMPORT_TABS,
+    )
+
+
+@get("/deletions/new")
+async def new_deletion(
+    view: NamedDependency[View],
+    website_service: NamedDependency[WebsiteService],
+    visitors: NamedDependency[VisitorService],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    """First a form for the target; with a target in the address, a preview to confirm."""
+
+    def render() -> Response[bytes]:
+        websites = website_service.websites(view.workspace_id)
+        query = view.own_websites_only(view.query(NewDeletionQuery), websites)
+        website = next((site for site in websites if site.id == query.website_id), None)
+        is_span = query.from_ is not None and query.to is not None
+        if website is None or not (query.visitor_id or query.user_id or is_span):
+            return view.render("imports/deletion_new.html", query=query, names=names_of(websites))
+        return view.render(
+            "imports/deletion_confirm.html",
+            query=query,
+            website=website,
+            is_span=is_span and not query.visitor_id and not query.user_id,
+            visitor=_visitor_of(visitors, view.workspace_id, query),
+            sharing=[site for site in websites if site.scope_id == website.scope_id],
+        )
+
+    return await respond(render)
+
+
+def _visitor_of(
+    visitors: VisitorService, workspace_id: WorkspaceId, query: NewDeletionQuery
+) -> VisitorDetailRecord | None:
+    """The visitor that a deletion is about, None when no visitor has the ID."""
+    visitor_id = query.visitor_id
+    if visitor_id is None and query.user_id is not None:
+        matches = visitors.visitors(
+            workspace_id, VisitorsQuery(websiteId=query.website_id, search=query.user_id)
+        ).data
+        visitor_id = next((row.visitor_id for row in matches if row.user_id == query.user_id), None)
+    if visitor_id is None:
+        return None
+    try:
+        return visitors.visitor(workspace_id, visitor_id, WebsiteQuery(websiteId=query.website_id))
+    except NotFound:
+        return None
+
+
+def share_read(job: ImportJob) -> float:
+    """Progress of an import, 0 to 1."""
+    if job.state is ImportState.DONE:
+        return 1.0
+    return job.bytes_read / job.bytes_total if job.bytes_total else 0.0
+
+
+def share_deleted(deletion: Deletion) -> float:
+    """Progress of a deletion, 0 to 1."""
+    steps = STEPS[deletion.target]
+    return 1.0 if deletion.step is None else steps.index(deletion.step) / len(steps)
+
+
+ROUTES = (list_imports, read_import, list_deletions, new_deletion)

@@ -1,0 +1,140 @@
+"""Managed links: the list, the form for a new link, and a link's statistics and matches."""
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.accounts.model import Website, WebsiteKind
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock, iso
+from penstock.base.ids import WorkspaceId
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.links.attribution.service import AttributionService
+from penstock.links.attribution.wording import METHODS, REASONS
+from penstock.links.management.schema import SLUG_RULE, LinkQuery
+from penstock.links.management.service import LinkService
+from penstock.links.model import SLUG
+from penstock.links.statistics.schema import StatisticsQuery
+from penstock.links.statistics.service import StatisticsService
+from penstock.settings import Settings
+from penstock.web.pages.funnel_page import load_part
+from penstock.web.pages.links.flow import flow_of
+from penstock.web.pages.links.schema import LinkPageQuery, NewLinkQuery
+from penstock.web.view import View
+
+METHOD_NAMES = {
+    "url": "Link address",
+    "install_referrer": "Install referrer",
+    "click_token": "Click token",
+    "network": "Network",
+}
+PLATFORM_NAMES = {
+    "ios": "iOS",
+    "android": "Android",
+    "mobile": "Another phone",
+    "desktop": "Computer",
+    "": "Unknown",
+}
+
+
+@get("/links")
+async def list_page(
+    view: NamedDependency[View],
+    links: NamedDependency[LinkService],
+    link_statistics: NamedDependency[StatisticsService],
+    website_service: NamedDependency[WebsiteService],
+    settings: NamedDependency[Settings],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    def render() -> Response[bytes]:
+        apps = _apps(website_service, view.workspace_id)
+        query = view.own_websites_only(view.query(LinkQuery), apps)
+        listing = links.page(view.workspace_id, query)
+        return view.render(
+            "links/list.html",
+            parts=("list",),
+            links=listing,
+            stats=link_statistics.totals(listing.data),
+            apps=apps,
+            app_names={app.id: app.name for app in apps},
+            query=query,
+            base_url=settings.base_url,
+        )
+
+    return await respond(render)
+
+
+@get("/links/new", sync_to_thread=True)
+def new_page(
+    view: NamedDependency[View],
+    links: NamedDependency[LinkService],
+    website_service: NamedDependency[WebsiteService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    query = view.query(NewLinkQuery)
+    source = links.find(view.workspace_id, query.from_) if query.from_ else None
+    return view.render(
+        "links/new.html",
+        apps=[(app.id, app.name) for app in _apps(website_service, view.workspace_id)],
+        source=source,
+        app_id=source.website_id if source else query.website_id,
+        base_url=settings.base_url,
+        slug_pattern=SLUG.pattern,
+        slug_rule=SLUG_RULE,
+    )
+
+
+@get("/links/{link_id:str}")
+async def link_page(
+    view: NamedDependency[View],
+    link_id: FromPath[str],
+    links: NamedDependency[LinkService],
+    link_statistics: NamedDependency[StatisticsService],
+    attribution: NamedDependency[AttributionService],
+    website_service: NamedDependency[WebsiteService],
+    settings: NamedDependency[Settings],
+    clock: NamedDependency[Clock],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    def render() -> Response[bytes]:
+        link = links.find(view.workspace_id, link_id)
+        page_query, now_ms = view.query(LinkPageQuery), clock()
+
+        def statistics() -> dict[str, object]:
+            span = page_query.span(now_ms)
+            period = {} if span is None else {"startAt": iso(span[0]), "endAt": iso(span[1])}
+            query = StatisticsQuery.model_validate(
+                {**period, "interval": page_query.interval, "timezone": page_query.timezone}
+            )
+            stats = link_statistics.of_link(view.workspace_id, link.id, query)
+            return {"stats": stats, "flow": flow_of(stats)}
+
+        return view.render(
+            "links/link.html",
+            parts=("statistics", "matches"),
+            link=link,
+            app=website_service.find_website(link.website_id),
+            query=page_query,
+            now_ms=now_ms,
+            hosted_url=link.hosted_url(settings.base_url),
+            short_url=f"{settings.base_url}/l/{link.slug}",
+            statistics=load_part(view, "statistics", statistics),
+            matches=attribution.matches_of_link(view.workspace_id, link.id, page_query.pagination),
+            methods=METHODS,
+            method_names=METHOD_NAMES,
+            platform_names=PLATFORM_NAMES,
+            reasons=REASONS,
+        )
+
+    return await respond(render)
+
+
+def _apps(website_service: WebsiteService, workspace_id: WorkspaceId) -> list[Website]:
+    return [
+        website
+        for website in website_service.websites(workspace_id)
+        if website.kind is WebsiteKind.MOBILE
+    ]
+
+
+ROUTES = (list_page, new_page, link_page)

@@ -1,0 +1,1 @@
+"""Pages: accepted and rejected events as they arrive."""

@@ -1,0 +1,110 @@
+"""Accepted and rejected events as they arrive.
+
+The page polls its part `stream` with the cursor of the last response, for new rows only
+(static/live.js).
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+
+from penstock.accounts.websites.service import WebsiteService
+from penstock.activity.live.schema import RecentQuery
+from penstock.activity.live.service import LiveService
+from penstock.activity.schema import StoredEventRecord
+from penstock.base.ids import WebsiteId
+from penstock.base.paging import MAX_PAGE_SIZE, Page
+from penstock.events.quarantine.schema import QuarantineRecord
+from penstock.events.quarantine.service import QuarantineService
+from penstock.funnels.saved.service import FunnelService
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.web.nav import Entry
+from penstock.web.pages.live.schema import RejectedQuery
+from penstock.web.view import View, names_of
+
+LIVE_TABS = (Entry("Accepted", "/live"), Entry("Rejected", "/refused"))
+_LARGEST_PAGE = Page(1, MAX_PAGE_SIZE)
+
+
+class Attempt(NamedTuple):
+    """The attempt of an event, by the attempt property of a saved funnel."""
+
+    property: str
+    value: str
+
+
+@get("/live")
+async def live_events(
+    view: NamedDependency[View],
+    website_service: NamedDependency[WebsiteService],
+    live: NamedDependency[LiveService],
+    funnels: NamedDependency[FunnelService],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    def render() -> Response[bytes]:
+        websites = website_service.websites(view.workspace_id)
+        query = view.own_websites_only(view.query(RecentQuery), websites)
+        recent = live.recent(view.workspace_id, query)
+        attempt_properties = {
+            funnel.attempt_property
+            for funnel in funnels.page(view.workspace_id, _LARGEST_PAGE).data
+            if funnel.attempt_property
+        }
+        return view.render(
+            "live/events.html",
+            parts=("stream",),
+            query=query,
+            recent=recent,
+            attempts=attempts_of(recent.data, attempt_properties),
+            websites=websites,
+            names=names_of(websites),
+            tabs=LIVE_TABS,
+        )
+
+    return await respond(render)
+
+
+@get("/refused", sync_to_thread=True)
+def rejected(
+    view: NamedDependency[View],
+    website_service: NamedDependency[WebsiteService],
+    quarantine: NamedDependency[QuarantineService],
+) -> Response[bytes]:
+    websites = website_service.websites(view.workspace_id)
+    query = view.own_websites_only(view.query(RejectedQuery), websites)
+    website_id = WebsiteId(query.website_id) if query.website_id else None
+    entries = quarantine.page(view.workspace_id, website_id, _LARGEST_PAGE).data
+    records = [(entry.at_ms, QuarantineRecord.of(entry)) for entry in entries]
+    return view.render(
+        "live/rejected.html",
+        parts=("stream",),
+        query=query,
+        rejections=[record for record in records if record[1].number > query.after],
+        cursor=entries[0].number if entries else 0,
+        websites=websites,
+        names=names_of(websites),
+        tabs=LIVE_TABS,
+    )
+
+
+def attempts_of(
+    events: Iterable[StoredEventRecord], properties: Collection[str]
+) -> dict[str, list[Attempt]]:
+    """The attempts of each event, by event ID. properties: the attempt properties of funnels."""
+    return {
+        event.event_id: [
+            Attempt(name, _text(event.properties[name]))
+            for name in sorted(properties)
+            if name in event.properties
+        ]
+        for event in events
+    }
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+ROUTES = (live_events, rejected)

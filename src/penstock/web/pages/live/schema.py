@@ -1,0 +1,14 @@
+"""Query parameters of the pages about live events."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from penstock.http.schema import Query
+
+
+class RejectedQuery(Query):
+    """after: the number of the last rejection on the page."""
+
+    website_id: str | None = None
+    after: Annotated[int, Field(ge=0)] = 0

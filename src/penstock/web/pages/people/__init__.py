@@ -1,0 +1,1 @@
+"""Pages: members, and the reader's own account."""

@@ -1,0 +1,52 @@
+"""Settings: the members of the workspace, and the reader's own account."""
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+
+from penstock.accounts.callers import SESSION_COOKIE
+from penstock.accounts.invitations.service import InvitationService
+from penstock.accounts.keys.service import KeyService
+from penstock.accounts.members.service import MemberService
+from penstock.accounts.model import Role
+from penstock.accounts.own_account.service import OwnAccountService
+from penstock.base.paging import MAX_PAGE_SIZE, Page
+from penstock.http.schema import PageQuery
+from penstock.settings import Settings
+from penstock.web.view import View
+
+_LARGEST_PAGE = Page(1, MAX_PAGE_SIZE)
+
+
+@get("/settings/members", sync_to_thread=True)
+def members(
+    view: NamedDependency[View],
+    members: NamedDependency[MemberService],
+    invitations: NamedDependency[InvitationService],
+    key_service: NamedDependency[KeyService],
+) -> Response[bytes]:
+    return view.render(
+        "people/members.html",
+        parts=("members", "invitations"),
+        members=members.members(view.workspace_id, view.query(PageQuery).pagination),
+        invitations=invitations.invitations(view.workspace_id, _LARGEST_PAGE),
+        is_owner=view.reader.role is Role.OWNER,
+        key_counts=key_service.counts_by_creator(view.workspace_id),
+    )
+
+
+@get("/settings/account", sync_to_thread=True)
+def account(
+    view: NamedDependency[View],
+    own_account: NamedDependency[OwnAccountService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    token = view.request.cookies[SESSION_COOKIE]
+    return view.render(
+        "people/account.html",
+        parts=("sessions",),
+        sessions=own_account.sessions(view.reader.user, token, view.query(PageQuery).pagination),
+        session_days=settings.session_days,
+    )
+
+
+ROUTES = (members, account)

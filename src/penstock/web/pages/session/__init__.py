@@ -1,0 +1,1 @@
+"""Pages: start page, log-in and sign-up."""

@@ -1,0 +1,1 @@
+"""Pages: settings of the workspace."""

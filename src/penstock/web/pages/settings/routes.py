@@ -1,0 +1,54 @@
+"""Settings: API keys, the workspace."""
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.response import Redirect
+
+from penstock.accounts.keys.service import KeyService
+from penstock.accounts.websites.service import WebsiteService
+from penstock.accounts.workspace.service import WorkspaceService
+from penstock.base.clock import Clock, iso
+from penstock.http.schema import PageQuery
+from penstock.settings import DAY_S, Settings
+from penstock.web.nav import SETTINGS
+from penstock.web.view import View
+
+
+@get("/settings")
+async def first_settings() -> Redirect:
+    return Redirect(SETTINGS[0].href, status_code=302)
+
+
+@get("/settings/api-keys", sync_to_thread=True)
+def api_keys(
+    view: NamedDependency[View],
+    key_service: NamedDependency[KeyService],
+    website_service: NamedDependency[WebsiteService],
+    clock: NamedDependency[Clock],
+) -> Response[bytes]:
+    websites = website_service.websites(view.workspace_id)
+    return view.render(
+        "settings/keys.html",
+        parts=("keys",),
+        keys=key_service.keys(view.workspace_id, view.query(PageQuery).pagination),
+        websites=websites,
+        website_names={website.id: website.name for website in websites},
+        expiries=[
+            (iso(clock() + days * DAY_S * 1000), f"In {days} days") for days in (30, 90, 365)
+        ],
+        now_ms=clock(),
+    )
+
+
+@get("/settings/workspace", sync_to_thread=True)
+def workspace(
+    view: NamedDependency[View],
+    limits: NamedDependency[WorkspaceService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    return view.render(
+        "settings/workspace.html", limits=limits.own_limits(view.workspace_id), operator=settings
+    )
+
+
+ROUTES = (first_settings, api_keys, workspace)

@@ -1,0 +1,144 @@
+"""The units behind a number of a report, and the trace of one unit."""
+
+from typing import Any
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.base.clock import parse_time
+from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.units.routes import unit_in_path
+from penstock.funnels.units.schema import TraceRecord, UnitsQuery
+from penstock.funnels.units.service import UnitService
+from penstock.funnels.units.trace import Decision
+from penstock.funnels.units.trace_service import TraceService
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, load_part
+from penstock.web.pages.schema import FunnelPageQuery
+from penstock.web.view import View
+
+_CONDITIONS = ("step", "option", "outcome", "diagnostic", "quality", "property", "cursor")
+
+DECISIONS: dict[Decision, tuple[str, str]] = {
+    Decision.ENTRY: ("Entry", "info"),
+    Decision.ACCEPTED: ("Accepted", "good"),
+    Decision.SEQUENCE_SKIP: ("Skipped: sequence number", "warn"),
+    Decision.UNORDERED_TIE: ("Skipped: unordered tie", "warn"),
+    Decision.OUTSIDE_WINDOW: ("Outside window", "warn"),
+    Decision.NO_MATCH: ("No match", ""),
+    Decision.UNVERIFIED_PROVIDER: ("Unverified provider", "warn"),
+    Decision.DIAGNOSTIC: ("Diagnostic", "info"),
+}
+"""Text and tone of the badge for each decision."""
+
+_QUALITIES = {
+    "sequenceSkip": "with an event skipped by sequence number",
+    "unorderedTie": "with an unordered tie",
+    "invalidSequenceValue": "with an invalid sequence number",
+    "orderingIssue": "with uncertain event order",
+    "tiedEntry": "with tied entries",
+    "unknownEntryValue": "with no entry value",
+    "conflict": "with a later, different value",
+    "severalVisitors": "with events from several visitors",
+}
+
+
+@get("/funnels/{funnel_id:str}/units")
+async def units(
+    view: NamedDependency[View],
+    funnel_id: FromPath[str],
+    funnel_pages: NamedDependency[FunnelPages],
+    units: NamedDependency[UnitService],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    def render() -> Response[bytes]:
+        page = funnel_pages.load(funnel_id, view.query(FunnelPageQuery))
+        query = view.query(UnitsQuery)
+        conditions = query.model_dump(include=set(_CONDITIONS), exclude_none=True, mode="json")
+
+        def load() -> Any:
+            full_query = UnitsQuery.model_validate({**page.parameters(), **conditions})
+            return units.units(view.workspace_id, funnel_id, full_query)
+
+        return view.render(
+            "report/units.html",
+            parts=("list",),
+            report=page,
+            query=query,
+            conditions={name: value for name, value in conditions.items() if name != "cursor"},
+            title=_title(page, query),
+            list_part=load_part(view, "list", load),
+        )
+
+    return await respond(render)
+
+
+def _title(page: FunnelPage, query: UnitsQuery) -> str:
+    """The conditions of a list in words, such as `Attempts that reached step 2`."""
+    phrases = []
+    step, outcome = query.step, query.outcome
+    outcomes = {
+        "completed": "that completed the funnel",
+        "pending": "that are pending" if page.has_window else "that have not converted",
+        "droppedOff": "that dropped off",
+    }
+    if step is not None:
+        row = page.required[step - 1] if step <= len(page.required) else None
+        name = f"step {step}" + (f", {row.value}" if row else "")
+        stopped = {
+            "pending": f"pending at {name}" if page.has_window else f"that stopped at {name}",
+            "droppedOff": f"that dropped off after {name}",
+        }
+        phrases.append(stopped.get(outcome or "", f"that reached {name}"))
+        if row and query.option is not None and query.option <= len(row.or_):
+            phrases.append(f"by {[row, *row.or_][query.option].value}")
+    if outcome and (step is None or outcome == "completed"):
+        phrases.append(outcomes[outcome])
+    if query.diagnostic is not None and query.diagnostic < len(page.definition.steps):
+        phrases.append(f"with {page.definition.steps[query.diagnostic].value}")
+    if query.quality:
+        suffix = f" for {query.property}" if query.property else ""
+        phrases.append(_QUALITIES[query.quality] + suffix)
+    return " ".join([page.noun().capitalize(), *(phrases or ["that entered"])])
+
+
+@get("/funnels/{funnel_id:str}/units/{unit:path}")
+async def trace(
+    view: NamedDependency[View],
+    funnel_id: FromPath[str],
+    funnel_pages: NamedDependency[FunnelPages],
+    traces: NamedDependency[TraceService],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    def render() -> Response[bytes]:
+        page = funnel_pages.load(funnel_id, view.query(FunnelPageQuery))
+        unit = unit_in_path(view.request)
+
+        def load() -> dict[str, Any]:
+            query = PeriodQuery.model_validate(page.parameters(cohort=False))
+            return _timeline(traces.trace(view.workspace_id, funnel_id, query, unit))
+
+        return view.render(
+            "report/trace.html",
+            parts=("timeline",),
+            report=page,
+            unit=unit,
+            decisions=DECISIONS,
+            timeline=load_part(view, "timeline", load),
+        )
+
+    return await respond(render)
+
+
+def _timeline(record: TraceRecord) -> dict[str, Any]:
+    """The trace, and each event with the seconds since entry; None without an entry."""
+    entry_ms = None if record.entry_at is None else parse_time(record.entry_at)
+    seconds = [
+        None if entry_ms is None else (parse_time(event.occurred_at) - entry_ms) / 1000
+        for event in record.events
+    ]
+    return {"trace": record, "events": list(zip(record.events, seconds, strict=True))}
+
+
+ROUTES = (units, trace)

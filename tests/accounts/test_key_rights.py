@@ -1,0 +1,194 @@
+"""What an API key may do: scopes, one website, an expiry; and who made it."""
+
+from typing import Any
+
+import httpx
+import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+from sqlalchemy import update
+
+from penstock.app import Services
+from penstock.base.clock import iso
+from penstock.metadb.tables import api_keys
+from tests.conftest import ShiftedClock
+from tests.tenant import Tenant, join, visitor
+
+DEFINITION = {
+    "name": "Sign-up",
+    "steps": [{"type": "Event", "value": "a"}, {"type": "Event", "value": "b"}],
+}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+LINE = b'{"type": "event", "name": "a", "timestamp": "2026-01-01T00:00:00Z", "userId": "ada"}\n'
+
+
+@pytest.fixture
+def holder(server: TestClient[Litestar], workspace: Tenant) -> Any:
+    """Makes a key and answers a client that calls with it."""
+
+    def make(**rights: Any) -> httpx.Client:
+        form = {"name": "limited", **rights}
+        answer = workspace.browser.post("/api/settings/api-keys", json=form)
+        assert answer.status_code == 201, answer.text
+        return visitor(server, {"Authorization": f"Bearer {answer.json()['key']}"})
+
+    return make
+
+
+def requests(website_id: str) -> dict[str, dict[str, Any]]:
+    """Requests by scope: method and address, and the request."""
+    event = {"websiteId": website_id, "event": "a", "userId": "ada"}
+    item = {"websiteId": website_id, "type": "event", "name": "a", "visitorId": "v"}
+    identity = {"websiteId": website_id, "visitorId": "v", "userId": "u"}
+    return {
+        "ingest": {
+            "POST /api/v1/events": {"json": event},
+            "POST /api/v1/events?": {"json": event},  # past the fast path
+            "POST /api/v1/events/batch": {"json": {"events": [event]}},
+            "POST /api/track": {"json": item},
+            "POST /api/identify": {"json": identity},
+            f"POST /api/imports?websiteId={website_id}": {"content": LINE, "headers": NDJSON},
+        },
+        "read": {
+            "GET /api/funnels": {},
+            "GET /api/settings/websites": {},
+            "POST /api/funnels/validate": {"json": DEFINITION},
+            "POST /api/funnels/preview": {"json": DEFINITION},
+        },
+        "manage": {
+            "POST /api/funnels": {"json": DEFINITION},
+            "POST /api/deletions": {"json": {"websiteId": website_id, "userId": "nobody"}},
+            "PATCH /api/settings/workspace": {"json": {"name": "Acme"}},
+        },
+    }
+
+
+@pytest.mark.parametrize("scope", ["ingest", "read", "manage"])
+def test_a_key_may_do_what_its_scope_says_and_nothing_else(
+    holder: Any, workspace: Tenant, scope: str
+) -> None:
+    client = holder(scopes=[scope])
+    for needed, by_route in requests(workspace.website_id).items():
+        for route, request in by_route.items():
+            method, _, address = route.partition(" ")
+            answer = client.request(method, address, **request)
+            if needed == scope:
+                assert answer.status_code < 400, (route, answer.text)
+            else:
+                assert answer.status_code == 403, (route, answer.text)
+                assert answer.json()["code"] == "scope_missing"
+                assert f'"{needed}"' in answer.json()["detail"]
+
+
+def test_a_key_for_importing_can_follow_its_import(holder: Any, workspace: Tenant) -> None:
+    client = holder(scopes=["ingest"])
+    address = f"/api/imports?websiteId={workspace.website_id}"
+    job = client.post(address, content=LINE, headers=NDJSON).json()
+    assert client.get(f"/api/imports/{job['id']}").status_code == 200
+    assert client.get("/api/imports").status_code == 403
+
+
+def test_a_key_without_limits_and_one_from_before_scopes_may_do_everything(
+    holder: Any, workspace: Tenant, services: Services
+) -> None:
+    clients = [holder(), holder()]
+    with services.database.write() as db:
+        db.execute(update(api_keys).values(scopes=None, created_by=None, created_by_email=None))
+    for by_route in requests(workspace.website_id).values():
+        for route, request in by_route.items():
+            method, _, address = route.partition(" ")
+            for client in clients:
+                assert client.request(method, address, **request).status_code < 400, route
+    [record, *_] = workspace.browser.get("/api/settings/api-keys").json()["data"]
+    assert (record["scopes"], record["createdBy"]) == (["ingest", "read", "manage"], None)
+
+
+def test_a_key_for_one_website_reaches_no_other(holder: Any, workspace: Tenant) -> None:
+    own = workspace.website_id
+    form = {"name": "Other", "kind": "web"}
+    other = workspace.client.post("/api/settings/websites", json=form).json()["id"]
+    client = holder(websiteId=own)
+    for route, request in requests(own)["ingest"].items():
+        assert client.post(route.partition(" ")[2], **request).status_code < 400
+    for route, request in requests(other)["ingest"].items():
+        answer = client.post(route.partition(" ")[2], **request)
+        if route.endswith("/batch"):
+            answer = client.post("/api/v1/events", json=request["json"]["events"][0])
+        assert (answer.status_code, answer.json()["code"]) == (403, "website_not_of_key"), route
+        assert own in answer.json()["detail"]
+    assert client.get(f"/api/visitors?websiteId={own}").status_code == 200
+    assert client.get(f"/api/settings/websites/{own}").status_code == 200
+    for address in (
+        "/api/visitors",
+        f"/api/visitors?websiteId={other}",
+        f"/api/visitors?websiteId={own}&websiteId={other}",
+        f"/api/settings/websites/{other}",
+        "/api/funnels",
+    ):
+        assert client.get(address).status_code == 403, address
+
+
+def test_a_batch_of_a_key_for_one_website_stores_nothing_for_another(
+    holder: Any, workspace: Tenant
+) -> None:
+    form = {"name": "Other", "kind": "web"}
+    other = workspace.client.post("/api/settings/websites", json=form).json()["id"]
+    events = [
+        {"websiteId": website_id, "event": "a", "userId": "ada"}
+        for website_id in (other, workspace.website_id)
+    ]
+    key = holder(websiteId=workspace.website_id)
+    answer = key.post("/api/v1/events/batch", json={"events": events})
+    assert [result["status"] for result in answer.json()["results"]] == ["rejected", "accepted"]
+    assert answer.json()["results"][0]["errors"][0]["field"] == "websiteId"
+
+
+def test_a_key_ends_at_its_expiry(holder: Any, clock: ShiftedClock) -> None:
+    client = holder(expiresAt=iso(clock() + 60_000))
+    clock.advance(seconds=61)
+    assert client.get("/api/funnels").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("rights", "field"),
+    [
+        ({"scopes": []}, "scopes"),
+        ({"scopes": ["admin"]}, "scopes[0]"),
+        ({"expiresAt": "2020-01-01T00:00:00Z"}, "expiresAt"),
+        ({"expiresAt": 10**30}, "expiresAt"),
+        ({"expiresAt": 1.5}, "expiresAt"),
+        ({"expiresAt": "tomorrow"}, "expiresAt"),
+    ],
+)
+def test_unusable_rights_are_422(workspace: Tenant, rights: dict[str, Any], field: str) -> None:
+    answer = workspace.browser.post("/api/settings/api-keys", json={"name": "x", **rights})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+
+
+def test_a_key_for_a_website_of_another_workspace_is_401(
+    workspace: Tenant, other_workspace: Tenant
+) -> None:
+    form = {"name": "x", "websiteId": other_workspace.website_id}
+    assert workspace.browser.post("/api/settings/api-keys", json=form).status_code == 401
+
+
+def test_a_key_names_who_created_it_and_removing_them_can_revoke_theirs(
+    server: TestClient[Litestar], workspace: Tenant
+) -> None:
+    def member_with_key() -> tuple[str, httpx.Client]:
+        browser = join(workspace, "owner")
+        key = browser.post("/api/settings/api-keys", json={"name": "theirs"}).json()["key"]
+        user = browser.get("/api/auth/session").json()["user"]
+        [record, *_] = workspace.browser.get("/api/settings/api-keys").json()["data"]
+        assert record["createdBy"] == user["email"]
+        client = visitor(server, {"Authorization": f"Bearer {key}"})
+        assert client.get("/api/funnels").status_code == 200
+        return user["id"], client
+
+    for query, expected in (("", 200), ("?revokeKeys=true", 401)):
+        user_id, client = member_with_key()
+        removed = workspace.browser.delete(f"/api/settings/members/{user_id}{query}")
+        assert removed.status_code == 204
+        assert client.get("/api/funnels").status_code == expected
+    assert workspace.client.get("/api/funnels").status_code == 200, "others keep theirs"

@@ -1,0 +1,141 @@
+"""A few slots, taken in turn by the keys that want them."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from penstock.base.errors import QueueFull
+from penstock.base.fair_queue import FairQueue, Place, QueueLimits
+
+
+def queue(slots: int = 2, per_key: int = 1, waiting: int = 6, waiting_per_key: int = 3):
+    return FairQueue("queries", QueueLimits(slots, per_key, waiting, waiting_per_key))
+
+
+def enter(fair: FairQueue, keys: str) -> list[Place]:
+    return [fair.enter(key, lambda: None) for key in keys]
+
+
+def holders(places: list[Place]) -> str:
+    return "".join(str(place.key) for place in places if place.has_slot and not place.has_left)
+
+
+def test_a_key_holds_at_most_its_own_slots_and_all_keys_at_most_all():
+    fair = queue(slots=3, per_key=2)
+    places = enter(fair, "aaabbb")
+    assert holders(places) == "aab"
+    fair.leave(places[3])
+    assert holders(places) == "aab"  # the next b: a has its two
+    fair.leave(places[0])
+    fair.leave(places[1])
+    assert holders(places) == "abb"
+
+
+def test_keys_take_turns_whatever_the_length_of_their_queues():
+    fair = queue(slots=1, waiting=100, waiting_per_key=50)
+    places = enter(fair, "a" * 20 + "b" + "c" * 2)
+    order = []
+    while waiting := [place for place in places if not place.has_left]:
+        [holder] = [place for place in waiting if place.has_slot]
+        order.append(holder.key)
+        fair.leave(holder)
+    assert "".join(order) == "a" + "abc" + "ac" + "a" * 17
+
+
+def test_callers_of_one_key_are_served_in_their_order():
+    fair = queue(slots=1)
+    places = enter(fair, "aaa")
+    for place in places:
+        assert [other for other in places if other.has_slot and not other.has_left] == [place]
+        fair.leave(place)
+
+
+def test_a_full_queue_refuses_at_once_first_the_key_then_everybody():
+    fair = queue()
+    enter(fair, "a" * 4)  # one runs, three wait
+    with pytest.raises(QueueFull, match="4 queries of yours are unfinished") as refused:
+        enter(fair, "a")
+    assert (refused.value.status, refused.value.code) == (503, "busy")
+    assert refused.value.retry_after_s
+    enter(fair, "b" * 4)
+    with pytest.raises(QueueFull, match="8 queries of all callers are unfinished"):
+        enter(fair, "c")
+
+
+def test_who_leaves_before_its_turn_makes_room_and_gets_no_slot():
+    fair = queue(slots=1)
+    places = enter(fair, "aaaa")
+    fair.leave(places[1])
+    fair.leave(places[1])
+    enter(fair, "a")
+    fair.leave(places[0])
+    assert [place.has_slot for place in places] == [True, False, True, False]
+
+
+def test_a_thread_waits_for_a_slot_and_stops_when_its_check_fails():
+    fair, inside, go_on = queue(slots=1), Event(), Event()
+
+    def hold() -> None:
+        with fair.slot("a"):
+            inside.set()
+            go_on.wait(30)
+
+    def stop() -> None:
+        raise InterruptedError
+
+    with ThreadPoolExecutor() as threads:
+        holding = threads.submit(hold)
+        assert inside.wait(30)
+        with pytest.raises(InterruptedError), fair.slot("b", stop):
+            pass
+        waiting = threads.submit(hold)
+        inside.clear()
+        go_on.set()
+        assert inside.wait(30)
+        holding.result(30)
+        waiting.result(30)
+    assert holders(enter(fair, "c")) == "c"
+
+
+def test_a_coroutine_that_is_cancelled_while_it_waits_leaves_no_trace():
+    fair = queue(slots=1)
+
+    async def run() -> None:
+        entered = asyncio.Event()
+
+        async def hold() -> None:
+            async with fair.slot_async("a"):
+                entered.set()
+                await asyncio.sleep(3600)
+
+        first, second = asyncio.create_task(hold()), asyncio.create_task(hold())
+        await entered.wait()
+        second.cancel()
+        await asyncio.wait({second})
+        first.cancel()
+        await asyncio.wait({first})
+        async with fair.slot_async("b"):
+            pass
+
+    asyncio.run(run())
+    assert holders(enter(fair, "c")) == "c"
+
+
+def test_many_threads_never_hold_more_than_the_slots():
+    fair, running, most = queue(slots=3, per_key=2, waiting=100, waiting_per_key=100), [], []
+
+    async def run() -> None:
+        def work(key: int) -> None:
+            running.append(key)
+            most.append((len(running), running.count(key)))
+            running.remove(key)
+
+        await asyncio.gather(*(fair.run(number % 4, work, number % 4) for number in range(60)))
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert len(most) == 60
+    assert max(total for total, _ in most) <= 3
+    assert max(own for _, own in most) <= 2
+    assert holders(enter(fair, "c")) == "c"

@@ -1,0 +1,218 @@
+"""Budgets of a connection: bytes of headers, time to send and to read, how many at once."""
+
+import resource
+import time
+
+import httpx
+import pytest
+
+from penstock.cli.serve import allow_open_files
+from penstock.settings import Settings
+from tests.edge.wire import answer_in, answer_to, connect, memory_mb, read_to_end, send
+from tests.serving import Served
+from tests.waiting import PATIENCE_S, eventually
+
+MB = 2**20
+TAKEN_MB = 25
+"""The most that a request of 40 MB may take, with what the engine's threads take meanwhile."""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """Loopback is no trusted proxy here: its connections count."""
+    with Served(
+        tmp_path_factory.mktemp("edge") / "data",
+        PENSTOCK_TRUSTED_PROXIES="10.1.1.1",
+        PENSTOCK_ADDRESS_CONNECTIONS="20",
+        PENSTOCK_HEADER_TIMEOUT_S="1",
+        PENSTOCK_BODY_TIMEOUT_S="1",
+        PENSTOCK_IDLE_TIMEOUT_S="1",
+    ) as service:
+        service.first_account()
+        yield service
+
+
+@pytest.fixture(autouse=True)
+def still_serves(service):
+    yield
+    assert httpx.get(f"{service.url}/health/live").status_code == 200
+    assert "request_failed" not in service.output()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([b"GET / HTTP/1.1\r\nX-Long: ", *[b"a" * MB] * 40], id="one header"),
+        pytest.param(
+            [b"GET / HTTP/1.1\r\n", *[b"X-Some: " + b"a" * 8000 + b"\r\n"] * 5000],
+            id="many headers",
+        ),
+        pytest.param([b"GET /", *[b"a" * MB] * 40], id="address"),
+        pytest.param([b"GET / HTTP/1.1\r\n", *[b"a:\r\n" * (MB // 4)] * 40], id="empty headers"),
+    ],
+)
+def test_headers_over_64_kb_are_431_and_take_no_memory(service, pieces):
+    before_mb = memory_mb(service)
+    with connect(service) as client:
+        send(client, *pieces)
+        assert memory_mb(service) < before_mb + TAKEN_MB
+        answer = answer_to(client)
+    assert (answer.status, answer.json()["code"]) == (431, "headers_too_large")
+    assert "65,536 bytes" in answer.json()["detail"]
+    assert answer.headers["x-request-id"] == answer.json()["requestId"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_headers_just_below_the_limit_are_accepted(service):
+    with connect(service) as client:
+        send(client, b"GET /health/live HTTP/1.1\r\nConnection: close\r\nX: " + b"a" * 65_000)
+        send(client, b"\r\n\r\n")
+        assert answer_to(client).status == 200
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([b"0\r\nX-Trailer: ", *[b"a" * MB] * 40], id="one trailer"),
+        pytest.param([b"0\r\n", *[b"X-Some: " + b"a" * 8000 + b"\r\n"] * 5000], id="trailers"),
+        pytest.param([b"1;x=", *[b"a" * MB] * 40], id="chunk extension"),
+    ],
+)
+def test_what_frames_a_body_has_the_same_limit(service, pieces):
+    before_mb = memory_mb(service)
+    head = b"POST /api/track HTTP/1.1\r\nContent-Type: application/json\r\n"
+    with connect(service) as client:
+        send(client, head, b"Transfer-Encoding: chunked\r\n\r\n", b"2\r\n{}\r\n", *pieces)
+        read_to_end(client)
+    assert memory_mb(service) < before_mb + TAKEN_MB
+
+
+def test_pipelined_requests_that_wait_are_bounded(service):
+    before_mb = memory_mb(service)
+    with connect(service) as client:
+        send(client, b"GET /health/ready HTTP/1.1\r\n\r\n" * 50_000)
+        read_to_end(client)
+    assert memory_mb(service) < before_mb + TAKEN_MB
+
+
+def test_a_few_pipelined_requests_are_answered_in_order(service):
+    requests = b"".join(
+        b"GET /%s HTTP/1.1\r\n\r\n" % path for path in (b"health/live", b"api/nothing")
+    )
+    with connect(service) as client:
+        send(client, requests + b"GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n")
+        received = read_to_end(client)
+    statuses = [int(part[:3]) for part in received.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [200, 404, 200]
+
+
+def test_headers_that_never_end_are_408(service):
+    with connect(service) as client:
+        began_s = time.monotonic()
+        send(client, b"GET / HTTP/1.1\r\n")
+        for _ in range(3):  # a byte now and then does not help
+            time.sleep(0.3)
+            send(client, b"X")
+        answer = answer_to(client)
+        assert time.monotonic() - began_s < PATIENCE_S
+    assert (answer.status, answer.json()["code"]) == (408, "request_timeout")
+
+
+def test_a_body_that_never_ends_is_408(service):
+    head = b"POST /api/track HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n"
+    with connect(service) as client:
+        send(client, head + b"\r\n{")
+        answer = answer_to(client)
+    assert (answer.status, answer.json()["code"]) == (408, "request_timeout")
+
+
+def test_a_body_that_arrives_slowly_may_take_its_time(service):
+    """Longer than the deadline of a second, but more than 4 KiB in each."""
+    body = b'{"websiteId": "none", "visitorId": "v", "name": "%s"}' % (b"a" * 60_000)
+    head = (
+        b"POST /api/track HTTP/1.1\r\nContent-Type: application/json\r\n"
+        b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+    )
+    with connect(service) as client:
+        send(client, head)
+        for start in range(0, len(body), 15_000):
+            time.sleep(0.4)
+            send(client, body[start : start + 15_000])
+        assert answer_to(client).status == 422
+
+
+def test_a_body_after_its_refusal_has_a_deadline(service):
+    head = b"POST /api/track HTTP/1.1\r\nContent-Type: application/json\r\n"
+    with connect(service) as client:
+        send(client, head + b"Content-Length: 99999999\r\n\r\n{")
+        received = read_to_end(client)
+    assert answer_in(received).status == 413
+    assert received.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("request_", [b"", b"\r\n", b"GET /health/live HTTP/1.1\r\n\r\n"])
+def test_an_idle_connection_is_closed(service, request_):
+    with connect(service) as client:
+        send(client, request_)
+        assert read_to_end(client).count(b"HTTP/1.1") == (1 if request_.strip() else 0)
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\x16\x03\x01\x02\x00", b"HELLO\r\n\r\n", b"GET a b c\r\n\r\n"]
+)
+def test_what_is_not_http_is_400(service, garbage):
+    with connect(service) as client:
+        send(client, garbage)
+        answer = answer_to(client)
+    assert (answer.status, answer.json()["code"]) == (400, "malformed_request")
+
+
+def test_connections_from_one_address_are_bounded(service):
+    first = [connect(service) for _ in range(20)]
+    try:
+        for client in first:  # a head that is not finished holds the connection
+            send(client, b"GET / HTTP/1.1\r\n")
+        with connect(service) as client:
+            answer = answer_to(client)
+    finally:
+        for client in first:
+            client.close()
+    assert (answer.status, answer.json()["code"]) == (503, "too_many_connections")
+    assert answer.headers["retry-after"] == "1"
+    assert "from this address" in answer.json()["detail"]
+
+    def served() -> bool:
+        with connect(service) as client:
+            send(client, b"GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n")
+            return answer_to(client).status == 200
+
+    eventually(served)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised_to", "connections"),
+    [
+        (1024, 524288, 5000, 4000),
+        (1024, resource.RLIM_INFINITY, 5000, 4000),
+        (524288, 524288, None, 4000),
+        (1024, 1200, 1200, 600),
+        (1024, 4096, 4096, 3096),
+    ],
+)
+def test_as_many_connections_as_files_may_be_open(monkeypatch, soft, hard, raised_to, connections):
+    raised = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: raised.append(limits[0]))
+    assert allow_open_files(Settings()).connections == connections
+    assert raised == ([raised_to] if raised_to else [])
+
+
+def test_connections_in_all_are_bounded_for_proxies_too(tmp_path):
+    with Served(tmp_path / "data", PENSTOCK_CONNECTIONS="5") as service:
+        first = [connect(service) for _ in range(5)]
+        with connect(service) as client:
+            answer = answer_to(client)
+        for client in first:
+            client.close()
+    assert (answer.status, answer.json()["code"]) == (503, "too_many_connections")
+    assert "from this address" not in answer.json()["detail"]

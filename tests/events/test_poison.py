@@ -1,0 +1,89 @@
+"""No sender can stop the pipeline: many property keys, few descriptors, a kill in an insert."""
+
+import gzip
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.descriptors import NEEDED
+from tests.serving import PENSTOCK, Served, environment
+
+PATIENCE_S = 120
+
+
+def many_keys(website_id: str, post: int) -> bytes:
+    """A batch whose every event has 70 long keys that no other event has."""
+    events = [
+        {
+            "type": "event",
+            "name": "poison",
+            "visitorId": "v",
+            "properties": {f"{'k' * 90}{post}-{number}-{key}": 1 for key in range(70)},
+        }
+        for number in range(250)
+    ]
+    return gzip.compress(json.dumps({"websiteId": website_id, "events": events}).encode())
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    until_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until_s:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.slow("a service of its own takes many keys")
+def test_many_property_keys_of_one_sender_stop_no_shipment(tmp_path: Path) -> None:
+    with Served(
+        tmp_path / "data", descriptors=(256, NEEDED), PENSTOCK_MAX_WEBSITE_PROPERTY_KEYS="1000000"
+    ) as service:
+        _, website_id = service.first_account()
+        for post in range(4):
+            answer = service.client.post(
+                "/api/track",
+                content=many_keys(website_id, post),
+                headers={"Content-Type": "application/json", "Content-Encoding": "gzip"},
+            )
+            assert (answer.status_code, answer.json()["accepted"]) == (202, 250)
+        event = {"websiteId": website_id, "visitorId": "somebody", "event": "signed_up"}
+        assert service.client.post("/api/v1/events", json=event).status_code == 202
+
+        def is_reported() -> bool:
+            answer = service.client.get("/api/visitors", params={"websiteId": website_id})
+            return "somebody" in answer.text
+
+        assert wait_for(is_reported), service.output()[-2000:]
+
+
+def test_too_few_descriptors_are_refused_at_the_start(tmp_path: Path) -> None:
+    limited = ["bash", "-c", 'ulimit -n 1024; exec "$@"', "penstock", *PENSTOCK]
+    run = subprocess.run(
+        [*limited, "serve", "--port", "0", "--data", str(tmp_path / "data")],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 1
+    assert f"may open 1,024 files, but the embedded event store needs {NEEDED:,}" in run.stderr
+    assert "ulimit -Hn" in run.stderr
+
+
+def test_rows_that_a_killed_insert_left_are_removed_at_the_start(tmp_path: Path) -> None:
+    left = tmp_path / "inserts" / "left.jsonl"
+    left.parent.mkdir()
+    left.write_text('{"visitor_id": "somebody"}')
+    subprocess.run(
+        [*PENSTOCK, "migrate", "--data", str(tmp_path)],
+        env=environment(),
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    assert list(left.parent.iterdir()) == []

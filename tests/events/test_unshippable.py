@@ -1,0 +1,186 @@
+"""Rows that the event store refuses: alone in the quarantine, everything else is stored, once."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from penstock.app import Services
+from penstock.events import shipper as shipper_module
+from penstock.events.shipper import Shipper
+from penstock.metadb.database import Database
+from penstock.metadb.tables import outbox
+from penstock.warehouse.client import QueryFailed, Warehouse
+from tests.events.conftest import Stored
+from tests.events.test_quarantine import counted, refused
+from tests.serving import Served
+from tests.tenant import Tenant
+
+BAD_ROW = 27  # CANNOT_PARSE_INPUT_ASSERTION_FAILED
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+class Picky(Warehouse):
+    """A warehouse that refuses rows of events called `bad`, and all inserts while `broken`."""
+
+    def __init__(self, whole: Warehouse, code: int = BAD_ROW) -> None:
+        vars(self).update(vars(whole))
+        self.code, self.broken, self.refusals = code, False, 0
+
+    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> None:
+        if self.broken or b'"name":"bad' in rows:
+            self.refusals += 1
+            raise QueryFailed(f"Code: {self.code}. DB::Exception: cannot parse", self.code)
+        super().insert_json_rows(table, rows, columns, token)
+
+    def accepts_inserts(self) -> bool:
+        return not self.broken and super().accepts_inserts()
+
+
+@pytest.fixture
+def picky(services: Services) -> Picky:
+    """Ships only when a test says so."""
+    picky = Picky(services.warehouse)
+    services.shipper._warehouse = picky
+    return picky
+
+
+def send(tenant: Tenant, names: Sequence[str]) -> None:
+    events = [{"websiteId": tenant.website_id, "event": name, "userId": "u"} for name in names]
+    answer = tenant.client.post("/api/v1/events/batch", json={"events": events})
+    assert answer.json()["accepted"] == len(names)
+
+
+def names_of(events: list[dict[str, Any]]) -> list[str]:
+    return sorted(event["name"] for event in events)
+
+
+def test_bad_rows_are_found_by_halving_and_all_others_are_stored_once(
+    picky: Picky, workspace: Tenant, stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipper_module, "_PIECE_BYTES", 20_000)
+    good = [f"e{number}" for number in range(150)]
+    send(workspace, [*good[:70], "bad1", *good[70:110], "bad2", *good[110:]])
+    assert names_of(stored()) == sorted(good)
+    entries = refused(workspace)
+    assert {(one["reason"], one["route"], one["code"]) for one in entries} == {
+        ("unshippable", "events", "refused_by_event_store")
+    }
+    assert "cannot parse" in entries[0]["errors"][0]["message"]
+    assert picky.refusals < 40
+    counts = counted(workspace)
+    assert (counts["received"], counts["stored"], counts["quarantined"]) == (152, 150, 2)
+
+
+def test_a_quarantined_row_is_stored_after_a_replay(
+    picky: Picky, workspace: Tenant, stored: Stored
+) -> None:
+    send(workspace, ["e", "bad"])
+    assert names_of(stored()) == ["e"]
+    [entry] = refused(workspace)
+    picky.insert_json_rows = super(Picky, picky).insert_json_rows  # type: ignore[method-assign]
+    answer = workspace.client.post(f"/api/events/refused/{entry['number']}/replay")
+    assert answer.status_code == 204
+    assert names_of(stored()) == ["bad", "e"]
+    counts = counted(workspace)
+    assert (counts["stored"], counts["quarantined"], refused(workspace)) == (2, 0, [])
+
+
+@pytest.mark.parametrize("code", [BAD_ROW, 243])
+def test_an_engine_that_can_write_nothing_quarantines_nothing(
+    services: Services, picky: Picky, workspace: Tenant, stored: Stored, code: int
+) -> None:
+    picky.broken, picky.code = True, code
+    send(workspace, ["e1", "e2"])
+    assert not services.shipper.wait_until_shipped(0.5)
+    counts = counted(workspace)
+    assert (counts["waiting"], counts["quarantined"]) == (2, 0)
+    picky.broken = False
+    assert names_of(stored()) == ["e1", "e2"]
+
+
+def test_a_crash_while_a_shipment_is_halved_stores_no_row_twice(
+    services: Services, workspace: Tenant, stored: Stored
+) -> None:
+    picky = Picky(services.warehouse)
+    with services.shipper.paused():
+        send(workspace, [*(f"e{number}" for number in range(40)), "bad", "last"])
+        for _ in range(30):  # one step of a new process each, killed after its insert
+            crashing = Shipper(services.database, picky, services.clock)
+            finish = crashing._outbox._finish
+            steps = iter([finish])
+
+            def crash(connection: Any, shipment: Any, steps: Any = steps) -> None:
+                next(steps, _die)(connection, shipment)
+
+            crashing._outbox._finish = crash  # type: ignore[method-assign]
+            try:
+                crashing.ship()
+                break
+            except _Crash:
+                continue
+    assert names_of(stored()) == sorted([*(f"e{number}" for number in range(40)), "last"])
+    assert len(refused(workspace)) == 1
+    assert counted(workspace)["quarantined"] == 1
+
+
+class _Crash(Exception):
+    pass
+
+
+def _die(*_: Any) -> None:
+    raise _Crash
+
+
+def waiting_rows(data: Path) -> int:
+    database = Database(f"sqlite:///{data / 'penstock.sqlite3'}")
+    with database.read() as db:
+        bundles = db.execute(select(outbox.c.lines).where(outbox.c.target == "events")).scalars()
+        rows = sum(len(lines.split("\n")) for lines in bundles)
+    database.close()
+    return rows
+
+
+@pytest.mark.slow("kills a service of its own")
+def test_the_counts_balance_after_kills(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    accepted = 0
+    for kill in range(3):
+        with Served(data) as service:
+            if kill == 0:
+                key, website_id = service.first_account()
+            service.client.headers["Authorization"] = f"Bearer {key}"
+            for batch in range(4):
+                events = [
+                    {
+                        "websiteId": website_id,
+                        "event": "e",
+                        "userId": "u",
+                        "eventId": f"{batch}-{n}",
+                    }
+                    for n in range(kill * 10, kill * 10 + 20)
+                ]
+                body = {"events": [*events, {"websiteId": website_id, "event": "e"}]}
+                answer = service.client.post("/api/v1/events/batch", json=body).json()
+                accepted += answer["accepted"]
+            service.kill()
+    waiting = waiting_rows(data)
+    with Served(data) as service:
+        service.client.headers["Authorization"] = f"Bearer {key}"
+        for _ in range(200):
+            [counts] = service.client.get("/api/events/counts").json()["data"]
+            if not counts["waiting"]:
+                break
+        parts = ("stored", "duplicates", "refused", "quarantined", "waiting")
+        assert counts["received"] == sum(counts[part] for part in parts) == 3 * 4 * 21
+        assert counts["refused"] == 12
+        assert counts["stored"] == accepted == 4 * 40
+        assert waiting <= accepted
+        visitors = service.client.get("/api/visitors", params={"websiteId": website_id}).json()
+        assert [one["events"] for one in visitors["data"]] == [accepted]

@@ -1,0 +1,36 @@
+"""How many random cases the property tests try, and which.
+
+`make test` tries the same cases every time, so that it fails because of a change and not by chance.
+With `PENSTOCK_EXAMPLES`, as in `make property` and `make test-full`, the cases are new each time.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, seed, settings
+
+Test = Callable[..., Any]
+
+_NUMBER = os.environ.get("PENSTOCK_EXAMPLES")
+
+
+def example_count(default: int) -> int:
+    """The number of cases in all shares of a property together."""
+    return int(_NUMBER or default)
+
+
+def example_settings(count: int) -> settings:
+    return settings(
+        max_examples=max(1, count),
+        deadline=None,
+        derandomize=_NUMBER is None,
+        print_blob=True,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def share_of_cases(share: int) -> Callable[[Test], Test]:
+    """Decorates a property: each share of it tries other cases."""
+    return seed(share) if _NUMBER is None else lambda test: test

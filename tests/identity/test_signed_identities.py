@@ -1,0 +1,150 @@
+"""Signed user IDs: proof without an API key, and websites that accept no other claim."""
+
+import hashlib
+import hmac
+from typing import Any
+
+import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+from sqlalchemy import select
+
+from penstock.app import Services, build_services
+from penstock.metadb.secret_box import WrongSecretKey
+from penstock.metadb.tables import identity_secrets, user_links
+from penstock.settings import Settings
+from penstock.warehouse.client import Warehouse
+from tests.conftest import ShiftedClock
+from tests.tenant import Tenant, visitor
+
+
+def secrets_path(tenant: Tenant) -> str:
+    return f"/api/settings/websites/{tenant.website_id}/identity-secrets"
+
+
+def new_secret(tenant: Tenant) -> str:
+    answer = tenant.browser.post(secrets_path(tenant))
+    assert answer.status_code == 201, answer.text
+    secret: str = answer.json()["secret"]
+    return secret
+
+
+def signature(secret: str, user_id: str) -> str:
+    return hmac.new(secret.encode(), user_id.encode(), hashlib.sha256).hexdigest()
+
+
+class Browser:
+    """Identifies without a key."""
+
+    def __init__(self, server: TestClient[Litestar], tenant: Tenant) -> None:
+        self._client, self._website_id = visitor(server), tenant.website_id
+
+    def identify(self, visitor_id: str, user_id: str, **more: Any) -> Any:
+        body = {"websiteId": self._website_id, "visitorId": visitor_id, "userId": user_id, **more}
+        return self._client.post("/api/identify", json=body)
+
+
+@pytest.fixture
+def anyone(server: TestClient[Litestar], workspace: Tenant) -> Browser:
+    return Browser(server, workspace)
+
+
+def owner_of(tenant: Tenant, visitor_id: str) -> str | None:
+    """The canonical visitor, as a backend learns it."""
+    body = {"websiteId": tenant.website_id, "event": "e", "visitorId": visitor_id}
+    canonical: str = tenant.client.post("/api/v1/events", json=body).json()["visitorId"]
+    return canonical
+
+
+def test_a_signed_claim_overrides_a_public_one_and_no_public_one_overrides_it(
+    anyone: Browser, workspace: Tenant
+) -> None:
+    signed = signature(new_secret(workspace), "ada")
+    anyone.identify("mallory", "ada", traits={"plan": "hacked"})
+    answer = anyone.identify("laptop", "ada", userHash=signed.upper(), traits={"plan": "pro"})
+    assert answer.json() == {"visitorId": "laptop", "merged": False}
+    anyone.identify("mallory", "ada", traits={"plan": "hacked"})
+    assert owner_of(workspace, "mallory") == "laptop"
+    profile = workspace.client.get("/api/visitors/laptop").json()
+    assert profile["user"]["traits"] == {"plan": "pro"}
+
+
+def test_a_wrong_signature_is_422_and_links_nothing(
+    anyone: Browser, workspace: Tenant, services: Services
+) -> None:
+    secret = new_secret(workspace)
+    for sent in (signature(secret, "bob"), signature("guess", "ada"), "", "x" * 65):
+        answer = anyone.identify("v", "ada", userHash=sent)
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["field"] == "userHash"
+    body = {"websiteId": workspace.website_id, "visitorId": "v", "userId": "ada", "userHash": "x"}
+    assert workspace.client.post("/api/identify", json=body).status_code == 422, "with a key too"
+    with services.database.read() as db:
+        assert db.execute(select(user_links)).all() == []
+
+
+def test_a_website_can_require_signed_identities(anyone: Browser, workspace: Tenant) -> None:
+    secret = new_secret(workspace)
+    changes = {"requiresSignedIdentities": True}
+    site = f"/api/settings/websites/{workspace.website_id}"
+    assert workspace.browser.patch(site, json=changes).json()["requiresSignedIdentities"] is True
+    refused = anyone.identify("v", "ada")
+    assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, "required")
+    assert anyone.identify("v", "ada", userHash=signature(secret, "ada")).status_code == 200
+    body = {"websiteId": workspace.website_id, "visitorId": "w", "userId": "ada"}
+    assert workspace.client.post("/api/identify", json=body).json()["merged"] is True
+
+
+def test_the_previous_secret_is_valid_for_a_day(
+    anyone: Browser, workspace: Tenant, clock: ShiftedClock
+) -> None:
+    first, second = new_secret(workspace), new_secret(workspace)
+    for secret in (first, second):
+        assert anyone.identify("v", "ada", userHash=signature(secret, "ada")).status_code == 200
+    listed = workspace.browser.get(secrets_path(workspace)).json()
+    assert [record["validUntil"] is None for record in listed["data"]] == [True, False]
+    clock.advance(days=1, seconds=1)
+    assert anyone.identify("v", "ada", userHash=signature(first, "ada")).status_code == 422
+    assert workspace.browser.get(secrets_path(workspace)).json()["total"] == 1
+    assert workspace.browser.delete(secrets_path(workspace)).status_code == 204
+    assert anyone.identify("v", "ada", userHash=signature(second, "ada")).status_code == 422
+
+
+def test_secrets_are_stored_encrypted_and_shown_once(workspace: Tenant, services: Services) -> None:
+    secret = new_secret(workspace)
+    with services.database.read() as db:
+        stored = db.scalars(select(identity_secrets.c.secret)).one()
+    assert secret not in stored
+    assert secret not in workspace.browser.get(secrets_path(workspace)).text
+
+
+def test_the_secret_key_of_the_installation_can_be_rotated(
+    anyone: Browser,
+    workspace: Tenant,
+    settings: Settings,
+    clock: ShiftedClock,
+    warehouse: Warehouse,
+    services: Services,
+) -> None:
+    def stored() -> str:
+        with services.database.read() as db:
+            return db.scalars(select(identity_secrets.c.secret)).one()
+
+    def restart(keys: str) -> None:
+        changed = Settings(**settings.model_dump() | {"secret_keys": keys})
+        build_services(changed, clock, warehouse).database.close()
+
+    new_secret(workspace)
+    key_file = settings.data / "secret.key"
+    old, new = key_file.read_text().strip(), "A" * 43 + "="
+    before = stored()
+    with pytest.raises(WrongSecretKey):
+        restart(new)
+    restart(f"{new},{old}")
+    assert stored() != before
+    restart(new)
+    with pytest.raises(WrongSecretKey):
+        restart(old)
+    with pytest.raises(WrongSecretKey):
+        restart("not a key")
+    assert key_file.stat().st_mode & 0o777 == 0o600
