@@ -117,6 +117,13 @@ def another_session(tenant: Tenant) -> str:
     return next(record["id"] for record in sessions if not record["current"])
 
 
+def refused(tenant: Tenant) -> str:
+    """An entry of the quarantine."""
+    tenant.client.post("/api/v1/events", json={"websiteId": tenant.website_id})
+    entries = tenant.client.get("/api/events/refused").json()["data"]
+    return str(entries[0]["number"])
+
+
 def link(tenant: Tenant) -> str:
     body = {
         "websiteId": app_with_provider(tenant),
@@ -137,6 +144,7 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
     "goal_id": creator("/api/goals", {"name": "Signed up", "match": STEP}),
     "funnel_id": creator("/api/funnels", FUNNEL),
     "import_id": imported,
+    "number": refused,
     "deletion_id": deleted,
     "unit": sent("visitorId"),
     "eventId": sent("eventId"),
@@ -159,6 +167,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "json": EVENT | {"transactionId": "t1", "amount": 5, "currency": "EUR"}
     },
     ("post", "/api/imports"): NDJSON,
+    ("post", "/api/events/refused/replay"): {"json": {}},
     ("post", "/api/settings/api-keys"): {"json": {"name": "k"}},
     ("put", "/api/settings/websites/{website_id}/providers/{provider}"): {"json": SECRET},
     ("post", "/api/deletions"): {"json": {"visitorId": "ada"}},
@@ -307,6 +316,8 @@ def test_every_record_of_another_workspace_is_404(workspace, other_workspace, op
         foreign[str(operation)] = operation.ask(other_workspace.browser, ids)
         own[str(operation)] = operation.ask(workspace.browser, ids)
     assert problems_of(foreign, 404) == {}
+    still_refused = own.pop("POST /api/events/refused/{number}/replay")
+    assert still_refused.status_code == 422
     assert {route: answer.text for route, answer in own.items() if answer.status_code >= 400} == {}
 
 

@@ -37,7 +37,7 @@ class Hold:
     @property
     def requests(self) -> int:
         """How many requests want the rows of these statements."""
-        return sum(len(work._wanted_by) for work in self._works)
+        return sum(len(work._waiters) for work in self._works)
 
     def release(self) -> None:
         self._released.set()

@@ -121,7 +121,7 @@ WITH
             multiIf(
                 unit = 0,
                 2,
-                complexity = 2,
+                (complexity = 2) OR over_limit,
                 1,
                 ((firsts[1]) = 0) OR (NOT ((entry_ts >= {p7:Int64}) AND (entry_ts < {p8:Int64}))),
                 3,
@@ -187,6 +187,7 @@ WITH
                 uniqUpToIf(1)(value, value != 0) AS `values`,
                 max(value) AS any_value,
                 uniqUpTo(1)(visitor) AS visitors,
+                count() > 100000 AS over_limit,
                 max(complexity) AS complexity,
                 countIf(((ts >= {p7:Int64}) AND (ts < {p8:Int64}))) AS unitless
             FROM
@@ -291,6 +292,7 @@ WITH
                 )
             ) > 1 AS several,
             CAST([], 'Array(UInt32)') AS seen,
+            cut,
             entry.at AS entry_at
         FROM
         (
@@ -562,31 +564,8 @@ WITH
                     SELECT
                         unit,
                         history,
-                        arrayJoin(
-                            arrayMap(
-                                i -> CAST(
-                                    (
-                                        i,
-                                        1,
-                                        if(
-                                            tupleElement(history[i], 'seq') = 18446744073709551615,
-                                            0,
-                                            tupleElement(history[i], 'seq') + 1
-                                        )
-                                    ),
-                                    'Tuple(at UInt32, began UInt32, least UInt64)'
-                                ),
-                                arrayFilter(
-                                    i -> (i != 0),
-                                    [
-                                        arrayFirstIndex(
-                                            x -> (bitAnd(x.mask, toUInt64(1)) != 0),
-                                            history
-                                        )
-                                    ]
-                                )
-                            )
-                        ) AS entry,
+                        has_more_events OR (length(entries) > 1) AS cut,
+                        arrayJoin(arraySlice(entries, 1, 1)) AS entry,
                         history[entry.at] AS first_event,
                         first_event.ts AS entry_ts,
                         entry_ts + 604800000 AS window_end
@@ -594,22 +573,46 @@ WITH
                     (
                         SELECT
                             unit,
-                            arraySort(
-                                groupArray(
-                                    tuple(
-                                        ts,
-                                        seq,
-                                        event_id,
-                                        mask,
-                                        CAST([key_1], 'Array(UInt64)') AS keys,
-                                        invalid,
-                                        visitor
+                            history,
+                            has_more_events,
+                            arraySlice(
+                                arrayMap(
+                                    (i, x) -> CAST(
+                                        (i, 1, if(x.seq = 18446744073709551615, 0, x.seq + 1)),
+                                        'Tuple(at UInt32, began UInt32, least UInt64)'
+                                    ),
+                                    arrayEnumerate(history),
+                                    history
+                                ),
+                                arrayFirstIndex(x -> (bitAnd(x.mask, toUInt64(1)) != 0), history),
+                                arrayFirstIndex(
+                                    x -> (bitAnd(x.mask, toUInt64(1)) != 0),
+                                    history
+                                ) != 0
+                            ) AS entries
+                        FROM
+                        (
+                            SELECT
+                                unit,
+                                arraySort(
+                                    groupArray(
+                                        tuple(
+                                            ts,
+                                            seq,
+                                            event_id,
+                                            mask,
+                                            CAST([key_1], 'Array(UInt64)') AS keys,
+                                            invalid,
+                                            visitor
+                                        )
                                     )
-                                )
-                            ) AS history
-                        FROM complex_events
-                        WHERE unit != 0
-                        GROUP BY unit
+                                ) AS events,
+                                arraySlice(events, 1, 100000) AS history,
+                                length(events) > 100000 AS has_more_events
+                            FROM complex_events
+                            WHERE unit != 0
+                            GROUP BY unit
+                        )
                     )
                 )
                 WHERE ((entry_ts >= {p7:Int64}) AND (entry_ts < {p8:Int64}))
@@ -644,6 +647,7 @@ WITH
             sum(ties) AS ties,
             sum(invalid) AS invalid,
             sum(tied) AS tied,
+            sum(cut) AS cut,
             sum(several) AS several,
             countIf(((skips + ties) + invalid) > 0) AS disordered,
             0 AS unitless,
@@ -698,6 +702,7 @@ WITH
             0 AS ties,
             0 AS invalid,
             0 AS tied,
+            0 AS cut,
             several AS several,
             0 AS disordered,
             unitless AS unitless,
@@ -724,6 +729,7 @@ WITH
             sum(ties) AS ties,
             sum(invalid) AS invalid,
             sum(tied) AS tied,
+            sum(cut) AS cut,
             sum(several) AS several,
             sum(disordered) AS disordered,
             sum(unitless) AS unitless,
@@ -745,6 +751,7 @@ WITH
                 ties,
                 invalid,
                 tied,
+                cut,
                 several,
                 disordered,
                 unitless,
@@ -766,6 +773,7 @@ WITH
                 ties,
                 invalid,
                 tied,
+                cut,
                 several,
                 disordered,
                 unitless,
@@ -794,6 +802,7 @@ WITH
             sum(ties) AS ties,
             sum(invalid) AS invalid,
             sum(tied) AS tied,
+            sum(cut) AS cut,
             sum(several) AS several,
             sum(disordered) AS disordered,
             sum(unitless) AS unitless,

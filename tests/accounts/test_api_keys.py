@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import event, select
 
 from penstock.accounts.keys.service import KeyService
+from penstock.accounts.model import Caller
 from penstock.base.clock import iso
 from penstock.metadb.tables import api_keys
 from tests.serving import Served
@@ -105,7 +106,7 @@ def test_a_key_revoked_on_another_node_is_unauthorized_within_seconds(
     holder = bearer(server, new_key["key"])
     assert holder.get("/api/settings/websites").status_code == 200
     other_node = KeyService(services.database, services.website_service, clock)
-    other_node.revoke_key(workspace.id, new_key["id"])
+    other_node.revoke_key(Caller(workspace.id), new_key["id"])
     eventually(lambda: holder.get("/api/settings/websites").status_code == 401, within_s=30)
 
 

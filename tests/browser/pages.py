@@ -75,6 +75,7 @@ PAGES = (
     Shown("live", "/live", at("/live"), dark=True),
     Shown("live-attempt", "/live", at("/live?property={property}&value={value}")),
     Shown("live-refused", "/refused", at("/refused")),
+    Shown("system", "/system", at("/system"), dark=True),
     Shown("visitors", "/visitors", at("/visitors")),
     Shown("visitors-none", "/visitors", at("/visitors?search=nobody-has-this-id")),
     Shown(

@@ -488,4 +488,5 @@ def data_quality(
         "attemptsWithSeveralVisitors": sum(
             attempts and len(visitors(path)) > 1 for path in selected
         ),
+        "unitsOverLimit": 0,
     }

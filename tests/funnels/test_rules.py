@@ -966,6 +966,7 @@ def test_a_whole_report(scene: Scene) -> None:
             "conflictingEntryValues": {"variant": 0},
             "unverifiedProviderEvents": 0,
             "attemptsWithSeveralVisitors": 0,
+            "unitsOverLimit": 0,
         },
         "coverage": {
             "complete": True,

@@ -1,6 +1,8 @@
 """`/metrics`: what this node does, for Prometheus, on a port of its own."""
 
 import json
+import re
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,6 +18,13 @@ def figures(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
+    }
+
+
+def described(text: str) -> set[str]:
+    """Names of all figures, with or without values."""
+    return {
+        line.split()[2].removesuffix("_total") for line in text.splitlines() if "# TYPE " in line
     }
 
 
@@ -35,11 +44,54 @@ def service(tmp_path_factory):
 @pytest.fixture
 def scrape(service):
     address = logged(service, "metrics_served")
-    return lambda: figures(httpx.get(f"http://127.0.0.1:{address['port']}/metrics").text)
+
+    def text() -> str:
+        return httpx.get(f"http://127.0.0.1:{address['port']}/metrics").text
+
+    def scrape():
+        return figures(text())
+
+    scrape.text = text
+    return scrape
 
 
 def test_workers_have_their_state(service, scrape):
     assert scrape()[("penstock_worker_failing", frozenset({("worker", "shipper")}))] == 0
+
+
+def test_an_event_is_counted_on_its_way(service, scrape):
+    website_id = service.client.get("/api/settings/websites").json()["data"][0]["id"]
+    event = {"websiteId": website_id, "visitorId": "v", "event": "opened"}
+    assert service.client.post("/api/v1/events", json=event).status_code == 202
+    assert service.client.get(f"/api/visitors?websiteId={website_id}").status_code == 200
+    now = scrape()
+    assert now[("penstock_intake_items_total", frozenset({("outcome", "stored")}))] == 1
+    assert now[("penstock_intake_waiting_items", frozenset())] == 0
+    assert now[("penstock_intake_commit_seconds_count", frozenset())] == 1
+    assert now[("penstock_warehouse_query_seconds_count", frozenset())] >= 1
+    assert now[("penstock_event_loop_lag_seconds_count", frozenset())] >= 1
+    assert now[("penstock_edge_connections", frozenset())] >= 1
+
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+@pytest.mark.parametrize("name", ["grafana-dashboard.json", "prometheus-alerts.yml"])
+def test_dashboard_and_alerts_name_only_figures_that_exist(name, scrape):
+    text = (DEPLOY / name).read_text("utf-8")
+    named = set(re.findall(r"penstock_[a-z_]+", text)) - {"penstock_down"}
+    assert named, name
+    families = {family.split("{")[0] for family in described(scrape.text())}
+    missing = {
+        one
+        for one in named
+        if one.removesuffix("_bucket")
+        .removesuffix("_count")
+        .removesuffix("_sum")
+        .removesuffix("_total")
+        not in families
+    }
+    assert missing == set()
 
 
 def test_the_public_port_has_no_metrics(service):

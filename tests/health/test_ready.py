@@ -71,3 +71,26 @@ def test_a_worker_that_fails_for_a_minute_makes_the_node_not_ready(
     broken_inserts()
     eventually(lambda: server.get("/health/ready").status_code == 200)
     assert failing(server) == []
+
+
+def test_a_node_whose_outbox_does_not_empty_is_not_ready(
+    server, client, workspace, clock, broken_inserts
+):
+    event = {"websiteId": workspace.website_id, "visitorId": "v", "event": "opened"}
+    assert client.post("/api/v1/events", json=event).status_code == 202
+    document = server.get("/health/ready").json()
+    assert document["outbox"]["bundles"] >= 1
+    assert document["outbox"]["tooOld"] is False
+    clock.advance(seconds=301)
+    answer = server.get("/health/ready")
+    assert (answer.status_code, answer.json()["outbox"]["tooOld"]) == (503, True)
+    assert answer.json()["outbox"]["oldestAgeSeconds"] > 300
+    broken_inserts()
+    eventually(lambda: server.get("/health/ready").json()["outbox"]["bundles"] == 0)
+
+
+def test_readiness_tells_what_the_process_uses(server):
+    resources = server.get("/health/ready").json()["resources"]
+    assert 0 < resources["openDescriptors"] < resources["descriptorLimit"]
+    assert resources["memoryBytes"] > 10_000_000
+    assert 0 < resources["diskFreeBytes"] <= resources["diskTotalBytes"]

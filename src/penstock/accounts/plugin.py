@@ -8,6 +8,8 @@ from litestar.di import Provide
 
 from penstock.accounts import callers
 from penstock.accounts import routes as account_routes
+from penstock.accounts.audit import routes as audit_routes
+from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.identity_secrets import routes as identity_secret_routes
 from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.invitations import routes as invitation_routes
@@ -38,6 +40,7 @@ class AccountsRoom(Room):
     invitations: InvitationService
     own_account: OwnAccountService
     limits: WorkspaceService
+    audit_log: AuditLog
 
     routes = (
         *account_routes.ROUTES,
@@ -48,6 +51,7 @@ class AccountsRoom(Room):
         *invitation_routes.ROUTES,
         *own_account_routes.ROUTES,
         *workspace_routes.ROUTES,
+        *audit_routes.ROUTES,
     )
     dependencies = {  # noqa: RUF012 - a class variable of the base
         "caller": Provide(callers.provide_caller),
@@ -55,10 +59,10 @@ class AccountsRoom(Room):
     }
 
     def workers(self) -> Sequence[Worker]:
-        return [self.key_service.worker]
+        return [self.key_service.worker, self.audit_log.worker]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.key_service.running()]
+        return [self.key_service.running(), self.audit_log.worker.running()]
 
 
 def build(core: Core, box: SecretBox) -> AccountsRoom:
@@ -73,5 +77,6 @@ def build(core: Core, box: SecretBox) -> AccountsRoom:
         members=MemberService(database, keys, clock),
         invitations=InvitationService(database, settings, clock),
         own_account=OwnAccountService(database, clock),
-        limits=WorkspaceService(database, settings),
+        limits=WorkspaceService(database, settings, clock),
+        audit_log=AuditLog(database, clock),
     )

@@ -8,6 +8,8 @@ from functools import partial
 from sqlalchemy import Connection
 
 from penstock.accounts import store
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import (
     hash_secret,
     new_token,
@@ -104,6 +106,8 @@ class AccountService:
             account = self._first_workspace(db, user, form)
             store.add_member(db, account, now_ms)
             token = self._open_session(db, account, now_ms)
+            action = Action.SIGNED_UP if form.invitation is None else Action.MEMBER_JOINED
+            audit.record(db, account.caller, action, f"{user.id} {user.email}", now_ms)
         self._has_accounts = True
         return token, account
 
@@ -170,6 +174,10 @@ class AccountService:
             account = store.account_by_email(db, email)
         matches = password_matches(password, account[1] if account else None)
         if account is None or not matches:
+            if account is not None:
+                target = f"{account[0].user.id} {email}"
+                with self._database.write() as db:
+                    audit.record(db, account[0].caller, Action.SIGN_IN_FAILED, target, now_ms)
             raise _wrong_login()
         with self._database.write() as db:
             store.lock_user(db, account[0].user.id)
@@ -177,6 +185,8 @@ class AccountService:
             if store.account_by_email(db, email) != account:
                 raise _wrong_login()
             store.delete_expired_sessions(db, now_ms)
+            target = f"{account[0].user.id} {email}"
+            audit.record(db, account[0].caller, Action.SIGNED_IN, target, now_ms)
             return self._open_session(db, account[0], now_ms), account[0]
 
     def _open_session(self, db: Connection, account: CurrentUser, now_ms: int) -> str:

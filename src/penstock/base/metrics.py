@@ -8,15 +8,18 @@ Labels have few values that the code chooses, such as a route's template: never 
 or anything else that a client sends.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 log = structlog.get_logger()
 
@@ -47,6 +50,43 @@ def histogram(
 ) -> Histogram:
     """How values are distributed over buckets, such as times in seconds."""
     return Histogram(name, description, labels, buckets=buckets, registry=REGISTRY)
+
+
+class LoopHistogram(Collector):
+    """A histogram that only the event loop writes: without a lock, at a quarter of the cost."""
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        labels: Sequence[str],
+        buckets: Sequence[float] = LATENCY_S,
+    ) -> None:
+        self._name, self._description, self._labels = name, description, labels
+        self._buckets = tuple(buckets)
+        # labels -> numbers of values by bucket, those above all last; and their sum
+        self._values: dict[tuple[str | int, ...], tuple[list[int], list[float]]] = {}
+        REGISTRY.register(self)
+
+    def observe(self, labels: tuple[str | int, ...], value: float) -> None:
+        """labels: few different ones, as of every metric."""
+        found = self._values.get(labels)
+        if found is None:
+            found = self._values[labels] = ([0] * (len(self._buckets) + 1), [0.0])
+        counts, total = found
+        counts[bisect_left(self._buckets, value)] += 1
+        total[0] += value
+
+    def describe(self) -> Iterator[HistogramMetricFamily]:
+        yield HistogramMetricFamily(self._name, self._description, labels=self._labels)
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        family = HistogramMetricFamily(self._name, self._description, labels=self._labels)
+        bounds = [*map(floatToGoString, self._buckets), "+Inf"]
+        for labels, (counts, total) in list(self._values.items()):
+            cumulative = list(zip(bounds, accumulate(counts), strict=True))
+            family.add_metric([str(label) for label in labels], cumulative, total[0])
+        yield family
 
 
 @dataclass(frozen=True)

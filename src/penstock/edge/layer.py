@@ -6,12 +6,11 @@ from typing import Any
 
 from litestar import Request
 from litestar.types import ASGIApp, Message, Receive, Send
-from prometheus_client import Histogram
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, RatePolicy, Unavailable
-from penstock.base.metrics import histogram
+from penstock.base.metrics import LoopHistogram
 from penstock.base.networks import TrustedNetworks, network_of
 from penstock.base.request_ids import REQUEST_ID, request_id_of
 from penstock.edge.connections import REFUSALS
@@ -23,7 +22,8 @@ from penstock.settings import Settings
 _WINDOW_S = 10
 _NAMES = frozenset((b"x-request-id", b"x-forwarded-for", b"x-forwarded-proto"))
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
-_SECONDS = histogram(
+_NO_HEADERS: list[tuple[bytes, bytes]] = []
+_SECONDS = LoopHistogram(
     "penstock_http_request_seconds",
     "Time from the end of a request's headers to the end of its answer.",
     ["method", "route", "status"],
@@ -52,12 +52,12 @@ class AddressBudget:
         self._at_once: Counter[str] = Counter()
 
     def enter(self, address: str) -> tuple[str, list[tuple[bytes, bytes]]]:
-        """The key for `leave`, empty if nothing was counted, and the headers of the answer.
+        """The key to leave with, empty if nothing was counted, and headers of the answer.
 
         `RateLimited`, or `Unavailable` when too many requests of the address are under way.
         """
         if not address or self._is_proxy(address):
-            return "", []
+            return "", _NO_HEADERS
         key = network_of(address) or address
         quota = self._rates.count(key, self._clock())
         if self._at_once[key] >= self._limit_at_once:
@@ -70,10 +70,9 @@ class AddressBudget:
         return key, rate_headers(self._rates.policy, quota.left, quota.reset_s)
 
     def leave(self, key: str) -> None:
-        if key:
-            self._at_once[key] -= 1
-            if self._at_once[key] <= 0:
-                del self._at_once[key]
+        self._at_once[key] -= 1
+        if not self._at_once[key]:
+            del self._at_once[key]
 
     def under_way(self) -> int:
         """Requests of all addresses that count."""
@@ -88,7 +87,6 @@ class EdgeLayer:
         # uvicorn and litestar have types of their own for the same interface
         serve: Any = self._serve
         self._serve_proxied: Any = ProxyHeadersMiddleware(serve, trusted_hosts=trusted_proxies)
-        self._seconds: dict[tuple[str, str, int], Histogram] = {}
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -101,15 +99,13 @@ class EdgeLayer:
                     sent_id = value
                 else:
                     is_forwarded = True
-        token = REQUEST_ID.set(request_id_of(sent_id))
-        try:
-            await (self._serve_proxied if is_forwarded else self._serve)(scope, receive, send)
-        finally:
-            REQUEST_ID.reset(token)
+        REQUEST_ID.set(request_id_of(sent_id))  # of this task alone
+        await (self._serve_proxied if is_forwarded else self._serve)(scope, receive, send)
 
     async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
         began_s, status = perf_counter(), 0
         headers = [_NOSNIFF, (b"x-request-id", REQUEST_ID.get().encode())]
+        key, rate = "", _NO_HEADERS
 
         # No coroutine of its own: it returns that of `send`.
         def send_with_headers(message: Message) -> Any:
@@ -117,11 +113,10 @@ class EdgeLayer:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 # A 429 says which quota is used up: not this one, if its own headers are there.
-                budget = rate if status != 429 else ()
+                budget = rate if status != 429 else _NO_HEADERS
                 message["headers"] = [*message["headers"], *headers, *budget]
             return send(message)
 
-        key, rate = "", list[tuple[bytes, bytes]]()
         try:
             client = scope["client"]
             key, rate = self._budget.enter(client[0] if client else "")
@@ -132,12 +127,7 @@ class EdgeLayer:
             response = problem_of(request, error).to_asgi_response(app=None, request=request)
             await response(scope, receive, send_with_headers)
         finally:
-            self._budget.leave(key)
-            self._observe(scope, status, perf_counter() - began_s)
-
-    def _observe(self, scope: Any, status: int, seconds: float) -> None:
-        labels = (scope["method"], scope.get("path_template") or "none", status)
-        observed = self._seconds.get(labels)
-        if observed is None:
-            observed = self._seconds[labels] = _SECONDS.labels(*map(str, labels))
-        observed.observe(seconds)
+            if key:
+                self._budget.leave(key)
+            route = scope.get("path_template") or "none"
+            _SECONDS.observe((scope["method"], route, status), perf_counter() - began_s)

@@ -17,6 +17,7 @@ from penstock.base.errors import (
     StoreUnavailable,
     Unavailable,
 )
+from penstock.base.metrics import counter, histogram
 from penstock.base.worker import Backoff, Worker
 from penstock.events import store
 from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay
@@ -29,6 +30,19 @@ from penstock.settings import DAY_S, MOST_WAITING_EVENTS
 
 MOST_WAITING = MOST_WAITING_EVENTS
 """Events that may wait for a commit, a few seconds' worth; the intake refuses more."""
+
+_COMMIT_S = histogram(
+    "penstock_intake_commit_seconds", "Time of one commit of events, repeats included."
+)
+_COMMIT_EVENTS = histogram(
+    "penstock_intake_commit_events",
+    "Events and identify calls in one commit.",
+    buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 20_000),
+)
+_ITEMS = counter(
+    "penstock_intake_items", "Events and identify calls that left the intake.", ["outcome"]
+)
+_STORED, _FAILED = _ITEMS.labels("stored"), _ITEMS.labels("failed")
 
 _BATCH_EVENTS = 2_000
 _QUIET_TURNS = 3
@@ -153,6 +167,10 @@ class Intake:
         [outcome] = await self._stored([replay])
         return cast("Receipt | Rejected | None", outcome)
 
+    def waiting(self) -> int:
+        """Events and identify calls that wait for their commit."""
+        return self._waiting
+
     def forget_old_keys(self) -> None:
         """Delete the dedupe keys that are older than `dedupe_days`. Blocks."""
         while self._forget_chunk() is not None:
@@ -218,6 +236,7 @@ class Intake:
     ) -> None:
         for submission, outcome in zip(batch, outcomes, strict=True):
             self._waiting -= len(submission.items)
+            (_FAILED if isinstance(outcome, Exception) else _STORED).inc(len(submission.items))
             if submission.done.done():  # the client went away; its events are stored all the same
                 continue
             if isinstance(outcome, Exception):
@@ -285,10 +304,11 @@ class Intake:
         until_s = time.monotonic() + _TRY_FOR_S
         for tries_left in reversed(range(_TRIES)):
             try:
-                with self._database.write() as connection:
+                with _COMMIT_S.time(), self._database.write() as connection:
                     stored = store_items(
                         connection, items, self._clock(), self._property_keys, self._quarantine
                     )
+                _COMMIT_EVENTS.observe(len(items))
                 self._property_keys.remember(stored.keys)
                 return stored.outcomes
             except (ConcurrentUpdate, StoreConflict):  # another node was in the way

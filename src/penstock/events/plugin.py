@@ -45,6 +45,11 @@ class EventsRoom(Room):
     def gauges(self) -> Sequence[PolledGauge]:
         return [
             PolledGauge(
+                "penstock_intake_waiting_items",
+                "Events and identify calls that wait for their commit.",
+                self.intake.waiting,
+            ),
+            PolledGauge(
                 "penstock_outbox_bundles",
                 "Bundles of rows that wait for the event store.",
                 lambda: self.shipper.outbox_state().bundles,

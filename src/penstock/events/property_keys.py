@@ -9,13 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId
+from penstock.events import store
 from penstock.events.model import NewEvent
-from penstock.metadb.rows import insert_rows, select_rows
-from penstock.metadb.tables import property_keys, websites
 
 _REMEMBERED = 200_000
 """Hashes in memory, about 20 MB; websites not seen for the longest time are forgotten first."""
@@ -73,20 +72,12 @@ class PropertyKeys:
         """Add the keys of a website's events as long as there is room. Returns the known ones."""
         places = list(places)
         sent = sorted(set().union(*(hashes for _, hashes in places)))
-        known = self._stored(connection, website_id, sent)
+        known = store.known_property_keys(connection, website_id, sent)
         if len(known) == len(sent):
             return known
         # Nodes that add keys to the same website take turns, so that none passes the limit.
-        connection.execute(
-            select(websites.c.id).where(websites.c.id == website_id).with_for_update()
-        )
-        known = self._stored(connection, website_id, sent)
-        room = (
-            self._limit
-            - connection.execute(
-                select(func.count()).where(property_keys.c.website_id == website_id)
-            ).scalar_one()
-        )
+        room = self._limit - store.lock_property_keys(connection, website_id)
+        known = store.known_property_keys(connection, website_id, sent)
         added = set[int]()
         for place, hashes in places:
             new = hashes - known
@@ -96,16 +87,8 @@ class PropertyKeys:
             room -= len(new)
             known |= new
             added |= new
-        rows = [(website_id, key_hash) for key_hash in sorted(added)]
-        insert_rows(connection, property_keys, ("website_id", "key_hash"), rows)
+        store.add_property_keys(connection, website_id, sorted(added))
         return known
-
-    def _stored(
-        self, connection: Connection, website_id: WebsiteId, hashes: Sequence[int]
-    ) -> set[int]:
-        where = {"website_id": website_id}
-        rows = select_rows(connection, property_keys, ("key_hash",), where, "key_hash", hashes)
-        return {key_hash for (key_hash,) in rows}
 
     def _fault(self) -> Fault:
         return Fault(

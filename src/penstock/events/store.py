@@ -11,7 +11,7 @@ from penstock.base.ids import EventId, VisitorId, WebsiteId
 from penstock.events.model import EventCounts, Target
 from penstock.identity.model import Alias
 from penstock.metadb.rows import insert_rows, select_rows
-from penstock.metadb.tables import dedupe_keys, event_counts, outbox
+from penstock.metadb.tables import dedupe_keys, event_counts, outbox, property_keys, websites
 
 _KEYS_PER_DELETE = 1000
 _BUNDLE_CHARS = 256 * 1024
@@ -114,6 +114,27 @@ def counts_of(connection: Connection, website_ids: Collection[str]) -> dict[str,
         )
     )
     return {website_id: EventCounts(*numbers) for website_id, *numbers in rows}
+
+
+def known_property_keys(
+    connection: Connection, website_id: WebsiteId, hashes: Sequence[int]
+) -> set[int]:
+    """Those of the property keys, as hashes, that the website has."""
+    where = {"website_id": website_id}
+    rows = select_rows(connection, property_keys, ("key_hash",), where, "key_hash", hashes)
+    return {key_hash for (key_hash,) in rows}
+
+
+def lock_property_keys(connection: Connection, website_id: WebsiteId) -> int:
+    """How many property keys the website has; no other node adds one until the commit."""
+    connection.execute(select(websites.c.id).where(websites.c.id == website_id).with_for_update())
+    number = select(func.count()).where(property_keys.c.website_id == website_id)
+    return connection.execute(number).scalar_one()
+
+
+def add_property_keys(connection: Connection, website_id: WebsiteId, hashes: Sequence[int]) -> None:
+    rows = [(website_id, key_hash) for key_hash in hashes]
+    insert_rows(connection, property_keys, ("website_id", "key_hash"), rows)
 
 
 def forget_keys(connection: Connection, before_ms: int) -> bool:

@@ -26,6 +26,14 @@ class Resources(NamedTuple):
     disk_total: int
 
 
+class TableSize(NamedTuple):
+    """What a table uses on disk. rows: None for a whole store."""
+
+    name: str
+    rows: int | None
+    bytes: int
+
+
 class Readiness(NamedTuple):
     """stores: whether each answers.
 

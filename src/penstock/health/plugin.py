@@ -12,12 +12,14 @@ from penstock.health.metrics_server import MetricsServer
 from penstock.health.model import OutboxState
 from penstock.health.resources import resource_gauges
 from penstock.health.service import HealthService, worker_gauges
+from penstock.health.store_sizes import StoreSizes
 
 
 @dataclass(frozen=True)
 class HealthRoom(Room):
     health: HealthService
     metrics_server: MetricsServer
+    store_sizes: StoreSizes
 
     routes = routes.ROUTES
 
@@ -34,6 +36,10 @@ def build(
     """workers, gauges: of all other rooms. outbox: reads the state of the outbox; blocks."""
     stores = {"database": core.database.answers, "warehouse": core.warehouse.answers}
     settings = core.settings
+    sizes = StoreSizes(core.database, core.warehouse)
+    size_gauge = PolledGauge(
+        "penstock_store_bytes", "Disk use of the stores, by table.", sizes.by_name, "table"
+    )
     return HealthRoom(
         health=HealthService(
             stores,
@@ -43,9 +49,10 @@ def build(
             outbox_age_s=settings.outbox_age_s,
             data=settings.data,
         ),
+        store_sizes=sizes,
         metrics_server=MetricsServer(
             settings.metrics_host,
             settings.metrics_port,
-            [*worker_gauges(workers), *resource_gauges(settings.data), *gauges],
+            [*worker_gauges(workers), *resource_gauges(settings.data), size_gauge, *gauges],
         ),
     )

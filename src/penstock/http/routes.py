@@ -11,7 +11,7 @@ from penstock.http.openapi import openapi_document_of
 from penstock.http.requests import AnyRequest
 
 
-@get("/api/openapi.json", sync_to_thread=False)
+@get("/api/openapi.json", sync_to_thread=True)
 def openapi(request: AnyRequest) -> Response[bytes]:
     return answer(openapi_document_of(request.app))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from litestar.di import Provide
 
 from penstock.accounts.plugin import AccountsRoom
+from penstock.base.metrics import PolledGauge
 from penstock.core import Core, Room
 from penstock.jobs import routes
 from penstock.jobs.cancellable import provide_cancellable_response
@@ -19,6 +20,13 @@ class JobsRoom(Room):
 
     routes = routes.ROUTES
     dependencies = {"respond": Provide(provide_cancellable_response)}  # noqa: RUF012
+
+    def gauges(self) -> Sequence[PolledGauge]:
+        return [
+            PolledGauge(
+                "penstock_jobs", "Jobs of this node, by state.", self.jobs.count_by_state, "state"
+            )
+        ]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
         return [self.jobs.running()]

@@ -5,6 +5,7 @@ and only a few per workspace.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -96,6 +97,10 @@ class JobService:
             for job in self._jobs.values():
                 self._cancel(job)
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def count_by_state(self) -> dict[str, int]:
+        """Jobs that are kept, finished ones too."""
+        return Counter(job.state.value for job in list(self._jobs.values()))
 
     async def compute(
         self, work: Work, workspace_id: WorkspaceId, compute: ComputeAnswer

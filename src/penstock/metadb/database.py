@@ -139,6 +139,15 @@ class Database:
                     ).scalar()
                 )
 
+    def size(self) -> int:
+        """Bytes on disk. `StoreUnavailable`."""
+        sqlite = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+        postgresql = "SELECT pg_database_size(current_database())"
+        with self.read() as connection:
+            return int(
+                connection.execute(text(sqlite if self.is_sqlite else postgresql)).scalar_one()
+            )
+
     def answers(self) -> bool:
         """Whether the database answers right now. Takes as long as a statement may."""
         try:

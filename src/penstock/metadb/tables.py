@@ -201,6 +201,20 @@ identity_secrets = Table(
     Column("valid_until", BigInteger, comment="set once another took its place"),
 )
 
+audit_entries = Table(
+    "audit_entries",
+    metadata,
+    Column("id", AutoId, primary_key=True, autoincrement=True),
+    _workspace(),
+    Column("at", BigInteger, nullable=False, index=True, comment="the oldest go after a year"),
+    Column("action", Text, nullable=False),
+    Column("actor", Text, nullable=False, comment="e-mail address or name of the key, then"),
+    Column("actor_id", Text, nullable=False, comment="ID of the user or the key"),
+    Column("target", Text, nullable=False, comment="what it concerned: an ID, and a name"),
+    Index(None, "workspace_id", "at"),
+    sqlite_autoincrement=True,
+)
+
 # Definitions -------------------------------------------------------------------------------------
 
 goals = Table(

@@ -88,7 +88,7 @@ async def set_provider_secret(
     body = await read_json(request, NewSecret)
     config = await to_thread.run_sync(
         providers.set_secret,
-        caller.workspace_id,
+        caller,
         website_id,
         provider,
         body.signing_secret.get_secret_value(),
@@ -108,7 +108,7 @@ async def remove_provider(
     providers: NamedDependency[ProviderService],
 ) -> Response[None]:
     """Deletes its secrets: its webhooks are rejected from now on. Its events stay."""
-    await to_thread.run_sync(providers.remove, caller.workspace_id, website_id, provider)
+    await to_thread.run_sync(providers.remove, caller, website_id, provider)
     return no_content()
 
 

@@ -10,7 +10,9 @@ from typing import Any
 from anyio import to_thread
 from sqlalchemy import Connection
 
-from penstock.accounts.model import Website
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
+from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Invalid, Malformed, NotFound, Unauthorized
@@ -72,7 +74,7 @@ class ProviderService:
 
     def set_secret(
         self,
-        workspace_id: WorkspaceId,
+        by: Caller,
         website_id: str,
         name: str,
         secret: str,
@@ -83,7 +85,8 @@ class ProviderService:
         previous_valid_s: how much longer the other secrets stay valid, at most; 0 ends them now.
         `Invalid` for an unusable secret, `Conflict` when too many secrets would be valid.
         """
-        website, provider = self._websites.website(workspace_id, website_id), _find_provider(name)
+        provider, workspace_id = _find_provider(name), by.workspace_id
+        website = self._websites.website(workspace_id, website_id)
         if not is_usable_secret(provider, secret):
             message = "Must be base64, with or without whsec_ in front, as the sender shows it."
             raise Invalid([Fault("signingSecret", "not_a_secret", message)])
@@ -114,14 +117,20 @@ class ProviderService:
                     "End the earlier ones with previousValidSeconds 0.",
                     code="too_many_secrets",
                 )
+            audit.record(
+                db, by, Action.PROVIDER_SECRET_SET, f"{website.id} {provider}", self._clock()
+            )
         return ProviderConfig(provider, website.id, secrets)
 
-    def remove(self, workspace_id: WorkspaceId, website_id: str, name: str) -> None:
+    def remove(self, by: Caller, website_id: str, name: str) -> None:
         """Delete all secrets of a provider: its webhooks are rejected from now on."""
-        website, provider = self._websites.website(workspace_id, website_id), _find_provider(name)
+        provider = _find_provider(name)
+        website = self._websites.website(by.workspace_id, website_id)
         with self._database.write() as db:
             if not store.remove(db, website, provider):
                 raise NotFound("This website has no signing secret for this provider.")
+            target = f"{website.id} {provider}"
+            audit.record(db, by, Action.PROVIDER_REMOVED, target, self._clock())
 
     def _valid_secrets(self, website: Website) -> dict[Provider, tuple[SigningSecret, ...]]:
         """The valid secrets of each provider. Expired ones are deleted when they are noticed."""

@@ -23,11 +23,15 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalErr
 
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
+from penstock.base.metrics import histogram
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import Stopped, Work, current_work
 
 log = structlog.get_logger()
 
+_QUERY_S = histogram(
+    "penstock_warehouse_query_seconds", "Time of a query, from its wait for a turn to its end."
+)
 _LONGEST_PAUSE_S = 0.5
 _CONNECT_S = 5
 _ANSWER_S = 300  # for any answer of a server; queries have shorter limits of their own
@@ -158,7 +162,7 @@ class Warehouse:
     ) -> Iterator[tuple[Client, dict[str, Any]]]:
         """A connection for one statement, with the settings of this thread's work."""
         work = current_work() or Work()
-        with self._turns.slot(work.owner, work.check):
+        with _QUERY_S.time(), self._turns.slot(work.owner, work.check):
             client = self._readers.get()
             try:
                 client = client or self._connect()

@@ -38,6 +38,7 @@ bad_signature           401 The webhook has no signature, a signature with an un
   that is older than five minutes.
 not_an_event            401 The webhook's signature is valid, but its body is not a readable event.
 website_not_owned       401 The websiteId does not belong to the key's workspace. Check both.
+owners_only             403 Only owners of the workspace may see this.
 not_signed_in           401 The call needs the session cookie: log in first.
 wrong_login             401 The e-mail address or the password is wrong.
 session_ended           401 The session has expired or was logged out. Log in again.
@@ -68,6 +69,8 @@ name_taken              409 Another record has this name. Choose another name.
 slug_taken              409 Another link, possibly a disabled one, has this slug. Choose another
   slug.
 goal_gone               409 The definition uses a goal that was renamed or deleted.
+definition_too_costly   409 The filters of the saved funnel and of its goals cost more than is
+  allowed; the detail says which to drop.
 definition_not_readable 409 A filter of the saved funnel, or of a goal that it uses, is no longer
   valid; errors names each. Correct it and save.
 too_many_secrets        409 Too many signing secrets of one provider are valid. End the earlier ones
@@ -133,6 +136,10 @@ not_a_path              - A page path begins with a slash.
 not_a_currency          - The value is not an ISO 4217 code.
 reserved_property       - Property names that begin with $ are reserved.
 too_many_keys           - The properties have too many keys.
+too_many_property_keys  - The website has too many different property keys; send what varies as a
+  value instead of a key.
+not_replayable          - The entry has no content that could be sent again.
+refused_by_event_store  - The event was accepted, but the event store refuses its row.
 too_deep                - The properties are nested too deep.
 integer_out_of_range    - The integer does not fit into 64 bits; send it as a string.
 nul_character           - The NUL character is not allowed.
@@ -167,6 +174,8 @@ not_a_scheme            - The value is not the URL scheme of an app.
 only_mobile             - Only websites of kind mobile have this field.
 too_few_steps           - A funnel needs at least two required steps.
 too_many_steps          - A funnel has at most 20 required steps.
+too_costly              - The filters together cost more than is allowed. The message says what
+  each costs and which to drop.
 too_many_matches        - A funnel has too many matches, or rows included.
 first_row_diagnostic    - The first row must be a required step.
 diagnostic_group        - A diagnostic row cannot be all_of.

@@ -4,12 +4,17 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A link. icon: a name in `ui.icon`. also: more path prefixes that belong to the entry."""
+    """A link.
+
+    icon: a name in `ui.icon`. also: more path prefixes that belong to the entry. for_owners:
+    whether only owners see it.
+    """
 
     text: str
     href: str
     icon: str = ""
     also: tuple[str, ...] = ()
+    for_owners: bool = False
 
     def contains(self, path: str) -> bool:
         """Whether the path is this page or one below it."""
@@ -25,6 +30,7 @@ NAV: tuple[Entry, ...] = (
     Entry("Visitors", "/visitors", "visitors"),
     Entry("Links", "/links", "links"),
     Entry("Imports", "/imports", "imports", also=("/deletions",)),
+    Entry("System", "/system", "system", for_owners=True),
     Entry("Settings", "/settings", "settings"),
 )
 
@@ -33,5 +39,6 @@ SETTINGS: tuple[Entry, ...] = (
     Entry("API keys", "/settings/api-keys"),
     Entry("Members", "/settings/members"),
     Entry("Workspace", "/settings/workspace"),
+    Entry("Audit log", "/settings/audit-log"),
     Entry("Account", "/settings/account"),
 )

@@ -19,6 +19,7 @@ from penstock.web.pages.people import routes as people_routes
 from penstock.web.pages.report import routes as report_routes
 from penstock.web.pages.session import routes as session_routes
 from penstock.web.pages.settings import routes as settings_routes
+from penstock.web.pages.system import routes as system_routes
 from penstock.web.pages.units import routes as units_routes
 from penstock.web.pages.visitors import routes as visitors_routes
 from penstock.web.pages.websites import routes as websites_routes
@@ -39,6 +40,7 @@ AREAS = (
     websites_routes,
     people_routes,
     settings_routes,
+    system_routes,
 )
 """Routes by area of pages; a new area is added here."""
 

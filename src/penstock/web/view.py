@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from pydantic import ValidationError
 
 from penstock.accounts.callers import SESSION_COOKIE
-from penstock.accounts.model import CurrentUser, Website
+from penstock.accounts.model import CurrentUser, Role, Website
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.service import AccountService
 from penstock.base.errors import Unauthorized
@@ -53,6 +53,10 @@ class View:
     @property
     def workspace_id(self) -> WorkspaceId:
         return self.reader.workspace.id
+
+    @property
+    def is_owner(self) -> bool:
+        return self.reader.role is Role.OWNER
 
     def query(self, model: type[Q]) -> Q:
         """The query parameters. Unknown ones are skipped; invalid ones are noted in `ignored`."""
@@ -104,7 +108,7 @@ class View:
             "reader": self.reader,
             "view": self,
             "path": self.request.url.path,
-            "nav": NAV,
+            "nav": [entry for entry in NAV if self.is_owner or not entry.for_owners],
             "settings_nav": SETTINGS,
         }
         if block is None:

@@ -30,7 +30,7 @@ async def create_identity_secret(
     identity_secrets: NamedDependency[IdentitySecretService],
 ) -> Response[bytes]:
     """The response shows the secret once. Earlier secrets stay valid for a day."""
-    secret = await to_thread.run_sync(identity_secrets.create, caller.workspace_id, website_id)
+    secret = await to_thread.run_sync(identity_secrets.create, caller, website_id)
     return answer(NewIdentitySecretRecord.with_secret(secret), status=201)
 
 
@@ -65,7 +65,7 @@ async def delete_identity_secrets(
     identity_secrets: NamedDependency[IdentitySecretService],
 ) -> Response[None]:
     """Signatures that were made with them are not accepted any more."""
-    await to_thread.run_sync(identity_secrets.delete, caller.workspace_id, website_id)
+    await to_thread.run_sync(identity_secrets.delete, caller, website_id)
     return no_content()
 
 

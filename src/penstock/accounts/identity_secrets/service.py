@@ -7,9 +7,12 @@ import hmac
 from dataclasses import replace
 from functools import partial
 
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import new_token
 from penstock.accounts.identity_secrets import store
 from penstock.accounts.identity_secrets.model import IdentitySecret, user_hash
+from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.ids import WebsiteId, WorkspaceId, new_id
@@ -33,14 +36,17 @@ class IdentitySecretService:
         self._box, self._clock = box, clock
         self._cache: TtlCache[str, tuple[IdentitySecret, ...]] = TtlCache(_CACHE_TTL_S)
 
-    def create(self, workspace_id: WorkspaceId, website_id: str) -> IdentitySecret:
+    def create(self, by: Caller, website_id: str) -> IdentitySecret:
         """A new secret, which cannot be read again. Earlier ones stay valid for a day."""
-        website, now_ms = self._websites.website(workspace_id, website_id), self._clock()
+        website, now_ms = self._websites.website(by.workspace_id, website_id), self._clock()
         secret = IdentitySecret(new_id("ids", now_ms), "ids_" + new_token(), now_ms)
         with self._database.write() as db:
             store.delete_expired(db, website, now_ms)
             store.end_current(db, website, now_ms + _PREVIOUS_VALID_MS)
             store.add_secret(db, website, replace(secret, secret=self._box.seal(secret.secret)))
+            audit.record(
+                db, by, Action.IDENTITY_SECRET_CREATED, f"{secret.id} {website.id}", now_ms
+            )
         self._cache.forget(website.id)
         return secret
 
@@ -54,11 +60,12 @@ class IdentitySecretService:
         valid = [secret for secret in stored if secret.is_valid(self._clock())]
         return Listing(valid[page.offset : page.offset + page.size], page, len(valid))
 
-    def delete(self, workspace_id: WorkspaceId, website_id: str) -> None:
+    def delete(self, by: Caller, website_id: str) -> None:
         """Delete all secrets of a website: no signature is valid any more."""
-        website = self._websites.website(workspace_id, website_id)
+        website = self._websites.website(by.workspace_id, website_id)
         with self._database.write() as db:
             store.delete_all(db, website)
+            audit.record(db, by, Action.IDENTITY_SECRETS_DELETED, website.id, self._clock())
         self._cache.forget(website.id)
 
     async def is_signed(self, website_id: WebsiteId, user_id: str, sent_hash: str) -> bool:

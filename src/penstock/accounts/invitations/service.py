@@ -1,6 +1,8 @@
 """Use cases of invitations. Penstock sends no mail: owners pass the URL on themselves."""
 
 from penstock.accounts import store as accounts_store
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import hash_secret, new_token
 from penstock.accounts.invitations import store, tokens
 from penstock.accounts.invitations.model import Invitation
@@ -54,6 +56,8 @@ class InvitationService:
                 )
             store.delete_expired_invitations(db, by.workspace.id, now_ms)
             store.add_invitation(db, invitation, hash_secret(token))
+            target = f"{invitation.id} {email}: {role}"
+            audit.record(db, by.caller, Action.MEMBER_INVITED, target, now_ms)
         return invitation, f"{self._settings.base_url}/signup?invitation={token}"
 
     def invitations(self, workspace_id: WorkspaceId, page: Page) -> Listing[Invitation]:
@@ -66,6 +70,7 @@ class InvitationService:
             if not store.end_invitation(db, by.workspace.id, invitation_id):
                 raise NotFound("This workspace has no such invitation.")
             require_owner(db, by)
+            audit.record(db, by.caller, Action.INVITATION_WITHDRAWN, invitation_id, self._clock())
 
     def read(self, token: str) -> tuple[Invitation, bool]:
         """The invitation with this token, and whether its e-mail address has an account."""
@@ -85,7 +90,8 @@ class InvitationService:
             invitation = tokens.redeem(db, token, by.user.email, now_ms)
             membership = own_account_store.membership(db, by.user.id, invitation.workspace.id)
             if membership is None:
-                accounts_store.add_member(
-                    db, CurrentUser(by.user, invitation.workspace, invitation.role), now_ms
-                )
+                joined = CurrentUser(by.user, invitation.workspace, invitation.role)
+                accounts_store.add_member(db, joined, now_ms)
+                target = f"{by.user.id} {by.user.email}"
+                audit.record(db, joined.caller, Action.MEMBER_JOINED, target, now_ms)
         return membership or WorkspaceMembership(invitation.workspace, invitation.role, now_ms)

@@ -54,7 +54,7 @@ async def revoke_key(
     current_user: NamedDependency[CurrentUser],
     key_service: NamedDependency[KeyService],
 ) -> Response[None]:
-    await to_thread.run_sync(key_service.revoke_key, current_user.workspace.id, key_id)
+    await to_thread.run_sync(key_service.revoke_key, current_user.caller, key_id)
     return no_content()
 
 

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from threading import Lock
 
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import KEY_PREFIX_CHARS, hash_secret, new_api_key
 from penstock.accounts.keys import store
 from penstock.accounts.keys.model import ApiKey
@@ -127,6 +129,7 @@ class KeyService:
         )
         with self._database.write() as db:
             store.add_key(db, by, key, hash_secret(secret))
+            audit.record(db, by, Action.KEY_CREATED, f"{key.id} {key.name}", now_ms)
         return key, secret
 
     def counts_by_creator(self, workspace_id: WorkspaceId) -> dict[str, int]:
@@ -148,12 +151,14 @@ class KeyService:
             else replace(key, last_used_at_ms=max(used_at_ms, key.last_used_at_ms or used_at_ms))
         )
 
-    def revoke_key(self, workspace_id: WorkspaceId, key_id: str) -> None:
+    def revoke_key(self, by: Caller, key_id: str) -> None:
         """Revoke the key, on other nodes within two seconds. Revoking again changes nothing."""
         with self._database.write() as db:
-            key_hash = store.revoke_key(db, workspace_id, key_id, self._clock())
-        if key_hash is None:
-            raise NotFound("This workspace has no such API key.")
+            now_ms = self._clock()
+            key_hash = store.revoke_key(db, by.workspace_id, key_id, now_ms)
+            if key_hash is None:
+                raise NotFound("This workspace has no such API key.")
+            audit.record(db, by, Action.KEY_REVOKED, key_id, now_ms)
         self.forget([key_hash])
 
     def forget(self, key_hashes: Iterable[bytes]) -> None:

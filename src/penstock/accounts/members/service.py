@@ -5,6 +5,8 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from penstock.accounts import store as accounts_store
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
 from penstock.accounts.keys import store as keys_store
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.members import store
@@ -49,6 +51,8 @@ class MemberService:
             if role is not Role.OWNER:
                 _require_another_owner(db, by.workspace.id, member)
             store.change_role(db, by.workspace.id, user_id, role)
+            target = f"{user_id} {member.user.email}: {role}"
+            audit.record(db, by.caller, Action.ROLE_CHANGED, target, self._clock())
         return replace(member, role=role)
 
     def remove(self, by: CurrentUser, user_id: str, *, revoke_keys: bool = False) -> None:
@@ -70,6 +74,10 @@ class MemberService:
                 if revoke_keys
                 else []
             )
+            target = f"{user_id} {member.user.email}"
+            if revoked:
+                target += f", {len(revoked)} API keys revoked"
+            audit.record(db, by.caller, Action.MEMBER_REMOVED, target, self._clock())
         self._keys.forget(revoked)
 
 

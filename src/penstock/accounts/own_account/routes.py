@@ -45,7 +45,7 @@ async def change_password(
     current, new = form.current.get_secret_value(), form.new.get_secret_value()
     use_case = partial(
         own_account.change_password,
-        current_user.user,
+        current_user,
         request.cookies[SESSION_COOKIE],
         current,
         new,

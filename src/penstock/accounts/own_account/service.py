@@ -1,5 +1,7 @@
 """Use cases of a user's own account: password, open sessions, workspaces."""
 
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import hash_secret, password_hash, password_matches
 from penstock.accounts.model import CurrentUser, User
 from penstock.accounts.own_account import store
@@ -23,11 +25,12 @@ class OwnAccountService:
         self._database, self._clock = database, clock
         self._attempts = RateLimiter(_PASSWORD_POLICY)
 
-    def change_password(self, user: User, token: str, current: str, new: str) -> None:
+    def change_password(self, by: CurrentUser, token: str, current: str, new: str) -> None:
         """Change the password and end the user's other sessions.
 
         `Invalid` when `current` is wrong, `RateLimited` after too many attempts.
         """
+        user = by.user
         self._attempts.count((user.id,), self._clock())
         with self._database.read() as db:
             stored_hash = store.password_hash(db, user.id)
@@ -40,6 +43,8 @@ class OwnAccountService:
         with self._database.write() as db:
             store.change_password(db, user.id, new_hash)
             store.end_other_sessions(db, user.id, hash_secret(token))
+            target = f"{user.id} {user.email}"
+            audit.record(db, by.caller, Action.PASSWORD_CHANGED, target, self._clock())
 
     def sessions(self, user: User, token: str, page: Page) -> Listing[UserSession]:
         """Open sessions in all workspaces, most recently seen first."""

@@ -28,7 +28,7 @@ async def create_website(
     website_service: NamedDependency[WebsiteService],
 ) -> Response[bytes]:
     form = await read_json(request, NewWebsite)
-    website = await to_thread.run_sync(website_service.create_website, caller.workspace_id, form)
+    website = await to_thread.run_sync(website_service.create_website, caller, form)
     return answer(WebsiteRecord.of(website), status=201)
 
 
@@ -92,9 +92,7 @@ async def change_website(
     changes, read_only = await read_changes(request, WebsiteChanges, WebsiteRecord)
     stored = await to_thread.run_sync(website_service.website, caller.workspace_id, website_id)
     read_only.check(WebsiteRecord.of(stored))
-    website = await to_thread.run_sync(
-        website_service.change_website, caller.workspace_id, website_id, changes
-    )
+    website = await to_thread.run_sync(website_service.change_website, caller, website_id, changes)
     return answer(WebsiteRecord.of(website))
 
 
@@ -107,7 +105,7 @@ async def delete_website(
     website_service: NamedDependency[WebsiteService],
 ) -> Response[None]:
     """The website accepts no more events. Its stored events are kept."""
-    await to_thread.run_sync(website_service.delete_website, caller.workspace_id, website_id)
+    await to_thread.run_sync(website_service.delete_website, caller, website_id)
     return no_content()
 
 

@@ -6,7 +6,9 @@ Methods block on the metadata DB unless they say otherwise: call them from a wor
 from dataclasses import replace
 from functools import partial
 
-from penstock.accounts.model import MobileApp, Website, WebsiteKind
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
+from penstock.accounts.model import Caller, MobileApp, Website, WebsiteKind
 from penstock.accounts.websites import store
 from penstock.accounts.websites.schema import APP_FIELDS, NewWebsite, WebsiteChanges, only_mobile
 from penstock.base.clock import Clock
@@ -32,8 +34,8 @@ class WebsiteService:
         with self._database.read() as db:
             return store.websites_with_retention(db)
 
-    def create_website(self, workspace_id: WorkspaceId, form: NewWebsite) -> Website:
-        now_ms = self._clock()
+    def create_website(self, by: Caller, form: NewWebsite) -> Website:
+        now_ms, workspace_id = self._clock(), by.workspace_id
         website_id = WebsiteId(new_id("web", now_ms))
         website = Website(
             id=website_id,
@@ -54,6 +56,7 @@ class WebsiteService:
         )
         with self._database.write() as db:
             store.add_website(db, website)
+            audit.record(db, by, Action.WEBSITE_CREATED, f"{website.id} {website.name}", now_ms)
         self._apps.forget(None)
         return website
 
@@ -144,25 +147,27 @@ class WebsiteService:
         with self._database.read() as db:
             return store.websites_page(db, workspace_id, page)
 
-    def change_website(
-        self, workspace_id: WorkspaceId, website_id: str, changes: WebsiteChanges
-    ) -> Website:
+    def change_website(self, by: Caller, website_id: str, changes: WebsiteChanges) -> Website:
         """Change the fields that were sent; the others keep their value."""
         with self._database.write() as db:
             before = store.website(db, website_id, lock=True)
-            if before is None or before.workspace_id != workspace_id:
+            if before is None or before.workspace_id != by.workspace_id:
                 raise _no_such_website()
             after = replace(_apply_changes(before, changes), updated_at_ms=self._clock())
             store.update_website(db, after)
+            fields = ", ".join(sorted(changes.model_fields_set))
+            target = f"{website_id} {after.name}: {fields}"
+            audit.record(db, by, Action.WEBSITE_CHANGED, target, self._clock())
         self._websites.forget(website_id)
         self._apps.forget(None)
         return after
 
-    def delete_website(self, workspace_id: WorkspaceId, website_id: str) -> None:
+    def delete_website(self, by: Caller, website_id: str) -> None:
         """The website accepts no more events and is not listed. Its stored events are kept."""
         with self._database.write() as db:
-            if not store.delete_website(db, workspace_id, website_id, self._clock()):
+            if not store.delete_website(db, by.workspace_id, website_id, self._clock()):
                 raise _no_such_website()
+            audit.record(db, by, Action.WEBSITE_DELETED, website_id, self._clock())
         self._websites.forget(website_id)
         self._apps.forget(None)
 

@@ -65,9 +65,7 @@ async def change_workspace_settings(
     return answer(
         _record(
             limits,
-            await to_thread.run_sync(
-                limits.change, caller.workspace_id, changes.limits(), changes.name
-            ),
+            await to_thread.run_sync(limits.change, caller, changes.limits(), changes.name),
         )
     )
 

@@ -3,8 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
+from penstock.accounts.model import Caller
 from penstock.accounts.workspace import store
 from penstock.accounts.workspace.model import QueryLimits, WorkspaceSettings
+from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid
 from penstock.base.ids import WorkspaceId
 from penstock.base.ttl_cache import TtlCache
@@ -17,9 +21,10 @@ _CACHE_TTL_S = 2.0
 class WorkspaceService:
     """Settings of a workspace. Methods block: call them from a worker thread."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
-        self._database, self._max_timeout_s, self._max_bytes = (
+    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+        self._database, self._clock, self._max_timeout_s, self._max_bytes = (
             database,
+            clock,
             settings.query_timeout_s,
             settings.query_memory_bytes,
         )
@@ -34,7 +39,7 @@ class WorkspaceService:
             return store.workspace_settings(db, workspace_id)
 
     def change(
-        self, workspace_id: WorkspaceId, changes: dict[str, Any], name: str | None = None
+        self, by: Caller, changes: dict[str, Any], name: str | None = None
     ) -> WorkspaceSettings:
         """Change settings. changes: fields of `QueryLimits` by name. name: None keeps the name.
 
@@ -55,10 +60,14 @@ class WorkspaceService:
             )
         if faults:
             raise Invalid(faults)
+        workspace_id = by.workspace_id
         with self._database.write() as db:
             before = store.workspace_settings(db, workspace_id, lock=True)
             after = WorkspaceSettings(name or before.name, replace(before.limits, **changes))
             store.update_workspace(db, workspace_id, after)
+            fields = [*(["name"] if name else []), *changes]
+            target = f"{workspace_id} {after.name}: {', '.join(fields)}"
+            audit.record(db, by, Action.WORKSPACE_CHANGED, target, self._clock())
         self._limits_cache.forget(workspace_id)
         return after
 

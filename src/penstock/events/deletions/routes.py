@@ -36,9 +36,7 @@ async def create_deletion(
     first time until before the second. Requests are safe to repeat.
     """
     require_json(request)
-    deletion = await to_thread.run_sync(
-        deletions.request, caller.workspace_id, await read_bytes(request)
-    )
+    deletion = await to_thread.run_sync(deletions.request, caller, await read_bytes(request))
     return answer(DeletionRecord.of(deletion), status=201)
 
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from penstock.accounts.model import Website
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
+from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import ConcurrentUpdate, NotFound, Unavailable
@@ -75,7 +77,7 @@ class DeletionService:
         async with self.worker.running():
             yield
 
-    def request(self, workspace_id: WorkspaceId, body: bytes) -> Deletion:
+    def request(self, by: Caller, body: bytes) -> Deletion:
         """Accept a deletion. On return its identities are gone; events received later stay.
 
         `Malformed`, `Invalid` with every fault, `Unauthorized` for a foreign website,
@@ -83,13 +85,13 @@ class DeletionService:
         """
         context = EventValidationContext(self._settings, self._clock())
         target = read_deletion(body, context)
-        website = self._websites.owned_website(workspace_id, target.website_id)
+        website = self._websites.owned_website(by.workspace_id, target.website_id)
         website_ids = (
             [website.id]
             if target.target is Target.SPAN
             else self._websites.websites_sharing_visitors(website)
         )
-        deletion = self._begin_with_retries(website, target, website_ids)
+        deletion = self._begin_with_retries(by, website, target, website_ids)
         # Earlier and later events differ by the millisecond of their receipt, so an event that is
         # sent after the answer must get a later one.
         time.sleep(0.001)
@@ -97,11 +99,11 @@ class DeletionService:
         return deletion
 
     def _begin_with_retries(
-        self, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
+        self, by: Caller, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
     ) -> Deletion:
         for tries_left in reversed(range(_TRIES)):
             try:
-                return self._begin(website, target, website_ids)
+                return self._begin(by, website, target, website_ids)
             except ConcurrentUpdate as error:
                 if not tries_left:
                     raise Unavailable(
@@ -113,7 +115,7 @@ class DeletionService:
         raise AssertionError
 
     def _begin(
-        self, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
+        self, by: Caller, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
     ) -> Deletion:
         """Remove the identities and add the deletion, in one transaction."""
         is_span = target.target is Target.SPAN
@@ -155,6 +157,8 @@ class DeletionService:
                     deletion, state=State.DONE, step=None, events_found=0, finished_at_ms=now_ms
                 )
             store.add(db, deletion, website_ids)
+            # Without the ID of the visitor or user, whose traces it is meant to remove.
+            audit.record(db, by, Action.DELETION_REQUESTED, f"{deletion.id} {website.id}", now_ms)
         return deletion
 
     def retain(self, website: Website, kind: str, from_ms: int) -> None:

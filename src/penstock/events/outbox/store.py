@@ -198,6 +198,7 @@ class Outbox:
         if workspace_id is None:
             log.error("unshippable_row_of_nobody", target=target, code=row.code)
             return {}
+        fault = Fault("", UNSHIPPABLE, row.message)
         entry = QuarantineEntry(
             number=0,
             workspace_id=workspace_id,
@@ -205,8 +206,8 @@ class Outbox:
             at_ms=self._clock(),
             reason=Reason.UNSHIPPABLE,
             origin=target,
-            code=UNSHIPPABLE,
-            faults=(Fault("", UNSHIPPABLE, row.message),),
+            code=fault.code,
+            faults=(fault,),
             sender={},
             content=row.line,
         )

@@ -52,7 +52,6 @@ async def list_quarantine(
 
 @get(
     "/api/events/refused/export",
-    sync_to_thread=True,
     opt=described(
         "Export the quarantine",
         answers=QuarantinedContent,
@@ -60,7 +59,7 @@ async def list_quarantine(
         tag="activity",
     ),
 )
-def export_quarantine(
+async def export_quarantine(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     website_service: NamedDependency[WebsiteService],
@@ -68,11 +67,15 @@ def export_quarantine(
 ) -> Response[bytes]:
     """A website's entries with their content, oldest first, one JSON object per line (NDJSON)."""
     query = read_query(request, ExportQuery)
-    website = website_service.owned_website(caller.workspace_id, query.website_id)
-    entries = quarantine.entries(caller.workspace_id, website.id)
-    lines = [QuarantinedContent.of(entry).model_dump_json() for entry in entries]
+
+    def lines() -> bytes:
+        website = website_service.owned_website(caller.workspace_id, query.website_id)
+        entries = quarantine.entries(caller.workspace_id, website.id)
+        records = (QuarantinedContent.of(entry).model_dump_json() for entry in entries)
+        return "".join(f"{record}\n" for record in records).encode()
+
     return Response(
-        "".join(f"{line}\n" for line in lines).encode(),
+        await to_thread.run_sync(lines),
         media_type="application/x-ndjson",
         headers={"Content-Disposition": 'attachment; filename="quarantine.ndjson"'},
     )
@@ -100,12 +103,12 @@ async def replay_all(
 
 
 @post(
-    "/api/events/refused/{number:int}/replay",
+    "/api/events/refused/{number:str}/replay",
     status_code=204,
     opt=described("Replay one entry of the quarantine", tag="activity"),
 )
 async def replay_one(
-    number: FromPath[int],
+    number: FromPath[str],
     caller: NamedDependency[Caller],
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[None]:
@@ -116,14 +119,13 @@ async def replay_one(
 
 @get(
     "/api/events/counts",
-    sync_to_thread=True,
     opt=described("Counts of events", answers=EventCountsRecord, tag="activity"),
 )
-def read_counts(
+async def read_counts(
     caller: NamedDependency[Caller], quarantine: NamedDependency[QuarantineService]
 ) -> Response[bytes]:
     """For each website what became of the events that it received."""
-    counts = quarantine.counts(caller.workspace_id)
+    counts = await to_thread.run_sync(quarantine.counts, caller.workspace_id)
     return answer({"data": [EventCountsRecord.of(counted) for counted in counts]})
 
 

@@ -19,6 +19,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, PenstockError, Unavailable
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
+from penstock.base.patterns import is_digits
 from penstock.base.user_agent import parse_user_agent
 from penstock.events import store as events_store
 from penstock.events.batch import ItemResult
@@ -39,6 +40,7 @@ log = structlog.get_logger()
 _MAX_PER_BODY = 100
 """Refused items of one body that are kept; the others are only counted."""
 
+_MAX_DIGITS = 18
 EVENT_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions", "/api/track")
 
 
@@ -69,7 +71,7 @@ class QuarantineService:
         sender: Mapping[str, Any],
     ) -> None:
         """Record a body that was refused as a whole. workspace_id: of the key."""
-        if error.status < 500:
+        if error.status < 500 and error.status != 429:
             await self._record(
                 partial(self._refusals_of_body, route, body, error, workspace_id, sender)
             )
@@ -202,7 +204,7 @@ class QuarantineService:
 
     # Replaying
 
-    async def replay(self, workspace_id: WorkspaceId, number: int) -> None:
+    async def replay(self, workspace_id: WorkspaceId, number: str) -> None:
         """Store an entry of the quarantine after all.
 
         `NotFound`; `Invalid` with every fault when it is still wrong, `not_replayable` for one
@@ -223,9 +225,11 @@ class QuarantineService:
                 refused += 1
         return ReplayResult(replayed, refused)
 
-    def _find(self, workspace_id: WorkspaceId, number: int) -> QuarantineEntry:
+    def _find(self, workspace_id: WorkspaceId, number: str) -> QuarantineEntry:
+        if not (is_digits(number) and len(number) <= _MAX_DIGITS):
+            raise _gone()
         with self._database.read() as db:
-            entry = store.find(db, workspace_id, number)
+            entry = store.find(db, workspace_id, int(number))
         if entry is None:
             raise _gone()
         return entry

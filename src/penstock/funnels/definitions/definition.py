@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.base.errors import Conflict, Fault
+from penstock.funnels.definitions.cost import cost_fault, row_costs
 from penstock.funnels.definitions.matches import resolved_match
 from penstock.funnels.definitions.model import Definition, GoalUse, Match, Row
 from penstock.funnels.definitions.schema import (
@@ -35,8 +36,12 @@ def resolve(
 
     goals: by name, at least those that the definition refers to, as they are now. Conflict when
     a part of the definition or of a goal, such as a filter, cannot be read; it names each part.
+    Conflict when the filters cost too much, for instance since a goal changed.
     """
     matches = {name: goal.match for name, goal in goals.items()}
+    too_costly = cost_fault(row_costs(definition.steps, matches), "steps")
+    if too_costly is not None:
+        raise Conflict(too_costly.message, code="definition_too_costly", faults=[too_costly])
     used = [goals[name] for name in sorted(goals_in(definition))]
     rows, faults = [], []
     for place, step in enumerate(definition.steps):

@@ -1,11 +1,12 @@
 """Wire types of goals: named matches for use in funnels."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
 
+from penstock.funnels.definitions.cost import MatchCost, cost_fault, match_units, sent_match
 from penstock.funnels.definitions.schema import GOAL, MatchIn, MatchTypeIn
-from penstock.http.schema import Input, Name, RuleBroken
+from penstock.http.schema import Input, Name, RuleBroken, RulesBroken
 
 
 class GoalMatchIn(MatchIn):
@@ -19,6 +20,14 @@ class GoalMatchIn(MatchIn):
                 "goal_of_goal", "A goal cannot use a goal; write the other goal's match here."
             )
         return match_type
+
+    @field_validator("filters", mode="wrap")
+    @classmethod
+    def _can_be_used(cls, filters: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        units = match_units(sent_match({"filters": filters}), {})
+        if (too_costly := cost_fault([MatchCost("this goal", units)], "")) is not None:
+            raise RulesBroken([too_costly])
+        return validate(filters)
 
 
 class GoalIn(Input):

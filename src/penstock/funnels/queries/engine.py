@@ -23,6 +23,11 @@ ENGINE_SETTINGS: Mapping[str, Any] = {
     "prefer_column_name_to_alias": 1,  # totals keep the names of the columns that they add up
     "join_use_nulls": 0,
     "force_grouping_standard_compatibility": 1,
+    # For every definition within the limits of `penstock.funnels.definitions.cost`, which bounds
+    # the statement; the engine's own bounds are lower.
+    "max_query_size": 4 * 1024**2,
+    "max_ast_elements": 500_000,
+    "max_expanded_ast_elements": 5_000_000,
     # Rewrites that find nothing in these statements; trying them takes half the time of a small
     # report.
     "optimize_and_compare_chain": 0,

@@ -21,6 +21,7 @@ from typing import Any
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.ids import WorkspaceId
+from penstock.base.metrics import counter
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.engine import Engine, EngineRows
 from penstock.funnels.queries.parameters import Selection, check_cohort, query_params
@@ -35,6 +36,9 @@ from penstock.funnels.statements.query import Statement
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 
+_LOOKUPS = counter(
+    "penstock_funnel_cache_lookups", "Looks into the cache of funnel results.", ["outcome"]
+)
 _MAX_CACHED_ROWS, _MAX_CACHED_ROWS_PER_RESULT = 20_000, 1_000
 """A row, one cohort's numbers, takes one to two kilobytes."""
 
@@ -107,6 +111,7 @@ class FunnelQueryRunner:
                         context.params, context.version
                     ),
                 )
+            _LOOKUPS.labels("hit" if is_hit else "miss").inc()
         served_from = ServedFrom.CACHE if is_hit else ServedFrom.QUERY
         return QueryResult(
             [dict(zip(rows.names, row, strict=True)) for row in rows.rows],

@@ -9,6 +9,8 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.response import Stream
 
+from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import WorkspaceId
@@ -73,12 +75,16 @@ async def preview_funnel(
 
 @get("/api/funnels/{funnel_id:str}/export", opt=describe_query("Export of a funnel", ExportQuery))
 async def export_funnel(
-    funnel: NamedDependency[FunnelRequest], exports: NamedDependency[ExportService]
+    funnel: NamedDependency[FunnelRequest],
+    exports: NamedDependency[ExportService],
+    caller: NamedDependency[Caller],
+    audit_log: NamedDependency[AuditLog],
 ) -> Response[bytes]:
     """A file with one row for the total and one for every cohort: CSV, JSON or Parquet."""
 
     def export(workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> Response[bytes]:
         file = exports.export(workspace_id, funnel_id, query)
+        audit_log.record(caller, Action.EXPORTED, f"{funnel_id} {query.format}")
         headers = {"Content-Disposition": f'attachment; filename="{funnel_id}.{query.format}"'}
         return cast(
             "Response[bytes]",

@@ -156,6 +156,9 @@ class DataQualityRecord(Record):
     conflicting_entry_values: dict[str, int]
     unverified_provider_events: int
     attempts_with_several_visitors: int
+    units_over_limit: Annotated[
+        int, Field(description="Counted by their first events or entries only.")
+    ]
 
 
 class ResultsRecord(HeadRecord):

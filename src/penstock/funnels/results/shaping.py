@@ -145,6 +145,7 @@ def _data_quality(definition: Definition, row: Mapping[str, Any]) -> dict[str, A
         "conflictingEntryValues": dict(zip(names, conflicting, strict=True)),
         "unverifiedProviderEvents": row["unverified"],
         "attemptsWithSeveralVisitors": row["several"],
+        "unitsOverLimit": row["cut"],
     }
 
 

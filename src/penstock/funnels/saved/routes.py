@@ -29,7 +29,9 @@ async def create_funnel(
     funnels: NamedDependency[FunnelService],
     validation: NamedDependency[FairQueue],
 ) -> Response[bytes]:
-    """At most 30 rows, 20 `or` rows to a step, 20 filters to a match and 256 matches in all."""
+    """At most 30 rows, 20 `or` rows to a step, 20 filters to a match and 256 matches in all.
+
+    The filters together may cost 400 units; a fault says what each costs and what to drop."""
     require_json(request)
     body = await read_bytes(request)
     funnel = await validation.run(

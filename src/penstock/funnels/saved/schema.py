@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from penstock.base.errors import Fault
+from penstock.funnels.definitions.cost import cost_fault, row_costs, sent_step
 from penstock.funnels.definitions.filters import EventField, OwnProperty
 from penstock.funnels.definitions.matches import resolved_match
 from penstock.funnels.definitions.model import CountingUnit
@@ -189,9 +190,18 @@ class FunnelIn(Input):
 
     @field_validator("steps", mode="wrap")
     @classmethod
-    def _are_counted(cls, rows: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    def _are_counted(
+        cls,
+        rows: Any,
+        validate: ValidatorFunctionWrapHandler,
+        info: ValidationInfo[ValidationContext],
+    ) -> Any:
         if not isinstance(rows, list):
             return validate(rows)
+        # First, because to validate filters costs too: the engine compiles regular expressions.
+        costs = row_costs([sent_step(row) for row in rows[:MAX_ROWS]], info.context.goals)
+        if (too_costly := cost_fault(costs, "")) is not None:
+            raise RulesBroken([*_row_faults(rows), too_costly])
         return every_fault(list(_row_faults(rows)), rows[:MAX_ROWS], validate)
 
     def saved(self) -> SavedDefinition:

@@ -6,6 +6,11 @@ array of (ts, seq, event_id, mask, ...).
 
 from penstock.funnels.statements.query import UNUSABLE, Plan
 
+MAX_UNIT_EVENTS = 100_000
+"""Events of a unit that the fold reads, the first ones: it holds them in memory."""
+MAX_COMPARISONS = 2_000_000
+"""Entries of a visitor that compete times events of the visitor."""
+
 _ENTRY = "Tuple(at UInt32, began UInt32, least UInt64)"
 """at: position of the entry. began: position of the first event that could fill a part of it.
 least: the least number that may follow (rule 4)."""
@@ -14,23 +19,27 @@ least: the least number that may follow (rule 4)."""
 def entries_of(plan: Plan) -> str:
     """The entries that may count: an attempt's first; a visitor's in the period.
 
-    Where time alone decides which of a visitor's entries leads furthest, only that one.
+    Where time alone decides which of a visitor's entries leads furthest, only that one. Else there
+    may be one more than `MAX_ENTRIES`, which shows that there are more.
     """
     if plan.steps[0].row.all_of:
-        entries = _group_entries(plan)
-        return (
-            f"arraySlice({entries}, 1, 1)"
-            if plan.by_attempt
-            else f"arrayFilter(e -> {plan.in_period('history[e.at].ts')}, {entries})"
-        )
+        return _group_entries(plan)
+    # No lambda may read `history` itself: the engine would copy it for every element.
+    least = after_number("x.seq", "0")
+    entries = (
+        f"arrayMap((i, x) -> CAST((i, 1, {least}), '{_ENTRY}'), arrayEnumerate(history), history)"
+    )
     if plan.by_attempt:
-        positions = f"arrayFilter(i -> i != 0, [arrayFirstIndex(x -> {_starts(plan)}, history)])"
-    elif _time_decides(plan):
-        positions = _best_entry(plan)
-    else:
-        positions = f"arrayFilter((i, x) -> {_starts(plan)}, arrayEnumerate(history), history)"
-    least = after_number("history[i].seq", "0")
-    return f"arrayMap(i -> CAST((i, 1, {least}), '{_ENTRY}'), {positions})"
+        position = f"arrayFirstIndex(x -> {_starts(plan)}, history)"
+        return f"arraySlice({entries}, {position}, {position} != 0)"
+    if time_decides(plan):
+        return f"arrayMap(i -> {entries}[i], {_best_entry(plan)})"
+    return f"arrayFilter((e, x) -> {_starts(plan)}, {entries}, history)"
+
+
+def max_entries(plan: Plan) -> str:
+    """How many entries of a unit compete: fewer, the more events each of them goes through."""
+    return "1" if plan.by_attempt else f"greatest(1, intDiv({MAX_COMPARISONS}, length(history)))"
 
 
 def _starts(plan: Plan) -> str:
@@ -48,7 +57,7 @@ def after_number(seq: str, otherwise: str) -> str:
 
 
 def _group_entries(plan: Plan) -> str:
-    """Every completion of a group as step 1, each by a fresh set of parts.
+    """Completions of a group as step 1, each by a fresh set of parts, as `entries_of` says.
 
     Every filled part counts as accepted.
     """
@@ -60,7 +69,13 @@ def _group_entries(plan: Plan) -> str:
         f" entries Array({_ENTRY}))"
     )
     after = "toUInt32(s.position + 1)"
-    entries = f"arrayPushBack(s.entries, tuple(s.position, s.began, {least}))"
+    counts = (
+        "empty(s.entries)"
+        if plan.by_attempt
+        else f"{plan.in_period('x.ts')} AND length(s.entries) <= {max_entries(plan)}"
+    )
+    pushed = f"arrayPushBack(s.entries, tuple(s.position, s.began, {least}))"
+    entries = f"if({counts}, {pushed}, s.entries)"
     complete = f"tuple({after}, {after}, {none}, toUInt64(0), {entries})"
     partial = f"tuple({after}, s.began, bitOr(s.filled, {hits}), {least}, s.entries)"
     step = f"CAST(if(bitOr(s.filled, {hits}) = {every}, {complete}, {partial}), '{state}')"
@@ -81,7 +96,7 @@ def open_parts(plan: Plan) -> str:
     return f"bitAnd({plan.mask(first.all)}, bitNot({filled}))"
 
 
-def _time_decides(plan: Plan) -> bool:
+def time_decides(plan: Plan) -> bool:
     """Whether time alone decides what follows an entry: no sequence numbers, no groups."""
     return plan.definition.sequence_property is None and not any(
         step.row.all_of for step in plan.steps

@@ -66,6 +66,7 @@ def figures(plan: Plan) -> list[Figure]:
         _number("ties", "sum(ties)"),
         _number("invalid", "sum(invalid)"),
         _number("tied", "sum(tied)"),
+        _number("cut", "sum(cut)"),
         _number("several", "sum(several)", "several"),
         _number("disordered", "countIf(skips + ties + invalid > 0)"),
         _number("unitless", "0", "unitless"),

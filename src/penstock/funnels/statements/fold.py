@@ -4,6 +4,7 @@ Reads the columns of `query.matched_events` and gives one row per counted unit (
 Stages, each a subquery:
 
     histories   a unit's events, sorted (semantics, "Order")
+                limits: `MAX_UNIT_EVENTS`, and of entries `MAX_COMPARISONS`
     entries     where step 1 is complete ("Entry"): once for an attempt, for a visitor each time
                 that the period contains
     values      the entry's values, decided by agreement where tied events have no usable order
@@ -13,7 +14,13 @@ Stages, each a subquery:
 
 from typing import NamedTuple
 
-from penstock.funnels.statements.entries import after_number, entries_of, open_parts
+from penstock.funnels.statements.entries import (
+    MAX_UNIT_EVENTS,
+    after_number,
+    entries_of,
+    max_entries,
+    open_parts,
+)
 from penstock.funnels.statements.query import UNUSABLE, Plan, RowBits
 
 UNIT_COLUMNS = (
@@ -29,6 +36,7 @@ UNIT_COLUMNS = (
     "conflicts",  # bit j: a later event disagrees with entry value j
     "several",  # 1 if events of more than one visitor match steps of the attempt
     "seen",  # Array(UInt32): events that each diagnostic row counted
+    "cut",  # 1 if only its first events or entries were read
 )
 
 
@@ -48,13 +56,18 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
         SELECT unit,
                arraySort(groupArray(
                    tuple(ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)') AS keys, invalid,
-                         visitor))) AS history
+                         visitor))) AS events,
+               arraySlice(events, 1, {MAX_UNIT_EVENTS}) AS history,
+               length(events) > {MAX_UNIT_EVENTS} AS has_more_events
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
     entries = f"""
-        SELECT unit, history, arrayJoin({entries_of(plan)}) AS entry,
+        SELECT unit, history,
+               has_more_events OR length(entries) > {max_entries(plan)} AS cut,
+               arrayJoin(arraySlice(entries, 1, {max_entries(plan)})) AS entry,
                history[entry.at] AS first_event, first_event.ts AS entry_ts,
                {plan.window_end("entry_ts")} AS window_end
-        FROM ({histories})"""
+        FROM (SELECT unit, history, has_more_events, {entries_of(plan)} AS entries
+              FROM ({histories}))"""
     values = f"""
         SELECT *,
                {open_parts(plan)} AS open_parts,
@@ -92,7 +105,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                           history) AS invalid,
                tied, {_unit_conflicts(plan)} AS conflicts,
                {_several(plan)} AS several,
-               {_seen(plan)} AS seen,
+               {_seen(plan)} AS seen, cut,
                {"progress.done AS done, window_end," if detailed else ""}
                entry.at AS entry_at
         FROM ({folded})"""

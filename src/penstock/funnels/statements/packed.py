@@ -10,6 +10,7 @@ complex if it has
       steps, falling numbers)
     - several events of step 1 at the entry's timestamp, or two options of a step at one position
     - entry values that a later event may disagree with
+    - more events than the general fold reads
     - an event of a diagnostic row or of a payment provider, or with an unusable sequence value
     - for a visitor: a window that closed before the next step, since a later entry may lead further
 
@@ -19,6 +20,7 @@ the design: docs/decisions/0003-packed-fold.md.
 
 from dataclasses import dataclass
 
+from penstock.funnels.statements.entries import MAX_COMPARISONS, MAX_UNIT_EVENTS, time_decides
 from penstock.funnels.statements.query import Plan, small_number
 
 _POSITION_BITS = 64
@@ -110,6 +112,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                              {_starts(plan)}) AS starts,
                uniqUpToIf(1)(value, value != 0) AS values, max(value) AS any_value,
                uniqUpTo(1)(visitor) AS visitors,
+               {_over_limit(plan)} AS over_limit,
                max(complexity) AS complexity, {_unitless(plan)} AS unitless
         FROM ({positions}) GROUP BY unit"""
     open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
@@ -119,7 +122,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
            arrayMap((p, q) -> {_verdict(layout)},
                     arrayPopFront(firsts), arrayPopBack(firsts)) AS verdicts,
            arrayFirstIndex(verdict -> verdict != 0, verdicts) AS stop,
-           multiIf(unit = 0, {UNITLESS}, complexity = 2, {COMPLEX},
+           multiIf(unit = 0, {UNITLESS}, complexity = 2 OR over_limit, {COMPLEX},
                    firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}, {ABSENT},
                    complexity = 1 OR starts > 1 OR (carries AND values > 1)
                        OR verdicts[stop] IN {open_reasons} OR {_tied_options(plan, layout)},
@@ -128,6 +131,14 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
            if(class = {SIMPLE}, if(stop = 0, {len(plan.steps)}, stop), 0) AS reached,
            {layout.time("firsts[reached]")} AS done_ts
     FROM ({firsts}) WHERE class != {ABSENT}"""
+
+
+def _over_limit(plan: Plan) -> str:
+    """Whether the general fold reads only the first events or entries of a unit, and says so."""
+    events = f"count() > {MAX_UNIT_EVENTS}"
+    if time_decides(plan) or plan.by_attempt:
+        return events
+    return f"{events} OR countIf({_starts(plan)}) > greatest(1, intDiv({MAX_COMPARISONS}, count()))"
 
 
 def _values_hash(plan: Plan) -> str:

@@ -45,6 +45,7 @@ class Quality(StrEnum):
     UNKNOWN_ENTRY_VALUE = "unknownEntryValue"
     CONFLICT = "conflict"
     SEVERAL_VISITORS = "severalVisitors"
+    OVER_LIMIT = "overLimit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,7 @@ def _quality(plan: Plan, quality: Quality, place: int) -> str:
         Quality.UNKNOWN_ENTRY_VALUE: " OR ".join(f"keys[{at}] = 0" for at in places) or "0",
         Quality.CONFLICT: " OR ".join(f"bitTest(conflicts, {at - 1})" for at in places) or "0",
         Quality.SEVERAL_VISITORS: "several",
+        Quality.OVER_LIMIT: "cut",
     }[quality]
 
 

@@ -1,4 +1,4 @@
-"""Trust of identity links, identity secrets.
+"""Trust of identity links, identity secrets, rights of API keys, the audit log.
 
 Revision ID: 0008
 Revises: 0004
@@ -84,6 +84,34 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_identity_secrets")),
     )
     op.create_index(op.f("ix_identity_secrets_website_id"), "identity_secrets", ["website_id"])
+    op.create_table(
+        "audit_entries",
+        sa.Column(
+            "id",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            autoincrement=True,
+            nullable=False,
+        ),
+        sa.Column("workspace_id", sa.Text(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False, comment="the oldest go after a year"),
+        sa.Column("action", sa.Text(), nullable=False),
+        sa.Column(
+            "actor", sa.Text(), nullable=False, comment="e-mail address or name of the key, then"
+        ),
+        sa.Column("actor_id", sa.Text(), nullable=False, comment="ID of the user or the key"),
+        sa.Column(
+            "target", sa.Text(), nullable=False, comment="what it concerned: an ID, and a name"
+        ),
+        sa.ForeignKeyConstraint(
+            ["workspace_id"], ["workspaces.id"], name=op.f("fk_audit_entries_workspace_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_audit_entries")),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(op.f("ix_audit_entries_at"), "audit_entries", ["at"])
+    op.create_index(
+        op.f("ix_audit_entries_workspace_id_at"), "audit_entries", ["workspace_id", "at"]
+    )
 
 
 def downgrade() -> None:

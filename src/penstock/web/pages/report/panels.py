@@ -25,6 +25,7 @@ from penstock.funnels.results.schema import (
     StepRecord,
 )
 from penstock.funnels.results.service import ResultsService
+from penstock.funnels.statements.entries import MAX_UNIT_EVENTS
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.schema import ReportPageQuery, Show
 
@@ -379,6 +380,12 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
             f"{noun(numbers.tied_entries)} with tied entries",
             "Several entries at the same time. Values on which they disagree are Unknown.",
             "tiedEntry",
+        ),
+        DataQualityIssue(
+            numbers.units_over_limit,
+            f"{noun(numbers.units_over_limit)} with more events than Penstock reads of one",
+            f"Counted by the first {MAX_UNIT_EVENTS:,} matching events, or by their first entries.",
+            "overLimit",
         ),
     ]
     # A property name stands last: one with right-to-left text then affects no other text.

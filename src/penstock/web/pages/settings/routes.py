@@ -4,7 +4,9 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.response import Redirect
 
+from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.keys.service import KeyService
+from penstock.accounts.model import Role
 from penstock.accounts.websites.service import WebsiteService
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.clock import Clock, iso
@@ -51,4 +53,14 @@ def workspace(
     )
 
 
-ROUTES = (first_settings, api_keys, workspace)
+@get("/settings/audit-log", sync_to_thread=True)
+def audit_entries(
+    view: NamedDependency[View], audit_log: NamedDependency[AuditLog]
+) -> Response[bytes]:
+    is_owner = view.reader.role is Role.OWNER
+    page = view.query(PageQuery).asked
+    entries = audit_log.entries(view.reader.caller, page) if is_owner else None
+    return view.render("settings/audit_log.html", entries=entries)
+
+
+ROUTES = (first_settings, api_keys, workspace, audit_entries)

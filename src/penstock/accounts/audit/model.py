@@ -1,0 +1,45 @@
+"""Plain types of the audit log. No I/O. Times are milliseconds since 1970-01-01 UTC."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Action(StrEnum):
+    """What was done. Stored: values never change."""
+
+    SIGNED_UP = "signed_up"
+    SIGNED_IN = "signed_in"
+    SIGN_IN_FAILED = "sign_in_failed"
+    PASSWORD_CHANGED = "password_changed"  # noqa: S105 - no password
+    MEMBER_INVITED = "member_invited"
+    INVITATION_WITHDRAWN = "invitation_withdrawn"
+    MEMBER_JOINED = "member_joined"
+    ROLE_CHANGED = "role_changed"
+    MEMBER_REMOVED = "member_removed"
+    KEY_CREATED = "key_created"
+    KEY_REVOKED = "key_revoked"
+    WEBSITE_CREATED = "website_created"
+    WEBSITE_CHANGED = "website_changed"
+    WEBSITE_DELETED = "website_deleted"
+    WORKSPACE_CHANGED = "workspace_changed"
+    IDENTITY_SECRET_CREATED = "identity_secret_created"  # noqa: S105 - no secret
+    IDENTITY_SECRETS_DELETED = "identity_secrets_deleted"
+    PROVIDER_SECRET_SET = "provider_secret_set"  # noqa: S105 - no secret
+    PROVIDER_REMOVED = "provider_removed"
+    DELETION_REQUESTED = "deletion_requested"
+    EXPORTED = "exported"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One action. actor: e-mail address of the user or name of the key, at that time.
+
+    target: what it concerned: an ID, followed by a name where it has one.
+    """
+
+    id: int
+    at_ms: int
+    action: str
+    actor: str
+    actor_id: str
+    target: str

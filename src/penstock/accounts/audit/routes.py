@@ -1,0 +1,37 @@
+"""HTTP routes of the audit log."""
+
+from anyio import to_thread
+from litestar import Response, get
+from litestar.di import NamedDependency
+
+from penstock.accounts.audit.schema import AuditRecord
+from penstock.accounts.audit.service import AuditLog
+from penstock.accounts.model import Caller
+from penstock.http.answers import listing
+from penstock.http.bodies import read_query
+from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest
+from penstock.http.schema import PageQuery
+from penstock.http.scopes import KeyScope
+
+
+@get(
+    "/api/settings/audit-log",
+    opt=described(
+        "Audit log",
+        answers=AuditRecord,
+        query=PageQuery,
+        listed=True,
+        scopes=(KeyScope.MANAGE,),
+        tag="accounts",
+    ),
+)
+async def read_audit_log(
+    request: AnyRequest, caller: NamedDependency[Caller], audit_log: NamedDependency[AuditLog]
+) -> Response[bytes]:
+    """For owners, and API keys with the scope `manage`. Newest first; kept for a year."""
+    page = read_query(request, PageQuery).asked
+    return listing(await to_thread.run_sync(audit_log.entries, caller, page), AuditRecord.of)
+
+
+ROUTES = (read_audit_log,)

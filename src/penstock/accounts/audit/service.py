@@ -1,0 +1,61 @@
+"""Use cases of the audit log."""
+
+from sqlalchemy import Connection
+
+from penstock.accounts.audit import store
+from penstock.accounts.audit.model import Action, AuditEntry
+from penstock.accounts.members.store import member
+from penstock.accounts.model import Caller, Role
+from penstock.base.clock import Clock
+from penstock.base.errors import Forbidden
+from penstock.base.paging import Listing, Page
+from penstock.base.worker import Worker
+from penstock.metadb.database import Database
+from penstock.settings import DAY_S
+
+_KEPT_DAYS = 365
+_CLEAN_EVERY_S = 3600
+_MAX_TARGET_CHARS = 500
+
+
+def record(db: Connection, by: Caller, action: Action, target: str, now_ms: int) -> None:
+    """Add an entry, in the transaction of the action itself."""
+    store.add_entry(db, by, action, target[:_MAX_TARGET_CHARS], now_ms)
+
+
+class AuditLog:
+    """The audit logs of all workspaces. Methods block: call them from a worker thread."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+        self.worker = Worker(
+            "audit_log_cleanup", self._delete_chunk, clock, period_s=_CLEAN_EVERY_S
+        )
+
+    def record(self, by: Caller, action: Action, target: str) -> None:
+        """Add an entry for an action that writes nothing itself, before it is answered."""
+        with self._database.write() as db:
+            record(db, by, action, target, self._clock())
+
+    def entries(self, by: Caller, page: Page) -> Listing[AuditEntry]:
+        """Newest first. `Forbidden` for a member who is no owner."""
+        with self._database.read() as db:
+            if by.user_id is not None:
+                reader = member(db, by.workspace_id, by.user_id)
+                if reader is None or reader.role is not Role.OWNER:
+                    raise Forbidden(
+                        "Only an owner of the workspace may read the audit log.",
+                        code="owner_required",
+                    )
+            return store.entries(db, by.workspace_id, page)
+
+    def delete_old(self) -> None:
+        """Delete the entries that are older than a year."""
+        while self._delete_chunk() is not None:
+            pass
+
+    def _delete_chunk(self) -> float | None:
+        """Seconds until the next chunk; None when no old entry is left."""
+        before_ms = self._clock() - _KEPT_DAYS * DAY_S * 1000
+        with self._database.write() as db:
+            return 0.0 if store.delete_old(db, before_ms) else None

@@ -1,0 +1,42 @@
+"""SQL of the audit log. Each function runs in the transaction of its connection."""
+
+from sqlalchemy import Connection, delete, insert, select
+
+from penstock.accounts.audit.model import Action, AuditEntry
+from penstock.accounts.model import Caller
+from penstock.base.ids import WorkspaceId
+from penstock.base.paging import Listing, Page
+from penstock.metadb.pages import page_of
+from penstock.metadb.tables import audit_entries
+
+_CHUNK = 1000
+
+
+def add_entry(db: Connection, by: Caller, action: Action, target: str, now_ms: int) -> None:
+    db.execute(
+        insert(audit_entries).values(
+            workspace_id=by.workspace_id,
+            at=now_ms,
+            action=action.value,
+            actor=by.name,
+            actor_id=by.user_id or by.key_id or "",
+            target=target,
+        )
+    )
+
+
+def entries(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[AuditEntry]:
+    """Newest first."""
+    c = audit_entries.c
+    statement = select(c.id, c.at, c.action, c.actor, c.actor_id, c.target).where(
+        c.workspace_id == workspace_id
+    )
+    rows, total = page_of(db, statement.order_by(c.at.desc(), c.id.desc()), page)
+    return Listing([AuditEntry(*row) for row in rows], page, total)
+
+
+def delete_old(db: Connection, before_ms: int) -> bool:
+    """Delete a chunk of entries from before then. False when none is left."""
+    c = audit_entries.c
+    old = select(c.id).where(c.at < before_ms).order_by(c.at).limit(_CHUNK)
+    return db.execute(delete(audit_entries).where(c.id.in_(old))).rowcount > 0

@@ -1,0 +1,116 @@
+"""The audit log: every sensitive action is in it, for owners, for a year."""
+
+from typing import Any
+
+import pytest
+
+from penstock.app import Services
+from tests.conftest import ShiftedClock
+from tests.tenant import PASSWORD, Tenant, beside, invited, join, token_of
+
+LOG = "/api/settings/audit-log"
+SECRET = {"signingSecret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+FUNNEL = {
+    "name": "Sign-up",
+    "steps": [{"type": "Event", "value": "a"}, {"type": "Event", "value": "b"}],
+}
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+def entries(tenant: Tenant, **query: Any) -> list[dict[str, Any]]:
+    answer = tenant.browser.get(LOG, params=query)
+    assert answer.status_code == 200, answer.text
+    data: list[dict[str, Any]] = answer.json()["data"]
+    return data
+
+
+def test_every_action_is_recorded_with_who_did_it_and_what_it_concerned(
+    workspace: Tenant,
+) -> None:
+    owner, client, site = workspace.browser, workspace.client, workspace.website_id
+    beside(workspace).post("/api/auth/login", json={"email": workspace.email, "password": "no"})
+    beside(workspace).post("/api/auth/login", json={"email": workspace.email, "password": PASSWORD})
+    key = owner.post("/api/settings/api-keys", json={"name": "Shop"}).json()
+    owner.delete(f"/api/settings/api-keys/{key['id']}")
+    user = join(workspace).get("/api/auth/session").json()["user"]
+    owner.patch(f"/api/settings/members/{user['id']}", json={"role": "owner"})
+    owner.delete(f"/api/settings/members/{user['id']}")
+    owner.delete(f"/api/settings/invitations/{invited(workspace)['id']}")
+    client.patch(f"/api/settings/websites/{site}", json={"name": "New"})
+    client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 5})
+    client.post(f"/api/settings/websites/{site}/identity-secrets")
+    client.delete(f"/api/settings/websites/{site}/identity-secrets")
+    client.put(f"/api/settings/websites/{site}/providers/stripe", json=SECRET)
+    client.delete(f"/api/settings/websites/{site}/providers/stripe")
+    client.post("/api/deletions", json={"websiteId": site, "userId": "ada-lovelace"})
+    funnel_id = client.post("/api/funnels", json=FUNNEL).json()["id"]
+    assert client.get(f"/api/funnels/{funnel_id}/export?format=csv").status_code == 200
+    change = {"current": PASSWORD, "new": "another password"}
+    assert owner.post("/api/auth/password", json=change).status_code == 204
+    client.delete(f"/api/settings/websites/{site}")
+    log = entries(workspace, pageSize=100)
+    assert [entry["action"] for entry in reversed(log)] == [
+        "signed_up", "key_created", "website_created", "sign_in_failed", "signed_in",
+        "key_created", "key_revoked", "member_invited", "member_joined", "role_changed",
+        "member_removed", "member_invited", "invitation_withdrawn", "website_changed",
+        "workspace_changed", "identity_secret_created", "identity_secrets_deleted",
+        "provider_secret_set", "provider_removed", "deletion_requested", "exported",
+        "password_changed", "website_deleted",
+    ]  # fmt: skip
+    by_action = {entry["action"]: entry for entry in log}
+    assert by_action["key_revoked"]["actor"] == workspace.email
+    assert by_action["key_revoked"]["target"] == key["id"]
+    assert by_action["website_changed"]["actor"] == "tests", "the name of the key"
+    assert by_action["website_changed"]["target"] == f"{site} New: name"
+    assert by_action["exported"]["target"] == f"{funnel_id} csv"
+    for secret in (PASSWORD, "another password", SECRET["signingSecret"], key["key"], "lovelace"):
+        assert secret not in str(log)
+
+
+def test_only_owners_and_managing_keys_read_it_each_of_their_workspace(
+    workspace: Tenant, other_workspace: Tenant
+) -> None:
+    refused = join(workspace).get(LOG)
+    assert (refused.status_code, refused.json()["code"]) == (403, "owner_required")
+    assert workspace.client.get(LOG).status_code == 200
+    assert {entry["actor"] for entry in entries(other_workspace)} == {
+        other_workspace.email,
+        "tests",
+    }
+
+
+def test_it_is_paged_and_kept_for_a_year(
+    workspace: Tenant, clock: ShiftedClock, services: Services
+) -> None:
+    assert [entry["action"] for entry in entries(workspace, page=2, pageSize=2)] == ["signed_up"]
+    clock.advance(days=300)
+    workspace.client.patch("/api/settings/workspace", json={"name": "Acme"})
+    clock.advance(days=66)
+    services.audit_log.delete_old()
+    form = {"email": workspace.email, "password": PASSWORD}
+    assert workspace.browser.post("/api/auth/login", json=form).status_code == 200
+    assert [entry["action"] for entry in entries(workspace)] == ["signed_in", "workspace_changed"]
+
+
+def test_an_action_that_was_refused_is_not_recorded(workspace: Tenant) -> None:
+    before = len(entries(workspace))
+    workspace.client.delete("/api/settings/websites/web_unknown")
+    workspace.browser.delete("/api/settings/api-keys/key_unknown")
+    workspace.browser.delete(
+        f"/api/settings/members/{workspace.browser.get('/api/auth/session').json()['user']['id']}"
+    )
+    assert len(entries(workspace)) == before
+
+
+def test_accepting_an_invitation_is_recorded_in_the_inviting_workspace(
+    workspace: Tenant, other_workspace: Tenant
+) -> None:
+    token = token_of(invited(workspace, email=other_workspace.email))
+    answer = other_workspace.browser.post("/api/auth/invitations/accept", json={"token": token})
+    assert answer.status_code == 200
+    [joined, *_] = entries(workspace)
+    assert (joined["action"], joined["actor"]) == ("member_joined", other_workspace.email)
