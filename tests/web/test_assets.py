@@ -24,5 +24,5 @@ def test_every_asset_of_a_template_exists() -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
 def test_every_import_of_a_module_exists(module: Path) -> None:
-    imported = re.findall(r'^(?:import|export)\b[^"]*"(\.[^"]+)"', module.read_text("utf-8"), re.M)
+    imported = re.findall(r'(?:from|^import) "(\.[^"]+)"', module.read_text("utf-8"), re.MULTILINE)
     assert [name for name in imported if not (module.parent / name).is_file()] == []
