@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from anyio import to_thread
 from sqlalchemy import Connection
@@ -239,6 +240,20 @@ def _matches(
     ]
 
 
-def forget_opens(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
-    """Delete the visitors' touches and unlink their opens, in the transaction that deletes them."""
-    store.forget_claimers(db, store.forget_visitors(db, scope_id, visitor_ids))
+def opens_of(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> list[tuple[str, dict[str, Any]]]:
+    """The visitors' touches and app opens, for the visitors to read."""
+    return store.opens_of(db, scope_id, visitor_ids)
+
+
+def forget_opens(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> dict[str, int]:
+    """Delete the visitors' touches and unlink their opens, in the transaction that deletes them.
+
+    Returns how many of each.
+    """
+    forgotten = store.forget_visitors(db, scope_id, visitor_ids)
+    store.forget_claimers(db, forgotten.click_ids)
+    return {"touches": forgotten.touches, "opensUnlinked": forgotten.opens}
