@@ -57,6 +57,10 @@ test-full: check ## As test, with all sets on both databases, 20,000 examples an
 property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
 	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -v tests/funnels/test_property.py
 
+.PHONY: fuzz
+fuzz: $(DEV) ## Read EXAMPLES=20000 random times
+	PENSTOCK_FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(BIN)/pytest -v tests/events/test_times.py
+
 .PHONY: kills
 kills: $(DEV) ## Kill the service KILLS=200 times while clients post events
 	PENSTOCK_KILLS=$(or $(KILLS),200) $(BIN)/pytest -s tests/events/test_kills.py
