@@ -61,6 +61,15 @@ property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
 kills: $(DEV) ## Kill the service KILLS=200 times while clients post events
 	PENSTOCK_KILLS=$(or $(KILLS),200) $(BIN)/pytest -s tests/events/test_kills.py
 
+.PHONY: faults
+faults: $(DEV) ## Kill the service KILLS=1000 times, at every boundary, and break disks and databases
+	PENSTOCK_KILLS=$(or $(KILLS),1000) $(BIN)/pytest -s tests/events/test_kills.py
+	PENSTOCK_FAULTS=all $(BIN)/pytest tests/faults tests/backup
+
+.PHONY: soak
+soak: $(DEV) ## Mixed load for MINUTES=30: memory, descriptors and latencies
+	$(BIN)/python -m tests.faults.soak $(or $(MINUTES),30)
+
 .PHONY: bench
 bench: $(DEV) ## Speed of funnels, exports, intake, redirects and pages, into bench/results.md
 	@scripts/setup bench

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,13 +33,17 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Served:
-    """A running service. url: from its banner. log: the file with all its output."""
+    """A running service. url: from its banner. log: the file with all its output.
+
+    program: what runs instead of `penstock`.
+    """
 
     def __init__(
         self,
         data: Path,
         *flags: str,
         command: str = "serve",
+        program: Sequence[str] = PENSTOCK,
         descriptors: tuple[int, int] | None = None,
         **settings: str,
     ) -> None:
@@ -50,7 +55,7 @@ class Served:
         settings = {"PENSTOCK_FRESH_WAIT_S": str(PATIENCE_S), **settings}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*PENSTOCK, command, "--port", "0", "--data", str(data), *flags],
+                [*program, command, "--port", "0", "--data", str(data), *flags],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,

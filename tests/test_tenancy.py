@@ -156,6 +156,9 @@ RECORDS: dict[str, Callable[[Tenant], str]] = {
 }
 """How to make the record that a path parameter, or a required query parameter, names."""
 
+ALSO_REQUIRED = {("get", "/api/personal-data"): ("visitorId",)}
+"""Query parameters of which one is required."""
+
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("patch", "/api/settings/members/{user_id}"): {"json": {"role": "owner"}},
     ("put", "/api/funnels/{funnel_id}"): {"json": FUNNEL},
@@ -251,6 +254,7 @@ def described(document: dict[str, Any]) -> Iterator[Operation]:
                 if record["in"] == "query" and record["required"]
             )
             required = tuple(name for name in required if name != "websiteId")
+            required += ALSO_REQUIRED.get((method, path), ())
             yield Operation(
                 method,
                 path,

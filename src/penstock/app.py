@@ -1,6 +1,6 @@
 """The application: the list of its rooms, and how they are put together."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ from penstock.core import Core, Room
 from penstock.edge import plugin as edge_room
 from penstock.edge.layer import EdgeLayer
 from penstock.events import plugin as events_room
-from penstock.events.deletions.model import DeletionSpan
+from penstock.events.deletions.model import DeletionSpan, RetainedHistory
 from penstock.events.fast_path import FastPath
 from penstock.events.imports.model import ImportSpan
 from penstock.events.plugin import EventsRoom
@@ -36,12 +36,12 @@ from penstock.http import routes as http_routes
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
 from penstock.links import plugin as links_room
-from penstock.links.attribution.service import forget_opens
+from penstock.links.attribution.service import forget_opens, opens_of
 from penstock.links.redirect.asgi import RedirectFastPath
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox, seal_all
 from penstock.providers import plugin as providers_room
-from penstock.providers.service import forget_customers
+from penstock.providers.service import customers_of, forget_customers
 from penstock.settings import Settings
 from penstock.stores import Stores, open_stores
 from penstock.warehouse.client import Warehouse
@@ -105,7 +105,12 @@ def build_services(
         read_gaps=partial(_read_gaps, events),
     )
     catalogue = catalogue_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
-    activity = activity_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
+    activity = activity_room.build(
+        core,
+        accounts,
+        wait_until_shipped=wait_until_shipped,
+        read_elsewhere=_read_elsewhere,
+    )
     links = links_room.build(core, accounts, events)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
@@ -174,10 +179,25 @@ def _provide(services: Services, name: str) -> Provide:
     return Provide(provide, sync_to_thread=False)
 
 
-def _forget_elsewhere(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
-    """Delete what the rooms above events know of visitors, in the deletion's transaction."""
-    forget_customers(db, scope_id, visitor_ids)
-    forget_opens(db, scope_id, visitor_ids)
+def _forget_elsewhere(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> dict[str, int]:
+    """Delete what the rooms above events know of visitors, in the deletion's transaction.
+
+    Returns how much of each kind.
+    """
+    customers = forget_customers(db, scope_id, visitor_ids)
+    return {"providerCustomers": customers, **forget_opens(db, scope_id, visitor_ids)}
+
+
+def _read_elsewhere(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """What providers and links store about visitors, for the export of a person's data."""
+    return [
+        *(("customer", customer) for customer in customers_of(db, scope_id, visitor_ids)),
+        *opens_of(db, scope_id, visitor_ids),
+    ]
 
 
 def _read_gaps(
@@ -189,8 +209,27 @@ def _read_gaps(
     gaps = [
         *(_gap("import", span, span.dismissed_at_ms) for span in imports),
         *(_gap("deletion", span) for span in deletions),
+        *(
+            _retention_gap(history)
+            for history in events.deletions.retained_histories(workspace_id, website_ids)
+        ),
     ]
     return sorted(gaps, key=lambda gap: gap.at_ms)
+
+
+def _retention_gap(history: RetainedHistory) -> Gap:
+    last_ms = history.from_ms - 1
+    return Gap(
+        "retention",
+        history.website_id,
+        0,
+        last_ms,
+        (0, last_ms),
+        history.from_ms,
+        "done",
+        note=history.note,
+        event_kind=history.kind,
+    )
 
 
 def _gap(kind: str, span: ImportSpan | DeletionSpan, dismissed_at_ms: int | None = None) -> Gap:

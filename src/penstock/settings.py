@@ -189,12 +189,16 @@ class Settings(BaseSettings):
         int, Field(ge=0, description="Seconds that a timestamp may be ahead of the server's clock.")
     ] = 300
     dedupe_days: Annotated[
-        int | None,
+        int, Field(ge=100, description="Days that deduplication keys are kept, at least 100.")
+    ] = 400
+    daily_events: Annotated[
+        int,
         Field(
-            ge=100,
-            description="Days that deduplication keys are kept, at least 100; default: forever.",
+            ge=1,
+            description="Maximum number of events that each website stores in a day (UTC); "
+            "imports and payment providers do not count.",
         ),
-    ] = None
+    ] = 5_000_000
     quarantine_rows: Annotated[
         int,
         Field(ge=1, description="Maximum number of events in the quarantine of one website."),

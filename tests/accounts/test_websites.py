@@ -13,6 +13,8 @@ APP = {
 }
 KEPT_APP = APP | {"androidSha256Fingerprints": [":".join(["AB"] * 32), ":".join(["0F"] * 32)]}
 MATCHING = {"iosProbabilisticMatching": False, "androidProbabilisticMatching": True}
+KINDS = ("pageview", "screenview", "event", "transaction", "provider")
+RETENTION = dict.fromkeys(f"{kind}RetentionDays" for kind in KINDS)
 NO_APP = dict.fromkeys(APP) | {"androidSha256Fingerprints": []} | MATCHING
 ROUTE = "/api/settings/websites"
 
@@ -32,13 +34,17 @@ def test_a_new_website_is_returned_in_full_and_read_back(client):
     new_website = create(client, domain="Shop.Example.com")
     assert new_website["id"].startswith("web_")
     assert new_website["createdAt"] == new_website["updatedAt"]
-    expected = {
-        "name": "Shop",
-        "kind": "web",
-        "domain": "shop.example.com",
-        "identityScope": None,
-        "requiresSignedIdentities": False,
-    } | NO_APP
+    expected = (
+        {
+            "name": "Shop",
+            "kind": "web",
+            "domain": "shop.example.com",
+            "identityScope": None,
+            "requiresSignedIdentities": False,
+        }
+        | NO_APP
+        | RETENTION
+    )
     assert {key: new_website[key] for key in expected} == expected
     assert set(new_website) == set(expected) | {"id", "createdAt", "updatedAt"}
     assert client.get(f"{ROUTE}/{new_website['id']}").json() == new_website

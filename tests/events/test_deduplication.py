@@ -149,13 +149,16 @@ def hundred_days(settings: Settings) -> Settings:
     return settings.model_copy(update={"dedupe_days": 100})
 
 
-def test_ids_are_remembered_for_ever_unless_days_are_set(
+def test_ids_are_remembered_for_400_days_unless_others_are_set(
     post_event: Post, services: Services, clock: ShiftedClock
 ) -> None:
     post_event(eventId="1")
-    clock.advance(days=5000)
+    clock.advance(days=399)
     services.intake.forget_old_keys()
     assert post_event(eventId="1").json()["status"] == "duplicate"
+    clock.advance(days=2)
+    services.intake.forget_old_keys()
+    assert post_event(eventId="1").json()["status"] == "accepted"
 
 
 class TestKeptFor100Days:

@@ -65,6 +65,8 @@ def run(database: Database, work: Callable[[Intake], Any]) -> Any:
             database,
             system_clock,
             on_stored=lambda: None,
+            dedupe_days=400,
+            daily_events=10**6,
             property_keys=2000,
             quarantine=QuarantineLimits(1000, 10_000_000),
         )
@@ -166,6 +168,8 @@ def test_a_stop_commits_what_was_taken_and_takes_nothing_more(database: Database
             database,
             system_clock,
             on_stored=lambda: None,
+            dedupe_days=400,
+            daily_events=10**6,
             property_keys=2000,
             quarantine=QuarantineLimits(1000, 10_000_000),
         )

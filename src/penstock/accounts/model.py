@@ -1,5 +1,6 @@
 """Plain types of accounts. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -86,6 +87,7 @@ class Website:
 
     scope_id: the identity scope of its visitors and identity links. app: empty for kind `web`.
     requires_signed_identities: whether identify without a key needs a signature of the user ID.
+    retention_days: how long events are kept, by kind; a kind that is absent is kept for ever.
     """
 
     id: WebsiteId
@@ -99,3 +101,4 @@ class Website:
     updated_at_ms: int
     app: MobileApp = field(default_factory=MobileApp)
     requires_signed_identities: bool = False
+    retention_days: Mapping[str, int] = field(default_factory=dict)

@@ -1,10 +1,12 @@
-"""The room of visitors with their timelines, and of live events."""
+"""The room of visitors with their timelines, of their data's export, and of live events."""
 
 from dataclasses import dataclass
 
 from penstock.accounts.plugin import AccountsRoom
 from penstock.activity.live import routes as live_routes
 from penstock.activity.live.service import LiveService
+from penstock.activity.personal_data import routes as personal_data_routes
+from penstock.activity.personal_data.service import PersonalDataService, ReadElsewhere
 from penstock.activity.visitors import routes as visitor_routes
 from penstock.activity.visitors.service import VisitorService
 from penstock.core import Core, Room
@@ -14,14 +16,20 @@ from penstock.warehouse.client import WaitUntilShipped
 @dataclass(frozen=True)
 class ActivityRoom(Room):
     visitors: VisitorService
+    personal_data: PersonalDataService
     live: LiveService
 
-    routes = (*visitor_routes.ROUTES, *live_routes.ROUTES)
+    routes = (*visitor_routes.ROUTES, *personal_data_routes.ROUTES, *live_routes.ROUTES)
 
 
 def build(
-    core: Core, accounts: AccountsRoom, *, wait_until_shipped: WaitUntilShipped
+    core: Core,
+    accounts: AccountsRoom,
+    *,
+    wait_until_shipped: WaitUntilShipped,
+    read_elsewhere: ReadElsewhere,
 ) -> ActivityRoom:
+    """read_elsewhere: what rooms that this one does not know store about visitors."""
     settings, clock, database, warehouse, _ = core
     return ActivityRoom(
         visitors=VisitorService(
@@ -31,6 +39,14 @@ def build(
             settings,
             clock,
             wait_until_shipped=wait_until_shipped,
+        ),
+        personal_data=PersonalDataService(
+            database,
+            warehouse,
+            accounts.website_service,
+            settings,
+            wait_until_shipped=wait_until_shipped,
+            read_elsewhere=read_elsewhere,
         ),
         live=LiveService(
             database,

@@ -12,7 +12,6 @@ says `{}`; the service freezes the engine, resumes shipping and answers.
 
 import asyncio
 import os
-import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import (
@@ -32,6 +31,7 @@ from anyio import CapacityLimiter, create_task_group, to_thread
 from msgspec import json
 
 from penstock.backup.model import BackupFailed
+from penstock.base.patterns import Pattern
 from penstock.events.shipper import Shipper
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.frozen_copy import freeze
@@ -42,7 +42,7 @@ SOCKET = "penstock.sock"
 SNAPSHOTS = "snapshots"
 """Folder of frozen copies in the data folder, while a backup copies them."""
 
-_NAME = re.compile(r"[0-9a-z]{1,40}")
+_NAME = Pattern(r"[0-9a-z]{1,40}")
 _MAX_ADDRESS_BYTES = 100
 _SNAPSHOT_S = 60.0  # for the command to take its snapshot while shipping waits
 _FREEZE_S = 600.0  # for the service: a running shipment or a rebuilt catalogue comes first

@@ -29,6 +29,7 @@ from penstock.backup.tree import (
 from penstock.base.clock import Clock, iso
 from penstock.base.errors import StoreUnavailable
 from penstock.metadb.database import Database
+from penstock.metadb.secret_box import KEY_FILE
 from penstock.metadb.snapshot import (
     DUMP_FILE,
     SQLITE_FILE,
@@ -243,11 +244,14 @@ def _empty(data: Path) -> None:
 
 
 def _link_local_files(data: Path, staged: Path) -> None:
-    """Link the files of the folders beside the stores: uploaded imports and recorded clicks."""
-    for folder in sorted(data.iterdir()):
-        if folder.is_dir() and folder.name not in _NOT_COPIED:
-            (staged / folder.name).mkdir(exist_ok=True)
-            link_new_files(folder, staged / folder.name)
+    """Link what is beside the stores: uploaded imports, recorded clicks, the secret key."""
+    for path in sorted(data.iterdir()):
+        if path.is_dir() and path.name not in _NOT_COPIED:
+            (staged / path.name).mkdir(exist_ok=True)
+            link_new_files(path, staged / path.name)
+    key = data / KEY_FILE
+    if key.is_file() and not (staged / KEY_FILE).exists():
+        os.link(key, staged / KEY_FILE)
 
 
 @contextmanager

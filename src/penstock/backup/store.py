@@ -12,6 +12,7 @@ from penstock.metadb.tables import (
     links,
     metadata,
     outbox,
+    quarantine,
     shipments,
     user_links,
     visitors,
@@ -85,9 +86,13 @@ def event_ids_of_keys(connection: Connection) -> Iterator[set[str]]:
 
 
 def waiting_events(connection: Connection) -> Iterator[str]:
-    """Bundles of events in the outbox."""
+    """Rows of events that are not in the event store: bundles of the outbox, and quarantine."""
     yield from connection.execute(
         select(outbox.c.lines).where(outbox.c.target == Target.EVENTS)
+    ).scalars()
+    q = quarantine.c
+    yield from connection.execute(
+        select(q.content).where(q.origin == Target.EVENTS, q.content.is_not(None))
     ).scalars()
 
 
@@ -96,7 +101,7 @@ def events_deleted_by_period(connection: Connection) -> int:
     return int(
         connection.execute(
             select(func.coalesce(func.sum(deletions.c.events_found), 0)).where(
-                deletions.c.from_at.is_not(None)
+                deletions.c.to_at.is_not(None)
             )
         ).scalar_one()
     )

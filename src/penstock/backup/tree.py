@@ -164,6 +164,7 @@ def _copy(source: Path, target: Path) -> tuple[int, str]:
             copy.write(chunk)
             size += len(chunk)
         copy.flush()
+        os.fchmod(copy.fileno(), source.stat().st_mode & 0o777)  # a secret stays one
         os.fsync(copy.fileno())
     return size, digest.hexdigest()
 

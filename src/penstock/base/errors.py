@@ -36,20 +36,33 @@ class Fault:
     message: str
 
 
+MAX_FAULTS = 100
+"""Faults that an error has at most, so that its answer stays small; `more_faults` counts others."""
+
+
 class PenstockError(Exception):
-    """Base of all errors that callers see. `code` is stable and documented."""
+    """Base of all errors that callers see. `code` is stable and documented.
+
+    faults: the first ones. more_faults: number of the others.
+    """
 
     status = 500
     title = "Internal error"
     code = "internal_error"
 
     def __init__(
-        self, detail: str, *, code: str | None = None, faults: Sequence[Fault] = ()
+        self,
+        detail: str,
+        *,
+        code: str | None = None,
+        faults: Sequence[Fault] = (),
+        more_faults: int = 0,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.code = code or type(self).code
-        self.faults = tuple(faults)
+        self.faults = tuple(faults[:MAX_FAULTS])
+        self.more_faults = more_faults + len(faults) - len(self.faults)
 
 
 class Malformed(PenstockError):
@@ -81,16 +94,21 @@ class UnsupportedMedia(PenstockError):
 
 
 class Invalid(PenstockError):
-    """All faults of an input at once."""
+    """All faults of an input at once. more_faults: number of faults that `faults` leaves out."""
 
     status, title, code = 422, "Invalid input", "invalid"
 
-    def __init__(self, faults: Sequence[Fault], detail: str | None = None) -> None:
-        count = len(faults)
-        default = (
-            _fault_text(faults[0]) if count == 1 else f"The input breaks {count} rules; see errors."
-        )
-        super().__init__(detail or default, faults=faults)
+    def __init__(
+        self, faults: Sequence[Fault], detail: str | None = None, *, more_faults: int = 0
+    ) -> None:
+        count = len(faults) + more_faults
+        if count == 1:
+            default = _fault_text(faults[0])
+        elif count <= MAX_FAULTS:
+            default = f"The input breaks {count} rules; see errors."
+        else:
+            default = f"The input breaks {count:,} rules; errors has the first {MAX_FAULTS}."
+        super().__init__(detail or default, faults=faults, more_faults=more_faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +127,10 @@ class RatePolicy:
 class RateLimited(PenstockError):
     status, title, code = 429, "Too many requests", "rate_limited"
 
-    def __init__(self, detail: str, *, retry_after_s: int, policy: RatePolicy) -> None:
-        super().__init__(detail)
+    def __init__(
+        self, detail: str, *, retry_after_s: int, policy: RatePolicy, code: str | None = None
+    ) -> None:
+        super().__init__(detail, code=code)
         self.retry_after_s = retry_after_s
         self.policy = policy
 

@@ -17,18 +17,26 @@ def _has_no_session_id(raw: RawItem) -> Iterator[Fault]:
 TRACK_BATCH_RULES: tuple[Rule, ...] = (_has_no_session_id,)
 
 
+MAX_BODY_FAULTS = 1_000
+"""Faults that the answer to one body has at most, of all its items together."""
+
+
 class ItemResult(NamedTuple):
-    """The result for one item: a receipt, or the faults of a rejected item."""
+    """The result for one item: a receipt, or the faults of a rejected item.
+
+    more_faults: number of faults that `faults` leaves out.
+    """
 
     receipt: Receipt | None
     faults: tuple[Fault, ...] = ()
+    more_faults: int = 0
 
 
 class ValidatedBatch(NamedTuple):
     """A batch after validation: every index is in one of the two."""
 
     events: dict[int, NewEvent]
-    rejected: dict[int, tuple[Fault, ...]]
+    rejected: dict[int, ItemResult]
 
     @classmethod
     def of(cls, items: Sequence[Any], read: Callable[[Any], NewEvent]) -> Self:
@@ -38,18 +46,30 @@ class ValidatedBatch(NamedTuple):
             try:
                 batch.events[index] = read(item)
             except PenstockError as error:
-                batch.rejected[index] = _item_faults(error)
-        return batch
+                batch.rejected[index] = ItemResult(None, _item_faults(error), error.more_faults)
+        return cls(batch.events, _within_body_limit(batch.rejected))
 
     def results(self, stored: Sequence[Receipt | Rejected]) -> list[ItemResult]:
         """Results in the order of the items. stored: in the order of `events`."""
-        results = {index: ItemResult(None, faults) for index, faults in self.rejected.items()}
+        results = dict(self.rejected)
         for index, result in zip(self.events, stored, strict=True):
             if isinstance(result, Rejected):
                 results[index] = ItemResult(None, (result.fault,))
             else:
                 results[index] = ItemResult(result)
         return [results[index] for index in range(len(results))]
+
+
+def _within_body_limit(rejected: dict[int, ItemResult]) -> dict[int, ItemResult]:
+    """The results with one fault for each item, and for the first items as many as are left."""
+    spare = MAX_BODY_FAULTS - len(rejected)
+    results = {}
+    for index, result in rejected.items():
+        faults = result.faults[: 1 + max(0, spare)]
+        spare -= len(faults) - 1
+        more_faults = result.more_faults + len(result.faults) - len(faults)
+        results[index] = result._replace(faults=faults, more_faults=more_faults)
+    return results
 
 
 def _item_faults(error: PenstockError) -> tuple[Fault, ...]:

@@ -23,6 +23,7 @@ from penstock.events import store
 from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.quarantine.model import QuarantineLimits
+from penstock.events.quota import DailyQuota
 from penstock.events.transaction import Item, Outcome, store_items
 from penstock.identity.model import Claim, Resolution
 from penstock.metadb.database import Database
@@ -77,15 +78,18 @@ class Intake:
         database: Database,
         clock: Clock,
         on_stored: Callable[[], None],
-        dedupe_days: int | None = None,
         *,
+        dedupe_days: int,
+        daily_events: int,
         property_keys: int,
         quarantine: QuarantineLimits,
     ) -> None:
         """on_stored: called after each commit, in the writer's thread; wakes the shipper.
 
-        dedupe_days: None keeps keys for ever. property_keys: the most of a website.
+        dedupe_days: for how long keys are kept. daily_events: the quota of each website.
+        property_keys: the most of a website.
         """
+        self.quota = DailyQuota(database, daily_events, clock)
         self._database, self._clock, self._on_stored = database, clock, on_stored
         self._dedupe_days = dedupe_days
         self._property_keys, self._quarantine = PropertyKeys(property_keys), quarantine
@@ -108,11 +112,10 @@ class Intake:
             backoff=_PROBE,
             retry_on_wake=True,
         )
-        self.workers = [self._writer]
-        if dedupe_days is not None:
-            self.workers.append(
-                Worker("dedupe_key_cleanup", self._forget_chunk, clock, period_s=_FORGET_EVERY_S)
-            )
+        self.workers = [
+            self._writer,
+            Worker("dedupe_key_cleanup", self._forget_chunk, clock, period_s=_FORGET_EVERY_S),
+        ]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -133,9 +136,9 @@ class Intake:
 
         Results in the order of the events.
 
-        Call it on the event loop. `Unavailable` when too many events wait or the service is
-        stopping; `StoreUnavailable` when the store does not answer: then a commit that was under
-        way may have happened.
+        Call it on the event loop. `RateLimited` when a website has used its quota, `Unavailable`
+        when too many events wait or the service is stopping; `StoreUnavailable` when the store
+        does not answer: then a commit that was under way may have happened.
         """
         return cast("list[Receipt | Rejected]", await self._stored(events))
 
@@ -178,8 +181,6 @@ class Intake:
 
     def _forget_chunk(self) -> float | None:
         """Seconds until the next chunk; None when no old key is left."""
-        if self._dedupe_days is None:
-            return None
         before_ms = self._clock() - self._dedupe_days * DAY_S * 1000
         with self._database.write() as connection:
             return 0.0 if store.forget_keys(connection, before_ms) else None
@@ -197,6 +198,7 @@ class Intake:
                 code="overloaded",
                 retry_after_s=1,
             )
+        self.quota.require(items)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[Outcome]] = loop.create_future()
         self._waiting += len(items)
@@ -304,10 +306,13 @@ class Intake:
         until_s = time.monotonic() + _TRY_FOR_S
         for tries_left in reversed(range(_TRIES)):
             try:
+                now_ms = self._clock()
                 with _COMMIT_S.time(), self._database.write() as connection:
                     stored = store_items(
-                        connection, items, self._clock(), self._property_keys, self._quarantine
+                        connection, items, now_ms, self._property_keys, self._quarantine
                     )
+                    counts = self.quota.add(connection, items, stored.outcomes, now_ms)
+                self.quota.learn(counts, now_ms)
                 _COMMIT_EVENTS.observe(len(items))
                 self._property_keys.remember(stored.keys)
                 return stored.outcomes

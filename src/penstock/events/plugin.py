@@ -16,6 +16,7 @@ from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.quarantine.service import QuarantineService
+from penstock.events.retention.service import RetentionService
 from penstock.events.service import EventService
 from penstock.events.shipper import Shipper
 
@@ -28,6 +29,7 @@ class EventsRoom(Room):
     quarantine: QuarantineService
     imports: ImportService
     deletions: DeletionService
+    retention: RetentionService
 
     routes = (*event_routes.ROUTES, *import_routes.ROUTES, *deletion_routes.ROUTES)
 
@@ -37,6 +39,7 @@ class EventsRoom(Room):
             self.shipper.worker,
             self.imports.worker,
             self.deletions.worker,
+            self.retention.worker,
         ]
 
     def gauges(self) -> Sequence[PolledGauge]:
@@ -69,6 +72,7 @@ class EventsRoom(Room):
         return [
             self.shipper.running(),
             self.deletions.running(),
+            self.retention.running(),
             self.intake.running(),
             self.imports.running(),
         ]
@@ -84,8 +88,18 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
         clock,
         on_stored=shipper.wake,
         dedupe_days=settings.dedupe_days,
+        daily_events=settings.daily_events,
         property_keys=settings.max_website_property_keys,
         quarantine=limits,
+    )
+    deletions = DeletionService(
+        database,
+        warehouse,
+        accounts.website_service,
+        shipper,
+        settings,
+        clock,
+        forget_elsewhere=forget_elsewhere,
     )
     return EventsRoom(
         shipper=shipper,
@@ -103,13 +117,6 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
             database, accounts.website_service, intake, settings, clock, on_stored=shipper.wake
         ),
         imports=ImportService(database, accounts.website_service, intake, settings, clock),
-        deletions=DeletionService(
-            database,
-            warehouse,
-            accounts.website_service,
-            shipper,
-            settings,
-            clock,
-            forget_elsewhere=forget_elsewhere,
-        ),
+        deletions=deletions,
+        retention=RetentionService(accounts.website_service, deletions, clock),
     )

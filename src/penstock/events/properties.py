@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from penstock.base.errors import Fault
+from penstock.base.errors import MAX_FAULTS, Fault
 from penstock.settings import Settings
 
 RESERVED_PREFIX = "$"
@@ -12,7 +12,6 @@ LOWEST_INTEGER, HIGHEST_INTEGER = -(2**63), 2**64 - 1
 
 _EXACT = 2**53
 _MAX_BYTES_PER_CHARACTER = 4
-_MAX_FAULTS = 100
 _SHOWN_KEY_CHARS = 64
 
 
@@ -31,8 +30,8 @@ def property_faults(properties: Mapping[str, Any], limits: Settings) -> list[Fau
     checker.check_object("", properties, 1)
     if checker.keys > limits.max_property_keys:
         message = f"At most {limits.max_property_keys} keys are allowed, nested ones included."
-        checker.faults.insert(0, Fault("", "too_many_keys", message))
-    return checker.faults[:_MAX_FAULTS]
+        return [Fault("", "too_many_keys", message), *checker.faults][:MAX_FAULTS]
+    return checker.faults
 
 
 def _is_simple(properties: Mapping[str, Any], limits: Settings) -> bool:
@@ -60,7 +59,8 @@ class _PropertyChecker:
         self.limits, self.keys, self.faults = limits, 0, list[Fault]()
 
     def fault(self, path: str, code: str, message: str) -> None:
-        self.faults.append(Fault(path, code, message))
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(Fault(path, code, message))
 
     def check_object(self, path: str, value: Mapping[str, Any], level: int) -> None:
         self.keys += len(value)

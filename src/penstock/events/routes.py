@@ -30,7 +30,7 @@ from penstock.events.server_events import (
 )
 from penstock.events.service import EventReader, EventService
 from penstock.http.answers import answer
-from penstock.http.bodies import read_bytes, require_json
+from penstock.http.bodies import compute_on, read_bytes, require_json
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -90,14 +90,15 @@ class _Refusals(NamedTuple):
             )
             raise
 
-    async def batch_record(self, results: Sequence[ItemResult]) -> BatchRecord:
+    async def answer_batch(
+        self, results: Sequence[ItemResult], headers: dict[str, str] | None = None
+    ) -> Response[bytes]:
         """The answer to a batch. Records its refused items."""
-        record = BatchRecord.of(results)
-        if record.rejected:
+        if any(result.receipt is None for result in results):
             await self.quarantine.record_items(
                 self.route, self.body, results, self.workspace_id, self.sender
             )
-        return record
+        return await compute_on(self.body, lambda: answer(BatchRecord.of(results), 202, headers))
 
 
 async def _post_single(
@@ -186,8 +187,7 @@ async def post_event_batch(
     refusals = _Refusals(quarantine, request.url.path, body, caller.workspace_id, sender)
     async with refusals.recorded():
         results = await events.accept_batch(caller, body, legacy=legacy)
-    record = await refusals.batch_record(results)
-    return answer(record, 202, headers=_DEPRECATED if legacy else None)
+    return await refusals.answer_batch(results, _DEPRECATED if legacy else None)
 
 
 @post(
@@ -221,8 +221,7 @@ async def track(
     refusals = _Refusals(quarantine, request.url.path, body, _workspace_of(caller), sender)
     async with refusals.recorded():
         results = await events.track(body, user_agent, caller)
-    record = await refusals.batch_record(results)
-    return answer(record, 202)
+    return await refusals.answer_batch(results)
 
 
 @post(

@@ -225,6 +225,9 @@ class ItemRecord(Record):
     event_id: str | None = None
     visitor_id: str | None = None
     errors: tuple[FaultRecord, ...] = ()
+    more_errors: int = Field(
+        default=0, exclude_if=not_, description="Number of errors that `errors` leaves out."
+    )
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 
     @classmethod
@@ -234,6 +237,7 @@ class ItemRecord(Record):
                 index=index,
                 status="rejected",
                 errors=tuple(FaultRecord.of(fault) for fault in result.faults),
+                more_errors=result.more_faults,
             )
         return cls(index=index, **dict(EventRecord.of(result.receipt)))
 

@@ -91,10 +91,12 @@ def server_event(
 
     legacy: visitorId is the user. Source: interface, events rule 5.
     """
+    content = canonical_hash(raw, context)
     item = validate(raw, ServerEvent, LEGACY_RULES if legacy else EVENT_RULES, context)
     return _new_event(
         item,
         raw,
+        content,
         owned_website(item.website_id),
         context,
         kind=Kind.EVENT,
@@ -113,11 +115,13 @@ def transaction(
     legacy: bool = False,
 ) -> NewEvent:
     """As `server_event`. Amount, currency and transaction ID become properties."""
+    content = canonical_hash(raw, context)
     rules = (*(LEGACY_RULES if legacy else EVENT_RULES), has_transaction_fields_once)
     item = validate(raw, TransactionEvent, rules, context)
     return _new_event(
         item,
         raw,
+        content,
         owned_website(item.website_id),
         context,
         kind=Kind.TRANSACTION,
@@ -133,6 +137,7 @@ def transaction(
 def _new_event(
     item: ServerEvent,
     raw: Mapping[str, Any],
+    content: bytes,
     website: Website,
     context: EventValidationContext,
     *,
@@ -163,7 +168,7 @@ def _new_event(
         received_at_ms=context.now_ms,
         visitor_id=None if legacy else item.visitor_id,
         user_id=(item.visitor_id or item.user_id) if legacy else item.user_id,
-        body_hash=canonical_hash(raw, context),
+        body_hash=content,
         dedupe_key=None if client_id is None else dedupe_key(website.id, family, client_id),
         client_event_id=client_id,
         columns=columns,

@@ -38,7 +38,7 @@ from penstock.events.schema import EventBatch, Identify, TrackBatch
 from penstock.events.server_events import OwnedWebsite, server_event
 from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
-from penstock.http.bodies import parse_object
+from penstock.http.bodies import compute_on, parse_object
 from penstock.http.rate_limiter import RateLimiter
 from penstock.identity.model import Claim, Resolution, Trust, as_sent
 from penstock.settings import Settings
@@ -78,6 +78,7 @@ class EventService:
         self.keys, self.websites, self.settings = keys, websites, settings
         self._identity_secrets = identity_secrets
         self._intake, self._validation, self._clock = intake, validation, clock
+        self.quota = intake.quota
         self._rates = RateLimiter(
             RatePolicy(
                 "website",
@@ -94,9 +95,10 @@ class EventService:
 
         `Unauthorized` when the website belongs to another workspace.
         """
-        raw = parse_object(body)
+        raw = await compute_on(body, parse_object, body)
         owned_website = partial(_owned_website, caller, await self._website_finder(raw))
-        return reader(raw, owned_website, self._context(), legacy=legacy)
+        read = partial(reader, raw, owned_website, self._context(), legacy=legacy)
+        return await compute_on(body, read)
 
     async def submit(self, event: NewEvent) -> Receipt:
         """Store one event durably. `Invalid`; `Unavailable` when the intake cannot."""
@@ -121,7 +123,8 @@ class EventService:
         `Invalid` for a single invalid item. caller: of the key, if one was sent; `Unauthorized`
         when the website belongs to another workspace.
         """
-        raw, user_agent = parse_object(body), await parse_in_thread(user_agent_header)
+        raw = await compute_on(body, parse_object, body)
+        user_agent = await parse_in_thread(user_agent_header)
         if "events" in raw:
             website = (await self._website_finder(_named_website(raw)))("")
             batch = await self._validation.run(
@@ -129,7 +132,7 @@ class EventService:
             )
             return await self._submit_batch(batch, caller)
         context = self._context(await self._website_finder(raw), caller)
-        event = tracked_event(raw, context, user_agent)
+        event = await compute_on(body, tracked_event, raw, context, user_agent)
         return [ItemResult(_receipt_for_sender(caller, event, await self.submit(event)))]
 
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
@@ -137,15 +140,22 @@ class EventService:
 
         Without a key, the result is what was sent: it tells nothing about other visitors.
         """
-        raw = parse_object(body)
+        raw = await compute_on(body, parse_object, body)
         context = self._context(await self._website_finder(raw), caller)
-        request = validate(raw, Identify, (), context)
+        request = await compute_on(body, validate, raw, Identify, (), context)
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)
         trust = await self._trust_of(request, website, caller)
         resolution = await self._intake.identify(
-            Claim(website.scope_id, request.visitor_id, request.user_id, request.traits, trust)
+            Claim(
+                website.scope_id,
+                request.visitor_id,
+                request.user_id,
+                request.traits,
+                trust,
+                website.id,
+            )
         )
         return resolution if caller else as_sent(resolution, request.visitor_id)
 

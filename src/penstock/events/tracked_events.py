@@ -40,6 +40,11 @@ RULES: tuple[Rule, ...] = (has_name_for_type, _has_no_transaction_fields, _has_n
 
 def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAgent) -> NewEvent:
     """`Invalid` with every fault; an unknown website is one. `Unauthorized` for a foreign one."""
+    # A retry has another sentAt and is the same event all the same.
+    has_sent_at = isinstance(raw, dict) and "sentAt" in raw
+    content = canonical_hash(
+        {name: raw[name] for name in raw if name != "sentAt"} if has_sent_at else raw, context
+    )
     item = validate(raw, TrackItem, RULES, context)
     website = context.find_website(item.website_id)
     assert website is not None  # `KnownWebsite` has found it
@@ -53,8 +58,6 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAge
         if item.timestamp is None
         else by_server_clock(item.timestamp, item.sent_at, context.now_ms)
     )
-    # A retry has another sentAt and is the same event all the same.
-    hashed = {name: value for name, value in raw.items() if name != "sentAt"}
     return NewEvent(
         website_id=website.id,
         scope_id=website.scope_id,
@@ -66,7 +69,7 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAge
         received_at_ms=context.now_ms,
         visitor_id=item.visitor_id,
         user_id=None,
-        body_hash=canonical_hash(hashed, context),
+        body_hash=content,
         dedupe_key=None
         if item.dedupe_key is None
         else dedupe_key(website.id, Family.TRACK, item.dedupe_key),

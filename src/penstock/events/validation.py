@@ -1,12 +1,14 @@
 """Validation of one item: its shape, the limits of its fields, and the rules between fields."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from itertools import islice
 from typing import Any, TypeVar
 
 from msgspec import json
 from pydantic import BaseModel, ValidationError
 
-from penstock.base.errors import Fault, Invalid
+from penstock.base.errors import MAX_FAULTS, Fault, Invalid
 from penstock.events.fields import EventValidationContext
 from penstock.events.model import body_hash
 from penstock.http.schema import faults_of
@@ -20,6 +22,9 @@ Rule = Callable[[RawItem], Iterable[Fault]]
 
 def validate(raw: Any, model: type[M], rules: Iterable[Rule], context: EventValidationContext) -> M:
     """The item as a validated model; `Invalid` with every fault."""
+    more_faults = 0
+    if isinstance(raw, dict) and len(raw) > MAX_FAULTS:
+        raw, more_faults = _without_surplus(raw, _wire_names(model))
     rule_faults = [fault for rule in rules for fault in rule(raw)] if isinstance(raw, dict) else []
     try:
         item = model.model_validate(raw, context=context)
@@ -31,14 +36,32 @@ def validate(raw: Any, model: type[M], rules: Iterable[Rule], context: EventVali
             for fault in faults_of(error)
             if fault.code != "unknown_field" or fault.field not in explained
         ]
-        raise Invalid([*field_faults, *rule_faults]) from None
+        raise Invalid([*field_faults, *rule_faults], more_faults=more_faults) from None
     if rule_faults:
         raise Invalid(rule_faults)
     return item
 
 
-def canonical_hash(raw: Mapping[str, Any], context: EventValidationContext) -> bytes:
-    """Hash of a validated item's JSON with sorted keys; `Invalid` when that JSON is too large."""
+@cache
+def _wire_names(model: type[BaseModel]) -> frozenset[str]:
+    return frozenset(info.alias or name for name, info in model.model_fields.items())
+
+
+def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, Any], int]:
+    """The item with at most MAX_FAULTS unknown fields, and the number of those left out.
+
+    Each unknown field is a fault, and to collect them takes much more memory than the item.
+    """
+    unknown = islice((name for name in raw if name not in names), MAX_FAULTS, None)
+    surplus = set(unknown)
+    return {name: value for name, value in raw.items() if name not in surplus}, len(surplus)
+
+
+def canonical_hash(raw: Any, context: EventValidationContext) -> bytes:
+    """Hash of an item's JSON with sorted keys; `Invalid` when that JSON is too large.
+
+    Call it before `validate`: what is too large is not worth the work.
+    """
     canonical = json.encode(raw, order="sorted")
     limit = context.limits.max_event_bytes
     if len(canonical) > limit:

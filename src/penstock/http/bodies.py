@@ -1,11 +1,15 @@
 """Read request bodies and query parameters. Declared lengths and types are never trusted."""
 
 import zlib
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from gzip import BadGzipFile, GzipFile
 from io import BytesIO
 from typing import Any, TypeVar
 
+from anyio import to_thread
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from penstock.base.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMedia
@@ -14,10 +18,14 @@ from penstock.http.schema import Query, faults_of
 
 M = TypeVar("M", bound=BaseModel)
 Q = TypeVar("Q", bound=Query)
+T = TypeVar("T")
 
 _JSON = TypeAdapter(Any)
-_CHUNK = 64 * 1024
 DEFAULT_BODY_BYTES = 1024 * 1024
+FORM_BYTES = 64 * 1024
+"""Maximum size of a body with a few fields."""
+_LARGE_BYTES = 16 * 1024
+_MOST_LISTED_FAULTS = 10_000
 
 
 def require_json(request: AnyRequest, *, text_plain: bool = False) -> None:
@@ -40,7 +48,22 @@ async def read_bytes(
     """
     zipped = is_zipped(request)
     body = await read_raw(request, max_bytes)
-    return _inflate(body, max_inflated_bytes or max_bytes) if zipped else body
+    limit = max_inflated_bytes or max_bytes
+    if not zipped:
+        return body
+    if limit <= FORM_BYTES:
+        return _inflate(body, limit)
+    return await to_thread.run_sync(_inflate, body, limit)
+
+
+async def compute_on(body: bytes, function: Callable[..., T], *args: Any) -> T:
+    """The function's result for what a body has; in a thread when the body is large.
+
+    To parse and validate a large body takes longer than the event loop may be held.
+    """
+    if len(body) <= _LARGE_BYTES:
+        return function(*args)
+    return await to_thread.run_sync(partial(function, *args))
 
 
 def is_zipped(request: AnyRequest) -> bool:
@@ -118,7 +141,16 @@ def parse_model(body: bytes, model: type[M], context: object = None) -> M:
             raise not_json(error) from None
         if not first["loc"] and first["type"] in ("model_type", "model_attributes_type"):
             raise _not_an_object() from None
-        raise Invalid(faults_of(error)) from None
+        raise invalid(error) from None
+
+
+def invalid(error: ValidationError) -> Invalid:
+    """The error with all faults, or with their number when they are too many to be collected."""
+    count = error.error_count()
+    if count <= _MOST_LISTED_FAULTS:
+        return Invalid(faults_of(error))
+    message = f"The body breaks {count:,} rules, which are too many to list."
+    return Invalid([Fault("body", "too_many_faults", message)])
 
 
 def not_json(error: ValidationError) -> Malformed:
@@ -129,9 +161,10 @@ def not_json(error: ValidationError) -> Malformed:
 
 
 async def read_json(request: AnyRequest, model: type[M]) -> M:
-    """The JSON body of a request as a validated input."""
+    """The JSON body of a request, a few fields, as a validated input."""
     require_json(request)
-    return parse_model(await read_bytes(request), model)
+    body = await read_bytes(request, max_bytes=FORM_BYTES)
+    return await compute_on(body, parse_model, body, model)
 
 
 def read_query(request: AnyRequest, model: type[Q]) -> Q:
@@ -140,8 +173,8 @@ def read_query(request: AnyRequest, model: type[Q]) -> Q:
     parameters = dict(pairs)
     repeated = [
         Fault(name, "repeated", "This parameter must appear only once.")
-        for name in parameters
-        if sum(1 for key, _ in pairs if key == name) > 1
+        for name, times in Counter(name for name, _ in pairs).items()
+        if times > 1
     ]
     try:
         query = model.model_validate(parameters)

@@ -109,6 +109,10 @@ def openapi_document(
                     },
                 },
             },
+            "moreErrors": {
+                "type": "integer",
+                "description": "Number of errors that `errors` leaves out.",
+            },
         },
     }
     return {

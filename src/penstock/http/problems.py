@@ -42,11 +42,14 @@ def problem(
 
 
 def on_penstock_error(request: AnyRequest, error: PenstockError) -> Response[bytes]:
-    more = (
-        {"errors": [{"field": f.field, "code": f.code, "message": f.message} for f in error.faults]}
-        if error.faults
-        else {}
-    )
+    more: dict[str, Any] = {}
+    if error.faults:
+        more["errors"] = [
+            {"field": fault.field, "code": fault.code, "message": fault.message}
+            for fault in error.faults
+        ]
+    if error.more_faults:
+        more["moreErrors"] = error.more_faults
     response = problem(request, error.status, error.code, error.title, error.detail, **more)
     if isinstance(error, Unauthorized):
         response.headers["WWW-Authenticate"] = "Bearer"

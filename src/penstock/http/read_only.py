@@ -8,7 +8,14 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
 from penstock.base.errors import Fault, Invalid, Malformed
-from penstock.http.bodies import parse_json, parse_model, read_bytes, require_json
+from penstock.http.bodies import (
+    FORM_BYTES,
+    compute_on,
+    parse_json,
+    parse_model,
+    read_bytes,
+    require_json,
+)
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import Input, Record
 
@@ -70,8 +77,9 @@ async def read_changes(
 ) -> tuple[C, ReadOnlyFields]:
     """The body of an ordinary `PATCH` as a validated input, and its read-only fields."""
     require_json(request)
-    body, read_only = split_read_only(await read_bytes(request), model, record)
-    return parse_model(body, model), read_only
+    sent = await read_bytes(request, max_bytes=FORM_BYTES)
+    body, read_only = await compute_on(sent, split_read_only, sent, model, record)
+    return await compute_on(body, parse_model, body, model), read_only
 
 
 def _wire_names(model: type[BaseModel]) -> set[str]:

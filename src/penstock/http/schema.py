@@ -188,11 +188,18 @@ class RulesBroken(ValueError):
         self.faults = tuple(faults)
 
 
+_SHOWN_NAME_CHARS = 200
+
+
 def field_path(location: Iterable[str | int]) -> str:
-    """`("steps", 2, "value")` as `steps[2].value`."""
+    """`("steps", 2, "value")` as `steps[2].value`. Long names, which clients choose, are cut."""
     path = ""
     for part in location:
-        path += f"[{part}]" if isinstance(part, int) else (f".{part}" if path else part)
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            name = part if len(part) <= _SHOWN_NAME_CHARS else f"{part[:_SHOWN_NAME_CHARS]}…"
+            path += f".{name}" if path else name
     return path
 
 

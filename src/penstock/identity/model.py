@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from penstock.base.ids import ScopeId, VisitorId
+from penstock.base.ids import ScopeId, VisitorId, WebsiteId
 
 
 class Notice(NamedTuple):
@@ -36,6 +36,7 @@ class Claim(NamedTuple):
     """The IDs that an event or an identify call carries, as sent. At least one of the two is set.
 
     traits: what an identify call says about the user; they replace earlier ones. None: not sent.
+    website_id: of an identify call.
     """
 
     scope_id: ScopeId
@@ -43,6 +44,7 @@ class Claim(NamedTuple):
     user_id: str | None
     traits: Mapping[str, Any] | None = None
     trust: Trust = Trust.BACKEND
+    website_id: WebsiteId | None = None
 
 
 class Resolution(NamedTuple):

@@ -15,6 +15,9 @@ from penstock.metadb.database import Database
 from penstock.metadb.tables import identity_secrets, provider_secrets
 from penstock.settings import Settings
 
+KEY_FILE = "secret.key"
+"""Where the keys are in the data folder, unless a setting says otherwise."""
+
 _PREFIX = "fernet:"
 _SEALED: tuple[Column[str], ...] = (provider_secrets.c.secret, identity_secrets.c.secret)
 """Every column of sealed texts. Its table has a column `id`."""
@@ -40,7 +43,7 @@ class SecretBox:
         """With the keys of the environment, else of the key file, which is made when missing."""
         if settings.secret_keys is not None:
             return cls([key.strip() for key in settings.secret_keys.get_secret_value().split(",")])
-        return cls(_keys_of_file(settings.secret_key_file or settings.data / "secret.key"))
+        return cls(_keys_of_file(settings.secret_key_file or settings.data / KEY_FILE))
 
     def seal(self, text: str) -> str:
         return _PREFIX + self._first.encrypt(text.encode()).decode()

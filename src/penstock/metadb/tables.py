@@ -182,6 +182,7 @@ websites = Table(
         nullable=False,
         comment="what a mobile app carries: bundle, package, store URLs",
     ),
+    Column("retention_days", JSON, comment="days by kind of event; unset: all are kept"),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
@@ -343,6 +344,21 @@ dedupe_keys = Table(
     Column("visitor_id", Text, comment="null once the visitor was deleted"),
     Column("scope_tag", BigInteger, nullable=False, comment="hash of the visitor's identity scope"),
     Column("created_at", BigInteger, nullable=False),
+)
+
+daily_events = Table(
+    "daily_events",
+    metadata,
+    Column("website_id", Text, primary_key=True),
+    Column(
+        "day",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="since 1970-01-01 UTC",
+    ),
+    Column("events", BigInteger, nullable=False, comment="new ones that count for the quota"),
+    sqlite_with_rowid=False,
 )
 
 outbox = Table(
@@ -654,11 +670,12 @@ deletions = Table(
     _workspace(),
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
     Column("scope_id", Text, nullable=False, comment="the website's identity scope"),
-    Column("target", Text, nullable=False, comment="visitor, user or span"),
+    Column("target", Text, nullable=False, comment="visitor, user, span or retention"),
     Column("visitor_id", Text, comment="as asked for; null once done"),
     Column("user_id", Text, comment="as asked for; null once done"),
     Column("from_at", BigInteger, comment="of a span: the first millisecond"),
     Column("to_at", BigInteger, comment="of a span: the first millisecond after it"),
+    Column("kind", Text, comment="of retention: the kind of event"),
     Column(
         "visitor_ids",
         JSON,
@@ -691,6 +708,7 @@ deletions = Table(
     Column("events_found", BigInteger, comment="null until they are counted"),
     Column("events_removed", BigInteger, nullable=False),
     Column("keys_cleared", BigInteger, nullable=False),
+    Column("removed", JSON, comment="counts by store and kind of data"),
     Column("error", Text, comment="why it waits at the moment"),
     Column(
         "created_at",

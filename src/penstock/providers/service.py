@@ -5,6 +5,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 from anyio import to_thread
 from sqlalchemy import Connection
@@ -244,6 +245,16 @@ def _customer_keys(sent: ProviderEvent, provider: Provider) -> list[bytes]:
     return [blake2b(key.encode(), digest_size=16).digest() for key in keys]
 
 
-def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
-    """Delete the customers of these visitors, in the transaction that deletes the visitors."""
-    store.forget_customers(db, scope_id, visitor_ids)
+def customers_of(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> list[dict[str, Any]]:
+    """The customers of payment providers that these visitors are, for the visitors to read."""
+    return store.customers_of(db, scope_id, visitor_ids)
+
+
+def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
+    """Delete the customers of these visitors, in the transaction that deletes the visitors.
+
+    Returns how many.
+    """
+    return store.forget_customers(db, scope_id, visitor_ids)

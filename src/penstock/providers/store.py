@@ -1,12 +1,14 @@
 """Rows of providers. Each function works inside the transaction of its connection."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 from sqlalchemy.sql.elements import ColumnElement
 
 from penstock.accounts.model import Website
 from penstock.base.chunks import chunks
+from penstock.base.clock import iso
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.metadb.tables import provider_customers, provider_secrets
 from penstock.providers.model import Provider, SigningSecret
@@ -23,13 +25,29 @@ _UPSERT_CUSTOMER = text("""
 """)
 
 
-def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
-    """Delete the customers of these visitors, which are being deleted."""
+def customers_of(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> list[dict[str, Any]]:
+    """The hashes of these visitors' customer IDs and addresses, in hex, with the newest event."""
     c = provider_customers.c
-    for chunk in chunks(visitor_ids):
+    return [
+        {"visitorId": row.visitor_id, "hash": row.key.hex(), "newestEventAt": iso(row.occurred_at)}
+        for chunk in chunks(visitor_ids)
+        for row in db.execute(
+            select(provider_customers).where(c.scope_id == scope_id, c.visitor_id.in_(chunk))
+        )
+    ]
+
+
+def forget_customers(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> int:
+    """Delete the customers of these visitors, which are being deleted. Returns how many."""
+    c = provider_customers.c
+    return sum(
         db.execute(
             delete(provider_customers).where(c.scope_id == scope_id, c.visitor_id.in_(chunk))
-        )
+        ).rowcount
+        for chunk in chunks(visitor_ids)
+    )
 
 
 def _is_of(website: Website, provider: Provider | None = None) -> ColumnElement[bool]:

@@ -7,14 +7,14 @@ deletions are safe to repeat.
 """
 
 import os
-import re
 import shutil
 from pathlib import Path
 
+from penstock.base.patterns import Pattern
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 
-_TABLE_FOLDER = re.compile(r"[0-9a-f]{3}/[0-9a-f-]{36}")
+_TABLE_FOLDER = Pattern(r"[0-9a-f]{3}/[0-9a-f-]{36}")
 
 
 def freeze(warehouse: Warehouse, copy: Path) -> None:

@@ -86,6 +86,7 @@ not_ndjson              415 The file of an import is not NDJSON. Send UTF-8 text
   object per line.
 unsupported_media_type  415 Send JSON with Content-Type: application/json, plain or as gzip.
 invalid                 422 The input is JSON but breaks rules; errors lists all of them.
+daily_quota_used        429 The website has stored its number of events for today (UTC).
 rate_limited            429 Too many requests. Retry-After says when to retry.
 internal_error          500 Penstock had an internal error; its log has the details.
 request_timeout         408 The headers or the body took too long to arrive. Send faster.
@@ -144,6 +145,7 @@ too_deep                - The properties are nested too deep.
 integer_out_of_range    - The integer does not fit into 64 bits; send it as a string.
 nul_character           - The NUL character is not allowed.
 too_large               - The event or line exceeds the size limit.
+too_many_faults         - The body breaks too many rules to list them.
 too_short               - The text is empty, blank or too short.
 too_long                - The text is too long.
 too_few                 - The list has too few items.

@@ -1,6 +1,6 @@
 """Wire types of websites: inputs with their rules, and the record."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
@@ -186,6 +186,35 @@ APP_FIELDS = tuple(AppFields.model_fields)
 _ONLY_MOBILE = "Only websites of kind mobile have this field."
 
 
+RetentionDays = Annotated[
+    int | None,
+    Field(ge=1, le=36_500, description="Days after which such events are deleted; null: never."),
+]
+
+
+class RetentionFields(Input):
+    """How long events are kept, by kind."""
+
+    pageview_retention_days: RetentionDays = None
+    screenview_retention_days: RetentionDays = None
+    event_retention_days: RetentionDays = None
+    transaction_retention_days: RetentionDays = None
+    provider_retention_days: RetentionDays = None
+
+    def retention_after(self, before: Mapping[str, int]) -> dict[str, int]:
+        """The days by kind of event, with those that were sent in place of the ones before."""
+        sent = {
+            name.removesuffix(_RETENTION): getattr(self, name)
+            for name in RETENTION_FIELDS
+            if name in self.model_fields_set
+        }
+        return {kind: days for kind, days in {**before, **sent}.items() if days is not None}
+
+
+_RETENTION = "_retention_days"
+RETENTION_FIELDS = tuple(RetentionFields.model_fields)
+
+
 class _NewWebsite(Input):
     name: Name
     kind: WebsiteKind
@@ -199,7 +228,7 @@ class _NewWebsite(Input):
     ] = None
 
 
-class NewWebsite(AppFields, _NewWebsite):
+class NewWebsite(AppFields, RetentionFields, _NewWebsite):
     # Pydantic validates the last base first, so that `kind` is known when app fields are checked.
 
     @field_validator(*APP_FIELDS)
@@ -214,7 +243,7 @@ class NewWebsite(AppFields, _NewWebsite):
         return MobileApp(**self.sent_values(APP_FIELDS))
 
 
-class WebsiteChanges(AppFields):
+class WebsiteChanges(AppFields, RetentionFields):
     """Omitted fields keep their value; null clears a field. Kind and identity scope are fixed."""
 
     name: Annotated[Name | None, AfterValidator(not_null)] = None
@@ -247,6 +276,11 @@ class WebsiteRecord(Record):
     custom_scheme: str | None
     ios_probabilistic_matching: bool
     android_probabilistic_matching: bool
+    pageview_retention_days: int | None
+    screenview_retention_days: int | None
+    event_retention_days: int | None
+    transaction_retention_days: int | None
+    provider_retention_days: int | None
     created_at: str
     updated_at: str
 
@@ -260,6 +294,10 @@ class WebsiteRecord(Record):
             identity_scope=website.identity_scope,
             requires_signed_identities=website.requires_signed_identities,
             **{name: getattr(website.app, name) for name in APP_FIELDS},
+            **{
+                name: website.retention_days.get(name.removesuffix(_RETENTION))
+                for name in RETENTION_FIELDS
+            },
             created_at=iso(website.created_at_ms),
             updated_at=iso(website.updated_at_ms),
         )

@@ -29,6 +29,11 @@ class WebsiteService:
         self._websites: TtlCache[str, Website] = TtlCache(_CACHE_TTL_S)
         self._apps: TtlCache[None, tuple[MobileApp, ...]] = TtlCache(_CACHE_TTL_S)
 
+    def websites_with_retention(self) -> list[Website]:
+        """Websites of every workspace that do not keep all events for ever."""
+        with self._database.read() as db:
+            return store.websites_with_retention(db)
+
     def create_website(self, by: Caller, form: NewWebsite) -> Website:
         now_ms, workspace_id = self._clock(), by.workspace_id
         website_id = WebsiteId(new_id("web", now_ms))
@@ -47,6 +52,7 @@ class WebsiteService:
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
             app=form.app,
+            retention_days=form.retention_after({}),
         )
         with self._database.write() as db:
             store.add_website(db, website)
@@ -177,6 +183,7 @@ def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
         website,
         **changes.sent_values(("name", "domain", "requires_signed_identities")),
         app=replace(website.app, **app_values),
+        retention_days=changes.retention_after(website.retention_days),
     )
 
 

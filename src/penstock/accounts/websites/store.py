@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, insert, select, update
+from sqlalchemy import Connection, Row, Select, insert, null, select, update
 
 from penstock.accounts.model import MobileApp, Website, WebsiteKind
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
@@ -33,6 +33,7 @@ def _website(row: Row[Any]) -> Website:
         updated_at_ms=row.updated_at,
         app=_app(row.app),
         requires_signed_identities=row.requires_signed_identities,
+        retention_days=row.retention_days or {},
     )
 
 
@@ -52,6 +53,7 @@ def add_website(db: Connection, website: Website) -> None:
             scope_id=website.scope_id,
             app=_app_values(website.app),
             requires_signed_identities=website.requires_signed_identities,
+            retention_days=dict(website.retention_days) or null(),
             created_at=website.created_at_ms,
             updated_at=website.updated_at_ms,
         )
@@ -81,6 +83,14 @@ def websites_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> List
 
 def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
     return [_website(row) for row in db.execute(_workspace_websites(workspace_id))]
+
+
+def websites_with_retention(db: Connection) -> list[Website]:
+    """Websites of every workspace that do not keep all events for ever."""
+    statement = select(websites).where(
+        websites.c.retention_days.is_not(None), websites.c.deleted_at.is_(None)
+    )
+    return [_website(row) for row in db.execute(statement.order_by(websites.c.id))]
 
 
 def mobile_apps(db: Connection) -> tuple[MobileApp, ...]:
@@ -116,6 +126,7 @@ def update_website(db: Connection, website: Website) -> None:
             domain=website.domain,
             app=_app_values(website.app),
             requires_signed_identities=website.requires_signed_identities,
+            retention_days=dict(website.retention_days) or null(),
             updated_at=website.updated_at_ms,
         )
     )

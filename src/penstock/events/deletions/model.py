@@ -10,11 +10,15 @@ from penstock.base.ids import DeletionId, ImportId, ScopeId, VisitorId, WebsiteI
 
 
 class Target(StrEnum):
-    """visitor, user: in the website's whole identity scope. span: of the website alone."""
+    """visitor, user: in the website's whole identity scope. span: of the website alone.
+
+    retention: events of one kind of the website that became too old.
+    """
 
     VISITOR = "visitor"
     USER = "user"
     SPAN = "span"
+    RETENTION = "retention"
 
 
 class State(StrEnum):
@@ -45,6 +49,7 @@ STEPS: Mapping[Target, tuple[Step, ...]] = {
     Target.VISITOR: tuple(Step),
     Target.USER: tuple(Step),
     Target.SPAN: (Step.SHIP, Step.EVENTS, Step.LISTS),
+    Target.RETENTION: (Step.EVENTS, Step.LISTS),
 }
 
 
@@ -53,12 +58,13 @@ class Deletion:
     """A deletion and its progress.
 
     visitor_id, user_id: as requested; None once it is done. from_at_ms, to_at_ms: of a span, from
-    inclusive to exclusive. visitor_ids: the canonical visitor and all absorbed ones, until it is
-    done. open_imports: imports of its websites that were unfinished at the request.
-    outbox_id, merge_id, key_id: the highest outbox bundle, merge and dedupe key it concerns.
-    keys_read: the last dedupe key that was read. step: the current or next one; None once done.
-    visitors, user_links, events_removed, keys_cleared: counts. events_found: None until counted.
-    error: why it waits at the moment. created_at_ms: events received later stay.
+    inclusive to exclusive; retention has a kind of event and only to_at_ms. visitor_ids: the
+    canonical visitor and all absorbed ones, until it is done. open_imports: imports of its websites
+    that were unfinished at the request. outbox_id, merge_id, key_id: the highest outbox bundle,
+    merge and dedupe key it concerns. keys_read: the last dedupe key that was read. step: the
+    current or next one; None once done. visitors, user_links, events_removed, keys_cleared: counts.
+    events_found: None until counted. removed: counts by store and kind of data. error: why it waits
+    at the moment. created_at_ms: events received later stay.
     """
 
     id: DeletionId
@@ -70,6 +76,7 @@ class Deletion:
     user_id: str | None
     from_at_ms: int | None
     to_at_ms: int | None
+    kind: str | None
     visitor_ids: tuple[VisitorId, ...]
     open_imports: tuple[ImportId, ...]
     outbox_id: int
@@ -83,6 +90,7 @@ class Deletion:
     events_found: int | None
     events_removed: int
     keys_cleared: int
+    removed: Mapping[str, Mapping[str, int]]
     error: str | None
     created_at_ms: int
     updated_at_ms: int
@@ -107,6 +115,30 @@ class AffectedEvents(NamedTuple):
     def union(self, other: "AffectedEvents") -> "AffectedEvents":
         """The larger of two, one of which contains the other."""
         return max(self, other)
+
+
+class RetainedHistory(NamedTuple):
+    """Of one kind of event, retention has deleted what a website had from before `from_ms`."""
+
+    website_id: WebsiteId
+    kind: str
+    from_ms: int
+
+    @property
+    def note(self) -> str:
+        return (
+            f"The history of {_KIND_NAMES[self.kind]} begins at {iso(self.from_ms)} because of "
+            "retention."
+        )
+
+
+_KIND_NAMES = {
+    "pageview": "page views",
+    "screenview": "screen views",
+    "event": "events",
+    "transaction": "transactions",
+    "provider": "payment events",
+}
 
 
 class DeletionSpan(NamedTuple):

@@ -130,6 +130,7 @@ class DeletionRecord(Record):
     user_id: Annotated[str | None, Field(description="As requested; null once done.")]
     from_: Annotated[str | None, Field(alias="from")]
     to: str | None
+    kind: Annotated[str | None, Field(description="The kind of event, if target is retention.")]
     state: State
     step: Annotated[Step | None, Field(description="The current or next step; null once done.")]
     visitors_removed: Annotated[
@@ -140,6 +141,10 @@ class DeletionRecord(Record):
     events_removed: int
     dedupe_keys_cleared: Annotated[
         int, Field(description="Keys without the visitor now. They still recognise repeats.")
+    ]
+    removed: Annotated[
+        dict[str, dict[str, int]],
+        Field(description="What was removed, by store (`database`, `warehouse`) and kind of data."),
     ]
     open_imports: Annotated[
         list[str],
@@ -162,6 +167,7 @@ class DeletionRecord(Record):
             user_id=deletion.user_id,
             from_=iso_or_none(deletion.from_at_ms),
             to=iso_or_none(deletion.to_at_ms),
+            kind=deletion.kind,
             state=deletion.state,
             step=deletion.step,
             visitors_removed=deletion.visitors,
@@ -169,6 +175,7 @@ class DeletionRecord(Record):
             events_found=deletion.events_found,
             events_removed=deletion.events_removed,
             dedupe_keys_cleared=deletion.keys_cleared,
+            removed={store: dict(counts) for store, counts in deletion.removed.items()},
             open_imports=list(deletion.open_imports),
             error=deletion.error,
             created_at=iso(deletion.created_at_ms),

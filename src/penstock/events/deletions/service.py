@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -17,8 +18,16 @@ from penstock.base.ids import DeletionId, ScopeId, VisitorId, WebsiteId, Workspa
 from penstock.base.paging import Listing
 from penstock.events import store as events_store
 from penstock.events.deletions import store
-from penstock.events.deletions.model import STEPS, Deletion, DeletionSpan, State, Target
+from penstock.events.deletions.model import (
+    STEPS,
+    Deletion,
+    DeletionSpan,
+    RetainedHistory,
+    State,
+    Target,
+)
 from penstock.events.deletions.schema import DeletionIn, read_deletion
+from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.deletions.worker import DeletionWorker
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.store import open_imports, remove_excerpts
@@ -31,7 +40,8 @@ from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 
-ForgetVisitors = Callable[[Connection, ScopeId, Sequence[VisitorId]], None]
+ForgetVisitors = Callable[[Connection, ScopeId, Sequence[VisitorId]], dict[str, int]]
+"""Removes other rooms' data about visitors, in the given transaction. Returns how much of each."""
 
 _TRIES = 20
 
@@ -58,6 +68,7 @@ class DeletionService:
             settings,
             clock,
         )
+        self._warehouse_deletion = WarehouseDeletion(warehouse, pause=lambda: None)
         self.worker = DeletionWorker(database, warehouse, shipper, clock).worker
 
     @asynccontextmanager
@@ -109,28 +120,25 @@ class DeletionService:
         """Remove the identities and add the deletion, in one transaction."""
         is_span = target.target is Target.SPAN
         with self._database.write() as db:
-            removal = VisitorRemoval()
+            removal, removed = VisitorRemoval(), dict[str, int]()
             if not is_span:
                 removal = identity.forget(
                     db, website.scope_id, visitor_id=target.visitor_id, user_id=target.user_id
                 )
             if removal.ids:
-                self._forget_elsewhere(
+                removed = self._forget_elsewhere(
                     db, website.scope_id, [VisitorId(visitor_id) for visitor_id in removal.ids]
                 )
             if not is_span:
                 sent_ids = {target.visitor_id, target.user_id, removal.user_id, *removal.ids}
                 known_ids = [sent_id for sent_id in sent_ids if sent_id]
-                remove_excerpts(db, website_ids, known_ids)
+                removed["rejectedTexts"] = remove_excerpts(db, website_ids, known_ids)
                 forget_quarantined(db, website_ids, known_ids)
+                removed |= {"visitors": removal.visitors, "userLinks": removal.user_links}
             highest, now_ms = events_store.highest_ids(db), self._clock()
             is_unknown = not is_span and not removal.ids
-            deletion = Deletion(
-                id=DeletionId(new_id("del", now_ms)),
-                workspace_id=website.workspace_id,
-                website_id=website.id,
-                scope_id=website.scope_id,
-                target=target.target,
+            deletion = replace(
+                _new_deletion(website, target.target, now_ms),
                 visitor_id=target.visitor_id,
                 user_id=None if is_unknown else target.user_id,
                 from_at_ms=target.from_,
@@ -140,23 +148,38 @@ class DeletionService:
                 outbox_id=highest.bundle,
                 merge_id=removal.last_merge,
                 key_id=highest.key,
-                keys_read=0,
-                state=State.DONE if is_unknown else State.QUEUED,
-                step=None if is_unknown else STEPS[target.target][0],
                 visitors=removal.visitors,
                 user_links=removal.user_links,
-                events_found=0 if is_unknown else None,
-                events_removed=0,
-                keys_cleared=0,
-                error=None,
-                created_at_ms=now_ms,
-                updated_at_ms=now_ms,
-                finished_at_ms=now_ms if is_unknown else None,
+                removed={"database": removed} if removed else {},
             )
+            if is_unknown:
+                deletion = replace(
+                    deletion, state=State.DONE, step=None, events_found=0, finished_at_ms=now_ms
+                )
             store.add(db, deletion, website_ids)
             # Without the ID of the visitor or user, whose traces it is meant to remove.
             audit.record(db, by, Action.DELETION_REQUESTED, f"{deletion.id} {website.id}", now_ms)
         return deletion
+
+    def retain(self, website: Website, kind: str, from_ms: int) -> None:
+        """Delete what a website has of one kind of event from before a time, if it has any.
+
+        Does nothing if that was requested before.
+        """
+        with self._database.read() as db:
+            done_up_to_ms = store.retained_since(db, website.id, kind)
+        if done_up_to_ms is not None and done_up_to_ms >= from_ms:
+            return
+        deletion = replace(
+            _new_deletion(website, Target.RETENTION, self._clock()), kind=kind, to_at_ms=from_ms
+        )
+        if not self._warehouse_deletion.count(deletion, [website.id]):
+            return
+        with self._database.write() as db:
+            newest = store.retained_since(db, website.id, kind)
+            if newest is None or newest < from_ms:  # no other node was faster
+                store.add(db, deletion, [website.id])
+        self.worker.wake()
 
     def find(self, workspace_id: WorkspaceId, deletion_id: str) -> Deletion:
         with self._database.read() as db:
@@ -181,3 +204,44 @@ class DeletionService:
         """The history that deletions removed, oldest first, for the coverage of reports."""
         with self._database.read() as db:
             return store.spans(db, workspace_id, website_ids)
+
+    def retained_histories(
+        self, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
+    ) -> list[RetainedHistory]:
+        """What retention has left of the history, for the coverage of reports."""
+        with self._database.read() as db:
+            return store.retained_histories(db, workspace_id, website_ids)
+
+
+def _new_deletion(website: Website, target: Target, now_ms: int) -> Deletion:
+    """A deletion that waits for its first step and has removed nothing yet."""
+    return Deletion(
+        id=DeletionId(new_id("del", now_ms)),
+        workspace_id=website.workspace_id,
+        website_id=website.id,
+        scope_id=website.scope_id,
+        target=target,
+        visitor_id=None,
+        user_id=None,
+        from_at_ms=None,
+        to_at_ms=None,
+        kind=None,
+        visitor_ids=(),
+        open_imports=(),
+        outbox_id=0,
+        merge_id=0,
+        key_id=0,
+        keys_read=0,
+        state=State.QUEUED,
+        step=STEPS[target][0],
+        visitors=0,
+        user_links=0,
+        events_found=None,
+        events_removed=0,
+        keys_cleared=0,
+        removed={},
+        error=None,
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+        finished_at_ms=None,
+    )

@@ -12,6 +12,7 @@ from penstock.events.deletions.model import (
     AffectedEvents,
     Deletion,
     DeletionSpan,
+    RetainedHistory,
     State,
     Step,
     Target,
@@ -84,6 +85,7 @@ def _deletion(row: Row[Any]) -> Deletion:
         "step": row.step and Step(row.step),
         "visitor_ids": tuple(row.visitor_ids),
         "open_imports": tuple(row.open_imports),
+        "removed": row.removed or {},
     }
     return Deletion(**values | converted)
 
@@ -128,6 +130,34 @@ def open_deletions(connection: Connection) -> list[Deletion]:
     return [_deletion(row) for row in rows]
 
 
+def retained_since(connection: Connection, website_id: WebsiteId, kind: str) -> int | None:
+    """Up to when retention has removed a website's events of one kind, or will; None: never."""
+    d = deletions.c
+    return connection.execute(
+        select(func.max(d.to_at)).where(
+            d.website_id == website_id, d.target == Target.RETENTION, d.kind == kind
+        )
+    ).scalar()
+
+
+def retained_histories(
+    connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
+) -> list[RetainedHistory]:
+    """The latest retention of each website and kind of event."""
+    d = deletions.c
+    rows = connection.execute(
+        select(d.website_id, d.kind, func.max(d.to_at))
+        .where(
+            d.workspace_id == workspace_id,
+            d.website_id.in_(website_ids),
+            d.target == Target.RETENTION,
+        )
+        .group_by(d.website_id, d.kind)
+        .order_by(d.website_id, d.kind)
+    )
+    return [RetainedHistory(WebsiteId(site), kind, from_ms) for site, kind, from_ms in rows]
+
+
 def spans(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[DeletionSpan]:
@@ -142,7 +172,11 @@ def spans(
             d.state,
         )
         .join_from(deletion_websites, deletions, d.id == w.deletion_id)
-        .where(d.workspace_id == workspace_id, w.website_id.in_(website_ids))
+        .where(
+            d.workspace_id == workspace_id,
+            w.website_id.in_(website_ids),
+            d.target != Target.RETENTION,  # a website's retention says so for all of them
+        )
         .where(or_(w.events > 0, and_(w.events.is_(None), d.state != State.DONE)))
         .order_by(d.created_at, d.id, w.website_id)
     )

@@ -46,14 +46,18 @@ class WarehouseDeletion:
         for name, parameters in self._selections(deletion, website_ids):
             self._warehouse.command(load(_SQL, f"delete_events_of_{name}"), parameters)
 
-    def remove_merges(self, deletion: Deletion) -> None:
-        """Remove the visitor's merges. Later merges of the same IDs stay."""
+    def remove_merges(self, deletion: Deletion) -> int:
+        """Remove the visitor's merges and return how many. Later merges of the same IDs stay."""
         if not deletion.merge_id:
-            return
+            return 0
+        removed = 0
         for keys in self._visitor_keys(deletion):
             parameters = {"scope": deletion.scope_id, "visitors": keys, "merge": deletion.merge_id}
+            [(count,)] = self._warehouse.query(load(_SQL, "count_aliases"), parameters)[1]
+            removed += count
             self._warehouse.command(load(_SQL, "delete_aliases"), parameters)
         self.await_mutations("visitor_aliases")
+        return removed
 
     def rebuild_catalogue(self, website_ids: Sequence[WebsiteId]) -> None:
         """Rebuild the catalogue from the remaining events. Nothing may be inserted meanwhile."""
@@ -84,10 +88,12 @@ class WarehouseDeletion:
     def _selections(
         self, deletion: Deletion, website_ids: Sequence[WebsiteId]
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The statements that select its events (`visitors` or `span`), with parameters."""
+        """The statements that select its events, by their last word, with parameters."""
         common = {"websites": list(website_ids), "asked_at": deletion.created_at_ms}
         if deletion.target is Target.SPAN:
             yield "span", common | {"from": deletion.from_at_ms, "to": deletion.to_at_ms}
+        elif deletion.target is Target.RETENTION:
+            yield "kind", common | {"kind": deletion.kind, "to": deletion.to_at_ms}
         else:
             for keys in self._visitor_keys(deletion):
                 yield "visitors", common | {"visitors": keys}

@@ -138,8 +138,8 @@ class DeletionWorker:
         return deletion
 
     def _remove_merges(self, deletion: Deletion) -> Deletion:
-        self._warehouse_deletion.remove_merges(deletion)
-        return deletion
+        removed = self._warehouse_deletion.remove_merges(deletion)
+        return _with_removed(deletion, "merges", removed)
 
     def _remove_events(self, deletion: Deletion) -> Deletion:
         """Repeat until none is left: an event that was received earlier may arrive after the first
@@ -166,7 +166,8 @@ class DeletionWorker:
             self._warehouse_deletion.await_mutations("events")
             repeated = True
         deletion = self._save_counts(deletion, websites)
-        return replace(deletion, events_removed=deletion.events_found or 0)
+        events = deletion.events_found or 0
+        return _with_removed(replace(deletion, events_removed=events), "events", events)
 
     def _save_counts(
         self, deletion: Deletion, websites: Mapping[WebsiteId, AffectedEvents | None]
@@ -237,6 +238,13 @@ def _advance(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
         visitor_ids=(),
         finished_at_ms=now_ms,
     )
+
+
+def _with_removed(deletion: Deletion, what: str, count: int) -> Deletion:
+    """The deletion with what it removed from the event store; a repeated step finds no more."""
+    counts = dict(deletion.removed.get("warehouse", {}))
+    counts[what] = max(count, counts.get(what, 0))
+    return replace(deletion, removed={**deletion.removed, "warehouse": counts})
 
 
 def _total(before: AffectedEvents | None, count: AffectedEvents, repeated: bool) -> AffectedEvents:

@@ -61,8 +61,8 @@ def read_entry(
     lines of one file are two events.
     """
     raw = _parse(text)
-    item = validate(raw, ImportLine, _RULES, context)
     content = canonical_hash(raw, context)
+    item = validate(raw, ImportLine, _RULES, context)
     name, columns = name_and_columns(item)
     columns |= {
         column: value for column in _OWN_COLUMNS if (value := getattr(item, column)) is not None

@@ -102,8 +102,12 @@ def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Rejec
 
 def remove_excerpts(
     connection: Connection, website_ids: Collection[str], sent_ids: Collection[str]
-) -> None:
-    """Remove the excerpts of these websites' rejected lines that contain one of the IDs."""
+) -> int:
+    """Remove the excerpts of these websites' rejected lines that contain one of the IDs.
+
+    Returns how many.
+    """
+    removed = 0
     # As JSON text, because excerpts are; without the end, which they may have cut off.
     needles = [redact(sent_id)[1:-1].removesuffix("…") for sent_id in sent_ids]
     c = import_rejects.c
@@ -121,6 +125,8 @@ def remove_excerpts(
                 .where(c.import_id == import_id, c.line == line)
                 .values(errors=faults, line_text=None)
             )
+            removed += 1
+    return removed
 
 
 def open_jobs(connection: Connection) -> list[ImportJob]:

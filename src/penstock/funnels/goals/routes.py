@@ -11,7 +11,7 @@ from penstock.funnels.definitions.schema import GoalRecord
 from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.funnels.goals.service import GoalService
 from penstock.http.answers import answer, listing, no_content
-from penstock.http.bodies import read_bytes, read_query, require_json
+from penstock.http.bodies import compute_on, read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
 from penstock.http.requests import AnyRequest
@@ -72,7 +72,8 @@ async def change_goal(
     back with their stored values.
     """
     require_json(request)
-    body, read_only = split_read_only(await read_bytes(request), GoalChange, GoalRecord)
+    sent = await read_bytes(request)
+    body, read_only = await compute_on(sent, split_read_only, sent, GoalChange, GoalRecord)
     change = await validation.run(caller.workspace_id, goals.read, body, GoalChange)
     return answer(
         await to_thread.run_sync(goals.change, caller.workspace_id, goal_id, change, read_only)

@@ -15,12 +15,13 @@ from penstock.funnels.statements.query import DataProfile, QueryParams
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A deletion or an import that changed a website's history.
+    """A deletion, an import or retention that changed a website's history.
 
     from_ms, to_ms: the events it touched. at_ms: when it was requested.
     affected_range: first and last moment at which it touched, or may have left out, an event.
     note: what it leaves open, in a sentence; None when it is done and complete.
-    dismissed_at_ms: when an owner declared that nothing is missing; None: never.
+    dismissed_at_ms: when an owner declared that nothing is missing; None: never. event_kind: the
+    only kind of event that it concerns, as the warehouse spells it; None: all.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Gap:
     state: str
     note: str | None
     dismissed_at_ms: int | None = None
+    event_kind: str | None = None
 
 
 ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
@@ -43,7 +45,12 @@ def coverage_of(
 ) -> CoverageRecord:
     """Coverage of one answer. open_windows: units whose conversion window is open."""
     params, definition, profile = context.params, context.definition, context.profile
-    relevant = [gap for gap in gaps if _touches(gap, params, definition.window_s)]
+    relevant = [
+        gap
+        for gap in gaps
+        if gap.event_kind in (None, *_kinds(definition))
+        and _touches(gap, params, definition.window_s)
+    ]
     qualifications = [
         *_gap_notes(relevant),
         *_history_notes(params, profile),
@@ -72,6 +79,15 @@ def coverage_of(
         ],
         notes=[*qualifications, *_remarks(definition, relevant, open_windows)],
     )
+
+
+def _kinds(definition: Definition) -> set[str]:
+    """The kinds of event that a funnel reads, as the warehouse spells them."""
+    return {
+        match.type.value.replace(" ", "").lower()
+        for row in definition.rows
+        for match in row.matches
+    }
 
 
 def _gap_notes(gaps: Iterable[Gap]) -> list[str]:

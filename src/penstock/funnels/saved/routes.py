@@ -11,7 +11,7 @@ from penstock.funnels.definitions.schema import DefinitionRecord, FunnelRecord, 
 from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.saved.service import FunnelService
 from penstock.http.answers import answer, listing, no_content
-from penstock.http.bodies import read_bytes, read_query, require_json
+from penstock.http.bodies import compute_on, read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
 from penstock.http.requests import AnyRequest
@@ -111,7 +111,8 @@ async def replace_funnel(
     Read-only fields (`id`, `revision`, ...) may be sent back with their stored values.
     """
     require_json(request)
-    body, read_only = split_read_only(await read_bytes(request), FunnelIn, FunnelRecord)
+    sent = await read_bytes(request)
+    body, read_only = await compute_on(sent, split_read_only, sent, FunnelIn, FunnelRecord)
     funnel = await validation.run(
         caller.workspace_id, funnels.read, caller.workspace_id, body, FunnelIn
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from anyio import to_thread
 from sqlalchemy import Connection
@@ -18,7 +19,7 @@ from penstock.base.worker import Worker
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import Receipt, Status
-from penstock.http.bodies import parse_model
+from penstock.http.bodies import compute_on, parse_model
 from penstock.http.rate_limiter import RateLimiter
 from penstock.identity import service as identity
 from penstock.links.attribution import store
@@ -75,7 +76,8 @@ class AttributionService:
         """
         now_ms = self._clock()
         self._attempts.count((client_network(address),), now_ms)
-        app_open = parse_model(body, AppOpen, EventValidationContext(self._settings, now_ms))
+        context = EventValidationContext(self._settings, now_ms)
+        app_open = await compute_on(body, parse_model, body, AppOpen, context)
         website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:
             raise Invalid(
@@ -238,6 +240,20 @@ def _matches(
     ]
 
 
-def forget_opens(db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]) -> None:
-    """Delete the visitors' touches and unlink their opens, in the transaction that deletes them."""
-    store.forget_claimers(db, store.forget_visitors(db, scope_id, visitor_ids))
+def opens_of(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> list[tuple[str, dict[str, Any]]]:
+    """The visitors' touches and app opens, for the visitors to read."""
+    return store.opens_of(db, scope_id, visitor_ids)
+
+
+def forget_opens(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> dict[str, int]:
+    """Delete the visitors' touches and unlink their opens, in the transaction that deletes them.
+
+    Returns how many of each.
+    """
+    forgotten = store.forget_visitors(db, scope_id, visitor_ids)
+    store.forget_claimers(db, forgotten.click_ids)
+    return {"touches": forgotten.touches, "opensUnlinked": forgotten.opens}

@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b, sha256
-from typing import Any
+from typing import Any, NamedTuple
 
+from pydantic.alias_generators import to_camel
 from sqlalchemy import Connection, Row, delete, insert, select, text, update
 
 from penstock.base.chunks import chunks
+from penstock.base.clock import iso
 from penstock.base.ids import ClickId, LinkId, ScopeId, VisitorId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.base.user_agent import Platform
@@ -246,22 +248,59 @@ def touches_of_visitors(
     return touches["first"], touches["last"]
 
 
+def opens_of(
+    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
+) -> list[tuple[str, dict[str, Any]]]:
+    """The rows of the visitors' touches and app opens, each with its kind."""
+    m, t = link_matches.c, visitor_touches.c
+    found: list[tuple[str, dict[str, Any]]] = []
+    for chunk in chunks(visitor_ids):
+        touches = select(
+            t.visitor_id, t.touch, t.at, t.link_id, t.utm_source, t.utm_medium, t.utm_campaign
+        ).where(t.scope_id == scope_id, t.visitor_id.in_(chunk))
+        opens = select(
+            *(m.visitor_id, m.website_id, m.at, m.link_id, m.click_id, m.clicked_at, m.matched),
+            *(m.method, m.platform, m.os_version, m.app_version, m.first_open, m.install_id),
+        ).where(m.scope_id == scope_id, m.visitor_id.in_(chunk))
+        for kind, query in (("touch", touches), ("open", opens)):
+            found += [(kind, _readable(row)) for row in db.execute(query)]
+    return found
+
+
+def _readable(row: Row[Any]) -> dict[str, Any]:
+    """A row by field of the API, times as texts."""
+    return {
+        to_camel(name): iso(value) if name in ("at", "clicked_at") and value else value
+        for name, value in row._mapping.items()
+    }
+
+
+class ForgottenOpens(NamedTuple):
+    """What was cleared of visitors. click_ids: the clicks that they claimed."""
+
+    click_ids: list[str]
+    touches: int
+    opens: int
+
+
 def forget_visitors(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
-) -> list[str]:
-    """Delete the visitors' touches and clear who their matches were of.
-
-    Returns the IDs of the clicks that they claimed.
-    """
+) -> ForgottenOpens:
+    """Delete the visitors' touches and clear who their matches were of."""
     m, t = link_matches.c, visitor_touches.c
     click_ids: list[str] = []
+    touches = opens = 0
     for chunk in chunks(visitor_ids):
-        db.execute(delete(visitor_touches).where(t.scope_id == scope_id, t.visitor_id.in_(chunk)))
+        touches += db.execute(
+            delete(visitor_touches).where(t.scope_id == scope_id, t.visitor_id.in_(chunk))
+        ).rowcount
         of_chunk = (m.scope_id == scope_id, m.visitor_id.in_(chunk))
         click_ids += (
             db.execute(select(m.click_id).where(*of_chunk, m.matched, m.click_id.is_not(None)))
             .scalars()
             .all()
         )
-        db.execute(update(link_matches).where(*of_chunk).values(visitor_id=None, install_id=None))
-    return click_ids
+        opens += db.execute(
+            update(link_matches).where(*of_chunk).values(visitor_id=None, install_id=None)
+        ).rowcount
+    return ForgottenOpens(click_ids, touches, opens)

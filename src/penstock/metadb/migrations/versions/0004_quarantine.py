@@ -1,7 +1,7 @@
 """Counts of events, property keys of websites, events that could not be stored.
 
 Revision ID: 0004
-Revises: 0002
+Revises: 0003
 """
 
 import json
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0004"
-down_revision = "0002"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 

@@ -8,6 +8,7 @@ from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.model import WebsiteKind
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.paging import Page
+from penstock.events.service import EventService
 from penstock.http.schema import PageQuery
 from penstock.links.association.service import AssociationService
 from penstock.settings import Settings
@@ -35,6 +36,7 @@ def website(
     website_id: FromPath[str],
     website_service: NamedDependency[WebsiteService],
     associations: NamedDependency[AssociationService],
+    events: NamedDependency[EventService],
     identity_secrets: NamedDependency[IdentitySecretService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
@@ -44,6 +46,7 @@ def website(
         "settings/website.html",
         parts=("identity_secrets",),
         website=record,
+        today=events.quota.today(record.id),
         check=associations.check(view.workspace_id, record.id) if is_app else None,
         base_url=settings.base_url,
         identity_secrets=identity_secrets.secrets(view.workspace_id, record.id, Page(1, 10)),

@@ -1,0 +1,25 @@
+"""Wire types of the export of a person's data."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from penstock.activity.schema import Text
+from penstock.http.schema import Query, Record
+
+
+class PersonQuery(Query):
+    """Whose data: a visitor's or a user's. One of the two."""
+
+    website_id: Annotated[
+        str, Field(description="A website that the person used; shared visitors are included.")
+    ]
+    visitor_id: Annotated[Text | None, Field(description="Any ID of the visitor.")] = None
+    user_id: Annotated[Text | None, Field(description="The user whose visitor it is.")] = None
+
+
+class PersonalDataLine(Record):
+    """A line of the file: what kind of data it is, and the data."""
+
+    type: str
+    data: dict[str, Any]

@@ -1,0 +1,129 @@
+"""Everything that both stores have about a person, as lines of a file."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from sqlalchemy import Connection
+
+from penstock.accounts.websites.service import WebsiteService
+from penstock.activity.personal_data.schema import PersonalDataLine, PersonQuery
+from penstock.activity.schema import StoredEventRecord
+from penstock.base.clock import iso
+from penstock.base.errors import Fault, NotFound
+from penstock.base.ids import ScopeId, VisitorId, WorkspaceId
+from penstock.http.bodies import bad_parameter
+from penstock.identity.profiles import service as profiles
+from penstock.identity.profiles.model import Profile
+from penstock.metadb.database import Database
+from penstock.settings import Settings
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.warehouse.queries import load
+
+Kept = tuple[str, Mapping[str, Any]]
+"""The type of a line, and what is stored."""
+
+ReadElsewhere = Callable[[Connection, ScopeId, Sequence[VisitorId]], Iterable[Kept]]
+"""What other rooms store about visitors. `penstock.app` composes it."""
+
+
+class PersonalDataService:
+    """Methods block: call them from a worker thread."""
+
+    def __init__(
+        self,
+        database: Database,
+        warehouse: Warehouse,
+        websites: WebsiteService,
+        settings: Settings,
+        *,
+        wait_until_shipped: WaitUntilShipped,
+        read_elsewhere: ReadElsewhere,
+    ) -> None:
+        self._database, self._warehouse, self._websites = database, warehouse, websites
+        self._settings, self._wait_until_shipped = settings, wait_until_shipped
+        self._read_elsewhere = read_elsewhere
+
+    def export(self, workspace_id: WorkspaceId, query: PersonQuery) -> IO[bytes]:
+        """The lines in an open temporary file, at its start: one for each thing that is stored.
+
+        `NotFound` when nobody has this ID, `Unauthorized` for another workspace's website.
+        """
+        website = self._websites.owned_website(workspace_id, query.website_id)
+        websites = self._websites.websites_sharing_visitors(website)
+        if (query.visitor_id is None) == (query.user_id is None):
+            message = "Send either visitorId or userId."
+            raise bad_parameter(Fault("visitorId", "required", message))
+        with self._database.read() as db:
+            profile = _find(db, website.scope_id, query)
+            lines = [
+                *_identity(profile),
+                *self._read_elsewhere(db, profile.scope_id, profile.ids),
+            ]
+        self._wait_until_shipped(self._settings.fresh_wait_s)
+        parameters = {
+            "websites": websites,
+            "scope": profile.scope_id,
+            "visitors": profile.ids,
+            "user": profile.user.id if profile.user else query.user_id or "",
+        }
+        file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+        try:
+            file.writelines(_line(kind, data) for kind, data in lines)
+            statement = load("penstock.activity.personal_data", "events_of_person")
+            with self._warehouse.blocks(statement, parameters, {}) as blocks:
+                for names, rows in blocks:
+                    for row in rows:
+                        event = StoredEventRecord.of(dict(zip(names, row, strict=True)))
+                        file.write(_line("event", event.model_dump(by_alias=True)))
+        except BaseException:
+            file.close()
+            raise
+        file.seek(0)
+        return file
+
+
+def _find(db: Connection, scope_id: ScopeId, query: PersonQuery) -> Profile:
+    if query.visitor_id is not None:
+        found = profiles.find_by_visitor_id(db, [scope_id], query.visitor_id)
+    else:
+        found = profiles.find_by_user_id(db, [scope_id], query.user_id or "")
+    if not found:
+        raise NotFound(
+            "Nobody with this ID is known on this website, or they were deleted.",
+            code="visitor_not_found",
+        )
+    return found[0]
+
+
+def _identity(profile: Profile) -> Iterator[Kept]:
+    yield (
+        "visitor",
+        {
+            "visitorId": profile.visitor_id,
+            "ids": profile.ids,
+            "knownSince": iso(profile.created_at_ms),
+        },
+    )
+    if profile.user is not None:
+        yield (
+            "user",
+            {
+                "userId": profile.user.id,
+                "traits": profile.user.traits,
+                "since": iso(profile.user.since_ms),
+            },
+        )
+    for merge in profile.absorbed:
+        yield (
+            "merge",
+            {
+                "visitorId": merge.visitor_id,
+                "userId": merge.user_id,
+                "mergedAt": iso(merge.merged_at_ms),
+            },
+        )
+
+
+def _line(kind: str, data: Mapping[str, Any]) -> bytes:
+    return PersonalDataLine(type=kind, data=dict(data)).model_dump_json().encode() + b"\n"

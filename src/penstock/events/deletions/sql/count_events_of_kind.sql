@@ -1,0 +1,11 @@
+-- Events of one kind that occurred before a time and were received up to another, by website.
+SELECT
+    website_id,
+    count() AS events,
+    toInt64(toUnixTimestamp64Milli(min(occurred_at))) AS first_event_ms,
+    toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_event_ms
+FROM events
+WHERE website_id IN {websites:Array(String)} AND kind = {kind:String}
+    AND occurred_at < fromUnixTimestamp64Milli({to:Int64})
+    AND received_at <= fromUnixTimestamp64Milli({asked_at:Int64})
+GROUP BY website_id

@@ -1,0 +1,5 @@
+-- A mutation: it writes the parts that have such events anew, without them.
+ALTER TABLE events
+DELETE WHERE website_id IN {websites:Array(String)} AND kind = {kind:String}
+    AND occurred_at < fromUnixTimestamp64Milli({to:Int64})
+    AND received_at <= fromUnixTimestamp64Milli({asked_at:Int64})

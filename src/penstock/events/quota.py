@@ -1,0 +1,100 @@
+"""The daily quota of events of each website."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from penstock.base.clock import Clock
+from penstock.base.errors import RateLimited, RatePolicy
+from penstock.base.ids import WebsiteId
+from penstock.events import store
+from penstock.events.model import NewEvent, Receipt, Source, Status
+from penstock.events.transaction import Item, Outcome
+from penstock.identity.model import Claim, Resolution
+from penstock.metadb.database import Database
+from penstock.settings import DAY_S
+
+_EXEMPT = (Source.IMPORT, Source.PROVIDER)
+"""Sources that are no strangers: files of the owner, and signed deliveries of payments."""
+
+
+class DayCount(NamedTuple):
+    """A website's events of one UTC day, and how many it may store."""
+
+    events: int
+    quota: int
+
+
+class DailyQuota:
+    """Counts the new events and identify calls of each website in a UTC day, and refuses more.
+
+    The counts are rows that the intake's transactions increase. A check reads nothing: it knows
+    what this node's commits returned. So a batch may pass the quota by its own size, and the first
+    events after a start by the size of one commit.
+    """
+
+    def __init__(self, database: Database, quota: int, clock: Clock) -> None:
+        self._database, self._clock, self._quota = database, clock, quota
+        self._policy = RatePolicy("daily-events", quota=quota, window_s=DAY_S)
+        self._day, self._counts = 0, dict[WebsiteId, int]()
+
+    def require(self, items: Sequence[Item]) -> None:
+        """`RateLimited` when the website of one of the items has used its quota."""
+        now_ms = self._clock()
+        if self._day != _day(now_ms):
+            return
+        for website_id in {website_id for item in items if (website_id := _counted(item))}:
+            if self._counts.get(website_id, 0) >= self._quota:
+                raise self._used_up(now_ms)
+
+    def _used_up(self, now_ms: int) -> RateLimited:
+        return RateLimited(
+            f"The website has stored its {self._quota:,} events of today (UTC). Send again "
+            "tomorrow; the operator can raise the quota with PENSTOCK_DAILY_EVENTS.",
+            code="daily_quota_used",
+            retry_after_s=DAY_S - now_ms // 1000 % DAY_S,
+            policy=self._policy,
+        )
+
+    def add(
+        self,
+        connection: Connection,
+        items: Sequence[Item],
+        outcomes: Sequence[Outcome],
+        now_ms: int,
+    ) -> Mapping[WebsiteId, int]:
+        """Count what a transaction stores. Returns the new counts, to `learn` after the commit."""
+        stored = Counter(
+            website_id
+            for item, outcome in zip(items, outcomes, strict=True)
+            if isinstance(outcome, Resolution)
+            or (isinstance(outcome, Receipt) and outcome.status is Status.ACCEPTED)
+            if (website_id := _counted(item))
+        )
+        return store.count_events(connection, _day(now_ms), stored)
+
+    def learn(self, counts: Mapping[WebsiteId, int], now_ms: int) -> None:
+        """counts: as `add` returned them."""
+        if self._day != _day(now_ms):
+            self._day, self._counts = _day(now_ms), {}
+        self._counts.update(counts)
+
+    def today(self, website_id: WebsiteId) -> DayCount:
+        """The stored count, of all nodes. Blocks."""
+        with self._database.read() as db:
+            events = store.events_of_day(db, website_id, _day(self._clock()))
+        return DayCount(events, self._quota)
+
+
+def _day(at_ms: int) -> int:
+    """Days since 1970-01-01 UTC."""
+    return at_ms // (DAY_S * 1000)
+
+
+def _counted(item: Item) -> WebsiteId | None:
+    """The website whose quota an item counts for; None for none."""
+    if isinstance(item, Claim) or (isinstance(item, NewEvent) and item.source not in _EXEMPT):
+        return item.website_id
+    return None

@@ -1,0 +1,1 @@
+"""Retention: events that are older than their website keeps them are deleted."""

@@ -1,0 +1,39 @@
+"""Deletes events when they are older than their website keeps them.
+
+Once a day for each website and kind of event: time is cut at midnight UTC, so that reports do not
+change from minute to minute, and each deletion rewrites parts of the event store. The deletions
+are records like those that people request, performed by the same worker.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
+from penstock.base.worker import Worker
+from penstock.events.deletions.service import DeletionService
+from penstock.settings import DAY_S
+
+_EVERY_S = 600.0
+_DAY_MS = DAY_S * 1000
+
+
+class RetentionService:
+    """Requests a deletion for each website and kind whose oldest events are due."""
+
+    def __init__(self, websites: WebsiteService, deletions: DeletionService, clock: Clock) -> None:
+        self._websites, self._deletions, self._clock = websites, deletions, clock
+        self.worker = Worker("retention", self._step, clock, period_s=_EVERY_S)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While the service runs. Needs a running `DeletionService`."""
+        async with self.worker.running():
+            yield
+
+    def _step(self) -> None:
+        today_ms = self._clock() // _DAY_MS * _DAY_MS
+        for website in self._websites.websites_with_retention():
+            for kind, days in sorted(website.retention_days.items()):
+                self.worker.report_progress()
+                self._deletions.retain(website, kind, today_ms - days * _DAY_MS)

@@ -1,0 +1,66 @@
+"""The right of access: a file with everything that is stored about a person."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.activity.test_visitors import identify, send
+from tests.tenant import Tenant
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+def exported(tenant: Tenant, **who: str) -> list[dict[str, Any]]:
+    parameters = {"websiteId": tenant.website_id} | who
+    answer = tenant.client.get("/api/personal-data", params=parameters)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert "personal-data.ndjson" in answer.headers["content-disposition"]
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_the_file_has_identity_and_all_events_of_the_person_alone(workspace: Tenant) -> None:
+    for visitor_id in ("phone", "laptop"):
+        identify(workspace, visitor_id, "u-1", traits={"city": "Łódź"})
+        send(workspace, visitorId=visitor_id, properties={"device": visitor_id})
+    send(workspace, userId="u-1", event="bought")
+    send(workspace, visitorId="somebody else")
+    by_user = exported(workspace, userId="u-1")
+    assert Counter(line["type"] for line in by_user) == {
+        "visitor": 1,
+        "user": 1,
+        "merge": 1,
+        "event": 3,
+    }
+    data = {line["type"]: line["data"] for line in by_user}
+    assert sorted(data["visitor"]["ids"]) == ["laptop", "phone"]
+    assert data["user"]["traits"] == {"city": "Łódź"}
+    events = [line["data"] for line in by_user if line["type"] == "event"]
+    assert {event["properties"].get("device") for event in events} == {"phone", "laptop", None}
+    assert exported(workspace, visitorId="phone") == by_user
+
+
+def test_a_person_whose_data_were_deleted_is_unknown(workspace: Tenant) -> None:
+    send(workspace, visitorId="v")
+    body = {"websiteId": workspace.website_id, "visitorId": "v"}
+    assert workspace.client.post("/api/deletions", json=body).status_code == 201
+    answer = workspace.client.get("/api/personal-data", params=body)
+    assert (answer.status_code, answer.json()["code"]) == (404, "visitor_not_found")
+
+
+def test_a_person_is_named_by_one_id(workspace: Tenant) -> None:
+    for who in ({}, {"visitorId": "v", "userId": "u"}, {"visitorId": ""}):
+        parameters = {"websiteId": workspace.website_id} | who
+        answer = workspace.client.get("/api/personal-data", params=parameters)
+        assert answer.status_code == 400
+
+
+def test_another_workspaces_website_is_refused(workspace: Tenant, other_workspace: Tenant) -> None:
+    parameters = {"websiteId": other_workspace.website_id, "visitorId": "v"}
+    answer = workspace.client.get("/api/personal-data", params=parameters)
+    assert (answer.status_code, answer.json()["code"]) == (401, "website_not_owned")

@@ -1,0 +1,151 @@
+"""A service with one fault: `python -m tests.faults.faulty_service FAULT NUMBER serve ...`.
+
+FAULT: a name of `KILLS`, at whose NUMBERth pass the process dies by SIGKILL; `engine_refuses`: the
+first NUMBER inserts fail; `clock_jumps`: the clock jumps by hours at every NUMBERth reading.
+"""
+
+import importlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+from penstock.base import clock
+from penstock.warehouse.client import QueryFailed, Warehouse
+
+KILLS = {
+    # name: (module, attribute, moment)
+    "intake_before_commit": ("penstock.events.intake", "store_items", "after"),
+    "intake_after_commit": ("penstock.events.intake", "Intake._commit_together", "after"),
+    "shipment_cut": ("penstock.events.outbox.store", "Outbox.cut", "after"),
+    "shipment_before_insert": (
+        "penstock.warehouse.client",
+        "Warehouse.insert_json_rows",
+        "before",
+    ),
+    "shipment_after_insert": ("penstock.warehouse.client", "Warehouse.insert_json_rows", "after"),
+    "shipment_before_removal": ("penstock.events.outbox.store", "_remove", "after"),
+    "import_before_batch": (
+        "penstock.events.imports.worker",
+        "ImportWorker._store_batch",
+        "before",
+    ),
+    "import_after_batch": (
+        "penstock.events.intake",
+        "Intake.submit_from_thread",
+        "after",
+    ),
+    "import_after_save": ("penstock.events.imports.worker", "ImportWorker._save", "after"),
+    "import_before_removal": ("penstock.events.imports.files", "ImportFiles.remove", "before"),
+    "deletion_after_request": (
+        "penstock.events.deletions.service",
+        "DeletionService._begin",
+        "after",
+    ),
+    "deletion_after_merges": (
+        "penstock.events.deletions.warehouse_deletion",
+        "WarehouseDeletion.remove_merges",
+        "after",
+    ),
+    "deletion_before_removal": (
+        "penstock.events.deletions.warehouse_deletion",
+        "WarehouseDeletion.begin_removal",
+        "before",
+    ),
+    "deletion_after_removal": (
+        "penstock.events.deletions.warehouse_deletion",
+        "WarehouseDeletion.begin_removal",
+        "after",
+    ),
+    "deletion_in_catalogue": (
+        "penstock.events.deletions.warehouse_deletion",
+        "WarehouseDeletion.await_mutations",
+        "after",
+    ),
+    "deletion_after_catalogue": (
+        "penstock.events.deletions.warehouse_deletion",
+        "WarehouseDeletion.rebuild_catalogue",
+        "after",
+    ),
+    "deletion_after_keys": ("penstock.events.store", "clear_keys", "after"),
+    "clicks_after_commit": ("penstock.links.clicks.buffer", "ClickBuffer._flush_file", "after"),
+    "clicks_before_commit": ("penstock.links.clicks.store", "mark_file_stored", "after"),
+    "backup_frozen": ("penstock.backup.fence", "freeze", "after"),
+    "backup_before_freeze": ("penstock.backup.fence", "freeze", "before"),
+}
+"""Boundaries of the path of data, in its order."""
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _replace(module: str, attribute: str, change: Callable[[Any], Any]) -> None:
+    owner = importlib.import_module(module)
+    *parents, name = attribute.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    setattr(owner, name, change(getattr(owner, name)))
+
+
+def kill_at(boundary: str, number: int) -> None:
+    module, attribute, moment = KILLS[boundary]
+    passes = count(1)
+
+    def change(original: Callable[..., Any]) -> Callable[..., Any]:
+        def killed(*arguments: Any, **named: Any) -> Any:
+            is_last = next(passes) == number
+            if is_last and moment == "before":
+                die()
+            result = original(*arguments, **named)
+            if is_last:
+                die()
+            return result
+
+        return killed
+
+    _replace(module, attribute, change)
+
+
+def refuse(number: int) -> None:
+    insert, calls = Warehouse.insert_json_rows, count(1)
+
+    def refused(*arguments: Any, **named: Any) -> None:
+        if next(calls) <= number:
+            raise QueryFailed("the test refuses this insert", 241)
+        insert(*arguments, **named)
+
+    Warehouse.insert_json_rows = refused  # type: ignore[method-assign]
+
+
+def jump(number: int) -> None:
+    """Hours ahead and back again, always within a day."""
+    readings = count(1)
+
+    def time_ns() -> int:
+        hours = (0, 7, -5)[next(readings) // number % 3]
+        return time.time_ns() + hours * 3_600_000_000_000
+
+    clock.time = SimpleNamespace(time_ns=time_ns)  # type: ignore[assignment]
+
+
+def main() -> None:
+    fault, number = sys.argv[1], int(sys.argv[2])
+    del sys.argv[1:3]
+    if fault == "engine_refuses":
+        refuse(number)
+    elif fault == "clock_jumps":
+        jump(number)
+    else:
+        kill_at(fault, number)
+    from penstock.cli.main import app
+
+    app()
+
+
+if __name__ == "__main__":
+    main()

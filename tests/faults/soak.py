@@ -1,0 +1,178 @@
+"""A service under mixed load for a while: `python -m tests.faults.soak [MINUTES]`.
+
+Posts, reports, imports and clicks run side by side, and two backups are taken. A line every half
+minute shows memory, open descriptors, and the 99th percentile of each kind of request. At the end
+both stores are verified.
+"""
+
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+import httpx
+
+from tests import scratch
+from tests.faults.workload import STEPS, Workload
+from tests.serving import Served, penstock
+
+POSTERS = 4
+BATCH = 50
+_SAMPLE_S = 30.0
+_COLUMNS = ("post", "report", "import", "click")
+
+
+class Latencies:
+    """Seconds of requests, by kind, since they were last taken."""
+
+    def __init__(self) -> None:
+        self._lock, self._seconds = Lock(), defaultdict[str, list[float]](list)
+        self.total: dict[str, int] = dict.fromkeys(_COLUMNS, 0)
+        self.failed = 0
+
+    def measure(self, kind: str, request: Callable[[], httpx.Response]) -> None:
+        began_s = time.perf_counter()
+        answer = request()
+        with self._lock:
+            self._seconds[kind].append(time.perf_counter() - began_s)
+            self.total[kind] += 1
+            self.failed += answer.status_code >= 400
+
+    def take(self) -> dict[str, float]:
+        """The 99th percentile of each kind, in milliseconds."""
+        with self._lock:
+            seconds, self._seconds = self._seconds, defaultdict(list)
+        return {
+            kind: sorted(values)[int(len(values) * 0.99)] * 1000 for kind, values in seconds.items()
+        }
+
+
+def soak(minutes: float) -> None:
+    scratch.use_memory()
+    data = Path(tempfile.mkdtemp(prefix="penstock-soak-")) / "data"
+    stop, latencies = Event(), Latencies()
+    with Served(data) as service:
+        workload = Workload(service)
+        headers = {"Authorization": f"Bearer {workload.key}"}
+
+        def client() -> httpx.Client:
+            return httpx.Client(base_url=service.url, headers=headers, timeout=60)
+
+        def post(number: int) -> None:
+            batches = 0
+            with client() as own:
+                while not stop.is_set():
+                    events = _batch(workload.website_id, f"{number}-{batches}")
+                    latencies.measure(
+                        "post",
+                        lambda: own.post("/api/v1/events/batch", json={"events": events}),  # noqa: B023
+                    )
+                    batches += 1
+                    stop.wait(0.2)
+
+        def report() -> None:
+            path = f"/api/funnels/{workload.funnel_id}/results"
+            with client() as own:
+                while not stop.is_set():
+                    latencies.measure("report", lambda: own.get(path))
+                    stop.wait(1)
+
+        def click() -> None:
+            with client() as own:
+                while not stop.is_set():
+                    latencies.measure("click", lambda: own.get("/l/faults"))
+                    stop.wait(0.05)
+
+        def import_files() -> None:
+            number = 0
+            with client() as own:
+                while not stop.is_set():
+                    body = _file(f"import-{number}")
+                    query = {"websiteId": workload.website_id}
+                    kind = {"Content-Type": "application/x-ndjson"}
+                    latencies.measure(
+                        "import",
+                        lambda: own.post("/api/imports", params=query, content=body, headers=kind),  # noqa: B023
+                    )
+                    number += 1
+                    stop.wait(20)
+
+        def back_up() -> None:
+            """Two backups, the second one based on the first."""
+            base: list[str] = []
+            for number in (1, 2):
+                if stop.wait(minutes * 60 / 3):
+                    return
+                folder = str(data.parent / f"backup-{number}")
+                run = penstock("backup", folder, *base, "--data", str(data))
+                print(run.stdout.strip() or run.stderr.strip(), flush=True)
+                base = ["--base", folder]
+
+        posters = (lambda n=n: post(n) for n in range(POSTERS))
+        targets = [*posters, report, click, import_files, back_up]
+        threads = [Thread(target=target) for target in targets]
+        for thread in threads:
+            thread.start()
+        _show(service, latencies, minutes)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert service.stop() == 0
+    total = ", ".join(f"{count:,} {kind}s" for kind, count in latencies.total.items())
+    print(f"{total}; {latencies.failed:,} failed")
+    verified = penstock("verify", "--data", str(data))
+    print(verified.stdout)
+    sys.exit(verified.returncode or latencies.failed > 0)
+
+
+def _show(service: Served, latencies: Latencies, minutes: float) -> None:
+    names = "".join(f"{kind + ' p99 ms':>15}" for kind in _COLUMNS)
+    print(f"{'minute':>7}{'memory MB':>11}{'descriptors':>13}{names}", flush=True)
+    process = Path(f"/proc/{service.process.pid}")
+    began_s = time.monotonic()
+    while (elapsed_s := time.monotonic() - began_s) < minutes * 60:
+        time.sleep(min(_SAMPLE_S, minutes * 60 - elapsed_s))
+        status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+        memory = int(status["VmRSS"].split()[0]) // 1024
+        p99 = latencies.take()
+        cells = "".join(f"{p99[kind]:>15.0f}" if kind in p99 else f"{'':>15}" for kind in _COLUMNS)
+        minute = (time.monotonic() - began_s) / 60
+        descriptors = len(list((process / "fd").iterdir()))
+        print(f"{minute:>7.1f}{memory:>11,}{descriptors:>13}{cells}", flush=True)
+
+
+def _batch(website_id: str, name: str) -> list[dict[str, object]]:
+    return [
+        {
+            "websiteId": website_id,
+            "event": random.choice(STEPS),
+            "userId": f"user-{random.randrange(10_000)}",
+            "eventId": f"{name}-{number}",
+            "properties": {"checkoutId": f"c-{random.randrange(5_000)}", "page": number},
+        }
+        for number in range(BATCH)
+    ]
+
+
+def _file(name: str) -> bytes:
+    lines = (
+        {
+            "type": "event",
+            "name": random.choice(STEPS),
+            "timestamp": f"2025-02-{1 + number % 28:02}T10:00:00Z",
+            "userId": f"user-{random.randrange(10_000)}",
+            "dedupeKey": f"{name}-{number}",
+            "properties": {"checkoutId": f"i-{random.randrange(5_000)}"},
+        }
+        for number in range(2_000)
+    )
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+if __name__ == "__main__":
+    soak(float(sys.argv[1]) if len(sys.argv) > 1 else 30)

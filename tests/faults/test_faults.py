@@ -1,0 +1,182 @@
+"""Disks that are full or fail, a database that hangs or goes, an engine that refuses, a clock.
+
+Each service lives on and recovers by itself; then everything is checked as after a kill.
+`make faults` runs them.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from tests.faults.test_kills import ALL
+from tests.faults.workload import Workload
+from tests.postgres import PostgresServer
+from tests.proxy import FreezingProxy
+from tests.serving import Served
+
+only_in_full = pytest.mark.skipif(not ALL, reason="make faults runs it")
+
+
+@contextmanager
+def again_and_again(*actions: Any, every_s: float) -> Iterator[None]:
+    """Take the actions in turn meanwhile; the last one at the end."""
+    stop = Event()
+
+    def act() -> None:
+        while not stop.is_set():
+            for action in actions:
+                action()
+                stop.wait(every_s)
+
+    thread = Thread(target=act)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        actions[-1]()
+
+
+def limit_file_size(service: Served, size: int) -> None:
+    """Every write beyond this place of a file fails, as EFBIG."""
+    soft, hard = size, resource.RLIM_INFINITY
+    resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@only_in_full
+@pytest.mark.slow("lets every write fail for some seconds")
+def test_writes_that_fail_are_never_acknowledged(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Served(data) as service:
+        workload = Workload(service)
+
+        def fail() -> None:
+            limit_file_size(service, 0)
+
+        def mend() -> None:
+            limit_file_size(service, resource.RLIM_INFINITY)
+
+        fail()
+        assert not workload.work(service), "nothing is acknowledged while writes fail"
+        with again_and_again(mend, fail, mend, every_s=0.15):
+            workload.work(service)
+            time.sleep(0.5)
+        workload.work_through(service)
+        service.kill()
+    workload.finish(data)
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """A file system of this size; skips where none can be mounted."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+@only_in_full
+@pytest.mark.slow("fills a disk")
+def test_a_full_disk_is_survived_without_a_restart(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 200) as disk:
+        data, ballast = disk / "data", disk / "ballast"
+        with Served(data) as service:
+            workload = Workload(service)
+
+            def fill() -> None:
+                with ballast.open("wb") as file:
+                    try:
+                        while True:
+                            file.write(bytes(1024 * 1024))
+                            file.flush()
+                    except OSError:
+                        pass
+
+            fill()
+            refused = not workload.work(service)
+            ballast.unlink()
+            assert refused, "a full disk stores nothing"
+            workload.work_through(service)
+            service.kill()
+        workload.finish(data)
+
+
+@only_in_full
+@pytest.mark.slow("hangs and halts PostgreSQL")
+def test_a_database_that_hangs_again_and_again_is_survived(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    proxy = FreezingProxy(str(postgres_server.folder / ".s.PGSQL.5432"))
+    name = postgres_server.fresh().partition("@/")[2].partition("?")[0]
+    settings = {
+        "PENSTOCK_DATABASE_URL": f"postgresql://penstock@127.0.0.1:{proxy.port}/{name}",
+        "PENSTOCK_DATABASE_TIMEOUT_S": "2",
+    }
+    data = tmp_path / "data"
+    with Served(data, **settings) as service:
+        workload = Workload(service)
+        with again_and_again(proxy.freeze, proxy.thaw, every_s=0.7):
+            workload.work(service)
+            time.sleep(4)
+        workload.work_through(service)
+        service.kill()
+    workload.finish(data, **settings)
+    proxy.close()
+
+
+@only_in_full
+@pytest.mark.slow("cuts all connections of PostgreSQL")
+def test_a_database_whose_connections_are_cut_is_survived(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    import psycopg
+
+    url = postgres_server.fresh()
+    data, settings = tmp_path / "data", {"PENSTOCK_DATABASE_URL": url}
+
+    def cut() -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    with Served(data, **settings) as service:
+        workload = Workload(service)
+        with again_and_again(cut, every_s=0.1):
+            workload.work(service)
+            time.sleep(2)
+        workload.work_through(service)
+        service.kill()
+    workload.finish(data, **settings)
+
+
+@only_in_full
+@pytest.mark.slow("starts three services")
+@pytest.mark.parametrize(("fault", "number"), [("engine_refuses", 6), ("clock_jumps", 40)])
+def test_an_engine_that_refuses_and_a_clock_that_jumps_are_survived(
+    tmp_path: Path, fault: str, number: int
+) -> None:
+    data = tmp_path / "data"
+    with Served(data) as service:
+        workload = Workload(service, deletes=fault != "clock_jumps")
+        assert service.stop() == 0
+    program = [sys.executable, "-m", "tests.faults.faulty_service", fault, str(number)]
+    with Served(data, program=program) as service:
+        workload.work_through(service)
+        service.kill()
+    workload.finish(data)
