@@ -1,14 +1,14 @@
 """Retention of each kind of event of a website, and counts of what a deletion removed.
 
-Revision ID: 0006
-Revises: 0012
+Revision ID: 0007
+Revises: 0006
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0012"
+revision = "0007"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 

@@ -1,14 +1,14 @@
 """Warnings about the events of an import; the click buffer's own name in a comment.
 
-Revision ID: 0012
-Revises: 0008
+Revision ID: 0006
+Revises: 0005
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0012"
-down_revision = "0008"
+revision = "0006"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 

@@ -1,13 +1,13 @@
 """Trust of identity links, identity secrets, rights of API keys, the audit log.
 
-Revision ID: 0008
+Revision ID: 0005
 Revises: 0004
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0008"
+revision = "0005"
 down_revision = "0004"
 branch_labels = None
 depends_on = None
