@@ -14,6 +14,10 @@ WORKERS = {
     "imports",
     "deletions",
     "link_cleanup",
+    "dedupe_key_cleanup",
+    "retention",
+    "audit_log",
+    "audit_log_cleanup",
 }
 
 

@@ -47,6 +47,8 @@ session_required        403 Only a person may do this: log in and use the sessio
   an API key.
 foreign_origin          403 A call with the session cookie came from another origin. Call from the
   dashboard's own pages, or use an API key.
+scope_missing           403 The API key lacks the scope of this route. The detail names it.
+website_not_of_key      403 The API key is for another website.
 setup_token_required    403 The first account is created on the machine itself, or with the setup
   token that serve printed.
 owner_required          403 Only an owner of the workspace may do this.
@@ -107,6 +109,7 @@ store_unavailable       503 The metadata database does not respond; nothing was 
 overloaded              503 Too many events are waiting to be stored; nothing was stored.
   Retry-After says when to retry.
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.
+secret_key_missing      503 A signing secret was encrypted with a key that this node lacks.
 folder_unavailable      503 The data folder cannot store the file of an import. The operator must
   check the disk.
 warehouse_unavailable   503 The event store does not respond right now. Try again.
@@ -154,6 +157,8 @@ greater_than_equal      - The number is below the minimum.
 less_than_equal         - The number is above the maximum.
 repeated                - The same value is listed twice.
 control_character       - Control characters such as NUL or line breaks are not allowed.
+in_the_past             - The time must be in the future.
+wrong_signature         - The signature was not made with a secret of the website.
 wrong_password          - This is not the current password.
 not_an_email            - The value is not an e-mail address.
 not_a_domain            - The value is not a host name.
