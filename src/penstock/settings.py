@@ -114,7 +114,7 @@ class Settings(BaseSettings):
         Path | None,
         Field(
             description="File with these keys, one per line; default: `secret.key` in the data "
-            "folder, made at the first start."
+            "folder, created at the first start."
         ),
     ] = None
 

@@ -33,7 +33,8 @@ unknown_identity_contract 400 The header x-service-identity-contract has an unkn
   out.
 unauthorized            401 The request has no valid API key or session.
 key_required            401 The call needs an API key: Authorization: Bearer <key>.
-key_not_valid           401 The API key is unknown or revoked. Create a new one in the settings.
+key_not_valid           401 The API key is unknown, revoked or expired. Create a new one in the
+  settings.
 bad_signature           401 The webhook has no signature, a signature with an unknown secret, or one
   that is older than five minutes.
 not_an_event            401 The webhook's signature is valid, but its body is not a readable event.
@@ -183,7 +184,7 @@ too_few_steps           - A funnel needs at least two required steps.
 too_many_steps          - A funnel has at most 20 required steps.
 too_costly              - The filters together cost more than is allowed. The message says what
   each costs and which to drop.
-too_many_matches        - A funnel has too many matches, or rows included.
+too_many_matches        - A funnel has too many matches, including those of its `or` rows.
 first_row_diagnostic    - The first row must be a required step.
 diagnostic_group        - A diagnostic row cannot be all_of.
 identical_parts         - Two parts of an all_of group match the same events.

@@ -30,15 +30,15 @@ class ReplayAll(Input):
 
 
 class QuarantineRecord(Record):
-    """A refused item or body, or an event that the event store refuses."""
+    """A rejected item or body, or an event that the event store refuses."""
 
     number: Annotated[int, Field(description="Rises with each entry.")]
     at: str
     reason: Annotated[
         str,
         Field(
-            description="`refused`: validation refused it. `unshippable`: it was accepted, but the "
-            "event store refuses its row."
+            description="`refused`: validation rejected it. `unshippable`: it was accepted, but "
+            "the event store refuses its row."
         ),
     ]
     route: Annotated[str, Field(description="The route, or the table of the event store.")]
@@ -86,7 +86,7 @@ class QuarantinedContent(QuarantineRecord):
 
 class ReplayRecord(Record):
     replayed: int
-    refused: Annotated[int, Field(description="Entries that are still wrong and stay.")]
+    refused: Annotated[int, Field(description="Entries that are still not valid and stay.")]
 
     @classmethod
     def of(cls, result: ReplayResult) -> Self:
@@ -94,7 +94,7 @@ class ReplayRecord(Record):
 
 
 class EventCountsRecord(Record):
-    """Events of a website since Penstock counts them.
+    """What became of the events of a website, since Penstock began to count them.
 
     received = stored + duplicates + refused + quarantined + waiting.
     """
@@ -103,11 +103,11 @@ class EventCountsRecord(Record):
     received: Annotated[int, Field(description="Events that were answered one by one.")]
     stored: Annotated[int, Field(description="Written to the event store; deleted ones too.")]
     duplicates: int
-    refused: Annotated[int, Field(description="Refused by validation.")]
+    refused: Annotated[int, Field(description="Rejected by validation.")]
     quarantined: Annotated[int, Field(description="Accepted, but the event store refuses them.")]
     waiting: Annotated[int, Field(description="On their way to the event store.")]
     dropped: Annotated[
-        int, Field(description="Refused or quarantined events that are no longer kept.")
+        int, Field(description="Rejected or quarantined events that are no longer kept.")
     ]
 
     @classmethod
