@@ -8,7 +8,12 @@ import penstock
 SOURCE = Path(penstock.__file__).parent
 ROOMS = {
     re.compile(r"^import json$|^from json import"): {"cli", "web"},
-    re.compile(r"^from pydantic_core import .*\b(from|to)_json\b"): {"http", "events", "funnels"},
+    re.compile(r"^from pydantic_core import .*\b(from|to)_json\b"): {
+        "http",
+        "events",
+        "funnels",
+        "edge",
+    },
     re.compile(r"^(import|from) (orjson|ujson|simplejson|rapidjson)\b"): set(),
 }
 

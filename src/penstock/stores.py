@@ -1,15 +1,11 @@
 """Both stores: opening them, and bringing their schemas to this program's version."""
 
-from collections import Counter
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from penstock.metadb import sizes
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
-from penstock.warehouse.queries import load
 
 
 class Stores(NamedTuple):
@@ -50,38 +46,3 @@ def migrate(stores: Stores) -> SchemaVersions:
     """
     with stores.database.migration_lock():
         return SchemaVersions(stores.database.migrate(), migrations.migrate(stores.warehouse))
-
-
-_KINDS = {
-    "visitors": "visitors",
-    "user_links": "visitors",
-    "merges": "visitors",
-    "dedupe_keys": "dedupe keys",
-    "outbox": "outbox",
-    "shipments": "outbox",
-    "link_clicks": "links",
-    "link_matches": "links",
-    "visitor_touches": "links",
-    "match_keys": "links",
-    "import_rejects": "imports",
-    "imports": "imports",
-    sizes.FREE: "free",
-}
-"""What the tables of the metadata database that grow are for; the others are `other`."""
-
-
-class StoreSizes(NamedTuple):
-    """Bytes on disk: of the metadata database by kind, of the event store by table."""
-
-    database: Mapping[str, int]
-    warehouse: Mapping[str, int]
-
-
-def store_sizes(stores: Stores) -> StoreSizes:
-    """How large both stores are. Blocks, for seconds when they are large."""
-    kinds = Counter[str]()
-    with stores.database.read() as db:
-        for table, size in sizes.table_sizes(db).items():
-            kinds[_KINDS.get(table, sizes.OTHER)] += size
-    tables = stores.warehouse.query(load("penstock.warehouse", "table_sizes"))[1]
-    return StoreSizes(dict(kinds), {str(table): int(size) for table, size in tables})

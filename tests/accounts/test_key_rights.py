@@ -59,6 +59,7 @@ def requests(website_id: str) -> dict[str, dict[str, Any]]:
             "POST /api/funnels": {"json": DEFINITION},
             "POST /api/deletions": {"json": {"websiteId": website_id, "userId": "nobody"}},
             "PATCH /api/settings/workspace": {"json": {"name": "Acme"}},
+            f"GET /api/events/refused/export?websiteId={website_id}": {},
         },
     }
 
@@ -126,6 +127,28 @@ def test_a_key_for_one_website_reaches_no_other(holder: Any, workspace: Tenant) 
         "/api/funnels",
     ):
         assert client.get(address).status_code == 403, address
+
+
+def test_a_key_for_one_website_exports_a_person_s_events_of_that_website_only(
+    holder: Any, workspace: Tenant
+) -> None:
+    forms = [{"name": name, "kind": "web", "identityScope": "shop"} for name in ("One", "Two")]
+    here, there = (
+        workspace.client.post("/api/settings/websites", json=form).json()["id"] for form in forms
+    )
+    for website_id in (here, there):
+        event = {"websiteId": website_id, "event": "a", "userId": "ada"}
+        assert workspace.client.post("/api/v1/events", json=event).status_code == 202
+    address = f"/api/personal-data?websiteId={here}&userId=ada"
+    assert holder(scopes=["read"]).get(address).json()["code"] == "scope_missing"
+    for client, events in ((holder(websiteId=here), 1), (workspace.client, 2)):
+        answer = client.get(address)
+        assert answer.status_code == 200, answer.text
+        assert answer.text.count('"type":"event"') == events
+    log = workspace.browser.get("/api/settings/audit-log").json()["data"]
+    assert [entry["target"] for entry in log if entry["action"] == "exported"] == [
+        f"personal-data {here}"
+    ] * 2
 
 
 def test_a_batch_of_a_key_for_one_website_stores_nothing_for_another(

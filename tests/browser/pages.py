@@ -102,6 +102,7 @@ PAGES = (
     Shown("settings-workspace", "/settings/workspace", at("/settings/workspace")),
     Shown("settings-members", "/settings/members", at("/settings/members"), dark=True),
     Shown("invited", "/signup", at("/signup?invitation={invitation}"), signed_in=False),
+    Shown("settings-audit-log", "/settings/audit-log", at("/settings/audit-log")),
     Shown("settings-account", "/settings/account", at("/settings/account")),
 )
 

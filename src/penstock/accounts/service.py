@@ -21,7 +21,7 @@ from penstock.accounts.invitations import tokens as invitation_tokens
 from penstock.accounts.model import CurrentUser, Role, User, Workspace
 from penstock.accounts.schema import SignUp
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, Forbidden, RatePolicy, Unauthorized
+from penstock.base.errors import Conflict, Forbidden, QueueFull, RatePolicy, Unauthorized
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId, new_id
 from penstock.base.networks import client_network
@@ -159,14 +159,20 @@ class AccountService:
 
         `Unauthorized`, with the same text and timing whether or not the e-mail address has an
         account. `RateLimited`, before any work is done, after too many attempts for this e-mail
-        address or from this network.
+        address or from this network. `QueueFull` when too many passwords wait; that is no attempt.
         """
         now_ms, email = self._clock(), email.strip().lower()
         network = client_network(address)
         self._guesses.count((email, network), now_ms)
         self._guesses_of_network.count((network,), now_ms)
         self._guesses_of_account.count((email,), now_ms)
-        session = await self.password_work.run(network, self._log_in, email, password)
+        try:
+            session = await self.password_work.run(network, self._log_in, email, password)
+        except QueueFull:  # no password was compared
+            self._guesses.forgive((email, network))
+            self._guesses_of_network.forgive((network,))
+            self._guesses_of_account.forgive((email,))
+            raise
         self._guesses.forget((email, network))
         self._guesses_of_network.forgive((network,))
         self._guesses_of_account.forgive((email,))

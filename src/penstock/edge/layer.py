@@ -11,7 +11,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, RatePolicy, Unavailable
 from penstock.base.metrics import LoopHistogram
-from penstock.base.networks import TrustedNetworks, network_of
+from penstock.base.networks import TrustedNetworks, client_network
 from penstock.base.request_ids import REQUEST_ID, request_id_of
 from penstock.edge.connections import REFUSALS
 from penstock.http.problems import problem_of, rate_headers
@@ -58,7 +58,7 @@ class AddressBudget:
         """
         if not address or self._is_proxy(address):
             return "", _NO_HEADERS
-        key = network_of(address) or address
+        key = client_network(address)
         quota = self._rates.count(key, self._clock())
         if self._at_once[key] >= self._limit_at_once:
             raise Unavailable(

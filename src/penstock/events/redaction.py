@@ -16,7 +16,7 @@ _SENSITIVE_NAMES = (
     r"(?:pass|secret|token|authori[sz]ation|cookie|credential|api.?key|private|signature|user.?hash"
     r"|card|cvc|cvv|iban)"
 )
-_SECRET_STARTS = ("psk_", "sk_", "whsec_", "bearer ", "basic ", "eyj", "-----begin")
+_SECRET_STARTS = ("psk_", "sk_", "whsec_", "idsec_", "bearer ", "basic ", "eyj", "-----begin")
 _SECRET_NAME = Pattern(_SENSITIVE_NAMES, ignore_case=True)
 _SECRET_FIELD = Pattern(
     rf"""(?P<name>[\pL\pN_-]*{_SENSITIVE_NAMES}[\pL\pN_-]*["']?\s*[:=]\s*)"""
@@ -24,7 +24,7 @@ _SECRET_FIELD = Pattern(
     ignore_case=True,
 )
 _SECRET_WORD = Pattern(
-    r"(?:psk_|sk_|whsec_|eyJ)[^\s\"',}]*|(?:bearer|basic)\s+[^\s\"',}]+|-----BEGIN(?s:.*)",
+    r"(?:psk_|sk_|whsec_|idsec_|eyJ)[^\s\"',}]*|(?:bearer|basic)\s+[^\s\"',}]+|-----BEGIN(?s:.*)",
     ignore_case=True,
 )
 _ADDRESS = Pattern(

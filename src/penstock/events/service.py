@@ -146,6 +146,7 @@ class EventService:
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)
+        self._rates.count(website.id, self._clock())
         trust = await self._trust_of(request, website, caller)
         resolution = await self._intake.identify(
             Claim(

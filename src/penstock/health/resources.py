@@ -38,6 +38,6 @@ def resource_gauges(data: Path) -> list[PolledGauge]:
         PolledGauge(
             "penstock_disk_free_bytes",
             "Free space on the disk of the data folder.",
-            lambda: read_resources(data).disk_free,
+            lambda: shutil.disk_usage(data).free,
         )
     ]

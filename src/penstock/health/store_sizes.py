@@ -1,10 +1,11 @@
 """How much disk both stores use."""
 
+from contextlib import suppress
+
 from penstock.base.errors import StoreUnavailable
 from penstock.health.model import TableSize
 from penstock.metadb.database import Database
 from penstock.warehouse.client import QueryFailed, Warehouse
-from penstock.warehouse.queries import load
 
 
 class StoreSizes:
@@ -19,12 +20,10 @@ class StoreSizes:
         A store that does not answer is left out.
         """
         sizes = list[TableSize]()
-        try:
+        with suppress(StoreUnavailable):
             sizes.append(TableSize("metadata database", None, self._database.size()))
-            rows = self._warehouse.query(load("penstock.warehouse", "sizes"))[1]
-            sizes += [TableSize(*row) for row in rows]
-        except (StoreUnavailable, QueryFailed):
-            pass
+        with suppress(StoreUnavailable, QueryFailed):
+            sizes += [TableSize(*row) for row in self._warehouse.table_sizes()]
         return sizes
 
     def by_name(self) -> dict[str, float]:

@@ -53,7 +53,7 @@ class RateLimiter:
             self._counters.pop(key, None)
 
     def forgive(self, key: Hashable) -> None:
-        """Take back one attempt, which was successful."""
+        """Take back one attempt, which was successful or was not made after all."""
         with self._lock:
             count, ends_at_ms = self._counters.get(key, (0, 0))
             if count > 1:

@@ -188,6 +188,11 @@ class Warehouse:
             ).result_rows
         return Progress(finished_rows + read, finished_rows + max(read, to_read))
 
+    def table_sizes(self) -> Sequence[Sequence[Any]]:
+        """Name, rows and bytes on disk of each table, the largest first. Waits for no query."""
+        with _translated_errors():
+            return self._watcher.query(load("penstock.warehouse", "sizes")).result_rows
+
     def stop(self, work: Work) -> None:
         """Stop a work: nothing of it begins, what runs is killed in the engine.
 

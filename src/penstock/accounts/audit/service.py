@@ -32,7 +32,7 @@ class AuditLog:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
-        self._noted: deque[tuple[Caller, Action, str, int]] = deque(maxlen=_MOST_NOTED)
+        self._noted: deque[tuple[Caller, Action, str, int]] = deque()
         self._noted_lock = Lock()  # one writer at a time
         self._writer = Worker("audit_log", self.write_noted, clock, last_step=self.write_noted)
         cleaner = Worker("audit_log_cleanup", self._delete_chunk, clock, period_s=_CLEAN_EVERY_S)
@@ -45,7 +45,8 @@ class AuditLog:
 
     def note(self, by: Caller, action: Action, target: str) -> None:
         """Add an entry soon. Never blocks, so that the time of an answer tells nothing."""
-        self._noted.append((by, action, target, self._clock()))
+        if len(self._noted) < _MOST_NOTED:
+            self._noted.append((by, action, target, self._clock()))
         self._writer.wake()
 
     def write_noted(self) -> None:

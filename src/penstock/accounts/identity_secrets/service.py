@@ -39,7 +39,7 @@ class IdentitySecretService:
     def create(self, by: Caller, website_id: str) -> IdentitySecret:
         """A new secret, which cannot be read again. Earlier ones stay valid for a day."""
         website, now_ms = self._websites.website(by.workspace_id, website_id), self._clock()
-        secret = IdentitySecret(new_id("ids", now_ms), "ids_" + new_token(), now_ms)
+        secret = IdentitySecret(new_id("ids", now_ms), "idsec_" + new_token(), now_ms)
         with self._database.write() as db:
             store.delete_expired(db, website, now_ms)
             store.end_current(db, website, now_ms + _PREVIOUS_VALID_MS)

@@ -8,12 +8,15 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.response import Stream
 
+from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.activity.personal_data.schema import PersonalDataLine, PersonQuery
 from penstock.activity.personal_data.service import PersonalDataService
 from penstock.http.bodies import read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
+from penstock.http.scopes import KeyScope
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
 
@@ -27,6 +30,7 @@ _CHUNK_BYTES = 256 * 1024
         answers=PersonalDataLine,
         query=PersonQuery,
         later=JobRecord,
+        scopes=(KeyScope.MANAGE,),
         tag="deletions",
     ),
 )
@@ -34,6 +38,7 @@ async def export_personal_data(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     personal_data: NamedDependency[PersonalDataService],
+    audit_log: NamedDependency[AuditLog],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     """A file of NDJSON: identity, links that brought the visitor, app opens, and all events.
@@ -43,7 +48,8 @@ async def export_personal_data(
     query = read_query(request, PersonQuery)
 
     def export() -> Response[bytes]:
-        file = personal_data.export(caller.workspace_id, query)
+        file = personal_data.export(caller, query)
+        audit_log.record(caller, Action.EXPORTED, f"personal-data {query.website_id}")
         headers = {"Content-Disposition": 'attachment; filename="personal-data.ndjson"'}
         return cast(
             "Response[bytes]",

@@ -180,7 +180,9 @@ class Outbox:
             connection.execute(_REMOVE, {"number": shipment.number})
         else:
             if shipment.refused is not None:
-                changes |= self._quarantine(connection, shipment.target, shipment.refused)
+                kept = self._quarantine(connection, shipment.target, shipment.refused)
+                for website_id, change in kept.items():
+                    changes[website_id] = changes.get(website_id, EventCounts()).plus(change)
             _remove(connection, shipment.number)
         add_counts(connection, changes)
 

@@ -7,6 +7,8 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
 from penstock.events.quarantine.schema import (
@@ -23,6 +25,7 @@ from penstock.http.answers import answer, listing, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
+from penstock.http.scopes import KeyScope
 
 
 @get(
@@ -46,7 +49,13 @@ async def list_quarantine(
     if query.website_id is not None:
         owned = partial(website_service.owned_website, caller.workspace_id, query.website_id)
         website_id = (await to_thread.run_sync(owned)).id
-    page = partial(quarantine.page, caller.workspace_id, website_id, query.pagination)
+    page = partial(
+        quarantine.page,
+        caller.workspace_id,
+        website_id,
+        query.pagination,
+        with_unknown=caller.website_id is None,
+    )
     return listing(await to_thread.run_sync(page), QuarantineRecord.of)
 
 
@@ -56,6 +65,7 @@ async def list_quarantine(
         "Export the quarantine",
         answers=QuarantinedContent,
         query=ExportQuery,
+        scopes=(KeyScope.MANAGE,),
         tag="activity",
     ),
 )
@@ -64,12 +74,14 @@ async def export_quarantine(
     caller: NamedDependency[Caller],
     website_service: NamedDependency[WebsiteService],
     quarantine: NamedDependency[QuarantineService],
+    audit_log: NamedDependency[AuditLog],
 ) -> Response[bytes]:
     """A website's entries with their content, oldest first, one JSON object per line (NDJSON)."""
     query = read_query(request, ExportQuery)
 
     def export() -> bytes:
         website = website_service.owned_website(caller.workspace_id, query.website_id)
+        audit_log.record(caller, Action.EXPORTED, f"quarantine {website.id}")
         entries = quarantine.entries(caller.workspace_id, website.id)
         lines = [QuarantinedContent.of(entry).model_dump_json() for entry in entries]
         return "".join(f"{line}\n" for line in lines).encode()

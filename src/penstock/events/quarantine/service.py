@@ -171,11 +171,19 @@ class QuarantineService:
     # Reading; these block
 
     def page(
-        self, workspace_id: WorkspaceId, website_id: WebsiteId | None, page: Page
+        self,
+        workspace_id: WorkspaceId,
+        website_id: WebsiteId | None,
+        page: Page,
+        *,
+        with_unknown: bool = True,
     ) -> Listing[QuarantineEntry]:
-        """Newest first. website_id: only entries of this website, or of an unknown one."""
+        """Newest first. website_id: only entries of this website.
+
+        with_unknown: also entries that name no website of the workspace.
+        """
         with self._database.read() as db:
-            return store.page(db, workspace_id, website_id, page)
+            return store.page(db, workspace_id, website_id, page, with_unknown=with_unknown)
 
     def entries(
         self, workspace_id: WorkspaceId, website_id: WebsiteId

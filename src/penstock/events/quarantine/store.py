@@ -90,19 +90,26 @@ def _entry(row: Row[Any]) -> QuarantineEntry:
     )
 
 
-def _of(workspace_id: WorkspaceId, website_id: WebsiteId | None) -> list[ColumnElement[bool]]:
-    """website_id: also entries of an unknown website; None: those of the whole workspace."""
+def _of(
+    workspace_id: WorkspaceId, website_id: WebsiteId | None, *, with_unknown: bool
+) -> list[ColumnElement[bool]]:
     own = [c.workspace_id == workspace_id]
     if website_id is not None:
-        own.append(or_(c.website_id == website_id, c.website_id.is_(None)))
+        of_website = c.website_id == website_id
+        own.append(or_(of_website, c.website_id.is_(None)) if with_unknown else of_website)
     return own
 
 
 def page(
-    connection: Connection, workspace_id: WorkspaceId, website_id: WebsiteId | None, page: Page
+    connection: Connection,
+    workspace_id: WorkspaceId,
+    website_id: WebsiteId | None,
+    page: Page,
+    *,
+    with_unknown: bool,
 ) -> Listing[QuarantineEntry]:
-    """Newest first."""
-    own = _of(workspace_id, website_id)
+    """Newest first. website_id: None for the whole workspace. with_unknown: see the service."""
+    own = _of(workspace_id, website_id, with_unknown=with_unknown)
     total = connection.execute(select(func.count()).select_from(quarantine).where(*own))
     rows = connection.execute(
         select(quarantine).where(*own).order_by(c.id.desc()).offset(page.offset).limit(page.size)

@@ -4,11 +4,12 @@ Revision ID: 0004
 Revises: 0003
 """
 
-import json
+
 from collections import Counter
 
 import sqlalchemy as sa
 from alembic import op
+from msgspec import json
 
 revision = "0004"
 down_revision = "0003"
@@ -93,7 +94,7 @@ def _count_waiting(counts: sa.Table) -> None:
     waiting = Counter[str]()
     bundles = sa.text("SELECT lines FROM outbox WHERE target = 'events'")
     for (lines,) in op.get_bind().execute(bundles):
-        waiting.update(json.loads(line)["website_id"] for line in lines.split("\n"))
+        waiting.update(json.decode(line)["website_id"] for line in lines.split("\n"))
     none = dict.fromkeys(("stored", "duplicates", "refused", "quarantined", "dropped"), 0)
     rows = [
         {"website_id": website_id, "received": number, "waiting": number, **none}
