@@ -4,7 +4,6 @@ Revision ID: 0004
 Revises: 0003
 """
 
-
 from collections import Counter
 
 import sqlalchemy as sa
