@@ -160,22 +160,31 @@ class Warehouse:
     def _reading(
         self, settings: Mapping[str, Any] | None
     ) -> Iterator[tuple[Client, dict[str, Any]]]:
-        """A connection for one statement, with the settings of this thread's work."""
+        """A connection for one statement, with the settings of this thread's work.
+
+        `Stopped` also after a statement that ended although its work was stopped: the embedded
+        engine may return an empty result then. And it gives rows of a stopped statement to the
+        next one of its connection, so a connection is not used again after a stop or an error.
+        """
         work = current_work() or Work()
         with _QUERY_S.time(), self._turns.slot(work.owner, work.check):
-            client = self._readers.get()
+            client, is_reusable = self._readers.get(), False
             try:
                 client = client or self._connect()
                 with _translated_errors(), work.in_engine():
                     self._running.add(work)
                     yield client, {**work.limits, **(settings or {}), "log_comment": work.id}
+                work.check()
+                is_reusable = True
             except QueryFailed as error:
                 if error.code == _QUERY_WAS_CANCELLED and work.stopped:
                     raise Stopped from error
                 raise
             finally:
                 self._running.discard(work)
-                self._readers.put(client)
+                if client is not None and not is_reusable:
+                    client.close()
+                self._readers.put(client if is_reusable else None)
 
     def progress(self, work: Work) -> Progress:
         """How far a work is. Never waits for a statement to end."""

@@ -1,0 +1,45 @@
+"""A stopped query leaves nothing behind for the next one, which may be another workspace's."""
+
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from threading import Timer
+from time import monotonic
+
+import pytest
+
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.work import Stopped, Work, working_on
+
+MANY_ROWS = """
+SELECT {n:UInt64} AS n FROM numbers(400000)
+WHERE sipHash64(number) % 7 = 1 ORDER BY sipHash64(number) LIMIT 50"""
+ONE_ROW = "SELECT {n:UInt64} AS n"
+
+
+def rows_of_others(warehouse: Warehouse, seed: int, until_s: float) -> list[object]:
+    """What queries returned besides their own rows, while half of the long ones are stopped."""
+    random, strays = Random(seed), list[object]()
+    while monotonic() < until_s:
+        n, rows = random.randrange(10**9), random.choice([1, 50])
+        work = Work(owner=f"workspace {seed % 3}")
+        stop = Timer(random.random() * 0.06, warehouse.stop, [work])
+        if rows > 1:
+            stop.start()
+        try:
+            with working_on(work):
+                result = warehouse.query(MANY_ROWS if rows > 1 else ONE_ROW, {"n": n})[1]
+            if [tuple(row) for row in result] != [(n,)] * rows:
+                strays.append((n, result))
+        except Stopped:
+            pass
+        finally:
+            stop.cancel()
+    return strays
+
+
+@pytest.mark.slow("stops queries at random moments for four seconds")
+def test_no_query_gets_rows_of_a_stopped_one(warehouse: Warehouse) -> None:
+    until_s = monotonic() + 4
+    with ThreadPoolExecutor() as threads:
+        runs = [threads.submit(rows_of_others, warehouse, seed, until_s) for seed in range(8)]
+        assert [run.result() for run in runs] == [[]] * 8
