@@ -8,6 +8,7 @@ import pytest
 
 from penstock.base.errors import QueueFull
 from penstock.base.fair_queue import FairQueue, Place, QueueLimits
+from tests import loops
 
 
 def queue(slots: int = 2, per_key: int = 1, waiting: int = 6, waiting_per_key: int = 3):
@@ -119,7 +120,7 @@ def test_a_coroutine_that_is_cancelled_while_it_waits_leaves_no_trace():
         async with fair.slot_async("b"):
             pass
 
-    asyncio.run(run())
+    loops.run(run)
     assert holders(enter(fair, "c")) == "c"
 
 
@@ -134,7 +135,7 @@ def test_many_threads_never_hold_more_than_the_slots():
 
         await asyncio.gather(*(fair.run(number % 4, work, number % 4) for number in range(60)))
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    loops.run(run)
     assert len(most) == 60
     assert max(total for total, _ in most) <= 3
     assert max(own for _, own in most) <= 2

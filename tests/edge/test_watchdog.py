@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from penstock.base.metrics import REGISTRY
 from penstock.edge.watchdog import LoopWatchdog
+from tests import loops
 
 
 def stalls() -> float:
@@ -17,7 +18,7 @@ def hold_the_loop(seconds: float) -> None:
     time.sleep(seconds)
 
 
-async def held(watchdog: LoopWatchdog, *, times: int) -> None:
+async def held(watchdog: LoopWatchdog, times: int) -> None:
     async with watchdog.running():
         for _ in range(times):
             before = stalls()
@@ -29,7 +30,7 @@ async def held(watchdog: LoopWatchdog, *, times: int) -> None:
 
 def test_what_holds_the_loop_is_logged_with_its_stack_once_in_a_while():
     with capture_logs() as logs:
-        asyncio.run(held(LoopWatchdog(stall_s=0.05), times=2))
+        loops.run(held, LoopWatchdog(stall_s=0.05), 2)
     [entry] = [entry for entry in logs if entry["event"] == "event_loop_held"]
     assert any(frame.endswith("hold_the_loop") for frame in entry["frames"])
 
@@ -40,7 +41,7 @@ def test_a_loop_that_is_free_has_no_stall():
             await asyncio.sleep(0.3)
 
     before = stalls()
-    asyncio.run(free())
+    loops.run(free)
     assert stalls() == before
     lags = REGISTRY.get_sample_value("penstock_event_loop_lag_seconds_count")
     assert lags is not None
