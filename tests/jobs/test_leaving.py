@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.app import build_app
+from tests.applications import application
 from tests.tenant import BASE_URL
 from tests.waiting import eventually
 from tests.watched import FOR_EVER
@@ -24,7 +24,7 @@ def funnel(scene):
 @pytest.fixture
 def ask_and_leave(server, services, client):
     """Sends a request and disconnects once a condition is true; returns the unread messages."""
-    app = build_app(services)
+    app = application(services)
 
     def ask(method: str, path: str, until: Callable[[], Any], body: Any = None) -> list[Any]:
         content = b"" if body is None else json.dumps(body).encode()
