@@ -107,11 +107,13 @@ def events_deleted_by_period(connection: Connection) -> int:
     )
 
 
-def merges_wait(connection: Connection) -> bool:
+def merges_pending(connection: Connection) -> bool:
     """Whether merges are on their way to the event store, or a deletion removes some."""
-    waits = select(outbox.c.id).where(outbox.c.target == Target.ALIASES).limit(1)
-    runs = select(deletions.c.id).where(deletions.c.state != "done").limit(1)
-    return any(connection.execute(query).first() is not None for query in (waits, runs))
+    waiting_merge = select(outbox.c.id).where(outbox.c.target == Target.ALIASES).limit(1)
+    running_deletion = select(deletions.c.id).where(deletions.c.state != "done").limit(1)
+    return any(
+        connection.execute(query).first() is not None for query in (waiting_merge, running_deletion)
+    )
 
 
 def absorbed_visitors(connection: Connection) -> Iterator[tuple[str, str, str]]:

@@ -78,16 +78,16 @@ def copy_listed(manifest: Manifest, source: Path, target: Path) -> None:
     _make(Tree(manifest.folders, manifest.links, []), target)
     for file in manifest.files:
         try:
-            copied = _copy(source / file.path, target / file.path)
+            result = _copy(source / file.path, target / file.path)
         except FileNotFoundError:
             raise BackupFailed(f"the backup lacks the file {file.path}") from None
-        if copied != (file.size, file.sha256):
+        if result != (file.size, file.sha256):
             raise BackupFailed(f"the backup's file {file.path} is damaged")
     for folder in ["", *manifest.folders]:
         sync_folder(target / folder)
 
 
-def damages(manifest: Manifest, root: Path) -> Iterator[str]:
+def damaged_files(manifest: Manifest, root: Path) -> Iterator[str]:
     """Files of a backup that are missing or not as listed."""
     for file in manifest.files:
         try:

@@ -49,11 +49,11 @@ class FairQueue:
     """
 
     def __init__(
-        self, what: str, limits: QueueLimits, *, code: str = QueueFull.code, retry_after_s: int = 2
+        self, noun: str, limits: QueueLimits, *, code: str = QueueFull.code, retry_after_s: int = 2
     ) -> None:
         """what: plural noun for messages, such as `queries`. code: of `QueueFull`."""
         self.limits = limits
-        self._what, self._code, self._retry_after_s = what, code, retry_after_s
+        self._noun, self._code, self._retry_after_s = noun, code, retry_after_s
         self._held: Counter[Hashable] = Counter()
         self._waiting: OrderedDict[Hashable, deque[Place]] = OrderedDict()
         """Keys that have callers waiting, the one whose turn is next first."""

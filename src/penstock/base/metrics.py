@@ -70,10 +70,10 @@ class LoopHistogram(Collector):
 
     def observe(self, labels: tuple[str | int, ...], value: float) -> None:
         """labels: few different ones, as of every metric."""
-        found = self._values.get(labels)
-        if found is None:
-            found = self._values[labels] = ([0] * (len(self._buckets) + 1), [0.0])
-        counts, total = found
+        state = self._values.get(labels)
+        if state is None:
+            state = self._values[labels] = ([0] * (len(self._buckets) + 1), [0.0])
+        counts, total = state
         counts[bisect_left(self._buckets, value)] += 1
         total[0] += value
 

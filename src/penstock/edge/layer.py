@@ -74,7 +74,7 @@ class AddressBudget:
         if not self._at_once[key]:
             del self._at_once[key]
 
-    def under_way(self) -> int:
+    def requests_in_progress(self) -> int:
         """Requests of all addresses that count."""
         return self._at_once.total()
 

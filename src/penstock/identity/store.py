@@ -89,7 +89,9 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
         {(claim.scope_id, claim.visitor_id) for claim in claims if claim.visitor_id is not None},
     )
     unsettled = [
-        claim for claim in claims if claim.user_id is not None and not _is_settled(claim, known)
+        claim
+        for claim in claims
+        if claim.user_id is not None and not _is_already_linked(claim, known)
     ]
     links = _read_links(
         connection, {(claim.scope_id, claim.user_id) for claim in unsettled if claim.user_id}
@@ -112,7 +114,7 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
     return IdentityResolver(visitors=known, links=links, absorbed=absorbed)
 
 
-def _is_settled(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
+def _is_already_linked(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
     """Whether the visitor already belongs to the claim's user, with as much trust."""
     visitor = None if claim.visitor_id is None else known.get((claim.scope_id, claim.visitor_id))
     return visitor is not None and visitor.user_id == claim.user_id and visitor.trust >= claim.trust

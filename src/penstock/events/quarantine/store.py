@@ -147,16 +147,16 @@ def lock(connection: Connection, numbers: Collection[int]) -> set[int]:
     """The numbers of those entries that are there, which no other node can take meanwhile."""
     if not numbers:
         return set()
-    there = connection.execute(select(c.id).where(c.id.in_(numbers)).with_for_update())
-    return set(there.scalars())
+    locked = connection.execute(select(c.id).where(c.id.in_(numbers)).with_for_update())
+    return set(locked.scalars())
 
 
 def remove(connection: Connection, numbers: Collection[int]) -> set[int]:
     """Delete entries. Returns the numbers of those that were there."""
     if not numbers:
         return set()
-    gone = connection.execute(delete(quarantine).where(c.id.in_(numbers)).returning(c.id))
-    return set(gone.scalars())
+    deleted = connection.execute(delete(quarantine).where(c.id.in_(numbers)).returning(c.id))
+    return set(deleted.scalars())
 
 
 def remove_containing(
@@ -169,12 +169,12 @@ def remove_containing(
         number = 0
         while entries := after(connection, workspace_id, website_id, number):
             number = entries[-1].number
-            found = [
+            matching = [
                 entry.number
                 for entry in entries
                 if entry.content is not None and any(needle in entry.content for needle in needles)
             ]
-            removed[website_id] += len(remove(connection, found))
+            removed[website_id] += len(remove(connection, matching))
     return removed
 
 

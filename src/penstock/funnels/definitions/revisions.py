@@ -84,7 +84,7 @@ class _Place:
         )
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         return f"{_capital(str(self))} ({_match(self.row)})"
 
 
@@ -170,15 +170,15 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
 
 
 def _list_changes(
-    label: str, old: Sequence[T], new: Sequence[T], words: Callable[[T], str]
+    label: str, old: Sequence[T], new: Sequence[T], describe: Callable[[T], str]
 ) -> Iterator[str]:
     """Removed and added items; for the same items in another order, the new order.
 
     words: of an item. An item that is stored differently and has the same words has changed.
     """
     before, after = (Counter(_comparable(item) for item in items) for items in (old, new))
-    removed = Counter(map(words, _surplus(old, before - after)))
-    added = Counter(map(words, _surplus(new, after - before)))
+    removed = Counter(map(describe, _surplus(old, before - after)))
+    added = Counter(map(describe, _surplus(new, after - before)))
     for text in (removed - added).elements():
         yield f"{label} removed: {text}"
     for text in (added - removed).elements():
@@ -186,7 +186,7 @@ def _list_changes(
     for text in (removed & added).elements():
         yield f"{label} is written differently: {text}"
     if before == after and list(old) != list(new):
-        yield f"{label}: order is now {', '.join(map(words, new))}"
+        yield f"{label}: order is now {', '.join(map(describe, new))}"
 
 
 def _surplus(items: Sequence[T], surplus: Counter[str]) -> Iterator[T]:
