@@ -49,7 +49,7 @@ def test_from_a_fresh_service_to_a_read_funnel_and_a_scanned_link_that_was_resol
 def make_account(page):
     page.goto("/")
     page.get_by_label("Workspace").fill("Acme")
-    page.get_by_label("E-mail address").fill(EMAIL)
+    page.get_by_label("Email address").fill(EMAIL)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Create account").click()
 

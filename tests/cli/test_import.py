@@ -147,7 +147,7 @@ def test_an_unknown_website_and_a_missing_file_are_errors(service, tmp_path):
     unknown = run(service, file, "--website", "web_x")
     assert (unknown.returncode, unknown.stderr) == (
         1,
-        "penstock: This workspace has no such website.\n",
+        "penstock: There is no such website in this workspace.\n",
     )
     assert run(service, tmp_path / "none.ndjson", "--website", service.website).returncode == 2
 

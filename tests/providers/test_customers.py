@@ -16,7 +16,7 @@ def metadb_url(database_url: str) -> str:
 
 
 def test_a_customer_is_recognised_for_the_timeline(sender: Sender, stored: Stored) -> None:
-    """By the provider's ID, or else by the e-mail address; neither verifies anything."""
+    """By the provider's ID, or else by the email address; neither verifies anything."""
     named = {
         "id": "cs_1",
         "customer": "cus_1",

@@ -157,7 +157,7 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
     while not line.endswith(b"\n"):
         received = connection.recv(_MAX_LINE)
         if not received or len(line) > _MAX_LINE:
-            raise ConnectionError("the other side has gone")
+            raise ConnectionError("the other side closed the connection")
         line += received
     message: dict[str, Any] = json.decode(line, type=dict[str, Any])
     return message

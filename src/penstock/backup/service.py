@@ -81,7 +81,7 @@ def back_up(
             "and pg_dump"
         )
     if settings.database_url is None and not (settings.data / SQLITE_FILE).exists():
-        raise BackupFailed(f"{settings.data} has no data of Penstock")
+        raise BackupFailed(f"{settings.data} contains no Penstock data")
     earlier = None if base is None else Base(base / DATA, read_manifest(base))
     with _for_people(), ExitStack() as stack:
         stack.enter_context(_one_at_a_time(settings.data))
@@ -187,7 +187,7 @@ def read_manifest(backup: Path) -> Manifest:
         if (backup / _UNFINISHED).exists():
             raise FileNotFoundError
     except FileNotFoundError:
-        raise BackupFailed(f"{backup} is no complete backup of Penstock") from None
+        raise BackupFailed(f"{backup} is not a complete backup of Penstock") from None
     try:
         if msgspec.json.decode(text)["format"] > FORMAT:
             raise BackupFailed(f"{backup} was made by a newer Penstock; use that version")

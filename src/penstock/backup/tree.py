@@ -80,7 +80,7 @@ def copy_listed(manifest: Manifest, source: Path, target: Path) -> None:
         try:
             result = _copy(source / file.path, target / file.path)
         except FileNotFoundError:
-            raise BackupFailed(f"the backup lacks the file {file.path}") from None
+            raise BackupFailed(f"the backup's file {file.path} is missing") from None
         if result != (file.size, file.sha256):
             raise BackupFailed(f"the backup's file {file.path} is damaged")
     for folder in ["", *manifest.folders]:

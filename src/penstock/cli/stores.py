@@ -78,7 +78,7 @@ def opened_stores(settings: Settings) -> "Iterator[Stores]":
         with _one_line_for_errors(settings):
             folder.enter_context(data_folder_lock(settings.data))
             if (settings.data / RESTORING).exists():
-                fail(f"{settings.data} is half restored; run penstock restore again")
+                fail(f"{settings.data} is only partly restored; run penstock restore again")
             stores = open_stores(settings)
         yield stores
 

@@ -190,11 +190,11 @@ class Intake:
     def _stored(self, items: Sequence[Item]) -> asyncio.Future[list[Outcome]]:
         if not self._open:
             raise Unavailable(
-                "The service is stopping; send again in a moment.", code="stopping", retry_after_s=1
+                "The service is stopping; try again in a moment.", code="stopping", retry_after_s=1
             )
         if self._waiting + len(items) > MOST_WAITING:
             raise Unavailable(
-                f"More than {MOST_WAITING:,} events wait to be stored; send again later.",
+                f"More than {MOST_WAITING:,} events wait to be stored; try again later.",
                 code="overloaded",
                 retry_after_s=1,
             )

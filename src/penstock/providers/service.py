@@ -236,7 +236,7 @@ def _parse(provider: Provider, delivery: Delivery) -> ProviderEvent:
 
 
 def _customer_keys(sent: ProviderEvent, provider: Provider) -> list[bytes]:
-    """The keys of a customer, surest first: the provider's ID, the e-mail address.
+    """The keys of a customer, surest first: the provider's ID, the email address.
 
     Hashes, so that no address is stored.
     """

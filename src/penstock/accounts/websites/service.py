@@ -188,4 +188,4 @@ def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
 
 
 def _no_such_website() -> NotFound:
-    return NotFound("This workspace has no such website.")
+    return NotFound("There is no such website in this workspace.")

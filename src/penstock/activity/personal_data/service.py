@@ -93,7 +93,7 @@ def _find(db: Connection, scope_id: ScopeId, query: PersonQuery) -> Profile:
         matching = profiles.find_by_user_id(db, [scope_id], query.user_id or "")
     if not matching:
         raise NotFound(
-            "Nobody with this ID is known on this website, or they were deleted.",
+            "This website has no person with this ID, or their data were deleted.",
             code="visitor_not_found",
         )
     return matching[0]

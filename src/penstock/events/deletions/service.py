@@ -60,7 +60,7 @@ class DeletionService:
         *,
         forget_in_other_rooms: ForgetVisitors,
     ) -> None:
-        """forget_in_other_rooms: removes other rooms' data about visitors, in the given transaction."""
+        """forget_in_other_rooms: removes their data about visitors, in the given transaction."""
         self._forget_in_other_rooms = forget_in_other_rooms
         self._database, self._websites, self._settings, self._clock = (
             database,

@@ -261,7 +261,7 @@ class QuarantineService:
                     Fault(
                         "",
                         "not_replayable",
-                        "Only single events whose content was kept can be sent again from here.",
+                        "Only a single event whose content is stored can be replayed.",
                     )
                 ]
             )
@@ -329,7 +329,9 @@ def excerpt(entry: QuarantineEntry) -> str | None:
 
 
 def _gone() -> NotFound:
-    return NotFound("There is no such entry in this workspace's quarantine; it may be replayed.")
+    return NotFound(
+        "There is no such entry in this workspace's quarantine; it may have been replayed already."
+    )
 
 
 def _json_or_none(body: bytes) -> Any:
