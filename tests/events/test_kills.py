@@ -153,13 +153,13 @@ def test_every_acknowledged_event_is_there_exactly_once_after_kills(
     finally:
         served.kill()
 
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", READ_WAREHOUSE, str(data)],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    stored = [tuple(row) for row in json.loads(told)]
+    stored = [tuple(row) for row in json.loads(output)]
     acknowledged = {pair for client in clients for pair in client.acknowledged.items()}
     repeats = sum(client.repeats for client in clients)
     print(

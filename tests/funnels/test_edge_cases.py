@@ -133,10 +133,10 @@ def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key
             scene.item(0, "A", other=1),
         ]
     )
-    wanted = [{"property": key, "operator": "equals", "value": "1"}]
+    filters = [{"property": key, "operator": "equals", "value": "1"}]
     visitors = scene.results(
         scene.funnel(
-            step("A", filters=wanted), "B", sequenceProperty=key, breakdownProperties=[key]
+            step("A", filters=filters), "B", sequenceProperty=key, breakdownProperties=[key]
         )
     )
     assert outcome(visitors["aggregate"]) == (1, 1, 0, 0)

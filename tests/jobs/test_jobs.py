@@ -34,8 +34,8 @@ def state(client, job):
     return client.get(f"/api/jobs/{job['id']}").json()["state"]
 
 
-def reaches_state(client, job, wanted):
-    return eventually(lambda: state(client, job) == wanted)
+def reaches_state(client, job, expected):
+    return eventually(lambda: state(client, job) == expected)
 
 
 def test_a_job_goes_from_accepted_to_the_answer_that_the_route_gives(client, results):

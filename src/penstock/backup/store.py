@@ -47,12 +47,12 @@ def row_counts(connection: Connection) -> dict[str, int]:
 
 def file_errors(connection: Connection) -> list[str]:
     """Damage of an SQLite file, as the library reports it."""
-    found = [row[0] for row in connection.execute(text("PRAGMA integrity_check(10)"))]
+    messages = [row[0] for row in connection.execute(text("PRAGMA integrity_check(10)"))]
     broken = [
         f"{table}: row {row} refers to a missing row of {parent}"
         for table, row, parent, _ in connection.execute(text("PRAGMA foreign_key_check"))
     ]
-    return [error for error in found if error != "ok"] + broken
+    return [error for error in messages if error != "ok"] + broken
 
 
 def scopes_of_websites(connection: Connection) -> dict[str, set[str]]:

@@ -107,7 +107,7 @@ def hash_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-class Shared(NamedTuple):
+class SharedFile(NamedTuple):
     """A file of the base backup with its entry in the manifest."""
 
     path: Path
@@ -122,7 +122,7 @@ class Base:
         self._files: Mapping[str, File] = {file.path: file for file in manifest.files}
         self._same_parts: dict[Path, bool] = {}
 
-    def shared(self, source: Path, path: str) -> Shared | None:
+    def shared(self, source: Path, path: str) -> SharedFile | None:
         """The same file of the base; None for one that is no part's or that differs."""
         file = self._files.get(path)
         part = (source / path).parent
@@ -135,7 +135,7 @@ class Base:
                 listed is not None and hash_of(part / "checksums.txt") == listed.sha256
             )
         same = self._same_parts[part] and (source / path).stat().st_size == file.size
-        return Shared(self._root / path, file) if same else None
+        return SharedFile(self._root / path, file) if same else None
 
 
 def _make(tree: Tree, target: Path) -> None:

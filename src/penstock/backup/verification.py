@@ -58,11 +58,11 @@ def _schemas(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
         version if version == newest else f"{version}, not {newest}: {advice}",
         version != newest,
     )
-    found, known = migrations.current_version(warehouse), migrations.migrations()[-1].version
+    current, known = migrations.current_version(warehouse), migrations.migrations()[-1].version
     yield Finding(
         "schema of the event store",
-        str(found) if found == known else f"{found}, not {known}",
-        found != known,
+        str(current) if current == known else f"{current}, not {known}",
+        current != known,
     )
 
 

@@ -132,7 +132,7 @@ class EventCounts(NamedTuple):
     dropped: int = 0
 
     def plus(self, other: "EventCounts") -> "EventCounts":
-        return EventCounts(*(one + more for one, more in zip(self, other, strict=True)))
+        return EventCounts(*(count + more for count, more in zip(self, other, strict=True)))
 
 
 class Status(StrEnum):

@@ -27,7 +27,7 @@ def add(
         return {}
     connection.execute(insert(quarantine), [_values(entry) for entry in entries])
     dropped = Counter[WebsiteId]()
-    for workspace_id, website_id in {(one.workspace_id, one.website_id) for one in entries}:
+    for workspace_id, website_id in {(entry.workspace_id, entry.website_id) for entry in entries}:
         number = _drop_oldest(connection, workspace_id, website_id, limits)
         if website_id is not None and number:
             dropped[website_id] += number
@@ -35,7 +35,7 @@ def add(
 
 
 def _values(entry: QuarantineEntry) -> dict[str, Any]:
-    errors = [[one.field, one.code, one.message] for one in entry.faults[:_MAX_FAULTS]]
+    errors = [[fault.field, fault.code, fault.message] for fault in entry.faults[:_MAX_FAULTS]]
     texts = (entry.content or "", json.encode(errors).decode())
     return {
         "workspace_id": entry.workspace_id,
@@ -61,7 +61,7 @@ def _drop_oldest(
     own = (c.workspace_id == workspace_id, c.website_id == website_id)  # None: IS NULL
     rows, size = connection.execute(
         select(func.count(), func.coalesce(func.sum(c.bytes), 0)).where(*own)
-    ).one()
+    ).fault()
     expired = []
     for number, entry_bytes in connection.execute(
         select(c.id, c.bytes).where(*own).order_by(c.id).limit(max(rows - 1, 0))
