@@ -37,7 +37,7 @@ _numbers = count(1)
 
 
 def creator(path: str, body: dict[str, Any], *, by: str = "client") -> Callable[[Tenant], str]:
-    """How a workspace makes a record, each with a name of its own: answers its ID."""
+    """How a workspace creates a record, each with its own name. Returns its ID."""
 
     def make(tenant: Tenant) -> str:
         answer = getattr(tenant, by).post(path, json=body | {"name": f"Sample {next(_numbers)}"})
@@ -106,7 +106,7 @@ def job(tenant: Tenant) -> str:
 
 
 def another_session(tenant: Tenant) -> str:
-    """A session of the same user that is not the one that asks."""
+    """Another session of the same user."""
     assert (
         beside(tenant)
         .post("/api/auth/login", json={"email": tenant.email, "password": PASSWORD})

@@ -57,7 +57,7 @@ def live_event(website_id: str, name: str) -> dict[str, str]:
 
 @contextmanager
 def posting(client: httpx.Client, website_id: str) -> Iterator[dict[str, str]]:
-    """Posts batches of new events meanwhile; gives the acknowledged ones as they grow."""
+    """Posts batches of new events; yields the growing list of acknowledged ones."""
     stop, acknowledged = Event(), dict[str, str]()
 
     def post() -> None:

@@ -203,7 +203,7 @@ def interrupt_import(data, file, end):
 
 
 def follow(service, file, website_id, key, log):
-    """Run the command while the import cannot go on, until it follows it; then to its end.
+    """Run the command while the import is blocked, until it follows the import; then to its end.
 
     None when the import was quicker.
     """
@@ -243,7 +243,7 @@ def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_re
         if code is not None:
             break
     assert code == 0, log.read_text()
-    assert "Uploading" not in log.read_text()  # the job that was there already went on
+    assert "Uploading" not in log.read_text()  # the existing job continued
     [job] = jobs
     assert (job["state"], job["linesRead"], job["accepted"] + job["duplicates"]) == (
         "done",

@@ -1,4 +1,4 @@
-"""What is refused is kept for its senders, with every reason, and can be sent again."""
+"""Refused events are stored for their senders, with every reason, and can be replayed."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

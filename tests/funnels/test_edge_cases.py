@@ -175,7 +175,7 @@ VALUES: list[tuple[Any, Any]] = [
     (2**62 + 1, 2**62 + 1),
     ("é😀'\"\\", "é😀'\"\\"),
 ]
-"""What is sent, and the cohort value that it is."""
+"""Sent values, and the cohort values that they become."""
 
 
 def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -> None:

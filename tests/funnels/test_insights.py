@@ -1,4 +1,4 @@
-"""Units over time, through HTTP: trends, times between steps, what came next."""
+"""Units over time, through HTTP: trends, times between steps, next events."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`/metrics`: what this node does, for Prometheus, on a port of its own."""
+"""`/metrics`: figures of this node for Prometheus, on a separate port."""
 
 import json
 import re

@@ -87,7 +87,7 @@ class Website:
 
     scope_id: the identity scope of its visitors and identity links. app: empty for kind `web`.
     requires_signed_identities: whether identify without a key needs a signature of the user ID.
-    retention_days: how long events are kept, by kind; a kind that is absent is kept for ever.
+    retention_days: how long events are kept, by kind; a kind that is absent is never deleted.
     """
 
     id: WebsiteId

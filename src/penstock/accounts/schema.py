@@ -50,7 +50,7 @@ NewPassword = Annotated[SecretStr, AfterValidator(_new_password)]
 
 
 class SignUp(Input):
-    """A new account, in the inviting workspace or in a workspace of its own."""
+    """A new account, in the inviting workspace or in a new one."""
 
     email: Email
     password: NewPassword

@@ -62,7 +62,7 @@ class AccountService:
             self._store_setup_token()
 
     def has_accounts(self) -> bool:
-        """Whether any account exists. Asks the database until one does: another node may add it."""
+        """Whether any account exists. Reads the database until one does: any node may add it."""
         if not self._has_accounts:
             with self._database.read() as db:
                 self._has_accounts = store.any_account(db)
@@ -103,7 +103,7 @@ class AccountService:
         user = User(UserAccountId(new_id("usr", now_ms)), form.email, now_ms)
         with self._database.write() as db:
             store.lock_sign_ups(db)
-            # Again: another sign-up may have been first meanwhile, on any node.
+            # Again: in the meantime another sign-up may have been first, on any node.
             self._check_sign_up(db, form, is_local_client, setup_token)
             store.delete_setup_tokens(db)
             store.add_user(db, user, hashed_password)

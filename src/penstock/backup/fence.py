@@ -66,7 +66,7 @@ class FenceServer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. A server as event store has backups of its own."""
+        """While the service runs. A ClickHouse server has its own backups."""
         if self._warehouse.folder is None:
             yield
             return

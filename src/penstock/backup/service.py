@@ -1,8 +1,8 @@
 """Backing up and restoring. Both block.
 
 A backup is a folder with `manifest.json` and `data`, which is a data folder. Hard links freeze the
-event store, and the files beside the stores, at the moment of a snapshot of the metadata DB;
-everything is copied from there while the service goes on.
+event store, and the files beside the stores, as of a snapshot of the metadata DB;
+everything is copied from there while the service continues.
 """
 
 import fcntl

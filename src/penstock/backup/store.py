@@ -58,7 +58,7 @@ def file_errors(connection: Connection) -> list[str]:
 def scopes_of_websites(connection: Connection) -> dict[str, set[str]]:
     """The identity scopes by website, deleted ones too.
 
-    A website may have changed its scope; its earlier events stay in the one of its own.
+    A website may have changed its scope; its earlier events stay in its former scope.
     """
     rows = connection.execute(select(websites.c.id, websites.c.scope_id))
     return {website_id: {scope_id, website_id} for website_id, scope_id in rows}
@@ -108,7 +108,7 @@ def events_deleted_by_period(connection: Connection) -> int:
 
 
 def merges_pending(connection: Connection) -> bool:
-    """Whether merges are on their way to the event store, or a deletion removes some."""
+    """Whether merges wait for the event store, or a deletion is removing some."""
     waiting_merge = select(outbox.c.id).where(outbox.c.target == Target.ALIASES).limit(1)
     running_deletion = select(deletions.c.id).where(deletions.c.state != "done").limit(1)
     return any(

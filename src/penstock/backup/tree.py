@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class Tree(NamedTuple):
-    """What is in a folder, with paths relative to it."""
+    """Contents of a folder, with paths relative to it."""
 
     folders: list[str]
     links: list[SymbolicLink]

@@ -1,4 +1,4 @@
-"""Watches the event loop: how long what is ready waits for its turn, and what held it.
+"""Watches the event loop: how long ready callbacks wait for their turn, and which code held it.
 
 The loop serves all clients, so nothing may hold it for more than a moment. A thread asks the loop
 for a sign of life ten times a second. When none comes, it logs where the loop's thread stands.

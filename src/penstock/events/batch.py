@@ -1,4 +1,4 @@
-"""Many items in one body, each accepted or rejected by itself."""
+"""Many items in one body, each accepted or rejected independently."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self

@@ -109,5 +109,5 @@ _CACHED_CHARS = 200
 
 
 def _hash(key: str) -> int:
-    """64 bits that stand for a key. Stored: it never changes."""
+    """64 bits that identify a key. Stored: it never changes."""
     return _short_hash(key) if len(key) <= _CACHED_CHARS else _short_hash.__wrapped__(key)

@@ -49,7 +49,7 @@ def read_time_ms(value: Any) -> int | None:
 def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
     """The end of a period, checked against its start. RuleBroken when they are not a period."""
     if "start_at" not in info.data:
-        return end_ms  # startAt has an error of its own
+        return end_ms  # startAt has its own error
     start_ms = info.data["start_at"]
     if start_ms is None and end_ms is not None:
         raise RuleBroken("needs_start", "Send startAt as well: a period has both ends.")

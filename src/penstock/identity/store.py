@@ -142,7 +142,7 @@ def _changed(
     known: Mapping[VisitorKey, Visitor],
     links: Mapping[UserKey, UserLink],
 ) -> bool:
-    """Whether another transaction changed what was read before the locks were held."""
+    """Whether another transaction changed the rows between their reading and locking."""
     homes = {(scope, link.visitor_id): user for (scope, user), link in links.items()}
     return (
         any(key not in locked or locked[key].canonical_id != key[1] for key in heads)
@@ -299,7 +299,7 @@ def lock_out_other_transactions(connection: Connection) -> None:
     """Wait for every transaction that has read visitors or user links, and block new ones.
 
     `ConcurrentUpdate` when that takes long, for example during a backup: roll back and try again.
-    The time-out is short because all other readers wait meanwhile. SQLite has one writer at a time,
+    The time-out is short because all other readers wait for it. SQLite has one writer at a time,
     which reads inside its transaction, so it needs no lock.
     """
     if connection.dialect.name == "postgresql":

@@ -1,4 +1,4 @@
-"""The metadata DB at one moment, written to a file while others go on writing; and back again."""
+"""A snapshot of the metadata DB, written to a file while others keep writing; its restore."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ class DumpFailed(Exception):
 
 
 class Snapshot:
-    """A read transaction: what it reads is the database of one moment."""
+    """A read transaction: all its reads see the database at one moment."""
 
     def __init__(self, database: Database, connection: Connection, exported: str | None) -> None:
         """exported: the name under which PostgreSQL lets other connections read the same."""

@@ -188,7 +188,7 @@ class ProviderService:
     async def _fallback_visitor(
         self, sent: ProviderEvent, customer: CustomerIdentity, provider: Provider, website: Website
     ) -> str:
-        """The visitor, for the timeline only, of an event whose metadata names nobody.
+        """The visitor, for the timeline only, of an event whose metadata names no visitor.
 
         The visitor that this customer was before; else one that stands for the customer.
         """

@@ -1,4 +1,4 @@
-"""Every stable error code, with its meaning and the way out. A test compares it with the source."""
+"""Every stable error code, with its meaning and what to do. A test compares it with the source."""
 
 from dataclasses import dataclass
 

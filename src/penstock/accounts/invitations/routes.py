@@ -1,4 +1,4 @@
-"""HTTP routes of invitations. They require a session: an API key stands for no person."""
+"""HTTP routes of invitations. They require a session: an API key does not identify a person."""
 
 from anyio import to_thread
 from litestar import Response, delete, get, post

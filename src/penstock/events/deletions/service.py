@@ -73,7 +73,7 @@ class DeletionService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Carries out deletions meanwhile, interrupted ones too. Needs a running shipper."""
+        """Carries out deletions, interrupted ones too. Needs a running shipper."""
         async with self.worker.running():
             yield
 

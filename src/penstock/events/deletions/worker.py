@@ -187,7 +187,7 @@ class DeletionWorker:
                 if count is not None
             ]
         if websites:
-            # An insert meanwhile would be summed up twice, or not at all.
+            # A concurrent insert would be counted twice, or not at all.
             with self._shipper.paused():
                 self._warehouse_deletion.rebuild_catalogue(websites)
         return deletion

@@ -129,7 +129,7 @@ class ImportSpan(NamedTuple):
 
     @property
     def note(self) -> str | None:
-        """What is missing, in a sentence; None when the import is done and rejected nothing."""
+        """Which events are missing, in a sentence; None for an import that rejected nothing."""
         name = f"The import of {iso(self.at_ms)}"
         match self.state:
             case ImportState.QUEUED | ImportState.RUNNING:

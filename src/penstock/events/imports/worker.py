@@ -78,7 +78,7 @@ class _RunningImport:
 class ImportWorker:
     """One job of each workspace at a time, oldest first; each step is a slice of one job's time.
 
-    Workspaces take turns, so that a long import holds up no other one. A node reads the files that
+    Workspaces take turns, so that a long import delays no other. A node reads the files that
     it received, so that several nodes with one metadata DB never share a job. A store that is away
     delays a job and never fails it.
     """
@@ -95,7 +95,7 @@ class ImportWorker:
         self._database, self._websites, self._intake = database, websites, intake
         self._files, self._settings, self._clock = files, settings, clock
         self._running_imports: OrderedDict[WorkspaceId, _RunningImport] = OrderedDict()
-        """Begun jobs, the one whose turn is next first."""
+        """Running imports; the first is the next to continue."""
         self.worker = Worker("imports", self._step, clock)
 
     def _step(self) -> float | None:
@@ -186,7 +186,7 @@ class ImportWorker:
         return True
 
     def _save(self, job: ImportJob, rejects: list[Reject] | None = None) -> ImportJob:
-        """The job as stored: cancelled, with its counts, if someone cancelled it meanwhile."""
+        """The job as stored: cancelled, with its counts, if someone has cancelled it."""
         job = replace(job, updated_at_ms=self._clock())
         with self._database.write() as db:
             stored = store.find(db, job.workspace_id, job.id, lock=True)

@@ -148,7 +148,7 @@ class Outbox:
         If the block raises nothing, bundles that it shipped are removed and counted, a refused row
         goes into the quarantine, and any other rest becomes two shipments of half the size.
 
-        On PostgreSQL its row is locked meanwhile; a node that dies releases it. SQLite has one
+        On PostgreSQL its row is locked until the end; a node that dies releases it. SQLite has one
         shipper, and a lock would stop the intake.
         """
         if self._database.is_sqlite:

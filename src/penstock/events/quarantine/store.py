@@ -144,7 +144,7 @@ def find(connection: Connection, workspace_id: WorkspaceId, number: int) -> Quar
 
 
 def lock(connection: Connection, numbers: Collection[int]) -> set[int]:
-    """The numbers of those entries that are there, which no other node can take meanwhile."""
+    """The numbers of the entries that exist, now locked against other nodes."""
     if not numbers:
         return set()
     locked = connection.execute(select(c.id).where(c.id.in_(numbers)).with_for_update())

@@ -102,9 +102,9 @@ def _row_changes(before: Sequence[SavedStep], after: Sequence[SavedStep]) -> Ite
     for old in removed:
         if new := next((place for place in added if place.row == old.row), None):
             added.remove(new)
-            changes.append((new.at, f"{old.shown} moved: now {new}"))
+            changes.append((new.at, f"{old.description} moved: now {new}"))
         else:
-            changes.append((old.at, f"{old.shown} removed"))
+            changes.append((old.at, f"{old.description} removed"))
     changes += [(new.at, _added(new)) for new in added]
     changes += [(new.at, text) for old, new in pairs for text in _changes_of_row(old, new)]
     yield from (text for _, text in sorted(changes, key=lambda change: change[0]))
@@ -142,7 +142,7 @@ def _changes_of_row(before: _Place, after: _Place) -> Iterator[str]:
     if old == new:
         return
     if old.diagnostic != new.diagnostic:
-        yield f"{before.shown} is now {'a ' if new.diagnostic else ''}{after}"
+        yield f"{before.description} is now {'a ' if new.diagnostic else ''}{after}"
     if (old.type, old.value) != (new.type, new.value):
         yield f"{label} now matches {_match(new)} instead of {_match(old)}"
     if old.mode != new.mode:

@@ -131,7 +131,7 @@ class ServedFrom(StrEnum):
 
 
 class HeadRecord(Record):
-    """The head of every answer about a funnel: what was asked, and when it was computed."""
+    """The head of every response about a funnel: its parameters, and when it was computed."""
 
     funnel_id: Annotated[str | None, Field(description="null in a preview.")]
     definition_revision: Annotated[int | None, Field(description="null in a preview.")]

@@ -31,7 +31,7 @@ CLICK_COLUMNS = (
 _UTM = ("utm_source", "utm_medium", "utm_campaign")
 _MAX_CANDIDATES = 20
 
-# Valid on SQLite and PostgreSQL. A visitor that was deleted meanwhile gets no touch.
+# Valid on SQLite and PostgreSQL. A visitor that has just been deleted gets no touch.
 _INSERT_FIRST_TOUCH = text("""
     INSERT INTO visitor_touches
         (scope_id, visitor_id, touch, at, link_id, utm_source, utm_medium, utm_campaign)
@@ -276,7 +276,7 @@ def _readable(row: Row[Any]) -> dict[str, Any]:
 
 
 class ForgottenOpens(NamedTuple):
-    """What was cleared of visitors. click_ids: the clicks that they claimed."""
+    """Counts of removed rows of visitors. click_ids: the clicks that they claimed."""
 
     click_ids: list[str]
     touches: int
