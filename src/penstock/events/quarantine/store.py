@@ -61,7 +61,7 @@ def _drop_oldest(
     own = (c.workspace_id == workspace_id, c.website_id == website_id)  # None: IS NULL
     rows, size = connection.execute(
         select(func.count(), func.coalesce(func.sum(c.bytes), 0)).where(*own)
-    ).fault()
+    ).one()
     expired = []
     for number, entry_bytes in connection.execute(
         select(c.id, c.bytes).where(*own).order_by(c.id).limit(max(rows - 1, 0))
