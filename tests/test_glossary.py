@@ -82,3 +82,20 @@ def test_no_name_is_one_of_the_old_words():
         if name in NOT_NOUNS | OLD_NAMES
     ]
     assert offenders == []
+
+
+def test_texts_have_one_spelling():
+    """British, and `email`. Migrations are fixed, with the comments of columns that they create."""
+    paths = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]
+    paths += (ROOT / "docs").rglob("*.md")
+    paths += (path for kind in ("py", "html", "js", "md") for path in SOURCE.rglob(f"*.{kind}"))
+    fixed = {SOURCE / "metadb" / "tables.py", ROOT / "docs" / "examples.md"}  # the latter: data
+    offenders = [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in paths
+        if path not in fixed and not {"versions", "vendor"} & set(path.parts)
+        for word in re.findall(
+            r"(?i)\be-mail|\w*recogniz\w*|\bbehaviors?\b", path.read_text("utf-8")
+        )
+    ]
+    assert offenders == []

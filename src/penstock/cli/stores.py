@@ -115,7 +115,7 @@ def _fail_without_warehouse(settings: Settings, reason: str) -> NoReturn:
     if settings.warehouse_url:
         host = urlsplit(settings.warehouse_url).hostname
         fail(f"no ClickHouse answers at {host}; check PENSTOCK_WAREHOUSE_URL")
-    fail(f"cannot use the warehouse: {reason.splitlines()[0]}")
+    fail(f"cannot use the event store: {reason.splitlines()[0]}")
 
 
 def _make_private(folder: Path) -> None:
