@@ -5,6 +5,7 @@ import json
 import socket
 import sqlite3
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from urllib.parse import urlsplit
@@ -215,7 +216,7 @@ def follow(service, file, website_id, key, log):
             return None
         with log.open("wb") as output:
             command = subprocess.Popen(
-                [*PENSTOCK, "import", str(file), "--website", website_id],
+                [sys.executable, "-m", *PENSTOCK, "import", str(file), "--website", website_id],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
