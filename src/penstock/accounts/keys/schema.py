@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from penstock.accounts.keys.model import ApiKey
 from penstock.base.clock import iso, iso_or_none
-from penstock.http.period import moment
+from penstock.http.period import read_time_ms
 from penstock.http.schema import Input, Name, Record
 from penstock.http.scopes import KeyScope
 
@@ -23,7 +23,7 @@ class NewKey(Input):
     ] = None
     expires_at: Annotated[
         int | None,
-        BeforeValidator(moment),
+        BeforeValidator(read_time_ms),
         WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
         Field(description="When the key stops working; default: never."),
     ] = None
@@ -32,10 +32,10 @@ class NewKey(Input):
 class KeyRecord(Record):
     id: str
     name: str
-    prefix: Annotated[str, Field(description="First characters of the key, to recognize it by.")]
+    prefix: Annotated[str, Field(description="First characters of the key, to recognise it by.")]
     created_at: str
     created_by: Annotated[
-        str | None, Field(description="E-mail address of the member who created it.")
+        str | None, Field(description="Email address of the member who created it.")
     ]
     scopes: tuple[KeyScope, ...]
     website_id: str | None

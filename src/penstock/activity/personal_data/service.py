@@ -21,7 +21,7 @@ from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
 
-Kept = tuple[str, Mapping[str, Any]]
+StoredRecord = tuple[str, Mapping[str, Any]]
 """The type of a line, and what is stored."""
 
 
@@ -34,7 +34,7 @@ class Person(NamedTuple):
     website_ids: Sequence[WebsiteId]
 
 
-ReadElsewhere = Callable[[Connection, Person], Iterable[Kept]]
+ReadOtherRooms = Callable[[Connection, Person], Iterable[StoredRecord]]
 """What other rooms store about a person. `penstock.app` composes it."""
 
 
@@ -49,11 +49,11 @@ class PersonalDataService:
         settings: Settings,
         *,
         wait_until_shipped: WaitUntilShipped,
-        read_elsewhere: ReadElsewhere,
+        read_other_rooms: ReadOtherRooms,
     ) -> None:
         self._database, self._warehouse, self._websites = database, warehouse, websites
         self._settings, self._wait_until_shipped = settings, wait_until_shipped
-        self._read_elsewhere = read_elsewhere
+        self._read_other_rooms = read_other_rooms
 
     def export(self, caller: Caller, query: PersonQuery) -> IO[bytes]:
         """The lines in an open temporary file, at its start: one for each thing that is stored.
@@ -72,7 +72,7 @@ class PersonalDataService:
             user_id = profile.user.id if profile.user else query.user_id or ""
             sent_ids = [sent_id for sent_id in (*profile.ids, user_id) if sent_id]
             person = Person(profile.scope_id, profile.ids, sent_ids, websites)
-            lines = [*_identity(profile), *self._read_elsewhere(db, person)]
+            lines = [*_identity(profile), *self._read_other_rooms(db, person)]
         self._wait_until_shipped(self._settings.fresh_wait_s)
         parameters = {
             "websites": websites,
@@ -98,18 +98,18 @@ class PersonalDataService:
 
 def _find(db: Connection, scope_id: ScopeId, query: PersonQuery) -> Profile:
     if query.visitor_id is not None:
-        found = profiles.find_by_visitor_id(db, [scope_id], query.visitor_id)
+        matching = profiles.find_by_visitor_id(db, [scope_id], query.visitor_id)
     else:
-        found = profiles.find_by_user_id(db, [scope_id], query.user_id or "")
-    if not found:
+        matching = profiles.find_by_user_id(db, [scope_id], query.user_id or "")
+    if not matching:
         raise NotFound(
-            "Nobody with this ID is known on this website, or they were deleted.",
+            "This website has no person with this ID, or their data were deleted.",
             code="visitor_not_found",
         )
-    return found[0]
+    return matching[0]
 
 
-def _identity(profile: Profile) -> Iterator[Kept]:
+def _identity(profile: Profile) -> Iterator[StoredRecord]:
     yield (
         "visitor",
         {
