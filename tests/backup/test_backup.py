@@ -320,7 +320,7 @@ def test_a_killed_restore_is_never_served_and_can_be_repeated(
     data = ("--data", str(tmp_path / "data"))
     killed(boundary, "restore", str(backup), *data)
     if boundary != "_empty after":  # nothing was written yet
-        assert "half restored" in refused("serve", "--port", "0", *data)
+        assert "only partly restored" in refused("serve", "--port", "0", *data)
     code, output = quickly("restore", str(backup), *data)
     assert (code, "Restored" in output) == (0, True), output
     if ALL:
