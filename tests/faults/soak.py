@@ -19,6 +19,7 @@ import httpx
 
 from tests import scratch
 from tests.faults.workload import STEPS, Workload
+from tests.processes import new_python
 from tests.serving import Served, penstock
 
 POSTERS = 4
@@ -56,7 +57,7 @@ def soak(minutes: float) -> None:
     scratch.use_memory()
     data = Path(tempfile.mkdtemp(prefix="penstock-soak-")) / "data"
     stop, latencies = Event(), Latencies()
-    with Served(data) as service:
+    with Served(data, start=new_python) as service:
         workload = Workload(service)
         headers = {"Authorization": f"Bearer {workload.key}"}
 
