@@ -1,4 +1,4 @@
-"""What was acknowledged survives SIGKILL at any moment, exactly once.
+"""Acknowledged events survive SIGKILL at any moment, exactly once.
 
 `PENSTOCK_KILLS` says how often the service is killed; `make kills` does it 200 times.
 """
