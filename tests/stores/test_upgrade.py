@@ -3,18 +3,15 @@
 import json
 import signal
 import sqlite3
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.serving import Served, environment, penstock, run_module
+from tests.serving import Served, penstock, query_warehouse, run_module
 from tests.stores.build_data_0_1_0 import ARCHIVE
 from tests.stores.reports import comparable
-from tests.waiting import PATIENCE_S
 
 BOUNDARIES = (
     "database 0002 inside",
@@ -100,13 +97,7 @@ def test_an_event_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     assert penstock("migrate", "--data", data).returncode == 0
     newer = "INSERT INTO schema_migrations (version, name) VALUES (9999, 'newer')"
-    code = (
-        "import sys; from pathlib import Path; from penstock.warehouse.client import Warehouse;"
-        "Warehouse(data=Path(sys.argv[1]), url=None).command(sys.argv[2])"
-    )
-    subprocess.run(
-        [sys.executable, "-c", code, data, newer], env=environment(), check=True, timeout=PATIENCE_S
-    )
+    query_warehouse(tmp_path / "data", newer)
     run = penstock("serve", "--port", "0", "--data", data)
     assert run.returncode == 1
     assert "The event store has schema version 9999" in run.stderr
