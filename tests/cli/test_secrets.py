@@ -5,6 +5,7 @@ import hmac
 import stat
 from pathlib import Path
 
+import pyotp
 import pytest
 
 from tests.serving import Served
@@ -41,6 +42,17 @@ def test_no_secret_is_logged_at_debug_level_and_all_files_are_private(tmp_path: 
         secrets.add(client.cookies["service_session"])
         change = {"current": PASSWORD, "new": NEW_PASSWORD}
         assert client.post("/api/auth/password", json=change).is_success
+        begun = client.post("/api/auth/second-factor", json={"password": NEW_PASSWORD}).json()
+        secrets.add(begun["secret"])
+        code = pyotp.TOTP(begun["secret"]).now()
+        confirmed = client.post("/api/auth/second-factor/confirm", json={"code": code}).json()
+        secrets |= set(confirmed["recoveryCodes"])
+        new_account = account | {"password": NEW_PASSWORD}
+        assert client.post("/api/auth/login", json=new_account).status_code == 401
+        secrets.add(client.cookies["service_pending_log_in"])
+        recovery_code = {"code": confirmed["recoveryCodes"][0]}
+        assert client.post("/api/auth/login/code", json=recovery_code).is_success
+        secrets.add(client.cookies["service_session"])
         invitation = {"email": "member@example.com", "role": "member"}
         url = client.post("/api/settings/invitations", json=invitation).json()["url"]
         secrets.add(url.partition("invitation=")[2])
@@ -71,7 +83,7 @@ def test_no_secret_is_logged_at_debug_level_and_all_files_are_private(tmp_path: 
         assert service.stop() == 0
     log = service.output()
     secrets |= set((data / "secret.key").read_text().split())
-    assert len(secrets) == 11
+    assert len(secrets) == 24
     assert [secret for secret in secrets if secret in log] == []
     assert modes(data) == {}
     with Served(data) as service:

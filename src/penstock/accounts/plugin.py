@@ -20,6 +20,8 @@ from penstock.accounts.members import routes as member_routes
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.own_account import routes as own_account_routes
 from penstock.accounts.own_account.service import OwnAccountService
+from penstock.accounts.second_factor import routes as second_factor_routes
+from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.accounts.service import AccountService
 from penstock.accounts.websites import routes as website_routes
 from penstock.accounts.websites.service import WebsiteService
@@ -39,6 +41,7 @@ class AccountsRoom(Room):
     members: MemberService
     invitations: InvitationService
     own_account: OwnAccountService
+    second_factors: SecondFactorService
     limits: WorkspaceService
     audit_log: AuditLog
 
@@ -50,6 +53,7 @@ class AccountsRoom(Room):
         *member_routes.ROUTES,
         *invitation_routes.ROUTES,
         *own_account_routes.ROUTES,
+        *second_factor_routes.ROUTES,
         *workspace_routes.ROUTES,
         *audit_routes.ROUTES,
     )
@@ -73,14 +77,17 @@ def build(core: Core, box: SecretBox) -> AccountsRoom:
     audit_log = AuditLog(database, clock)
     websites = WebsiteService(database, clock)
     keys = KeyService(database, websites, clock)
+    own_account = OwnAccountService(database, clock)
+    second_factors = SecondFactorService(database, own_account, box, clock)
     return AccountsRoom(
-        accounts=AccountService(database, audit_log, settings, clock),
+        accounts=AccountService(database, audit_log, second_factors, settings, clock),
         key_service=keys,
         website_service=websites,
         identity_secrets=IdentitySecretService(database, websites, box, clock),
         members=MemberService(database, keys, clock),
         invitations=InvitationService(database, settings, clock),
-        own_account=OwnAccountService(database, clock),
+        own_account=own_account,
+        second_factors=second_factors,
         limits=WorkspaceService(database, settings, clock),
         audit_log=audit_log,
     )

@@ -42,6 +42,11 @@ website_not_owned       401 The websiteId does not belong to the key's workspace
 owners_only             403 Only owners of the workspace may see this.
 not_signed_in           401 The call needs the session cookie: log in first.
 wrong_login             401 The e-mail address or the password is wrong.
+second_factor_required  401 The password is right; the log-in needs a code of the second factor.
+  Send it to /api/auth/login/code.
+wrong_login_code        401 The code of the second factor is wrong or was used already.
+log_in_expired          401 The log-in waited too long for its code, or had too many wrong ones. Log
+  in again.
 session_ended           401 The session has expired or was logged out. Log in again.
 forbidden               403 The caller has no right to do this.
 session_required        403 Only a person may do this: log in and use the session cookie instead of
@@ -55,6 +60,8 @@ setup_token_required    403 The first account is created on the machine itself, 
 owner_required          403 Only an owner of the workspace may do this.
 invitation_for_another  403 The invitation is for a different e-mail address than the account's.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
+own_second_factor       403 Owners reset the second factor of other members, and turn off their
+  own in their account.
 not_found               404 This workspace has no such record, or the address does not exist.
 invitation_not_found    404 The invitation does not exist: it was used, replaced, withdrawn, or has
   expired. Ask for a new one.
@@ -68,6 +75,11 @@ conflict                409 The change conflicts with existing data.
 email_taken             409 The e-mail address already has an account. Log in.
 already_member          409 A member of the workspace already has this e-mail address.
 last_owner              409 A workspace needs an owner. Make another member an owner first.
+second_factor_on        409 The second factor is on already. Turn it off first.
+second_factor_off       409 The user has no second factor.
+second_factor_not_begun 409 No second factor is being set up: begin again.
+member_elsewhere        409 The member is also in other workspaces, so only the operator may do
+  this.
 name_taken              409 Another record has this name. Choose another name.
 slug_taken              409 Another link, possibly a disabled one, has this slug. Choose another
   slug.
@@ -161,6 +173,7 @@ control_character       - Control characters such as NUL or line breaks are not 
 in_the_past             - The time must be in the future.
 wrong_signature         - The signature was not made with a secret of the website.
 wrong_password          - This is not the current password.
+wrong_code              - The code is wrong or was used already.
 not_an_email            - The value is not an e-mail address.
 not_a_domain            - The value is not a host name.
 not_a_secret            - The value is not a signing secret as the provider shows it.
