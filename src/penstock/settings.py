@@ -1,16 +1,20 @@
 """All settings: environment variables `PENSTOCK_<NAME>`, read once at start, frozen."""
 
+from email.utils import parseaddr
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 DAY_S = 86_400
 MOST_WAITING_EVENTS = 20_000
 """Events that may wait for a commit of the intake. A larger batch could never be accepted."""
+SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
+"""Default port of each kind of mail server's URL."""
 MIN_QUERY_BYTES = 64 * 1024**2
 """No funnel query works with less memory."""
 
@@ -124,6 +128,17 @@ class Settings(BaseSettings):
             description="Whether anyone may sign up without an invitation once an account exists."
         ),
     ] = False
+    smtp_url: Annotated[
+        SecretStr | None,
+        Field(
+            description="Mail server, `smtp://user:password@host:587` (with STARTTLS) or "
+            "`smtps://`; `smtp+insecure://` does not encrypt. Default: no mail is sent."
+        ),
+    ] = None
+    mail_from: Annotated[
+        str | None,
+        Field(description="Sender of mails, such as `Penstock <penstock@example.com>`."),
+    ] = None
     session_days: Annotated[int, Field(ge=1, description="Days until an unused session ends.")] = 30
 
     max_event_bytes: Annotated[
@@ -317,6 +332,32 @@ class Settings(BaseSettings):
                 raise PydanticCustomError("not_an_address", message, {"proxy": proxy}) from error
         return proxies
 
+    @field_validator("smtp_url")
+    @classmethod
+    def _require_smtp(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not _is_smtp_url(url.get_secret_value()):
+            raise PydanticCustomError(
+                "not_an_smtp_url", "Must be a URL such as smtp://user:password@host:587."
+            )
+        return url
+
+    @field_validator("mail_from")
+    @classmethod
+    def _require_sender(cls, sender: str | None) -> str | None:
+        if sender is not None and not ("@" in parseaddr(sender)[1] and sender.isprintable()):
+            raise PydanticCustomError(
+                "not_a_sender", "Must be an address such as Penstock <penstock@example.com>."
+            )
+        return sender
+
+    @model_validator(mode="after")
+    def _require_mail_from(self) -> "Settings":
+        if self.smtp_url is not None and self.mail_from is None:
+            raise PydanticCustomError(
+                "mail_from_missing", "PENSTOCK_SMTP_URL also needs PENSTOCK_MAIL_FROM."
+            )
+        return self
+
     @property
     def base_url(self) -> str:
         return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
@@ -324,3 +365,11 @@ class Settings(BaseSettings):
     @property
     def metadb_url(self) -> str:
         return self.database_url or f"sqlite:///{self.data / 'penstock.sqlite3'}"
+
+
+def _is_smtp_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in SMTP_PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number
+        return False

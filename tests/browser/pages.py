@@ -31,6 +31,8 @@ def at(path: str) -> Callable[[Ids], str]:
 
 PAGES = (
     Shown("login", "/login", at("/login"), signed_in=False, dark=True),
+    Shown("reset-password", "/reset-password", at("/reset-password"), signed_in=False),
+    Shown("new-password", "/reset-password/new", at("/reset-password/new#x"), signed_in=False),
     Shown("signup", "/signup", at("/signup"), signed_in=False),
     Shown("welcome", "/welcome", at("/welcome")),
     Shown("welcome-waiting", "/welcome/{website_id}", at("/welcome/{silent}")),

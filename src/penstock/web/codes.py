@@ -66,6 +66,8 @@ not_found               404 This workspace has no such record, or the address do
 invitation_not_found    404 The invitation does not exist: it was used, replaced, withdrawn, or has
   expired. Ask for a new one.
 app_not_found           404 The websiteId is not a mobile app of the workspace.
+reset_not_found         404 The link for a new password was used already or is older than an hour.
+  Request a new one.
 visitor_not_found       404 There is no such visitor, or it was deleted.
 unit_not_found          404 No event of this attempt or visitor is retained.
 event_not_found         404 No event with this ID is retained, or its time is still to come.
@@ -122,6 +124,8 @@ store_unavailable       503 The metadata database does not respond; nothing was 
 overloaded              503 Too many events are waiting to be stored; nothing was stored.
   Retry-After says when to retry.
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.
+mail_not_set_up         503 This Penstock sends no mail, so it cannot send a link for a new
+  password. Its operator can run penstock reset-password.
 secret_key_missing      503 A signing secret was encrypted with a key that this node lacks.
 folder_unavailable      503 The data folder cannot store the file of an import. The operator must
   check the disk.

@@ -11,7 +11,7 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import hash_secret
 from penstock.accounts.members import store as members_store
 from penstock.accounts.members.service import require_owner
-from penstock.accounts.model import CurrentUser, User
+from penstock.accounts.model import Caller, CurrentUser, User
 from penstock.accounts.own_account import store as own_account_store
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.second_factor import store
@@ -164,6 +164,18 @@ class SecondFactorService:
 
     def _record(self, db: Connection, by: CurrentUser, action: Action, user: User) -> None:
         audit.record(db, by.caller, action, f"{user.id} {user.email}", self._clock())
+
+
+def operator_reset(database: Database, email: str, now_ms: int) -> bool:
+    """Turn off a user's second factor for the operator. False when there is none."""
+    with database.write() as db:
+        found = accounts_store.account_by_email(db, email.strip().lower())
+        if found is None or not store.delete_second_factor(db, found[0].user.id):
+            return False
+        account, _ = found
+        by, target = Caller(account.workspace.id, name="operator"), f"{account.user.id} {email}"
+        audit.record(db, by, Action.SECOND_FACTOR_RESET, target, now_ms)
+        return True
 
 
 def _hashes(codes: list[str]) -> list[bytes]:

@@ -30,6 +30,7 @@ def members(
         parts=("members", "invitations"),
         members=members.members(view.workspace_id, view.query(PageQuery).pagination),
         invitations=invitations.invitations(view.workspace_id, _LARGEST_PAGE),
+        invitations_are_mailed=invitations.are_mailed,
         is_owner=view.reader.role is Role.OWNER,
         key_counts=key_service.counts_by_creator(view.workspace_id),
     )

@@ -10,6 +10,7 @@ from litestar.response import Redirect
 
 from penstock.accounts.callers import is_local_client, session_token
 from penstock.accounts.invitations.service import InvitationService
+from penstock.accounts.password_resets.service import PasswordResetService
 from penstock.accounts.service import AccountService
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.errors import NotFound
@@ -50,6 +51,23 @@ async def log_in(
         "signup_open": settings.signup_open,
     }
     return html(request, "session/login.html", content)
+
+
+@get("/reset-password")
+async def reset_password(
+    request: AnyRequest, password_resets: NamedDependency[PasswordResetService]
+) -> Response[bytes]:
+    content = {
+        "is_set_up": password_resets.is_set_up,
+        "is_sent": "sent" in request.query_params,
+    }
+    return html(request, "session/forgotten.html", content)
+
+
+@get("/reset-password/new")
+async def new_password(request: AnyRequest) -> Response[bytes]:
+    """Where a mailed link leads. Its token stands behind `#`, so only the browser knows it."""
+    return html(request, "session/new_password.html", {})
 
 
 @get("/signup")
@@ -93,4 +111,4 @@ async def _invited(
     return html(request, "session/invited.html", content)
 
 
-ROUTES = (front, log_in, sign_up)
+ROUTES = (front, log_in, reset_password, new_password, sign_up)
