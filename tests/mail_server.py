@@ -1,5 +1,6 @@
 """A mail server of tests on the loopback interface."""
 
+import asyncio
 import email.policy
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +8,8 @@ from email import message_from_bytes
 from email.message import EmailMessage
 from typing import Any, cast
 
-from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP
+from anyio.from_thread import start_blocking_portal
 
 from tests.waiting import eventually
 
@@ -43,11 +45,15 @@ class MailServer:
 def mail_server() -> Iterator[MailServer]:
     """A running server. Its address is in `url`."""
     server = MailServer()
-    controller = Controller(server, hostname="127.0.0.1", port=0)
-    controller.start()
-    try:
-        port = controller.server.sockets[0].getsockname()[1]
-        server.url = f"smtp+insecure://127.0.0.1:{port}"
-        yield server
-    finally:
-        controller.stop()
+
+    async def listen() -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(lambda: SMTP(server, loop=loop), "127.0.0.1", 0)
+
+    with start_blocking_portal() as portal:  # Playwright's loop may run in this thread
+        listener = portal.call(listen)
+        server.url = f"smtp+insecure://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        try:
+            yield server
+        finally:
+            portal.call(listener.close)

@@ -1,7 +1,7 @@
 """All settings: environment variables `PENSTOCK_<NAME>`, read once at start, frozen."""
 
 from email.utils import parseaddr
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -139,6 +139,42 @@ class Settings(BaseSettings):
         str | None,
         Field(description="Sender of mails, such as `Penstock <penstock@example.com>`."),
     ] = None
+    oidc_issuer: Annotated[
+        str | None,
+        Field(
+            description="Identity provider for single sign-on (OpenID Connect): its issuer URL, "
+            "`https` except on this machine. Default: none."
+        ),
+    ] = None
+    oidc_client_id: Annotated[
+        str | None, Field(description="Client ID of Penstock at the identity provider.")
+    ] = None
+    oidc_client_secret: Annotated[
+        SecretStr | None, Field(description="Client secret of Penstock there.")
+    ] = None
+    oidc_scopes: Annotated[str, Field(description="Scopes to ask for, separated by blanks.")] = (
+        "openid email"
+    )
+    oidc_name: Annotated[
+        str, Field(max_length=60, description="Name in the button `Log in with ...`.")
+    ] = "single sign-on"
+    oidc_email_domains: Annotated[
+        str | None,
+        Field(
+            description="Domains of email addresses that may log in by single sign-on, "
+            "comma-separated; default: all."
+        ),
+    ] = None
+    oidc_join_workspace: Annotated[
+        str | None,
+        Field(
+            description="ID of the workspace that people without an account join by single "
+            "sign-on; needs domains. Default: they are refused."
+        ),
+    ] = None
+    oidc_join_role: Annotated[
+        Literal["member", "owner"], Field(description="Their role in that workspace.")
+    ] = "member"
     session_days: Annotated[int, Field(ge=1, description="Days until an unused session ends.")] = 30
 
     max_event_bytes: Annotated[
@@ -350,6 +386,30 @@ class Settings(BaseSettings):
             )
         return sender
 
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _require_issuer(cls, issuer: str | None) -> str | None:
+        if issuer is not None and not is_provider_url(issuer):
+            raise PydanticCustomError(
+                "not_an_issuer", "Must be an https URL; http only for this machine."
+            )
+        return issuer
+
+    @model_validator(mode="after")
+    def _require_client(self) -> "Settings":
+        if self.oidc_issuer and not (self.oidc_client_id and self.oidc_client_secret):
+            raise PydanticCustomError(
+                "client_missing",
+                "PENSTOCK_OIDC_ISSUER also needs PENSTOCK_OIDC_CLIENT_ID and "
+                "PENSTOCK_OIDC_CLIENT_SECRET.",
+            )
+        if self.oidc_join_workspace and not self.oidc_email_domains:
+            raise PydanticCustomError(
+                "domains_missing",
+                "PENSTOCK_OIDC_JOIN_WORKSPACE also needs PENSTOCK_OIDC_EMAIL_DOMAINS.",
+            )
+        return self
+
     @model_validator(mode="after")
     def _require_mail_from(self) -> "Settings":
         if self.smtp_url is not None and self.mail_from is None:
@@ -372,4 +432,23 @@ def _is_smtp_url(url: str) -> bool:
         parts = urlsplit(url)
         return parts.scheme in SMTP_PORTS and bool(parts.hostname) and parts.port != 0
     except ValueError:  # the port is no number
+        return False
+
+
+def is_provider_url(url: str) -> bool:
+    """Whether an address of an identity provider is `https`, or `http` on this machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (
+        parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
         return False

@@ -108,7 +108,7 @@ PAGES = (
     Shown("settings-account", "/settings/account", at("/settings/account")),
 )
 
-ONLY_LEAD_ON = {"/", "/settings"}
+ONLY_LEAD_ON = {"/", "/login/sso", "/login/sso/callback", "/settings"}
 """Routes of pages that show nothing of their own."""
 
 PARTS = {"/funnels/{funnel_id}/row"}

@@ -17,6 +17,7 @@ from litestar.di import NamedDependency
 from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.service import PENDING_S, AccountService
+from penstock.accounts.single_sign_on.service import ATTEMPT_S
 from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.http.bodies import require_json
 from penstock.http.requests import AnyRequest
@@ -28,6 +29,8 @@ _HOST_COOKIE = f"__Host-{SESSION_COOKIE}"
 """A second cookie over HTTPS: browsers accept it only from this very host, with `Secure`."""
 _PENDING_COOKIE = "service_pending_log_in"
 """Holds a log-in that waits for the code of the second factor."""
+_SIGN_ON_COOKIE = "service_sign_on"
+"""Holds an attempt of single sign-on, sealed."""
 _COOKIE_DAYS = 400
 """Longest lifetime that browsers allow. The server ends sessions, so cookies need no renewal."""
 UPLOAD_MEDIA_TYPE = "upload_media_type"
@@ -66,6 +69,18 @@ def set_pending_log_in(
 ) -> None:
     """Set the cookie of a log-in that waits for a code; None removes it."""
     _set_cookie(response, request, settings, _PENDING_COOKIE, token, PENDING_S)
+
+
+def sign_on_attempt(request: AnyRequest) -> str:
+    """The sealed attempt of single sign-on; empty without one."""
+    return request.cookies.get(_SIGN_ON_COOKIE, "")
+
+
+def set_sign_on_attempt(
+    response: Response[Any], request: AnyRequest, settings: Settings, sealed: str | None
+) -> None:
+    """Set the cookie of a sealed attempt of single sign-on; None removes it."""
+    _set_cookie(response, request, settings, _SIGN_ON_COOKIE, sealed, ATTEMPT_S)
 
 
 def _is_https(request: AnyRequest, settings: Settings) -> bool:

@@ -26,6 +26,7 @@ from penstock.accounts.password_resets.service import PasswordResetService
 from penstock.accounts.second_factor import routes as second_factor_routes
 from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.accounts.service import AccountService
+from penstock.accounts.single_sign_on.service import SingleSignOnService
 from penstock.accounts.websites import routes as website_routes
 from penstock.accounts.websites.service import WebsiteService
 from penstock.accounts.workspace import routes as workspace_routes
@@ -47,6 +48,7 @@ class AccountsRoom(Room):
     second_factors: SecondFactorService
     password_resets: PasswordResetService
     mailer: Mailer
+    single_sign_on: SingleSignOnService
     limits: WorkspaceService
     audit_log: AuditLog
 
@@ -88,8 +90,9 @@ def build(core: Core, box: SecretBox) -> AccountsRoom:
     own_account = OwnAccountService(database, clock)
     mailer = Mailer(settings, clock)
     second_factors = SecondFactorService(database, own_account, box, clock)
+    accounts = AccountService(database, audit_log, second_factors, settings, clock)
     return AccountsRoom(
-        accounts=AccountService(database, audit_log, second_factors, settings, clock),
+        accounts=accounts,
         key_service=keys,
         website_service=websites,
         identity_secrets=IdentitySecretService(database, websites, box, clock),
@@ -99,6 +102,7 @@ def build(core: Core, box: SecretBox) -> AccountsRoom:
         second_factors=second_factors,
         password_resets=PasswordResetService(database, mailer, settings, clock),
         mailer=mailer,
+        single_sign_on=SingleSignOnService(accounts, box, settings, clock),
         limits=WorkspaceService(database, settings, clock),
         audit_log=audit_log,
     )

@@ -16,6 +16,7 @@ from penstock.accounts.credentials import (
     new_token,
     password_hash,
     password_matches,
+    unusable_password_hash,
 )
 from penstock.accounts.invitations import tokens as invitation_tokens
 from penstock.accounts.log_in_limits import LogInLimits
@@ -196,13 +197,56 @@ class AccountService:
             # The password may have changed, or the user been removed, while we hashed.
             if store.account_by_email(db, email) != account:
                 raise _wrong_login()
-            store.delete_expired_sessions(db, now_ms)
-            if second_factor_store.is_enabled(db, user_id):
-                pending, expires_at_ms = new_token(), now_ms + PENDING_S * 1000
-                store.add_pending_log_in(db, hash_secret(pending), user_id, expires_at_ms)
-                return PendingLogIn(pending)
-            audit.record(db, account[0].caller, Action.SIGNED_IN, f"{user_id} {email}", now_ms)
-            return self._open_session(db, account[0], now_ms), account[0]
+            return self._sign_in(db, account[0], f"{user_id} {email}", now_ms)
+
+    def _sign_in(
+        self, db: Connection, account: CurrentUser, target: str, now_ms: int
+    ) -> tuple[str, CurrentUser] | PendingLogIn:
+        """Open a session, or ask for the second factor first. target: for the audit log."""
+        store.delete_expired_sessions(db, now_ms)
+        if second_factor_store.is_enabled(db, account.user.id):
+            pending, expires_at_ms = new_token(), now_ms + PENDING_S * 1000
+            store.add_pending_log_in(db, hash_secret(pending), account.user.id, expires_at_ms)
+            return PendingLogIn(pending)
+        audit.record(db, account.caller, Action.SIGNED_IN, target, now_ms)
+        return self._open_session(db, account, now_ms), account
+
+    def log_in_verified(self, email: str) -> tuple[str, CurrentUser] | PendingLogIn | None:
+        """Open a session for a person whom an identity provider verified; None if unknown.
+
+        As `log_in` without the password.
+        """
+        with self._database.write() as db:
+            found = store.account_by_email(db, email)
+            if found is None:
+                return None
+            account, _ = found
+            store.lock_user(db, account.user.id)
+            if store.account_by_email(db, email) != found:  # removed while we waited for the lock
+                return None
+            target = f"{account.user.id} {email}: single sign-on"
+            return self._sign_in(db, account, target, self._clock())
+
+    def join_verified(
+        self, email: str, workspace_id: WorkspaceId, role: Role
+    ) -> tuple[str, CurrentUser] | None:
+        """As `log_in_verified`, for a person without an account, who joins this workspace.
+
+        None when the workspace does not exist, or the person has an account by now.
+        """
+        now_ms = self._clock()
+        user = User(UserAccountId(new_id("usr", now_ms)), email, now_ms)
+        with self._database.write() as db:
+            store.lock_sign_ups(db)
+            workspace = store.workspace(db, workspace_id)
+            if workspace is None or store.email_taken(db, email):
+                return None
+            store.add_user(db, user, unusable_password_hash())
+            account = CurrentUser(user, workspace, role)
+            store.add_member(db, account, now_ms)
+            target = f"{user.id} {email}: single sign-on"
+            audit.record(db, account.caller, Action.MEMBER_JOINED, target, now_ms)
+            return self._open_session(db, account, now_ms), account
 
     def finish_log_in(self, pending: str, code: str, address: str) -> tuple[str, CurrentUser]:
         """Open the session of a pending log-in, with a code of the second factor.

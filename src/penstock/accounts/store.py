@@ -74,6 +74,12 @@ def add_workspace(db: Connection, workspace: Workspace) -> None:
     )
 
 
+def workspace(db: Connection, workspace_id: str) -> Workspace | None:
+    c = workspaces.c
+    row = db.execute(select(c.id, c.name, c.created_at).where(c.id == workspace_id)).first()
+    return None if row is None else Workspace(*row)
+
+
 def add_member(db: Connection, account: CurrentUser, now_ms: int) -> None:
     """Add the user to the workspace, with the role."""
     membership = {

@@ -60,12 +60,20 @@ setup_token_required    403 The first account is created on the machine itself, 
 owner_required          403 Only an owner of the workspace may do this.
 invitation_for_another  403 The invitation is for a different e-mail address than the account's.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
+sign_on_invalid         401 The identity provider did not confirm who the person is.
+sign_on_refused         401 The identity provider did not log the person in.
+sign_on_expired         401 The single sign-on took longer than ten minutes, or was begun in another
+  browser. Try again.
+sign_on_unknown_user    403 The person has no account here. An owner can invite them.
+sign_on_email_not_verified 403 The identity provider does not confirm the email address.
+sign_on_domain_not_allowed 403 The email address is not in a domain that may log in.
 own_second_factor       403 Owners reset the second factor of other members, and turn off their
   own in their account.
 not_found               404 This workspace has no such record, or the address does not exist.
 invitation_not_found    404 The invitation does not exist: it was used, replaced, withdrawn, or has
   expired. Ask for a new one.
 app_not_found           404 The websiteId is not a mobile app of the workspace.
+sign_on_not_set_up      404 This Penstock has no identity provider.
 reset_not_found         404 The link for a new password was used already or is older than an hour.
   Request a new one.
 visitor_not_found       404 There is no such visitor, or it was deleted.
@@ -126,6 +134,7 @@ overloaded              503 Too many events are waiting to be stored; nothing wa
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.
 mail_not_set_up         503 This Penstock sends no mail, so it cannot send a link for a new
   password. Its operator can run penstock reset-password.
+sign_on_unavailable     503 The identity provider does not answer right now.
 secret_key_missing      503 A signing secret was encrypted with a key that this node lacks.
 folder_unavailable      503 The data folder cannot store the file of an import. The operator must
   check the disk.

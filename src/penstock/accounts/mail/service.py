@@ -66,6 +66,8 @@ class Mailer:
             self._waiting.popleft()
             if not is_done:
                 self._waiting.append(first)
+                if self.worker.stopping:  # a server that is away must not delay the stop
+                    break
         if not self._waiting:
             return None
         next_ms = min(waiting.due_ms for waiting in list(self._waiting))

@@ -1,4 +1,4 @@
-"""Without a mail server: what people and operators can do; settings of the mail server."""
+"""Without a mail server and an identity provider: the ways that people have; settings of both."""
 
 import pytest
 from pydantic import ValidationError
@@ -29,3 +29,10 @@ def test_without_a_mail_server_the_answer_and_the_page_name_the_way_out(workspac
 def test_settings_of_the_mail_server_are_checked_at_the_start(settings: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         Settings(**settings)
+
+
+def test_without_an_identity_provider_there_is_no_button_and_no_way(workspace: Tenant) -> None:
+    browser = beside(workspace)
+    assert "/login/sso" not in browser.get("/login").text
+    for path in ("/login/sso", "/login/sso/callback?code=x&state=x"):
+        assert browser.get(path).status_code == 404
