@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import create_account, new_email
@@ -10,6 +11,7 @@ from tests.mail_server import mail_server
 from tests.serving import Served
 
 
+@pytest.mark.slow("starts a service that sends mails")
 def test_a_forgotten_password_is_reset_by_mail(tmp_path, page):
     with (
         mail_server() as mails,

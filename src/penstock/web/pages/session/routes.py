@@ -88,7 +88,7 @@ async def leave_for_provider(
     try:
         url, sealed_attempt = await single_sign_on.begin(next_path, address_of(request))
     except (Unavailable, RateLimited) as error:
-        return _sign_on_failed(request, single_sign_on, error)
+        return _sign_on_failed(request, error)
     response = Redirect(url, status_code=302, headers={"Cache-Control": "no-store"})
     set_sign_on_attempt(response, request, settings, sealed_attempt)
     return response
@@ -108,7 +108,7 @@ async def return_from_provider(
             sign_on_attempt(request), answer, address_of(request)
         )
     except (Forbidden, Unauthorized, Unavailable, RateLimited) as error:
-        response: Response[Any] = _sign_on_failed(request, single_sign_on, error)
+        response: Response[Any] = _sign_on_failed(request, error)
         set_sign_on_attempt(response, request, settings, None)
         return response
     if isinstance(opened, PendingLogIn):
@@ -123,12 +123,10 @@ async def return_from_provider(
     return response
 
 
-def _sign_on_failed(
-    request: AnyRequest, single_sign_on: SingleSignOnService, error: PenstockError
-) -> Response[bytes]:
+def _sign_on_failed(request: AnyRequest, error: PenstockError) -> Response[bytes]:
     problem = problem_of(request, error)
-    content = {"provider_name": single_sign_on.provider_name, "detail": error.detail}
-    response = html(request, "session/sign_on_failed.html", content, status=problem.status_code)
+    content = {"detail": error.detail}
+    response = html(request, "session/sign_on_failed.html", content, status=error.status)
     if "Retry-After" in problem.headers:
         response.headers["Retry-After"] = problem.headers["Retry-After"]
     return response
