@@ -38,7 +38,7 @@ class MailServer:
 
     def text(self, number: int = 0) -> str:
         text: str = self.mail(number).get_content()
-        return text
+        return text.replace("\r\n", "\n")
 
 
 @contextmanager
