@@ -168,7 +168,7 @@ def test_an_address_that_the_provider_does_not_vouch_for_is_refused(
     workspace: Tenant, provider: IdentityProvider, clock: ShiftedClock, changes: dict[str, Any]
 ) -> None:
     browser, answer = log_in(workspace, provider, clock, **changes)
-    assert_refused(browser, answer, 403, "does not confirm your e-mail address")
+    assert_refused(browser, answer, 403, "does not confirm your email address")
 
 
 def test_a_person_without_an_account_is_refused_with_words(

@@ -114,4 +114,4 @@ ONLY_LEAD_ON = {"/", "/login/sso", "/login/sso/callback", "/settings"}
 """Routes of pages that show nothing of their own."""
 
 PARTS = {"/funnels/{funnel_id}/row"}
-"""Routes of parts that pages ask for by themselves."""
+"""Routes of parts that pages load by themselves."""

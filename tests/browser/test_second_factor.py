@@ -42,7 +42,7 @@ def test_a_second_factor_is_set_up_asked_for_and_turned_off(signed_in, account, 
     assert totp.secret not in signed_in.content()
 
     signed_in.get_by_role("button", name="Log out").click()
-    signed_in.get_by_label("E-mail address").fill(account.email)
+    signed_in.get_by_label("Email address").fill(account.email)
     signed_in.get_by_label("Password").fill(PASSWORD)
     signed_in.get_by_role("button", name="Log in").click()
     code = signed_in.get_by_label("Code")

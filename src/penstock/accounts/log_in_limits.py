@@ -4,15 +4,15 @@ from penstock.base.errors import RatePolicy
 from penstock.http.rate_limiter import RateLimiter
 
 _GUESSES = RatePolicy("login", quota=10, window_s=300)
-"""Attempts for one e-mail address from one network."""
+"""Attempts for one email address from one network."""
 _GUESSES_OF_ACCOUNT = RatePolicy("login_account", quota=50, window_s=300)
-"""Failed attempts for one e-mail address from all networks."""
+"""Failed attempts for one email address from all networks."""
 _GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
-"""Failed attempts from one network for all e-mail addresses."""
+"""Failed attempts from one network for all email addresses."""
 
 
 class LogInLimits:
-    """Counts attempts to log in, whether or not the e-mail address has an account."""
+    """Counts attempts to log in, whether or not the email address has an account."""
 
     def __init__(self) -> None:
         self._guesses = RateLimiter(_GUESSES)

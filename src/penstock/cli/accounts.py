@@ -19,7 +19,7 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from penstock.metadb.database import Database
 
-Email = Annotated[str, typer.Argument(help="E-mail address of the account.")]
+Email = Annotated[str, typer.Argument(help="Email address of the account.")]
 
 
 def reset_password(email: Email, data: Data = None) -> None:

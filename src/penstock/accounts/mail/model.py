@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail in plain text. to: an e-mail address without a name."""
+    """A mail in plain text. to: an email address without a name."""
 
     to: str
     subject: str

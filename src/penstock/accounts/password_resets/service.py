@@ -1,6 +1,6 @@
 """Use cases of forgotten passwords.
 
-Whether an e-mail address has an account shows in no answer and in no time of an answer: the worker
+Whether an email address has an account shows in no answer and in no time of an answer: the worker
 that sends mails looks it up.
 """
 
@@ -26,7 +26,7 @@ from penstock.settings import Settings
 
 _VALID_S = 3600
 _OF_ACCOUNT = RatePolicy("password_reset", quota=3, window_s=3600, counted="requests")
-"""For one e-mail address, whether or not it has an account."""
+"""For one email address, whether or not it has an account."""
 _OF_NETWORK = RatePolicy("password_reset_network", quota=20, window_s=3600, counted="requests")
 
 

@@ -19,7 +19,7 @@ def add_reset(
 
 
 def email_of_reset(db: Connection, token_hash: bytes, now_ms: int) -> str | None:
-    """E-mail address of the user with this token; None when it is unknown, used or expired."""
+    """Email address of the user with this token; None when it is unknown, used or expired."""
     c = password_resets.c
     is_valid = (c.token_hash == token_hash, c.expires_at > now_ms)
     email: str | None = db.scalar(

@@ -130,7 +130,7 @@ class IdentityProvider:
         return jwt.decode(id_token, self._discovered().keys, algorithms=_ALGORITHMS)
 
     def _userinfo(self, url: str, token: Claims, subject: str) -> Claims:
-        """E-mail address of the person, from a provider whose ID tokens lack it."""
+        """Email address of the person, from a provider whose ID tokens lack it."""
         bearer = {"Authorization": f"Bearer {token.get('access_token')}"}
         status, record = self._fetch("GET", url, headers=bearer)
         if status != 200 or record.get("sub") != subject:

@@ -104,14 +104,14 @@ class SingleSignOnService:
         return opened
 
     def _email(self, claims: Claims) -> str:
-        """The verified e-mail address. `Forbidden` when it is not, or in a foreign domain."""
+        """The verified email address. `Forbidden` when it is not, or in a foreign domain."""
         try:
             email = _EMAIL.validate_python(claims.get("email"))
         except ValidationError:
             email = ""
         if not email or claims.get("email_verified") is not True:
             raise Forbidden(
-                "The identity provider does not confirm your e-mail address. Verify it there.",
+                "The identity provider does not confirm your email address. Verify it there.",
                 code="sign_on_email_not_verified",
             )
         if self._domains and email.rpartition("@")[2] not in self._domains:

@@ -44,7 +44,7 @@ SingleSignOn = NamedDependency[SingleSignOnService]
 
 
 @get("/")
-async def front(
+async def start_page(
     request: AnyRequest,
     accounts: Accounts,
     website_service: NamedDependency[WebsiteService],
@@ -191,7 +191,7 @@ async def _invited(
 
 
 ROUTES = (
-    front,
+    start_page,
     log_in,
     leave_for_provider,
     return_from_provider,
