@@ -161,7 +161,7 @@ invitations = Table(
         comment="SHA-256 of the token in the URL",
     ),
     Column(
-        "invited_by", Text, nullable=False, comment="the email address of the member who invited"
+        "invited_by", Text, nullable=False, comment="the e-mail address of the member who invited"
     ),
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
@@ -515,7 +515,7 @@ provider_customers = Table(
         "key",
         LargeBinary,
         primary_key=True,
-        comment="hash of the provider's customer ID or of an email address",
+        comment="hash of the provider's customer ID or of an e-mail address",
     ),
     Column(
         "visitor_id",
