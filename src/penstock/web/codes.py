@@ -129,8 +129,8 @@ too_many_jobs           503 The workspace has too many unfinished jobs. Wait, or
 too_many_imports        503 The workspace has too many uploads or unfinished imports. Wait, or
   cancel one.
 store_unavailable       503 The metadata database does not respond; nothing was stored. Try again.
-overloaded              503 Too many events are waiting to be stored; nothing was stored.
-  Retry-After says when to retry.
+overloaded              503 Too many events are waiting to be stored, or too many large bodies
+  to be read; nothing was stored. Retry-After says when to retry.
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.
 mail_not_set_up         503 This Penstock sends no mail, so it cannot send a link for a new
   password. Its operator can run penstock reset-password.
@@ -230,7 +230,7 @@ needs_end               - startAt was sent without endAt.
 unknown_revision        - The funnel has no such revision.
 ends_before_start       - The period ends before it starts.
 not_an_object           - The value is not a JSON object.
-trace_too_long          - The unit has more events than a trace can show.
+trace_too_long          - The event comes after the first 5,000 of its unit, which a trace reads.
 unknown_timezone        - There is no time zone with this name; send an IANA name.
 does_not_fit            - The parameter is well-formed, but does not fit this funnel.
 not_a_breakdown         - The property is not a breakdown property of the funnel.
