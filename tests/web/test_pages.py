@@ -14,7 +14,16 @@ FUNNEL = {
     "steps": [{"type": "Event", "value": "signed_up"}, {"type": "Event", "value": "paid"}],
 }
 GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
-OPEN = {"/", "/login", "/signup", "/settings"}
+OPEN = {
+    "/",
+    "/login",
+    "/login/sso",
+    "/login/sso/callback",
+    "/reset-password",
+    "/reset-password/new",
+    "/signup",
+    "/settings",
+}
 
 
 def pages(services):

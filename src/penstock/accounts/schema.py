@@ -48,6 +48,15 @@ def not_null(value: str | None) -> str | None:
 Email = Annotated[str, Field(max_length=254), AfterValidator(_email)]
 NewPassword = Annotated[SecretStr, AfterValidator(_new_password)]
 
+Code = Annotated[
+    SecretStr,
+    Field(
+        min_length=1,
+        max_length=64,
+        description="Six digits of the authenticator app, or a recovery code.",
+    ),
+]
+
 
 class SignUp(Input):
     """A new account, in the inviting workspace or in a new one."""
@@ -87,6 +96,12 @@ class SignUp(Input):
 class LogIn(Input):
     email: Annotated[str, Field(max_length=254)]
     password: Annotated[SecretStr, Field(max_length=1024)]
+
+
+class CodeForm(Input):
+    """A code of the second factor."""
+
+    code: Code
 
 
 class UserRecord(Record):
