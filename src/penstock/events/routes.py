@@ -21,7 +21,7 @@ from penstock.events.schema import (
     Identify,
     IdentifyRecord,
     ServerEvent,
-    TrackItem,
+    Tracked,
     TransactionEvent,
 )
 from penstock.events.server_events import (
@@ -196,7 +196,7 @@ async def post_event_batch(
     middleware=[AnyOriginCors()],
     opt=described(
         "Track page views and events in a browser or an app",
-        body=TrackItem,
+        body=Tracked,
         answers=BatchRecord,
         open_to_all=True,
         optional_key=True,

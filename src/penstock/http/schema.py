@@ -132,8 +132,14 @@ def _not_blank(value: str) -> str:
 Line = Annotated[str, Field(max_length=200), AfterValidator(without_controls)]
 """Up to 200 characters on one line, stored as sent."""
 
-Name = Annotated[Line, AfterValidator(_not_blank)]
+Name = Annotated[
+    Line, AfterValidator(_not_blank), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})
+]
 """A name that people choose: 1 to 200 characters on one line, stored as sent."""
+
+
+OMITTABLE = Field(json_schema_extra=lambda schema: schema.pop("default", None))
+"""A field of a change that keeps its value when it is omitted: null is no value of it."""
 
 
 class PageQuery(Query):
