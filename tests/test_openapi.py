@@ -64,3 +64,20 @@ def test_counts_of_events_have_the_documented_shape(workspace, document):
     name = answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     counts = workspace.client.get("/api/events/counts").json()
     assert list(counts) == list(document["components"]["schemas"][name]["properties"])
+
+
+def test_what_only_people_may_do_is_documented_as_theirs(workspace, document):
+    """Only for these routes an API key is refused with `session_required`."""
+    by_session = {
+        path
+        for path, methods in document["paths"].items()
+        if methods.get("get", {}).get("security") == [{"session": []}]
+    }
+    refused = {
+        path
+        for path, methods in document["paths"].items()
+        if "get" in methods and "{" not in path and methods["get"].get("security")
+        if "session_required" in workspace.client.get(path).text
+    }
+    assert len(refused) >= 4
+    assert by_session == refused

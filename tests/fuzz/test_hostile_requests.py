@@ -99,6 +99,17 @@ def test_no_header_is_an_error_of_the_service(workspace, server):
     send()
 
 
+@pytest.mark.parametrize("host", ["localhost:99999", "localhost:80x", "[::1", ""])
+@pytest.mark.parametrize("path", ["/api/nothing", "/api/funnels", "/funnels", "/nothing"])
+def test_a_malformed_host_changes_no_answer(server, host, path):
+    usual, answer = (
+        visitor(server).get(path, headers={"Host": name} | {"Accept": "text/html,*/*"})
+        for name in ("testserver.local", host)
+    )
+    assert answer.status_code == usual.status_code
+    assert answer.headers["content-type"] == usual.headers["content-type"]
+
+
 @pytest.mark.parametrize("path", POSTS)
 def test_no_body_is_an_error_of_the_service(workspace, path):
     fields = objects(*POSTS[path])

@@ -5,8 +5,13 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from hypothesis.stateful import run_state_machine_as_test as run
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests import user_agents
 from tests.fuzz.examples import BY_HAND, fuzz_settings
@@ -306,6 +311,7 @@ class Workspaces(RuleBasedStateMachine):
 def test_two_workspaces_are_as_a_plain_model_says(server, services, clock):
     Workspaces.server, Workspaces.clock = server, clock
     Workspaces.setup_token = services.accounts.setup_token
-    run(
-        Workspaces, settings(fuzz_settings(3, times=0.1), stateful_step_count=60 if BY_HAND else 40)
+    steps = 60 if BY_HAND else 40
+    run_state_machine_as_test(
+        Workspaces, settings=settings(fuzz_settings(3, times=0.1), stateful_step_count=steps)
     )

@@ -98,15 +98,10 @@ def test_no_page_shows_anything_of_another_workspace(services, workspace, other_
         "visitor_id": "ann",
         "import_id": _import(workspace),
     }
-    parameters = [
-        {},
-        {"websiteId": site, "website": site},
-        {"funnelId": other_funnel, "funnel": other_funnel, "from": other_funnel},
-        {"page": "1", "pageSize": "100"},
-    ]
+    foreign = {"websiteId": site, "website": site, "funnelId": other_funnel, "funnel": other_funnel}
     assert FOREIGN in other_workspace.browser.get("/settings/websites").text
     for path in pages(services):
-        for query in parameters:
+        for query in ({}, foreign):
             answer = workspace.browser.get(path.format_map(own), params=query)
             assert answer.status_code < 500, path
             assert FOREIGN not in answer.text, (path, query)

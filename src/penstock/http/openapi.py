@@ -6,6 +6,7 @@ types: each route declares them.
 
 from collections.abc import Iterable
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 from litestar import HttpMethod, Litestar
@@ -238,8 +239,8 @@ def _operation(
         operation["security"] = [{}, {"key": []}] if entry["optional_key"] else []
     else:
         method = next(iter(handler.http_methods - {HttpMethod.HEAD}))
-        scopes = [scope.value for scope in scopes_of(handler, method)]
-        operation["security"] = [*({"key": [scope]} for scope in scopes), {"session": []}]
+        scopes = [] if _needs_session(handler) else scopes_of(handler, method)
+        operation["security"] = [*({"key": [scope.value]} for scope in scopes), {"session": []}]
     return operation
 
 
@@ -269,6 +270,11 @@ def _add_links(paths: dict[str, dict[str, Any]]) -> None:
         }
         if links:
             responses["201"]["links"] = links
+
+
+def _needs_session(handler: HTTPRouteHandler) -> bool:
+    """Whether only a person may call it: it asks for the user, and an API key has none."""
+    return "current_user" in signature(getattr(handler.fn, "func", handler.fn)).parameters
 
 
 def _target(reference: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pydantic import (
     field_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
 
 from penstock.base.errors import Fault
 from penstock.base.paging import MAX_PAGE_SIZE, Page
@@ -138,7 +139,11 @@ Name = Annotated[
 """A name that people choose: 1 to 200 characters on one line, stored as sent."""
 
 
-OMITTABLE = Field(json_schema_extra=lambda schema: schema.pop("default", None))
+def _without_default(schema: JsonDict) -> None:
+    schema.pop("default", None)
+
+
+OMITTABLE = Field(json_schema_extra=_without_default)
 """A field of a change that keeps its value when it is omitted: null is no value of it."""
 
 
