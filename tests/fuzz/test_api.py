@@ -27,6 +27,9 @@ SESSION_ONLY = r"^/api/(auth|settings/(api-keys|invitations|members|audit-log))"
 KEEPS_SESSION = r"^(log_out|switch_workspace|leave_workspace)$"
 
 
+by_hand = pytest.mark.skipif(not BY_HAND, reason="only in make fuzz")
+
+
 @dataclass(frozen=True)
 class Service:
     """A service with one record of each kind. key: of the workspace, with every scope. session:
@@ -135,7 +138,7 @@ def test_every_operation_does_what_the_document_says_with_a_key_that_may_do_ever
     assert answers.total() >= 99
 
 
-@pytest.mark.skipif(not BY_HAND, reason="only in make fuzz: tests/test_tenancy.py asks each route")
+@by_hand
 def test_every_operation_does_what_the_document_says_without_a_key(tested, tmp_path):
     answers = _run(tested, tmp_path, "", *_share(1))
     assert not [
@@ -143,7 +146,7 @@ def test_every_operation_does_what_the_document_says_without_a_key(tested, tmp_p
     ]
 
 
-@pytest.mark.slow("some requests to each of twenty operations")
+@by_hand
 def test_what_only_people_may_do_is_as_the_document_says_with_a_session(tested, tmp_path):
     auth = f'[auth.openapi.session]\napi_key = "{tested.session}"'
     paths = ("--include-path-regex", SESSION_ONLY, "--exclude-operation-id-regex", KEEPS_SESSION)

@@ -144,7 +144,7 @@ def test_no_signed_webhook_is_an_error_of_the_service(workspace, clock, provider
     thing = objects("id", "amount", "amount_refunded", "currency", "metadata", "customer", "email")
     metadata = objects("visitorId", "userId", "visitor_id", "user_id", "eventName", "websiteId")
 
-    @fuzz_settings(40, times=10)
+    @fuzz_settings(20, times=10)
     @given(
         objects("id", "type", "created", "timestamp", "data", "livemode") | JSON_VALUES,
         st.sampled_from(["charge.refunded", "invoice.paid", "order.paid", "other"]),
