@@ -7,7 +7,6 @@ Each service lives on and recovers by itself; then everything is checked as afte
 import os
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ full_run_only = pytest.mark.skipif(not ALL, reason="make faults runs it")
 
 @contextmanager
 def repeatedly(*actions: Any, every_s: float) -> Iterator[None]:
-    """Take the actions in turn meanwhile; the last one at the end."""
+    """Repeat the actions in turn inside the context; at its end, run the last one."""
     stop = Event()
 
     def repeat() -> None:
@@ -175,7 +174,7 @@ def test_an_engine_that_refuses_and_a_clock_that_jumps_are_survived(
     with Served(data) as service:
         workload = Workload(service, deletes=fault != "clock_jumps")
         assert service.stop() == 0
-    program = [sys.executable, "-m", "tests.faults.faulty_service", fault, str(number)]
+    program = ("tests.faults.faulty_service", fault, str(number))
     with Served(data, program=program) as service:
         workload.run_to_end(service)
         service.kill()

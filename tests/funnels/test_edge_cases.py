@@ -8,9 +8,10 @@ import httpx
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import build_app, build_services
+from penstock.app import build_services
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
+from tests.applications import application
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene, by_cohort, outcome, step
 from tests.tenant import BASE_URL, Tenant, sign_up
@@ -133,10 +134,10 @@ def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key
             scene.item(0, "A", other=1),
         ]
     )
-    wanted = [{"property": key, "operator": "equals", "value": "1"}]
+    filters = [{"property": key, "operator": "equals", "value": "1"}]
     visitors = scene.results(
         scene.funnel(
-            step("A", filters=wanted), "B", sequenceProperty=key, breakdownProperties=[key]
+            step("A", filters=filters), "B", sequenceProperty=key, breakdownProperties=[key]
         )
     )
     assert outcome(visitors["aggregate"]) == (1, 1, 0, 0)
@@ -175,7 +176,7 @@ VALUES: list[tuple[Any, Any]] = [
     (2**62 + 1, 2**62 + 1),
     ("é😀'\"\\", "é😀'\"\\"),
 ]
-"""What is sent, and the cohort value that it is."""
+"""Sent values, and the cohort values that they become."""
 
 
 def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -> None:
@@ -361,13 +362,13 @@ def test_a_repeat_after_a_restart_is_a_duplicate(
     settings: Settings, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
     services = build_services(settings, clock, warehouse)
-    with TestClient(build_app(services), base_url=BASE_URL) as before:
+    with TestClient(application(services), base_url=BASE_URL) as before:
         tenant = sign_up(before, services.accounts.setup_token)
         scene = Scene(tenant, clock)
         first = scene.server_event(0, "A", visitorId="ann", eventId="order-1")
         key = tenant.client.headers["Authorization"]
     with TestClient(
-        build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+        application(build_services(settings, clock, warehouse)), base_url=BASE_URL
     ) as after:
         body = {
             "websiteId": tenant.website_id,

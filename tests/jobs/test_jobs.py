@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import build_app
+from tests.applications import application
 from tests.funnels.scenario import DAY_S
 from tests.recording_warehouse import BURNING, ENDLESS
 from tests.tenant import BASE_URL, sign_up
@@ -22,7 +22,7 @@ def funnel(scene):
 
 @pytest.fixture
 def results(client, funnel):
-    """Asks for results of the funnel. Without headers, as anyone does."""
+    """Requests results of the funnel."""
 
     def read_results(headers=None, **params):
         return client.get(f"/api/funnels/{funnel}/results", headers=headers or {}, params=params)
@@ -34,8 +34,8 @@ def state(client, job):
     return client.get(f"/api/jobs/{job['id']}").json()["state"]
 
 
-def reaches_state(client, job, wanted):
-    return eventually(lambda: state(client, job) == wanted)
+def reaches_state(client, job, expected):
+    return eventually(lambda: state(client, job) == expected)
 
 
 def test_a_job_goes_from_accepted_to_the_answer_that_the_route_gives(client, results):
@@ -106,7 +106,7 @@ def test_jobs_beyond_half_of_the_places_wait_and_a_waiting_one_can_be_cancelled(
         eventually(lambda: warehouse.running() == 2)
         assert [state(client, job) for job in jobs] == ["running", "running", "queued", "queued"]
         assert client.delete(f"/api/jobs/{jobs[3]['id']}").status_code == 204
-        warehouse.before = None  # others go on waiting; this one is answered beside them
+        warehouse.before = None  # others still wait; this one is answered in the meantime
         assert results().status_code == 200
         assert client.delete(f"/api/jobs/{jobs[0]['id']}").status_code == 204
         reaches_state(client, jobs[2], "done")
@@ -233,7 +233,7 @@ def test_long_answers_leave_room_for_the_rest_of_the_service(client, results, wa
 
 def test_stopping_the_service_stops_its_jobs(services, warehouse):
     with (
-        TestClient(build_app(services), base_url=BASE_URL) as running,
+        TestClient(application(services), base_url=BASE_URL) as running,
         warehouse.running_before_reports(ENDLESS),
     ):
         client = sign_up(running, services.accounts.setup_token).client

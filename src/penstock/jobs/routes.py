@@ -23,7 +23,7 @@ async def read_job(
 
 @get(
     "/api/jobs/{job_id:str}/result",
-    opt=described("The answer of a job", returns=("*/*",), tag="jobs"),
+    opt=described("The result of a job", returns=("*/*",), tag="jobs"),
 )
 async def read_job_result(
     job_id: FromPath[str], caller: NamedDependency[Caller], jobs: NamedDependency[JobService]

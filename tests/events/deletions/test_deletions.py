@@ -12,7 +12,7 @@ import pytest
 from litestar.testing import TestClient
 from sqlalchemy import func, select
 
-from penstock.app import Services, build_app, build_services
+from penstock.app import Services, build_services
 from penstock.base.clock import iso
 from penstock.base.ids import new_id
 from penstock.events.deletions import warehouse_deletion, worker
@@ -23,6 +23,7 @@ from penstock.metadb.database import Database
 from penstock.metadb.tables import dedupe_keys, merges, user_links, visitors
 from penstock.settings import Settings
 from penstock.warehouse.client import QueryFailed, Warehouse
+from tests.applications import application
 from tests.conftest import ShiftedClock
 from tests.events.conftest import faults
 from tests.events.deletions.conftest import Delete, Json, finished, request_deletion
@@ -473,7 +474,7 @@ def test_rule16_several_deletions_are_each_a_gap_and_one_note(scene: Scene, dele
 
 @contextmanager
 def deletions_paused(services: Services) -> Iterator[None]:
-    """No deletion runs meanwhile. On SQLite it never runs again until the service restarts."""
+    """No deletion runs inside the context. On SQLite none runs until the service restarts."""
     if services.database.is_sqlite:
         services.deletions.worker.stop()
         yield
@@ -516,7 +517,7 @@ def test_rule16_a_waiting_deletion_qualifies_all_affected_reports_and_continues_
             "some of the events it removes may still be counted."
         ]
     with TestClient(
-        build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+        application(build_services(settings, clock, warehouse)), base_url=BASE_URL
     ) as restarted:
         client = visitor(restarted, {"Authorization": scene.client.headers["Authorization"]})
         assert [finished(client, job["id"])["eventsRemoved"] for job in (deletion, span)] == [1, 1]
@@ -575,7 +576,7 @@ def test_rule16_an_import_with_a_rejected_line_qualifies_reports_about_its_time(
     assert gaps_and_completeness(200_000, 200_060) == ([], False)
 
 
-# Imports meanwhile ------------------------------------------------------------
+# Imports during a deletion -----------------------------------------------------
 
 
 def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
@@ -585,7 +586,7 @@ def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
     read_lines = import_worker.lines
 
     def slowly(*args: Any, **more: Any) -> Iterator[Line]:
-        """A file whose second half takes until the test lets it go on."""
+        """A file whose second half waits until the test lets it continue."""
         for line in read_lines(*args, **more):
             if line.number > 2 * BATCH_LINES:
                 assert may_continue.wait(60)
