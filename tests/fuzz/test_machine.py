@@ -143,20 +143,20 @@ class Workspaces(RuleBasedStateMachine):
         for key in self.models[side].keys:
             client = visitor(self.server, {"Authorization": f"Bearer {key.secret}"})
             event = {"websiteId": site.id, "event": "by key", "visitorId": "v-key"}
-            asked = {
+            answers = {
                 "ingest": client.post("/api/v1/events", json=event),
                 "read": client.get("/api/events/refused", params={"websiteId": site.id}),
                 "manage": client.patch(f"/api/settings/websites/{site.id}", json={"name": "New"}),
             }
             is_for_it = key.website_id in (None, site.id)
-            for scope, answer in asked.items():
+            for scope, answer in answers.items():
                 allowed = scope in key.scopes and is_for_it
                 expected = 401 if key.revoked else 403 if not allowed else None
                 assert answer.status_code == (expected or answer.status_code), answer.text
                 assert expected or answer.status_code < 300, answer.text
-            if asked["ingest"].status_code == 202:
+            if answers["ingest"].status_code == 202:
                 person, _ = site.resolve("v-key", None)
-                event_id = asked["ingest"].json()["eventId"]
+                event_id = answers["ingest"].json()["eventId"]
                 site.events.append(SentEvent(event_id, "by key", person, self.clock()))
 
     # Events and identity
@@ -287,14 +287,14 @@ class Workspaces(RuleBasedStateMachine):
             own = {
                 event.event_id for event in site.events if site.canonical(event.person) == person
             }
-            some = self._visitor_of(client, site.id, next(iter(own)))
+            visitor_id = self._visitor_of(client, site.id, next(iter(own)))
             answer = client.get(
-                f"/api/visitors/{some}/events", params={"websiteId": site.id, "pageSize": 100}
+                f"/api/visitors/{visitor_id}/events", params={"websiteId": site.id, "pageSize": 100}
             )
             assert answer.status_code == 200, answer.text
-            found = [event["eventId"] for event in answer.json()["data"]]
-            assert sorted(found) == sorted(own)
-            stored += found
+            listed = [event["eventId"] for event in answer.json()["data"]]
+            assert sorted(listed) == sorted(own)
+            stored += listed
         assert len(stored) == len(set(stored)) == len(site.events)
 
     @precondition(lambda self: any(model.gone for model in self.models))

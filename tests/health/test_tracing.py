@@ -96,13 +96,13 @@ def spans(settings, clock, warehouse, collector):
 
 
 def test_a_request_and_its_queries_are_one_trace_with_the_id_of_the_request(spans):
-    found, _ = spans
-    [request] = [span for span in found if span["name"] == "GET /api/schema/events"]
+    recorded, _ = spans
+    [request] = [span for span in recorded if span["name"] == "GET /api/schema/events"]
     assert request["trace"] == "ab" * 16
     assert request["parent"] == "cd" * 8
     assert request["penstock.request_id"] == "request-1"
     assert request["http.response.status_code"] == 200
-    queries = [span for span in found if span["parent"] == request["id"]]
+    queries = [span for span in recorded if span["parent"] == request["id"]]
     assert queries
     assert {query["name"] for query in queries} == {"warehouse query"}
     assert {query["trace"] for query in queries} == {request["trace"]}
@@ -110,10 +110,10 @@ def test_a_request_and_its_queries_are_one_trace_with_the_id_of_the_request(span
 
 
 def test_errors_and_inserts_have_spans_too(spans):
-    found, _ = spans
-    [missing] = [span for span in found if span["name"] == "GET /api/funnels/{funnel_id}"]
+    recorded, _ = spans
+    [missing] = [span for span in recorded if span["name"] == "GET /api/funnels/{funnel_id}"]
     assert missing["http.response.status_code"] == 404
-    assert any(span["name"] == "warehouse insert" for span in found)
+    assert any(span["name"] == "warehouse insert" for span in recorded)
 
 
 def test_nothing_that_a_client_sent_is_in_a_span(spans, collector):
