@@ -3,6 +3,7 @@
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -328,6 +329,7 @@ class Workspaces(RuleBasedStateMachine):
         return str(eventually(find))
 
 
+@pytest.mark.slow("runs two workspaces through a hundred steps")
 def test_two_workspaces_are_as_a_plain_model_says(server, services, clock):
     Workspaces.server, Workspaces.clock = server, clock
     Workspaces.setup_token = services.accounts.setup_token
