@@ -68,8 +68,8 @@ property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
 	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -v tests/funnels/test_property.py
 
 .PHONY: fuzz
-fuzz: $(DEV) ## Read EXAMPLES=20000 random times
-	PENSTOCK_FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(BIN)/pytest -v tests/events/test_times.py
+fuzz: $(DEV) ## EXAMPLES=500 random requests to each route, random use beside a model, random bytes
+	PENSTOCK_FUZZ_EXAMPLES=$(or $(EXAMPLES),500) $(BIN)/pytest -v -s tests/fuzz tests/events/test_times.py
 
 .PHONY: kills
 kills: $(DEV) ## Kill the service KILLS=200 times while clients post events

@@ -1,6 +1,7 @@
 """All settings: environment variables `PENSTOCK_<NAME>`, read once at start, frozen."""
 
 from email.utils import parseaddr
+from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Literal
@@ -352,10 +353,27 @@ class Settings(BaseSettings):
         str,
         Field(description="Address that `/metrics` listens on; it has no log-in."),
     ] = "127.0.0.1"
+    otlp_endpoint: Annotated[
+        str | None,
+        Field(
+            description="Base URL of an OpenTelemetry collector over HTTP, such as "
+            "`http://localhost:4318`, that gets traces; default: none. Needs "
+            "`pip install penstock[telemetry]`."
+        ),
+    ] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Field(description="Minimum level of log messages."),
     ] = "info"
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _require_telemetry(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and find_spec("opentelemetry") is None:
+            raise PydanticCustomError(
+                "no_telemetry", "Traces need more packages: pip install 'penstock[telemetry]'."
+            )
+        return endpoint
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -21,6 +21,13 @@ AWAY = {
     "PENSTOCK_OIDC_CLIENT_SECRET": "canary-oidc",
 }
 """A mail server and an identity provider that do not answer."""
+COLLECTOR_PASSWORD, COLLECTOR_TOKEN = "canary-collector", "canary-header"
+COLLECTOR = {
+    "PENSTOCK_OTLP_ENDPOINT": f"http://penstock:{COLLECTOR_PASSWORD}@127.0.0.1:9",
+    "OTEL_EXPORTER_OTLP_HEADERS": f"authorization={COLLECTOR_TOKEN}",
+    "OTEL_BSP_SCHEDULE_DELAY": "100",
+}
+"""Nothing listens there, so what the exporter says of its failures is in the log too."""
 APP = {"kind": "mobile", "androidPackage": "com.example.shop"}
 
 
@@ -41,9 +48,9 @@ def test_no_secret_is_logged_at_debug_level_and_all_files_are_private(tmp_path: 
     old_file.write_text("x")
     for path, mode in ((data, 0o755), (data / "imports", 0o755), (old_file, 0o644)):
         path.chmod(mode)
-    with Served(data, PENSTOCK_LOG_LEVEL="debug", **AWAY) as service:
+    with Served(data, PENSTOCK_LOG_LEVEL="debug", **AWAY, **COLLECTOR) as service:
         client, secrets = service.client, {PASSWORD, NEW_PASSWORD, WRONG_PASSWORD, SIGNING_SECRET}
-        secrets |= {"canary-smtp", "canary-oidc"}
+        secrets |= {"canary-smtp", "canary-oidc", COLLECTOR_PASSWORD, COLLECTOR_TOKEN}
         account = {"email": "owner@example.com", "password": PASSWORD}
         assert client.post("/api/auth/signup", json={**account, "workspaceName": "Acme"}).is_success
         secrets.add(client.cookies["service_session"])
@@ -97,7 +104,7 @@ def test_no_secret_is_logged_at_debug_level_and_all_files_are_private(tmp_path: 
         assert service.stop() == 0
     log = service.output()
     secrets |= set((data / "secret.key").read_text().split())
-    assert len(secrets) == 26
+    assert len(secrets) == 28
     assert [secret for secret in secrets if secret in log] == []
     assert modes(data) == {}
     with Served(data) as service:

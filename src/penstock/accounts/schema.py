@@ -45,8 +45,14 @@ def not_null(value: str | None) -> str | None:
     return value
 
 
-Email = Annotated[str, Field(max_length=254), AfterValidator(_email)]
-NewPassword = Annotated[SecretStr, AfterValidator(_new_password)]
+Email = Annotated[
+    str, Field(max_length=254, json_schema_extra={"format": "email"}), AfterValidator(_email)
+]
+NewPassword = Annotated[
+    SecretStr,
+    AfterValidator(_new_password),
+    Field(json_schema_extra={"minLength": 8, "maxLength": 1024}),
+]
 
 Code = Annotated[
     SecretStr,

@@ -5,6 +5,7 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 _PREFLIGHT = {
+    "Allow": "OPTIONS, POST",
     "Access-Control-Allow-Methods": "POST",
     "Access-Control-Allow-Headers": "Content-Type, Content-Encoding",
     "Access-Control-Max-Age": "86400",
