@@ -6,6 +6,7 @@ export default defineConfig([
     format: "esm",
     target: "es2022",
     platform: "neutral",
+    external: [/^node:/],
     minify: true,
     dts: true,
     sourcemap: true,
