@@ -6,7 +6,7 @@ export default defineConfig([
     format: "esm",
     target: "es2022",
     platform: "neutral",
-    external: [/^node:/],
+    deps: { neverBundle: [/^node:/] },
     minify: true,
     dts: true,
     sourcemap: true,
