@@ -92,7 +92,8 @@ def _metadata(payload: Any) -> Any:
     )
     if own is not None and not isinstance(own, dict):
         return own
-    return {**inherited, **client_reference(value_at(payload, "client_reference_id")), **(own or {})}
+    reference = client_reference(value_at(payload, "client_reference_id"))
+    return {**inherited, **reference, **(own or {})}
 
 
 _REFERENCE_PREFIX = "penstock_"
@@ -103,15 +104,17 @@ def client_reference(value: Any) -> dict[str, str]:
     """Visitor and attempt from a `client_reference_id` that a client of Penstock made, else empty.
 
     `penstock_` and the URL-safe base64, without padding, of three lines: the visitor's ID, the
-    attempt property, the attempt's ID. Stripe allows 200 characters. Made by `sdk/js`, `attempt.ts`.
+    attempt property, the attempt's ID. `attempt.ts` of `sdk/js` makes it. Stripe allows 200
+    characters.
     """
     if not isinstance(value, str) or len(value) > _MAX_REFERENCE_CHARS:
         return {}
     encoded = value.removeprefix(_REFERENCE_PREFIX)
     if encoded == value:
         return {}
+    padded = encoded + "=" * (-len(encoded) % 4)
     try:
-        text = b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True).decode()
+        text = b64decode(padded, altchars=b"-_", validate=True).decode()
     except ValueError:
         return {}
     parts = text.split("\n")
