@@ -41,7 +41,7 @@ def options(served: Served) -> dict[str, Any]:
 
 
 def recent(served: Served) -> list[dict[str, Any]]:
-    return served.client.get("/api/events/recent", params={"pageSize": 100}).json()["data"]
+    return served.client.get("/api/events/recent", params={"limit": 100}).json()["data"]
 
 
 def test_calls_of_both_clients_arrive_in_order_and_with_their_fields(
