@@ -7,7 +7,7 @@ from importlib.resources import files
 from litestar import Response, get
 
 from penstock.http.requests import AnyRequest
-from penstock.web.assets import takes_gzip
+from penstock.web.assets import accepts_gzip
 
 _BODY = files("penstock.web").joinpath("client", "t.js").read_bytes()
 _GZIPPED = gzip.compress(_BODY, 9, mtime=0)
@@ -37,7 +37,7 @@ def immutable_script(request: AnyRequest) -> Response[bytes]:
 
 def _answer(request: AnyRequest, headers: dict[str, str]) -> Response[bytes]:
     headers = _HEADERS | headers
-    if takes_gzip(request):
+    if accepts_gzip(request):
         return Response(
             _GZIPPED, media_type="text/javascript", headers=headers | {"Content-Encoding": "gzip"}
         )
