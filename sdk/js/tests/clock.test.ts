@@ -67,3 +67,35 @@ test("an event of before a sleep of the device keeps its time", async () => {
   await client.flush();
   expect(stored(2)).toBe(at);
 });
+
+test("events of a visit that is offline keep their time when the clock is set and the tab dies", async () => {
+  for (const set of [DAY, -DAY]) {
+    world = new World();
+    const first = world.client();
+    first.track("learns the server's time");
+    await first.flush();
+    world.wall += set;
+    world.offset = -set;
+    world.answers = [{ status: 0, date: null }];
+    first.track("left behind");
+    const at = world.wall + world.offset;
+    await first.flush();
+    world.pass(60_000);
+    world.monotonic = 0;
+    const next = world.client();
+    next.track("learns the server's time");
+    await next.flush();
+    expect(world.sent.at(-1)).toMatchObject({ name: "left behind" });
+    expect(Math.abs(stored(world.sent.length - 1) - at)).toBeLessThan(1_000);
+  }
+});
+
+test("an event is never sent as later than now", async () => {
+  const first = world.client();
+  first.track("a");
+  world.wall -= DAY;
+  world.monotonic = 0;
+  await world.client().flush();
+  const { timestamp, sentAt } = world.sent[0] as { timestamp: number; sentAt: number };
+  expect(timestamp).toBeLessThanOrEqual(sentAt);
+});

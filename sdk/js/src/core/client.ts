@@ -62,7 +62,7 @@ export class Client implements AttemptHost {
   #sender!: Sender;
 
   constructor(options: CommonOptions, platform: Platform) {
-    if (!options.website) throw new TypeError("penstock: website is missing, such as web_...");
+    if (!options.website) throw new TypeError("penstock: website is missing");
     this.#options = options;
     this.#platform = platform;
     this.#clock = new Clock(platform.time, platform.newId());

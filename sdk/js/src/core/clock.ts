@@ -15,14 +15,16 @@ export interface TimeSource {
 export interface Moment {
   wall: number;
   shift: number;
-  /** Server time minus the device's clock, where an answer has told it. */
+  /** Server time minus the device's clock, as the last answer told it. */
   offset?: number;
+  /** How much `shift` had changed since that answer. */
+  change?: number;
   /** The client that took the moment: monotonic clocks of two clients have different starts. */
   client: string;
 }
 
-/** A shift larger than this means that the clock was set, or that the device slept. */
-const SET_MS = 2_000;
+/** A larger change of `shift` means that the clock was set, or that the device slept. */
+const CHANGE_MS = 2_000;
 /** The server accepts a clock that is wrong by up to this much. */
 const TOLERANCE_MS = 5_000;
 
@@ -38,21 +40,13 @@ export class Clock {
   }
 
   #shift(): number {
-    return this.#source.wall() - this.#source.monotonic();
-  }
-
-  #knownOffset(): number | undefined {
-    return Math.abs(this.#shift() - this.#offsetShift) < SET_MS ? this.#offset : undefined;
+    return Math.round(this.#source.wall() - this.#source.monotonic());
   }
 
   now(): Moment {
-    const offset = this.#knownOffset();
-    return {
-      wall: this.#source.wall(),
-      shift: this.#shift(),
-      client: this.#client,
-      ...(offset !== undefined && { offset }),
-    };
+    const moment = { wall: this.#source.wall(), shift: this.#shift(), client: this.#client };
+    if (this.#offset === undefined) return moment;
+    return { ...moment, offset: this.#offset, change: moment.shift - this.#offsetShift };
   }
 
   monotonic(): number {
@@ -71,14 +65,22 @@ export class Clock {
   /**
    * The fields of an event that is sent now. A time in server time has no `sentAt`, so the server
    * takes it as it is.
+   *
+   * A clock that goes back was set. One that goes forward was set, or the device slept; it was set
+   * if the event would be in the future otherwise.
    */
-  fields(moment: Moment): { timestamp: number; sentAt?: number } {
-    if (moment.offset !== undefined) return { timestamp: Math.round(moment.wall + moment.offset) };
-    const change = moment.client === this.#client ? this.#shift() - moment.shift : 0;
-    const wasSet = Math.abs(change) > SET_MS;
-    return {
-      timestamp: Math.round(moment.wall + (wasSet ? change : 0)),
-      sentAt: Math.round(this.#source.wall()),
-    };
+  fields({ wall, shift, offset, change = 0, client }: Moment): {
+    timestamp: number;
+    sentAt?: number;
+  } {
+    const now = this.#source.wall();
+    if (offset === undefined) {
+      const later = client === this.#client ? this.#shift() - shift : 0;
+      const time = wall + (Math.abs(later) > CHANGE_MS ? later : 0);
+      return { timestamp: Math.min(time, now), sentAt: now };
+    }
+    const isFuture = wall + offset > now + (this.#offset ?? 0) + TOLERANCE_MS;
+    const wasSet = change < -CHANGE_MS || (change > CHANGE_MS && isFuture);
+    return { timestamp: wall + offset - (wasSet ? change : 0) };
   }
 }

@@ -36,9 +36,6 @@ export function httpTransport(host: string, headers: Record<string, string> = {}
 /** A new random ID. `randomUUID` exists on https and local hosts only, and not in all apps. */
 export function newId(): string {
   const { crypto } = globalThis as { crypto?: Crypto };
-  if (crypto?.randomUUID) return crypto.randomUUID();
-  return "xxxxxxxxxxxxxxxx".replace(/x/g, () => {
-    const byte = crypto?.getRandomValues(new Uint8Array(1))[0] ?? Math.random() * 256;
-    return Math.floor(byte).toString(16).padStart(2, "0");
-  });
+  const random = (): string => Math.random().toString(36).slice(2);
+  return crypto?.randomUUID?.() ?? random() + random() + random();
 }

@@ -53,7 +53,7 @@ export class Queue {
       this.#store.remove(DROPPED);
     }
     this.#count += 1;
-    const time = sortable(Math.round(entry.at.wall), 9) + sortable((this.#added += 1), 6);
+    const time = sortable(entry.at.wall, 9) + sortable((this.#added += 1), 6);
     this.#store.set(`${PREFIX}${time}.${id}`, JSON.stringify(entry));
   }
 
@@ -65,24 +65,26 @@ export class Queue {
     return Number(this.#store.get(DROPPED)) || 0;
   }
 
-  /** What may be sent now, oldest first: all of this client and what others have left behind. */
+  /**
+   * What may be sent now, oldest first: all of this client, and what others have left. The latter
+   * waits for a first answer, if there is something to get one for: it tells the server's time.
+   */
   waiting(now: Moment): KeyedEntry[] {
     const keys = this.#keys().sort();
     this.#count = keys.length;
     const entries: KeyedEntry[] = [];
     for (const key of keys) {
-      let entry: Entry | null;
       try {
-        entry = JSON.parse(this.#store.get(key) ?? "null") as Entry | null;
-        const isOwn = entry?.at.client === now.client;
-        if (entry && (isOwn || Math.abs(now.wall - entry.at.wall) >= this.#adoptAfterMs)) {
-          entries.push({ ...entry, key });
-        }
+        entries.push({ ...(JSON.parse(this.#store.get(key) ?? "") as Entry), key });
       } catch {
-        this.#store.remove(key); // Not ours, or cut: it can never be sent.
+        this.#store.remove(key); // Cut: it can never be sent.
       }
     }
-    return entries;
+    const isOwn = ({ at }: Entry): boolean => at.client === now.client;
+    if (now.offset === undefined && entries.some(isOwn)) return entries.filter(isOwn);
+    return entries.filter(
+      (entry) => isOwn(entry) || Math.abs(now.wall - entry.at.wall) >= this.#adoptAfterMs,
+    );
   }
 
   remove(entries: KeyedEntry[]): void {

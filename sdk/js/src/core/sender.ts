@@ -30,7 +30,6 @@ const MAX_ITEMS = 100;
 const MAX_CHARS = 50_000;
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
-const RETRIED = new Set([0, 408, 425, 429]);
 
 /** Sends what waits in the queue, again and again until the server has answered for it. */
 export class Sender {
@@ -129,7 +128,7 @@ export class Sender {
     const answer = await this.#transport(BATCH_ROUTES[path] ?? path, this.#body(batch));
     const { status } = answer;
     this.#clock.learn(answer.date ?? null);
-    if (status < 200 || status >= 500 || RETRIED.has(status)) return this.#retryIn(answer);
+    if (!status || status >= 500 || status === 408 || status === 429) return this.#retryIn(answer);
     this.#failures = 0;
     if (status >= 300 && batch.length > 1) {
       this.#maxItems = Math.ceil(batch.length / 2); // One of them spoils the request: find it.
