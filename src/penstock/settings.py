@@ -1,8 +1,9 @@
 """All settings: environment variables `PENSTOCK_<NAME>`, read once at start, frozen."""
 
+from functools import cached_property
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
@@ -13,6 +14,16 @@ MOST_WAITING_EVENTS = 20_000
 """Events that may wait for a commit of the intake. A larger batch could never be accepted."""
 MIN_QUERY_BYTES = 64 * 1024**2
 """No funnel query works with less memory."""
+
+
+class ItemLimits(NamedTuple):
+    """Limits of the fields of one event."""
+
+    max_id_bytes: int
+    max_name_chars: int
+    max_path_chars: int
+    max_string_bytes: int
+    max_property_keys: int
 
 
 class Settings(BaseSettings):
@@ -316,6 +327,10 @@ class Settings(BaseSettings):
                 )
                 raise PydanticCustomError("not_an_address", message, {"proxy": proxy}) from error
         return proxies
+
+    @cached_property
+    def item_limits(self) -> ItemLimits:
+        return ItemLimits(*(getattr(self, name) for name in ItemLimits._fields))
 
     @property
     def base_url(self) -> str:

@@ -83,7 +83,11 @@ def value_hash(text: str) -> int:
     any two of ten million random IDs collide is 1 in 46,000.
     """
     plain = text[1:]
-    if _is_canonical_integer(plain) and -_SMALL <= (number := int(plain)) < _SMALL:
+    if (
+        plain[-1:].isdigit()  # most texts are no integers
+        and _is_canonical_integer(plain)
+        and -_SMALL <= (number := int(plain)) < _SMALL
+    ):
         upper, numeric_type = number << 3, INTEGER
     else:
         upper = (
@@ -111,7 +115,9 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
     for name, value in properties.items():
         if value is None:
             continue
-        key, text = column_key(name), tagged(value)
+        # As `tagged`, without a call for most values.
+        text = "s" + value if type(value) is str else tagged(value)
+        key = column_key(name)
         scalars[key] = text or COMPOSITE
         if text:
             hashes[key] = value_hash(text)
