@@ -9,7 +9,7 @@ from itertools import count
 from penstock.base.clock import iso
 from penstock.base.scalar import property_columns
 from penstock.warehouse.client import Warehouse
-from tests.funnels.plain import Event, History
+from tests.funnels.reference import Event, History
 
 EVENT_COLUMNS = (
     "website_id",
@@ -52,12 +52,12 @@ def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[Hi
     if _stored["cases"] % _CASES_TOGETHER == 1:
         for table in ("events", "visitor_aliases", "catalogue"):
             warehouse.command(f"TRUNCATE TABLE {table}")
-    history, mark = apart(history)
+    history, mark = isolated(history)
     store(warehouse, history, inserts)
     return history, mark
 
 
-def apart(history: History) -> tuple[History, str]:
+def isolated(history: History) -> tuple[History, str]:
     """The same history on unused websites and in unused scopes, and the prefix of their IDs."""
     mark = f"{next(_numbers)}_"
     events = tuple(
