@@ -73,7 +73,6 @@ STRING, INTEGER, BIG_INTEGER, FRACTION, BOOLEAN = range(1, 6)
 _SMALL = 2**60
 
 
-@lru_cache(maxsize=10_000)
 def value_hash(text: str) -> int:
     """A tagged text as a signed 64-bit integer: 61 bits of value, 3 bits of type. 0 means missing.
 
@@ -115,10 +114,21 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
     for name, value in properties.items():
         if value is None:
             continue
-        # As `tagged`, without a call for most values.
-        text = "s" + value if type(value) is str else tagged(value)
         key = column_key(name)
-        scalars[key] = text or COMPOSITE
-        if text:
-            hashes[key] = value_hash(text)
+        if isinstance(value, _COMPOSITES):
+            scalars[key] = COMPOSITE
+        elif type(value) is str and len(value) > _CACHED_CHARS:
+            scalars[key], hashes[key] = _tagged_and_hash.__wrapped__(value)
+        else:
+            scalars[key], hashes[key] = _tagged_and_hash(value)
     return {"scalars": scalars, "hashes": hashes}
+
+
+_COMPOSITES = (dict, list)
+_CACHED_CHARS = 200
+
+
+@lru_cache(maxsize=20_000, typed=True)
+def _tagged_and_hash(value: Scalar) -> tuple[str, int]:
+    text = tagged(value)
+    return text, value_hash(text)

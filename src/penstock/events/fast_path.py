@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from litestar import Request
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPRequestEvent, Receive, Scope, Send
-from pydantic_core import to_json
+from msgspec import json
 
 from penstock.base.errors import PenstockError
 from penstock.events.model import Receipt
@@ -107,7 +107,7 @@ def receipt_json(receipt: Receipt) -> bytes:
     }
     if receipt.warnings:
         document["warnings"] = [notice._asdict() for notice in receipt.warnings]
-    return to_json(document)
+    return json.encode(document)
 
 
 def _key_of_plain_post(scope: Any, max_bytes: int) -> str | None:
