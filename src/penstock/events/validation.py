@@ -81,7 +81,7 @@ def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, An
 def canonical_json(raw: Any, context: EventValidationContext) -> bytes:
     """An item's JSON with sorted keys; `Invalid` when it is too large.
 
-    Call it before `validate`: what is too large is not worth the work.
+    Call it before `validate`: an oversized event is not worth the work.
     """
     canonical = json.encode(raw, order="sorted")
     limit = context.limits.max_event_bytes
