@@ -70,12 +70,12 @@ def _plain_type(hint: Any, limits: ItemLimits) -> tuple[Any, Any]:
     """The type of a field for msgspec, and what makes its value, from the field's own type."""
     if get_origin(hint) is Annotated:
         inner, *metadata = get_args(hint)
-        plain = next((one for one in metadata if isinstance(one, Plain)), None)
+        plain = next((part for part in metadata if isinstance(part, Plain)), None)
         if plain is None:
             return _plain_type(inner, limits)
         return plain.type_of(limits), plain.read
     if get_origin(hint) in (Union, UnionType):
-        [inner] = [one for one in get_args(hint) if one is not NoneType]
+        [inner] = [part for part in get_args(hint) if part is not NoneType]
         return _plain_type(inner, limits)
     assert get_origin(hint) is Literal
     return hint, None
