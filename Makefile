@@ -122,4 +122,4 @@ lock: $(DEV) ## Pin the newest allowed versions in requirements*.lock
 
 .PHONY: clean
 clean: ## Remove .venv and caches; data folders stay
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis .import_linter_cache
