@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import psycopg
@@ -21,17 +21,20 @@ from argon2 import PasswordHasher
 from litestar import Litestar
 from litestar.testing import TestClient
 from psycopg import sql
+from sqlalchemy import Engine
 
 from penstock.accounts import credentials
 from penstock.activity.live import service as live_service
-from penstock.app import Services, build_routes, build_services, with_fast_paths
+from penstock.app import Services, build_services
 from penstock.base.clock import system_clock
 from penstock.metadb.database import Database
 from penstock.metadb.tables import metadata
 from penstock.settings import Settings
+from penstock.stores import Stores
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
 from tests import scratch
+from tests.applications import application
 from tests.clickhouse_server import ClickHouseServer
 from tests.postgres import PostgresServer, programs
 from tests.run_report import RunReport
@@ -137,7 +140,7 @@ def patient_live_list() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def plain_traces() -> None:
+def plain_tracebacks() -> None:
     """Log traces without local variables, which take seconds to print."""
     *before, _ = structlog.get_config()["processors"]
     structlog.configure(
@@ -185,10 +188,31 @@ def postgres_server() -> Iterator[PostgresServer]:
     server.stop()
 
 
+class CompiledStatements:
+    """The statements that any test of this process has compiled, for the databases of all.
+
+    An engine compiles each statement once, and each test has an engine of its own: that would be a
+    third of the time of a short test.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        """engine: it has connected, so its dialect knows the server."""
+        self._dialect, self._cache = engine.dialect, dict[Any, Any]()
+
+    def share(self, engine: Engine) -> None:
+        engine.dialect = self._dialect
+        engine.update_execution_options(compiled_cache=self._cache)
+
+
+_compiled: dict[str, CompiledStatements] = {}
+"""By kind of database."""
+
+
 def _migrated(url: str) -> None:
     database = Database(url)
     database.migrate()
     database.close()
+    _compiled[database.engine.name] = CompiledStatements(database.engine)
 
 
 @pytest.fixture(scope="session")
@@ -221,8 +245,12 @@ def postgres_url(_migrated_postgres: str) -> str:
     """
     with psycopg.connect(_migrated_postgres, autocommit=True) as connection:
         connection.execute(_DISCONNECT_OTHERS)
-        for table in reversed(metadata.sorted_tables):
-            connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
+        connection.execute(
+            sql.SQL(";").join(
+                sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name))
+                for table in reversed(metadata.sorted_tables)
+            )
+        )
     return _migrated_postgres
 
 
@@ -258,40 +286,18 @@ def settings(tmp_path: Path, metadb_url: str) -> Settings:
 
 @pytest.fixture
 def services(settings: Settings, clock: ShiftedClock, warehouse: Warehouse) -> Iterator[Services]:
-    open_services = build_services(settings, clock, warehouse)
+    database = Database(settings.metadb_url, settings.database_timeout_s)
+    if compiled := _compiled.get(database.engine.name):
+        compiled.share(database.engine)
+    open_services = build_services(settings, clock, stores=Stores(database, warehouse))
     yield open_services
     open_services.database.close()
 
 
-class CurrentServices:
-    """The services of the current test.
-
-    The routes, which take a quarter of a second to build, are built once over this.
-    """
-
-    now: Services
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.now, name)
-
-
-@pytest.fixture(scope="session")
-def current() -> CurrentServices:
-    return CurrentServices()
-
-
-@pytest.fixture(scope="session")
-def routes(current: CurrentServices) -> Litestar:
-    return build_routes(cast("Services", current))
-
-
 @pytest.fixture
-def server(
-    services: Services, current: CurrentServices, routes: Litestar
-) -> Iterator[TestClient[Litestar]]:
+def server(services: Services) -> Iterator[TestClient[Litestar]]:
     """The running application, for requests without credentials."""
-    current.now = services
-    with TestClient(with_fast_paths(routes, services), base_url=BASE_URL) as running:
+    with TestClient(application(services), base_url=BASE_URL) as running:
         running.headers.update(SAME_ID)
         yield running
 

@@ -16,7 +16,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser.chromium import LAUNCH
 from tests.browser.demo import Demo
 from tests.browser.watching import Watch
-from tests.serving import Served
+from tests.serving import Served, http_client
 from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S
 
@@ -71,7 +71,7 @@ def new_email(name: str) -> str:
 
 
 def create_account(url: str, email: str, workspace: str = "Acme") -> Account:
-    client = httpx.Client(base_url=url, timeout=PATIENCE_S)
+    client = http_client(url)
     form = {"email": email, "password": PASSWORD, "workspaceName": workspace}
     client.post("/api/auth/signup", json=form).raise_for_status()
     return Account(url, email, client)
@@ -93,7 +93,7 @@ def shared_service(tmp_path_factory) -> Iterator[Served]:
 
 @pytest.fixture
 def account(shared_service) -> Iterator[Account]:
-    """A new account with a workspace of its own."""
+    """A new account with its own workspace."""
     new = create_account(shared_service.url, new_email("ann"))
     yield new
     new.client.close()
@@ -124,7 +124,7 @@ def base_url(request) -> str:
 
 @pytest.fixture
 def watch(page) -> Iterator[Watch]:
-    """Fails the test at its end if the page logged an error or asked another host for anything."""
+    """Fails the test at its end if the page logged an error or sent a request to another host."""
     watching = Watch(page)
     yield watching
     watching.assert_clean()

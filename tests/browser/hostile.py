@@ -5,13 +5,10 @@ import time
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-
 from tests import user_agents
 from tests.links.conftest import APP, LINKS
-from tests.serving import Served
+from tests.serving import Served, http_client
 from tests.tenant import PASSWORD
-from tests.waiting import PATIENCE_S
 
 HOSTILE = [
     "<script>document.title='run'</script>",
@@ -34,7 +31,7 @@ ADDRESSES = {
     "turning": "xn--7a@xn--mgbh0fb.example",
     "wide": f"{'w' * 64}@{'w' * 63}.{'w' * 63}.{'w' * 50}.com",
 }
-"""E-mail addresses, which take far less than other texts."""
+"""Email addresses, which take far less than other texts."""
 
 HOUR_MS = 3_600_000
 
@@ -44,7 +41,7 @@ class Workspace:
 
     def __init__(self, service: Served, kind: str) -> None:
         self.url, self.text, self.email = service.url, TEXTS[kind], ADDRESSES[kind]
-        self.http = httpx.Client(base_url=service.url, timeout=PATIENCE_S)
+        self.http = http_client(service.url)
         form = {"email": self.email, "password": PASSWORD, "workspaceName": self.text}
         self._id = self._send("/api/auth/signup", form)["workspace"]["id"]
         self._key = self._send("/api/settings/api-keys", {"name": self.text})["key"]
@@ -198,7 +195,7 @@ class Workspace:
     def _link(self) -> None:
         """An app, a link into it, and opens of it with a match and without one."""
         text = self.text
-        straight = "plain" if "\u202e" in text else text
+        text_for_url = "plain" if "\u202e" in text else text
         store = f"https://apps.apple.com/app/id1?{''.join(text.split())}"
         self.ids["app"] = self._send(
             "/api/settings/websites", {**APP, "name": text, "kind": "mobile", "appStoreUrl": store}
@@ -208,10 +205,10 @@ class Workspace:
             "websiteId": self.ids["app"],
             "name": text,
             "slug": {"wide": "w" * 64}.get(kind, kind),
-            "destinationPath": f"/{straight}",
+            "destinationPath": f"/{text_for_url}",
             "fallbackUrl": f"https://example.com/{quote(text)}",
-            "utmSource": straight,
-            "utmMedium": straight,
+            "utmSource": text_for_url,
+            "utmMedium": text_for_url,
             "utmCampaign": text,
         }
         created = self._send(LINKS, link)

@@ -1,13 +1,12 @@
 """Members and invitations, the ways into several workspaces, the account."""
 
-import httpx
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import create_account, new_email, patient, sign_in
 from tests.browser.watching import assert_accessible, assert_fits
+from tests.serving import http_client
 from tests.tenant import PASSWORD
-from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def invite(account, email, role="member"):
 
 def joined(account, email, role="member"):
     """The browser of a user who joined by an invitation."""
-    browser = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
+    browser = http_client(account.url)
     form = {
         "email": email,
         "password": PASSWORD,
@@ -38,12 +37,13 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
 ):
     signed_in.goto("/settings/members")
     signed_in.get_by_role("button", name="Invite", exact=True).click()
-    signed_in.get_by_label("E-mail address").and_(signed_in.locator("#field-email")).fill(guest)
+    signed_in.get_by_label("Email address").and_(signed_in.locator("#field-email")).fill(guest)
     signed_in.get_by_role("button", name="Create invitation").click()
     shown = signed_in.get_by_role("dialog", name="Invitation created")
     address = shown.locator("#invitation-url").inner_text()
     assert_accessible(signed_in)
     shown.get_by_role("button", name="Done").click()
+    expect(signed_in.locator("#invitation-url")).to_be_empty()
     expect(
         signed_in.get_by_role("region", name="Open invitations").get_by_text(guest).first
     ).to_be_visible()
@@ -52,7 +52,7 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
     bob = patient(browser.new_context()).new_page()
     bob.goto(address)
     expect(bob.get_by_role("heading", name="Join Acme")).to_be_visible()
-    expect(bob.get_by_label("E-mail address")).to_have_value(guest)
+    expect(bob.get_by_label("Email address")).to_have_value(guest)
     bob.get_by_label("Password").fill(PASSWORD)
     bob.keyboard.press("Enter")
     expect(bob).to_have_url(f"{account.url}/welcome")
@@ -68,7 +68,7 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
     bob.context.close()
 
 
-def test_an_invitation_that_is_withdrawn_leads_nowhere(signed_in, account, guest, watch):
+def test_a_withdrawn_invitation_leads_nowhere(signed_in, account, guest, watch):
     address = invite(account, guest)
     signed_in.goto("/settings/members")
     signed_in.get_by_role("button", name=f"Withdraw the invitation of {guest}").click()
@@ -116,7 +116,7 @@ def test_an_invitation_of_somebody_else_asks_to_log_out_first(account, guest, pa
     expect(page.get_by_role("button", name="Create account and join")).to_be_visible()
 
 
-def test_with_several_workspaces_each_is_a_click_away(account, page, watch):
+def test_several_workspaces_are_switched_with_a_click(account, page, watch):
     eve = create_account(account.url, new_email("eve"), "Eve's")
     browser = eve.client
     sign_in(page.context, account.url, browser.cookies["service_session"])
@@ -135,7 +135,7 @@ def test_with_several_workspaces_each_is_a_click_away(account, page, watch):
 
 
 def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, watch):
-    other = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
+    other = http_client(account.url)
     other.post(
         "/api/auth/login", json={"email": account.email, "password": PASSWORD}
     ).raise_for_status()
@@ -156,7 +156,7 @@ def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, wa
 
 
 def test_a_session_is_ended_from_another(signed_in, account):
-    other = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
+    other = http_client(account.url)
     other.post(
         "/api/auth/login", json={"email": account.email, "password": PASSWORD}
     ).raise_for_status()

@@ -5,6 +5,7 @@ import re
 import httpx
 import pytest
 
+from tests.processes import new_python
 from tests.serving import Served, penstock
 
 
@@ -15,7 +16,8 @@ def demo(tmp_path_factory):
         "PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none",
         "PENSTOCK_WAREHOUSE_URL": "http://127.0.0.1:1/none",
     }
-    with Served(tmp_path_factory.mktemp("demo") / "data", command="demo", **elsewhere) as running:
+    data = tmp_path_factory.mktemp("demo") / "data"
+    with Served(data, command="demo", start=new_python, **elsewhere) as running:
         running.client.headers["Authorization"] = (
             "Bearer " + re.search(r"API key  (\S+)", running.output())[1]
         )
@@ -64,7 +66,7 @@ def test_its_journeys_have_data_quality_problems_of_real_ones(demo):
     ]
 
 
-def test_visitors_come_through_its_second_funnel(demo):
+def test_visitors_complete_the_second_funnel_of_the_demo(demo):
     funnel_ids, _ = checkout(demo)
     results = demo.client.get(
         f"/api/funnels/{funnel_ids['From the home page to a purchase']}/results"

@@ -9,7 +9,7 @@ from itertools import count
 from penstock.base.clock import iso
 from penstock.base.scalar import property_columns
 from penstock.warehouse.client import Warehouse
-from tests.funnels.plain import Event, History
+from tests.funnels.reference import Event, History
 
 EVENT_COLUMNS = (
     "website_id",
@@ -34,7 +34,7 @@ EVENT_COLUMNS = (
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 _CASES_TOGETHER = 50
-"""Cases in the warehouse at a time. Each has property keys of its own, so that thousands of them
+"""Cases in the warehouse at a time. Each has its own property keys, so that thousands of them
 would keep the engine busy with merges."""
 
 _numbers = count(1)
@@ -47,17 +47,17 @@ def stored_cases() -> int:
 
 
 def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[History, str]:
-    """Store a history of a property test on websites of its own: `apart`."""
+    """Store a history of a property test on its own websites: `isolated`."""
     _stored["cases"] += 1
     if _stored["cases"] % _CASES_TOGETHER == 1:
         for table in ("events", "visitor_aliases", "catalogue"):
             warehouse.command(f"TRUNCATE TABLE {table}")
-    history, mark = apart(history)
+    history, mark = isolated(history)
     store(warehouse, history, inserts)
     return history, mark
 
 
-def apart(history: History) -> tuple[History, str]:
+def isolated(history: History) -> tuple[History, str]:
     """The same history on unused websites and in unused scopes, and the prefix of their IDs."""
     mark = f"{next(_numbers)}_"
     events = tuple(

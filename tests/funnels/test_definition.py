@@ -9,7 +9,7 @@ import httpx
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import Services, build_app, build_services
+from penstock.app import Services, build_services
 from penstock.funnels.definitions.definition import resolve
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.matches import resolved_match
@@ -37,6 +37,7 @@ from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.stores import Stores
 from penstock.warehouse.client import Warehouse
+from tests.applications import application
 from tests.tenant import BASE_URL, sign_up
 
 Json = dict[str, Any]
@@ -55,7 +56,7 @@ def client(
     """One workspace for all of these tests: none depends on what the others save."""
     settings = Settings(data=tmp_path_factory.mktemp("definitions"), public_url=BASE_URL)
     services = migrated_services(settings, warehouse)
-    with TestClient(build_app(services), base_url=BASE_URL) as server:
+    with TestClient(application(services), base_url=BASE_URL) as server:
         yield sign_up(server, services.accounts.setup_token).client
 
 
@@ -282,13 +283,13 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_broken_rule_is_told_with_its_field(client: httpx.Client, name: str) -> None:
+def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client, name: str) -> None:
     body, expected = REFUSED[name]
     assert faults(client, body) == expected
 
 
 def test_an_answer_names_all_faults_of_a_body(client: httpx.Client) -> None:
-    nameless = {"property": "", "operator": "like"}
+    without_property = {"property": "", "operator": "like"}
     is_set = {"property": "p", "operator": "is_set"}
     body = {
         "name": 1,
@@ -300,7 +301,7 @@ def test_an_answer_names_all_faults_of_a_body(client: httpx.Client) -> None:
         "steps": [
             event("d", diagnostic=True, mode="all_of"),
             {"type": "Goal", "value": "Bought", "size": 3},
-            event("a", or_=[event("b"), event("c", filters=[is_set, nameless])]),
+            event("a", or_=[event("b"), event("c", filters=[is_set, without_property])]),
             event("r", filters=[{"property": "$city", "operator": "matches_regex", "value": "("}]),
             group(event("p"), event("q", extra=1)),
         ],
@@ -545,7 +546,7 @@ def test_names_and_paths_may_be_as_long_as_those_of_events(
 ) -> None:
     limits = Settings(data=tmp_path, public_url=BASE_URL, max_name_chars=300, max_path_chars=2500)
     services = migrated_services(limits, warehouse)
-    with TestClient(build_app(services), base_url=BASE_URL) as server:
+    with TestClient(application(services), base_url=BASE_URL) as server:
         client = sign_up(server, services.accounts.setup_token).client
         page = {"type": "Pageview", "value": "/" + "p" * 2499}
         assert (

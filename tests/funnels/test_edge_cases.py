@@ -8,9 +8,10 @@ import httpx
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import build_app, build_services
+from penstock.app import build_services
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
+from tests.applications import application
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene, by_cohort, outcome, step
 from tests.tenant import BASE_URL, Tenant, sign_up
@@ -106,7 +107,7 @@ def test_thirty_rows(scene: Scene) -> None:
     ] == [(step_number, 1, 1) for step_number in range(1, 21, 2)]
 
 
-ODD_KEYS = [
+UNUSUAL_KEYS = [
     "it's",
     'say "x"',
     "a.b",
@@ -124,7 +125,7 @@ ODD_KEYS = [
 ]
 
 
-@pytest.mark.parametrize("key", ODD_KEYS)
+@pytest.mark.parametrize("key", UNUSUAL_KEYS)
 def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key: str) -> None:
     scene.track(
         [
@@ -133,10 +134,10 @@ def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key
             scene.item(0, "A", other=1),
         ]
     )
-    wanted = [{"property": key, "operator": "equals", "value": "1"}]
+    filters = [{"property": key, "operator": "equals", "value": "1"}]
     visitors = scene.results(
         scene.funnel(
-            step("A", filters=wanted), "B", sequenceProperty=key, breakdownProperties=[key]
+            step("A", filters=filters), "B", sequenceProperty=key, breakdownProperties=[key]
         )
     )
     assert outcome(visitors["aggregate"]) == (1, 1, 0, 0)
@@ -150,8 +151,8 @@ def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key
 
 
 def test_keys_with_dots_are_not_paths(scene: Scene) -> None:
-    scene.happened(0, "A", a={"b": "nested"})
-    scene.happened(0, "A", visitor="bob", **{"a.b": "flat"})
+    scene.send_event(0, "A", a={"b": "nested"})
+    scene.send_event(0, "A", visitor="bob", **{"a.b": "flat"})
     assert by_cohort(scene.results(scene.funnel("A", "B", breakdownProperties=["a.b"])), "a.b") == {
         "flat": 1,
         None: 1,
@@ -175,7 +176,7 @@ VALUES: list[tuple[Any, Any]] = [
     (2**62 + 1, 2**62 + 1),
     ("é😀'\"\\", "é😀'\"\\"),
 ]
-"""What is sent, and the cohort value that it is."""
+"""Sent values, and the cohort values that they become."""
 
 
 def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -> None:
@@ -183,17 +184,17 @@ def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -
         scene.item(0, "A", visitor=f"v{place}", value=value)
         for place, (value, _) in enumerate(VALUES)
     )
-    scene.happened(0, "A", visitor="without")
+    scene.send_event(0, "A", visitor="without")
     funnel = scene.funnel("A", "B", breakdownProperties=["value"])
     report = scene.results(funnel, pageSize=100)
     expected: dict[tuple[str, Any], int] = {(type(None).__name__, None): 1}
     for _, value in VALUES:
         expected[type(value).__name__, value] = expected.get((type(value).__name__, value), 0) + 1
-    found = {
+    entered = {
         (type(row["cohort"]["value"]).__name__, row["cohort"]["value"]): row["entered"]
         for row in report["cohorts"]["data"]
     }
-    assert found == expected
+    assert entered == expected
     for (_, value), count in expected.items():
         assert scene.results(funnel, cohort={"value": value})["aggregate"]["entered"] == count, (
             value
@@ -209,7 +210,7 @@ def test_the_cohort_filter_restricts_counts_but_not_data_quality(scene: Scene) -
         ("3", "free", "a"),
         ("4", None, "a"),
     ]:
-        scene.happened(0, "A", visitor=visitor, plan=plan, variant=variant)
+        scene.send_event(0, "A", visitor=visitor, plan=plan, variant=variant)
     report = scene.results(funnel, cohort={"plan": "pro"})
     assert report["aggregate"]["entered"] == 2
     assert by_cohort(report, "plan", "variant") == {("pro", "a"): 1, ("pro", "b"): 1}
@@ -219,7 +220,7 @@ def test_the_cohort_filter_restricts_counts_but_not_data_quality(scene: Scene) -
 def test_pages_of_cohorts_are_stable_and_a_page_past_the_end_is_empty(scene: Scene) -> None:
     funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
     for visitor, plan in enumerate(["b", "a", "c", "b", None, "B"]):
-        scene.happened(0, "A", visitor=f"v{visitor}", plan=plan)
+        scene.send_event(0, "A", visitor=f"v{visitor}", plan=plan)
     pages = [scene.results(funnel, page=page, pageSize=2)["cohorts"] for page in (1, 2, 3, 4)]
     assert [[row["cohort"]["plan"] for row in page["data"]] for page in pages] == [
         ["b", "B"],
@@ -361,13 +362,13 @@ def test_a_repeat_after_a_restart_is_a_duplicate(
     settings: Settings, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
     services = build_services(settings, clock, warehouse)
-    with TestClient(build_app(services), base_url=BASE_URL) as before:
+    with TestClient(application(services), base_url=BASE_URL) as before:
         tenant = sign_up(before, services.accounts.setup_token)
         scene = Scene(tenant, clock)
         first = scene.server_event(0, "A", visitorId="ann", eventId="order-1")
         key = tenant.client.headers["Authorization"]
     with TestClient(
-        build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+        application(build_services(settings, clock, warehouse)), base_url=BASE_URL
     ) as after:
         body = {
             "websiteId": tenant.website_id,
@@ -417,7 +418,7 @@ def test_a_workspace_sees_nothing_of_another(
         ({"pagesize": "10"}, "pagesize"),
     ],
 )
-def test_a_malformed_question_is_refused_by_name(
+def test_a_malformed_query_names_its_parameter(
     scene: Scene, query: dict[str, str], named: str
 ) -> None:
     answer = scene.client.get(f"/api/funnels/{scene.attempts('A', 'B')}/results", params=query)

@@ -5,28 +5,28 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import build_app
 from penstock.base.fair_queue import FairQueue
 from penstock.warehouse.client import Warehouse
+from tests.applications import application
+from tests.recording_warehouse import ENDLESS, RecordingWarehouse
 from tests.tenant import BASE_URL, Tenant, connecting_from
 from tests.waiting import eventually
-from tests.watched import FOR_EVER, Watched
 
 PREVIEWS = 60
 
 
-class SlowFor(Watched):
+class SlowFor(RecordingWarehouse):
     """While `slow`, statements about an event named `slow...` run until they are killed."""
 
     slow = False
 
     def query(self, sql, parameters=None, settings=None):
         if self.slow and any("slow" in str(value) for value in (parameters or {}).values()):
-            super().query(FOR_EVER)
+            super().query(ENDLESS)
         return super().query(sql, parameters, settings)
 
     def end(self) -> bool:
-        """Kill what is slow, also what begins to be. Always true."""
+        """Kill slow statements, including new ones. Always true."""
         self.slow = False
         self._watcher.command("KILL QUERY WHERE query LIKE '%numbers(%' ASYNC")
         return True
@@ -79,7 +79,7 @@ def assert_busy(answer) -> None:
     assert int(answer.headers["retry-after"]) > 0
 
 
-def test_a_workspace_whose_validation_queue_is_full_is_told_so_and_others_are_served(
+def test_a_full_validation_queue_refuses_its_workspace_and_serves_others(
     workspace, other_workspace, services
 ):
     fill(services.validation, workspace.id)
@@ -108,7 +108,7 @@ def test_a_workspace_whose_validation_queue_is_full_is_told_so_and_others_are_se
 def test_log_ins_of_one_network_wait_for_each_other_and_for_nobody_else(services, workspace):
     form = {"email": workspace.email, "password": "wrong horse battery"}
     fill(services.accounts.password_work, "2001:db8::/64")
-    app = build_app(services)
+    app = application(services)
     for address, is_busy in (
         ("2001:db8::1", True),
         ("2001:db8::2:3", True),

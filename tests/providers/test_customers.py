@@ -15,8 +15,8 @@ def metadb_url(database_url: str) -> str:
     return database_url
 
 
-def test_a_customer_is_known_again_for_the_timeline(sender: Sender, stored: Stored) -> None:
-    """By the provider's ID, or else by the e-mail address; neither verifies anything."""
+def test_a_customer_is_recognised_for_the_timeline(sender: Sender, stored: Stored) -> None:
+    """By the provider's ID, or else by the email address; neither verifies anything."""
     named = {
         "id": "cs_1",
         "customer": "cus_1",
@@ -63,14 +63,14 @@ def test_customers_of_other_websites_are_strangers(sender: Sender, stored: Store
     sender.stripe(
         "invoice.paid", {"id": "in", "customer": "cus_1", "metadata": {"visitorId": "ann"}}
     )
-    here = sender.tenant
-    elsewhere = Sender(
-        type(here)(here.id, here.email, here.browser, here.client, other),
+    tenant = sender.tenant
+    other_sender = Sender(
+        type(tenant)(tenant.id, tenant.email, tenant.browser, tenant.client, other),
         sender.client,
         sender.clock,
     )
-    elsewhere.set_secret("stripe", "whsec_elsewhere")
-    answer = elsewhere.stripe(
+    other_sender.set_secret("stripe", "whsec_elsewhere")
+    answer = other_sender.stripe(
         "invoice.paid", {"id": "in", "customer": "cus_1"}, secret="whsec_elsewhere"
     )
     assert answer.json()["status"] == "accepted"

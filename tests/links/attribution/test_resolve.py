@@ -8,7 +8,7 @@ from sqlalchemy import select
 from penstock.metadb.tables import link_clicks, match_keys
 from penstock.settings import Settings
 from tests import user_agents
-from tests.links.attribution.conftest import ELSEWHERE, Phone
+from tests.links.attribution.conftest import OTHER_NETWORK, Phone
 from tests.links.conftest import APP, LINKS
 from tests.tenant import BASE_URL
 
@@ -172,7 +172,7 @@ def test_the_network_alone_does_not_match(android, link, client, app_id, fields)
 
 def test_another_network_does_not_match(server, app_id, android, link):
     android.tap(link)
-    assert Phone(server, app_id, "android", ELSEWHERE).outcome() == NOTHING
+    assert Phone(server, app_id, "android", OTHER_NETWORK).outcome() == NOTHING
 
 
 def test_two_candidates_are_ambiguous_until_one_is_claimed(android, link, make_link):
@@ -218,11 +218,11 @@ def test_windows_end_with_their_last_millisecond(
 
     first = android.tap(link)
     clock.advance(window_ms)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     assert outcome_of("late", first) == afterwards
     second = android.tap(link)
     clock.advance(window_ms - 1)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     assert outcome_of("in time", second)[1] is None
 
 
@@ -257,7 +257,7 @@ def test_a_retry_gets_the_same_answer(services, clock, android, link, make_link,
     assert android.open(**fields) == first
     android.tap(make_link())
     clock.advance(40 * DAY)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     assert android.open() == first  # the click is deleted, the answer stays
 
 
@@ -283,12 +283,12 @@ def test_match_keys_are_deleted_after_an_hour_and_clicks_after_the_longest_windo
     ) == ("i-1", "click_token", 15, "früh")
     assert click["match_key"] is not None
     clock.advance(2 * HOUR)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     [click] = stored_rows(services, link_clicks)
     assert click["match_key"] is None
     assert stored_rows(services, match_keys) == []
     clock.advance(8 * DAY)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     assert stored_rows(services, link_clicks) == []
 
 
@@ -422,7 +422,7 @@ def test_opens_from_one_network_are_rate_limited(phone, server, app_id, services
     assert refused.headers["retry-after"] == "60"
     assert refused.headers["ratelimit-policy"] == f'"resolve";q={quota};w=60'
     assert refused.headers["ratelimit"] == '"resolve";r=0;t=60'
-    assert Phone(server, app_id, address=ELSEWHERE).post_open().status_code == 200
+    assert Phone(server, app_id, address=OTHER_NETWORK).post_open().status_code == 200
 
 
 def test_web_views_may_send_opens(phone):
