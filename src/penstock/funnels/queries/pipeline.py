@@ -12,7 +12,7 @@ Steps 1 to 4 happen once per answer (`prepare`), steps 5 and 6 once per statemen
 are passed forward and never changed afterwards.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import sha256
@@ -123,6 +123,10 @@ class FunnelQueryRunner:
     ) -> AbstractContextManager[Iterator[list[dict[str, Any]]]]:
         """Step 6 alone, in blocks, for answers too long to hold in memory or in the cache."""
         return self._engine.stream(statement)
+
+    def deadline(self) -> Callable[[], None]:
+        """As `Engine.deadline`."""
+        return self._engine.deadline()
 
     def now_ms(self) -> int:
         return self._clock()
