@@ -76,9 +76,9 @@ class EngineError(Exception):
     """What the engine or the interface refuses."""
 
     def __init__(self, message: str) -> None:
-        found = _CODE.search(message)
-        self.text = message[found.start() :] if found else message
-        self.code = int(found[1]) if found else 1002  # an unknown exception
+        match = _CODE.search(message)
+        self.text = message[match.start() :] if match else message
+        self.code = int(match[1]) if match else 1002  # an unknown exception
 
     @property
     def status(self) -> int:
@@ -215,8 +215,8 @@ class Handler(BaseHTTPRequestHandler):
         if insert := _INSERT.match(text):
             text, fmt, rows = insert[1], insert[2].decode(), text[insert.end() :]
         else:
-            found = _FORMAT.search(text.decode())
-            fmt = found[1] if found else None
+            match = _FORMAT.search(text.decode())
+            fmt = match[1] if match else None
         return Statement(text.decode(), fields.get("query_id") or str(uuid4()), fields, fmt, rows)
 
     def _body(self) -> bytes:

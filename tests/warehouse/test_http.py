@@ -14,8 +14,8 @@ from penstock.warehouse.client import QueryFailed, Warehouse
 from penstock.warehouse.work import Stopped, Work, working_on
 from tests.clickhouse_server import ClickHouseServer
 from tests.proxy import FaultyProxy
+from tests.recording_warehouse import BURNING, ENDLESS, MUCH_MEMORY, TWO_SECONDS
 from tests.waiting import PATIENCE_S, eventually
-from tests.watched import BURNING, FOR_EVER, MUCH_MEMORY, TWO_SECONDS
 
 ALIAS = ["scope_id", "visitor_id", "canonical_id", "version"]
 UNKNOWN_TABLE, THROWN, UNREADABLE = 60, 395, 26
@@ -93,7 +93,7 @@ def test_a_limit_is_named_to_the_caller(
     assert raised.value.code == code
 
 
-@pytest.mark.parametrize("statement", [FOR_EVER, BURNING], ids=["waiting", "reading"])
+@pytest.mark.parametrize("statement", [ENDLESS, BURNING], ids=["waiting", "reading"])
 def test_a_stopped_query_ends_in_the_server(over_http: Warehouse, statement: str) -> None:
     work = Work()
 
@@ -117,7 +117,7 @@ def test_a_query_ends_when_its_client_has_gone(
 
     def run() -> None:
         with working_on(work):
-            behind_proxy.query(f"/* INSERT */ {FOR_EVER}")
+            behind_proxy.query(f"/* INSERT */ {ENDLESS}")
 
     with ThreadPoolExecutor() as threads:
         running = threads.submit(run)
@@ -131,17 +131,17 @@ def test_a_query_ends_when_its_client_has_gone(
 def test_as_many_queries_run_at_once_as_there_are_readers(over_http: Warehouse) -> None:
     work = [Work(owner=str(number)) for number in range(12)]
 
-    def run(one: Work) -> None:
-        with working_on(one):
-            over_http.query(FOR_EVER)
+    def run(each: Work) -> None:
+        with working_on(each):
+            over_http.query(ENDLESS)
 
     with ThreadPoolExecutor(len(work)) as threads:
-        running = [threads.submit(run, one) for one in work]
+        running = [threads.submit(run, each) for each in work]
         try:
-            eventually(lambda: all(over_http.progress(one).rows_to_read for one in work))
+            eventually(lambda: all(over_http.progress(each).rows_to_read for each in work))
         finally:
-            for one in work:
-                over_http.stop(one)
+            for each in work:
+                over_http.stop(each)
         for each in running:
             with pytest.raises(Stopped):
                 each.result()

@@ -9,7 +9,7 @@ the large ones lie in shards behind a `Distributed` table that has the name whic
                                 join its events with them
 
 A report filters and projects events on the shards and folds them on the node that it asks, because
-the events of a unit lie anywhere: attempts are found by a property, and merges change the visitor
+the events of a unit lie anywhere: attempts are match by a property, and merges change the visitor
 of events that are stored already.
 """
 
@@ -58,17 +58,17 @@ class Cluster:
     def render(self, statement: str) -> str:
         """A statement of one server as the cluster runs it."""
         text = _CHANGE.sub(
-            lambda found: f"{found[1]} TABLE {local(found[2])} {self._on_cluster}", statement
+            lambda match: f"{match[1]} TABLE {local(match[2])} {self._on_cluster}", statement
         )
         text = _KILL.sub(lambda _: f"KILL QUERY {self._on_cluster}", text)
         text = _NODES.sub(
-            lambda found: f"FROM clusterAllReplicas(`{self.name}`, system.{found[1]})", text
+            lambda match: f"FROM clusterAllReplicas(`{self.name}`, system.{match[1]})", text
         )
         if created := _CREATE.search(text):
             return self._create_table(text, created[1])
         if _VIEW.search(text):
             return self._create_view(text)
-        return _REBUILT.sub(lambda found: f"{found[1]} AS ", text) if _INSERT.search(text) else text
+        return _REBUILT.sub(lambda match: f"{match[1]} AS ", text) if _INSERT.search(text) else text
 
     def distributed_tables(self) -> list[str]:
         """Statements that make the tables over all shards as the tables on the shards are now."""
@@ -88,30 +88,30 @@ class Cluster:
             lambda _: f"CREATE TABLE IF NOT EXISTS {local(table)} {self._on_cluster}", text
         )
         text = _ENGINE.sub(
-            lambda found: (
-                f"ENGINE = Replicated{found[1] or ''}MergeTree"
+            lambda match: (
+                f"ENGINE = Replicated{match[1] or ''}MergeTree"
                 f"('/clickhouse/tables/{path}', '{replica}'"
-                f"{f', {found[2]}' if found[2] else ''})"
+                f"{f', {match[2]}' if match[2] else ''})"
             ),
             text,
         )
         return _WINDOW.sub(
-            lambda found: (
+            lambda match: (
                 f"replicated_deduplication_window_seconds = {_DEDUPLICATED_S}, "
-                f"replicated_deduplication_window = {found[1]}"
+                f"replicated_deduplication_window = {match[1]}"
             ),
             text,
         )
 
     def _create_view(self, text: str) -> str:
         text = _VIEW.sub(
-            lambda found: (
-                f"CREATE MATERIALIZED VIEW IF NOT EXISTS {found[1]} {self._on_cluster} "
-                f"TO {local(found[2])}"
+            lambda match: (
+                f"CREATE MATERIALIZED VIEW IF NOT EXISTS {match[1]} {self._on_cluster} "
+                f"TO {local(match[2])}"
             ),
             text,
         )
-        return _FROM.sub(lambda found: f"FROM {local(found[1])} AS {found[1]}", text)
+        return _FROM.sub(lambda match: f"FROM {local(match[1])} AS {match[1]}", text)
 
 
 def local(table: str) -> str:
