@@ -25,6 +25,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, ProgrammingErr
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.metrics import histogram
+from penstock.base.tracing import span
 from penstock.warehouse.cluster import Cluster
 from penstock.warehouse.queries import load
 from penstock.warehouse.server import Server, limit_answer
@@ -197,7 +198,12 @@ class Warehouse:
         """
         work = current_work() or Work()
         all_settings = {**work.limits, **(settings or {}), "log_comment": work.id}
-        with _QUERY_S.time(), self._turns.slot(work.owner, work.check):
+        attributes = {"db.system.name": "clickhouse", "penstock.log_comment": work.id}
+        with (
+            span("warehouse query", attributes),
+            _QUERY_S.time(),
+            self._turns.slot(work.owner, work.check),
+        ):
             client, is_reusable = self._readers.get(), self._server is not None
             try:
                 client = client or self._connect()
@@ -288,7 +294,8 @@ class Warehouse:
             "async_insert": 0,
             "date_time_input_format": "best_effort",
         }
-        with _translated_errors():
+        attributes = {"db.system.name": "clickhouse", "db.collection.name": table}
+        with span("warehouse insert", attributes), _translated_errors():
             if self._server is not None:
                 self._writer.raw_insert(
                     table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings
