@@ -32,9 +32,9 @@ class Phone:
 
 def turn_on(browser: httpx.Client, clock: ShiftedClock) -> tuple[Phone, list[str]]:
     """Returns the app and the recovery codes. The next code is a step later."""
-    begun = browser.post("/api/auth/second-factor", json={"password": PASSWORD})
-    assert begun.status_code == 201, begun.text
-    phone = Phone(begun.json()["secret"], clock)
+    enrolment = browser.post("/api/auth/second-factor", json={"password": PASSWORD})
+    assert enrolment.status_code == 201, enrolment.text
+    phone = Phone(enrolment.json()["secret"], clock)
     confirmed = browser.post("/api/auth/second-factor/confirm", json={"code": phone.code()})
     assert confirmed.status_code == 200, confirmed.text
     clock.advance(seconds=2 * STEP_S)
@@ -77,10 +77,12 @@ def test_log_in_asks_for_a_code_once_the_app_is_confirmed(
         "enabledAt": None,
         "recoveryCodesLeft": 0,
     }
-    begun = workspace.browser.post("/api/auth/second-factor", json={"password": PASSWORD}).json()
-    assert begun["uri"].startswith("otpauth://totp/Penstock:")
-    assert begun["secret"] in begun["uri"]
-    assert begun["qrCode"].startswith("data:image/svg+xml")
+    enrolment = workspace.browser.post(
+        "/api/auth/second-factor", json={"password": PASSWORD}
+    ).json()
+    assert enrolment["uri"].startswith("otpauth://totp/Penstock:")
+    assert enrolment["secret"] in enrolment["uri"]
+    assert enrolment["qrCode"].startswith("data:image/svg+xml")
     assert enter_password(workspace)[1].status_code == 200, "not confirmed yet"
     phone, codes = turn_on(workspace.browser, clock)
     assert len(set(codes)) == 10
@@ -105,8 +107,8 @@ def test_to_set_it_up_needs_the_password_and_a_code_and_ends_the_other_sessions(
     assert faults(wrong) == [("password", "wrong_password")]
     nothing = workspace.browser.post("/api/auth/second-factor/confirm", json={"code": "123456"})
     assert problem(nothing) == (409, "second_factor_not_begun")
-    begun = workspace.browser.post("/api/auth/second-factor", json={"password": PASSWORD})
-    phone = Phone(begun.json()["secret"], clock)
+    enrolment = workspace.browser.post("/api/auth/second-factor", json={"password": PASSWORD})
+    phone = Phone(enrolment.json()["secret"], clock)
     for code in (phone.wrong_code(), phone.code(-120), "abcdef", "١٢٣٤٥٦", "1"):
         answer = workspace.browser.post("/api/auth/second-factor/confirm", json={"code": code})
         assert faults(answer) == [("code", "wrong_code")]
@@ -251,7 +253,7 @@ def test_an_owner_resets_the_second_factor_of_a_member_of_no_other_workspace(
     turn_on(member, clock)
     turn_on(other_workspace.browser, clock)
     listed = workspace.browser.get("/api/settings/members").json()["data"]
-    assert {one["email"]: one["secondFactor"] for one in listed} == {
+    assert {member["email"]: member["secondFactor"] for member in listed} == {
         workspace.email: False,
         user["email"]: True,
     }
@@ -280,7 +282,9 @@ def test_secrets_are_encrypted_or_hashed_and_everything_is_in_the_audit_log(
 ) -> None:
     user_id = workspace.browser.get("/api/auth/session").json()["user"]["id"]
     who = f"{user_id} {workspace.email}"
-    begun = workspace.browser.post("/api/auth/second-factor", json={"password": PASSWORD}).json()
+    enrolment = workspace.browser.post(
+        "/api/auth/second-factor", json={"password": PASSWORD}
+    ).json()
     phone, codes = turn_on(workspace.browser, clock)
     browser, _ = enter_password(workspace)
     enter_code(browser, phone.wrong_code())
@@ -294,7 +298,7 @@ def test_secrets_are_encrypted_or_hashed_and_everything_is_in_the_audit_log(
     text = str(stored)
     assert len(stored) == 12
     cookie = browser.cookies["service_pending_log_in"]
-    for secret in (begun["secret"], *codes, *(code.replace("-", "") for code in codes), cookie):
+    for secret in (enrolment["secret"], *codes, *(code.replace("-", "") for code in codes), cookie):
         assert secret not in text
     enter_code(browser, phone.code())
     proof = {"password": PASSWORD}

@@ -279,8 +279,10 @@ def test_the_address_may_come_from_userinfo_of_the_same_person(
 def test_a_second_factor_is_asked_for_as_well(
     workspace: Tenant, provider: IdentityProvider, clock: ShiftedClock
 ) -> None:
-    begun = workspace.browser.post("/api/auth/second-factor", json={"password": PASSWORD}).json()
-    totp = pyotp.TOTP(begun["secret"])
+    enrolment = workspace.browser.post(
+        "/api/auth/second-factor", json={"password": PASSWORD}
+    ).json()
+    totp = pyotp.TOTP(enrolment["secret"])
     code = {"code": totp.at(clock() // 1000)}
     workspace.browser.post("/api/auth/second-factor/confirm", json=code)
     browser, answer = log_in(workspace, provider, clock)

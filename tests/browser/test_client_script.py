@@ -95,19 +95,19 @@ def test_every_event_is_stored_once_with_its_time_whatever_happens(service, brow
     """Offline spells, killed tabs, two tabs at once, clock changes, 503, 429 and cut answers."""
     _, website_id = service.first_account()
     chance = random.Random(7)
-    made: dict[str, float] = {}
+    sent: dict[str, float] = {}
     with browser.new_context() as context:
         site = Site(context, service.url, website_id)
         tabs = [site.open("/a"), site.open("/b")]
         for tab in tabs:
             until_sent(tab)  # They know the server's time now.
         site.troubled_share = 0.5
-        while len(made) < EVENTS:
+        while len(sent) < EVENTS:
             tab = chance.choice(tabs)
-            names = [f"event-{len(made) + n}" for n in range(chance.randint(1, 10))]
+            names = [f"event-{len(sent) + n}" for n in range(chance.randint(1, 10))]
             at = time.time()
             tab.evaluate("(names) => { for (const name of names) penstock.track(name); }", names)
-            made |= dict.fromkeys(names, at)
+            sent |= dict.fromkeys(names, at)
             if waiting(tab) > 800:  # At 1,000 events would be dropped.
                 context.set_offline(False)
                 for other in tabs:
@@ -136,6 +136,6 @@ def test_every_event_is_stored_once_with_its_time_whatever_happens(service, brow
         until_sent(last)
     service.stop()
     rows = rows_of(service.data, STORED)
-    assert Counter(name for name, _ in rows) == Counter(made.keys())
-    wrong = {name: int(at_ms) / 1000 - made[name] for name, at_ms in rows}
+    assert Counter(name for name, _ in rows) == Counter(sent.keys())
+    wrong = {name: int(at_ms) / 1000 - sent[name] for name, at_ms in rows}
     assert max(map(abs, wrong.values())) < 1.5, sorted(wrong.items(), key=lambda item: item[1])[-5:]

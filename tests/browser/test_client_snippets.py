@@ -34,9 +34,9 @@ const AppState = { addEventListener: () => {} };
 
 
 def snippets(importing: str) -> list[str]:
-    found = [text for text in SNIPPETS if f'from "{importing}"' in text]
-    assert found, importing
-    return found
+    matching = [text for text in SNIPPETS if f'from "{importing}"' in text]
+    assert matching, importing
+    return matching
 
 
 def filled_in(snippet: str, account: Account, website_id: str, folder: Path) -> str:

@@ -68,8 +68,8 @@ def test_a_second_factor_is_set_up_asked_for_and_turned_off(signed_in, account, 
 
 
 def test_a_session_that_ends_asks_for_the_code_on_the_open_page(signed_in, account, context, watch):
-    begun = account.client.post("/api/auth/second-factor", json={"password": PASSWORD}).json()
-    code = pyotp.TOTP(begun["secret"]).now()
+    enrolment = account.client.post("/api/auth/second-factor", json={"password": PASSWORD}).json()
+    code = pyotp.TOTP(enrolment["secret"]).now()
     confirmed = account.client.post("/api/auth/second-factor/confirm", json={"code": code})
     recovery_code = confirmed.json()["recoveryCodes"][0]
     sign_in(context, account.url, account.client.cookies["service_session"])

@@ -20,8 +20,8 @@ def test_the_operator_lets_people_in_again_while_the_service_runs(tmp_path: Path
         client = service.client
         form = {**ACCOUNT, "workspaceName": "Acme"}
         assert client.post("/api/auth/signup", json=form).status_code == 201
-        begun = client.post("/api/auth/second-factor", json={"password": ACCOUNT["password"]})
-        code = {"code": pyotp.TOTP(begun.json()["secret"]).now()}
+        enrolment = client.post("/api/auth/second-factor", json={"password": ACCOUNT["password"]})
+        code = {"code": pyotp.TOTP(enrolment.json()["secret"]).now()}
         assert client.post("/api/auth/second-factor/confirm", json=code).status_code == 200
 
         unknown = penstock("reset-password", "bob@example.com", "--data", data)

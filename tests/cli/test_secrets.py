@@ -59,9 +59,9 @@ def test_no_secret_is_logged_at_debug_level_and_all_files_are_private(tmp_path: 
         secrets.add(client.cookies["service_session"])
         change = {"current": PASSWORD, "new": NEW_PASSWORD}
         assert client.post("/api/auth/password", json=change).is_success
-        begun = client.post("/api/auth/second-factor", json={"password": NEW_PASSWORD}).json()
-        secrets.add(begun["secret"])
-        code = pyotp.TOTP(begun["secret"]).now()
+        enrolment = client.post("/api/auth/second-factor", json={"password": NEW_PASSWORD}).json()
+        secrets.add(enrolment["secret"])
+        code = pyotp.TOTP(enrolment["secret"]).now()
         confirmed = client.post("/api/auth/second-factor/confirm", json={"code": code}).json()
         secrets |= set(confirmed["recoveryCodes"])
         new_account = account | {"password": NEW_PASSWORD}

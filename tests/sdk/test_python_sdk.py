@@ -87,8 +87,8 @@ def test_a_refused_event_costs_no_other_and_is_told(
         penstock.track("fine", user_id="u-1")
         penstock.transaction("bought", user_id="u-1", currency="euros")
         assert penstock.flush(PATIENCE_S)
-    told = [str(refusal).partition(" was not stored. ")[2] for refusal in refused]
-    assert [text.partition(":")[0] for text in told] == ["event", "currency"]
+    texts = [str(refusal).partition(" was not stored. ")[2] for refusal in refused]
+    assert [text.partition(":")[0] for text in texts] == ["event", "currency"]
     assert "fine" in {event["name"] for event in recent(served)}
 
 
@@ -148,7 +148,7 @@ def test_kills_of_service_and_sender_lose_and_double_nothing(tmp_path: Path) -> 
     """What `track` returned for is stored once, after the last sender read its folder again."""
     chance = random.Random(3)
     data, spill = tmp_path / "data", tmp_path / "spill"
-    queued, begun = set[str](), 0
+    queued, first_number = set[str](), 0
     served = Served(data)
     try:
         key, website_id = served.first_account()
@@ -156,7 +156,7 @@ def test_kills_of_service_and_sender_lose_and_double_nothing(tmp_path: Path) -> 
         options = {"api_key": key, "website_id": website_id, "spill_to": str(spill)}
         for turn in range(4):
             sender = subprocess.Popen(
-                [sys.executable, "-c", _SENDER, served.url, json.dumps(options), str(begun)],
+                [sys.executable, "-c", _SENDER, served.url, json.dumps(options), str(first_number)],
                 stdout=subprocess.PIPE,
                 text=True,
                 env={"PYTHONPATH": ":".join(sys.path)},
@@ -171,7 +171,7 @@ def test_kills_of_service_and_sender_lose_and_double_nothing(tmp_path: Path) -> 
             numbers = [int(line) for line in (first, *sender.stdout.read().split())]
             sender.wait(PATIENCE_S)
             queued |= {f"event-{number}" for number in numbers}
-            begun = max(numbers) + 2  # One may be queued and not told.
+            first_number = max(numbers) + 2  # One may be queued and not told.
         with Penstock(served.url, **options) as last:
             assert last.flush(PATIENCE_S)
         assert served.stop() == 0

@@ -217,12 +217,12 @@ class AccountService:
         As `log_in` without the password.
         """
         with self._database.write() as db:
-            found = store.account_by_email(db, email)
-            if found is None:
+            match = store.account_by_email(db, email)
+            if match is None:
                 return None
-            account, _ = found
+            account, _ = match
             store.lock_user(db, account.user.id)
-            if store.account_by_email(db, email) != found:  # removed while we waited for the lock
+            if store.account_by_email(db, email) != match:  # removed while we waited for the lock
                 return None
             target = f"{account.user.id} {email}: single sign-on"
             return self._sign_in(db, account, target, self._clock())

@@ -7,7 +7,7 @@ from litestar.params import FromPath
 from penstock.base.errors import NotFound
 from penstock.http.requests import AnyRequest
 from penstock.web.assets import accepts_gzip, assets
-from penstock.web.client_script import ROUTES as CLIENT_SCRIPT_ROUTES
+from penstock.web.client.routes import ROUTES as CLIENT_SCRIPT_ROUTES
 from penstock.web.error_pages import PAGE_HANDLERS
 from penstock.web.pages.docs import routes as docs_routes
 from penstock.web.pages.funnel_page import provide_funnel_pages

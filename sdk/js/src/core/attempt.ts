@@ -112,7 +112,7 @@ export class Attempt {
     const bytes = new TextEncoder().encode(parts.join("\n"));
     const url = { "+": "-", "/": "_", "=": "" } as Record<string, string>;
     const base64 = btoa(String.fromCharCode(...bytes));
-    const text = `penstock_${base64.replace(/[+/=]/g, (sign) => url[sign] ?? "")}`;
+    const text = `penstock_${base64.replace(/[+\/=]/g, (sign) => url[sign] ?? "")}`;
     if (text.length > 200) throw new RangeError("IDs too long for Stripe");
     return text;
   }

@@ -66,13 +66,13 @@ class PasswordResetService:
     def _mail_with_link(self, email: str) -> Mail | None:
         """The mail; None for an address without an account."""
         with self._database.write() as db:
-            found = accounts_store.account_by_email(db, email)
-            if found is None:
+            match = accounts_store.account_by_email(db, email)
+            if match is None:
                 return None
-            url = reset_url(db, self._settings, found[0], self._clock())
-            target = f"{found[0].user.id} {email}"
+            url = reset_url(db, self._settings, match[0], self._clock())
+            target = f"{match[0].user.id} {email}"
             audit.record(
-                db, found[0].caller, Action.PASSWORD_RESET_REQUESTED, target, self._clock()
+                db, match[0].caller, Action.PASSWORD_RESET_REQUESTED, target, self._clock()
             )
         return Mail(email, "Reset your Penstock password", _MAIL.format(email=email, url=url))
 
@@ -105,10 +105,10 @@ def operator_reset_url(
 ) -> str | None:
     """URL with which the user sets a new password; None when the address has no account."""
     with database.write() as db:
-        found = accounts_store.account_by_email(db, email.strip().lower())
-        if found is None:
+        match = accounts_store.account_by_email(db, email.strip().lower())
+        if match is None:
             return None
-        account, _ = found
+        account, _ = match
         by, target = Caller(account.workspace.id, name="operator"), f"{account.user.id} {email}"
         audit.record(db, by, Action.PASSWORD_RESET_REQUESTED, target, now_ms)
         return reset_url(db, settings, account, now_ms)
@@ -127,13 +127,13 @@ def reset_url(db: Connection, settings: Settings, account: CurrentUser, now_ms: 
 
 def _account_of_reset(db: Connection, token_hash: bytes, now_ms: int) -> CurrentUser:
     email = store.email_of_reset(db, token_hash, now_ms)
-    found = accounts_store.account_by_email(db, email) if email is not None else None
-    if found is None:
+    match = accounts_store.account_by_email(db, email) if email is not None else None
+    if match is None:
         raise NotFound(
             "This link was used already or is older than an hour. Request a new one.",
             code="reset_not_found",
         )
-    return found[0]
+    return match[0]
 
 
 _MAIL = """\

@@ -169,10 +169,10 @@ class SecondFactorService:
 def operator_reset(database: Database, email: str, now_ms: int) -> bool:
     """Turn off a user's second factor for the operator. False when there is none."""
     with database.write() as db:
-        found = accounts_store.account_by_email(db, email.strip().lower())
-        if found is None or not store.delete_second_factor(db, found[0].user.id):
+        match = accounts_store.account_by_email(db, email.strip().lower())
+        if match is None or not store.delete_second_factor(db, match[0].user.id):
             return False
-        account, _ = found
+        account, _ = match
         by, target = Caller(account.workspace.id, name="operator"), f"{account.user.id} {email}"
         audit.record(db, by, Action.SECOND_FACTOR_RESET, target, now_ms)
         return True

@@ -1,10 +1,10 @@
 """Use cases of single sign-on: leave for the identity provider, and come back."""
 
 import hmac
-import json
 from functools import partial
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
 
 from penstock.accounts.credentials import new_token
 from penstock.accounts.model import CurrentUser, PendingLogIn, Role
@@ -62,7 +62,7 @@ class SingleSignOnService:
         expires_at_ms = self._clock() + ATTEMPT_S * 1000
         attempt = SignOnAttempt(new_token(), new_token(), new_token(), next_path, expires_at_ms)
         url = await self._work.run(network, provider.authorization_url, attempt, self._redirect_uri)
-        return url, self._box.seal_token(json.dumps(attempt))
+        return url, self._box.seal_token(to_json(attempt).decode())
 
     async def finish(
         self, sealed_attempt: str, answer: ProviderAnswer, address: str
@@ -123,7 +123,7 @@ class SingleSignOnService:
 
     def _attempt(self, sealed: str) -> SignOnAttempt:
         try:
-            attempt = SignOnAttempt(*json.loads(self._box.open_token(sealed)))
+            attempt = SignOnAttempt(*from_json(self._box.open_token(sealed)))
         except Unavailable:
             raise _expired() from None
         if attempt.expires_at_ms <= self._clock():
