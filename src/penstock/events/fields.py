@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
-from pydantic import AfterValidator, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.model import Caller, Website
@@ -213,6 +213,9 @@ TIME_SCHEMA = WithJsonSchema(
     }
 )
 
+_NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
+"""For the API document: validation has messages of its own, and limits of the settings."""
+
 
 def _plain_id(limits: ItemLimits) -> Any:
     max_chars = limits.max_id_bytes // _MAX_BYTES_PER_CHARACTER
@@ -242,18 +245,21 @@ def _plain_properties(limits: ItemLimits) -> Any:
     return Annotated[values, Meta(max_length=limits.max_property_keys)]
 
 
-SentId = Annotated[str, AfterValidator(_id), Plain(_plain_id)]
+SentId = Annotated[str, AfterValidator(_id), _NOT_EMPTY, Plain(_plain_id)]
 """An opaque ID of the client's, 1 to 200 bytes."""
 
-KnownWebsite = Annotated[
-    str, AfterValidator(_id), AfterValidator(_known_website), Plain(_plain_id, _require_website)
-]
+KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(_plain_id, _require_website)]
 """The ID of an existing website or app."""
 
-EventName = Annotated[str, AfterValidator(_name), Plain(_plain_name)]
+EventName = Annotated[str, AfterValidator(_name), _NOT_EMPTY, Plain(_plain_name)]
 """An event, screen or goal name, a country or a region: 1 to 200 characters."""
 
-PagePath = Annotated[str, AfterValidator(_path), Plain(_plain_path, _page_path)]
+PagePath = Annotated[
+    str,
+    AfterValidator(_path),
+    Field(json_schema_extra={"pattern": "^/"}),
+    Plain(_plain_path, _page_path),
+]
 """A page path, normalised."""
 
 Text = Annotated[str, AfterValidator(_text), Plain(_plain_text)]
@@ -281,10 +287,13 @@ Properties = Annotated[dict[str, Any], AfterValidator(_properties), Plain(_plain
 Number = Annotated[
     int | float,
     PlainValidator(_number),
-    WithJsonSchema({"type": "number"}),
+    WithJsonSchema({"type": "number", "minimum": LOWEST_INTEGER, "maximum": HIGHEST_INTEGER}),
     Plain(lambda _: _PlainNumber),
 ]
 
 Currency = Annotated[
-    str, AfterValidator(_currency), Plain(lambda _: str, lambda value, _: _currency(value))
+    str,
+    AfterValidator(_currency),
+    Field(json_schema_extra={"pattern": "^[A-Z]{3}$"}),
+    Plain(lambda _: str, lambda value, _: _currency(value)),
 ]
