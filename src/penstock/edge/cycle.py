@@ -1,26 +1,25 @@
 """One request and its answer, as uvicorn has them; a plain answer is written in one piece."""
 
+from functools import lru_cache
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import (
+    HEADER_RE,
     HEADER_VALUE_RE,
     STATUS_LINE,
     RequestResponseCycle,
 )
 
-_PLAIN_NAMES = frozenset(
-    (
-        b"cache-control", b"content-length", b"content-type", b"date", b"location", b"ratelimit",
-        b"ratelimit-policy", b"x-content-type-options", b"x-request-id",
-    )
-)  # fmt: skip
+_LENGTH = b"content-length"
+_OF_CONNECTION = (b"connection", b"transfer-encoding")
+_MAX_CACHED_NAMES = 1000
 
 
 class RequestCycle(RequestResponseCycle):
     """Keeps the head of a plain answer until the body is there.
 
-    Plain: headers with usual names, among them the length, on a connection that stays open.
-    Checking each header and writing twice costs uvicorn more than reading the request.
+    Plain: with a length, on a connection that stays open. Checking each header and writing twice
+    costs uvicorn more than reading the request.
     """
 
     _head = b""
@@ -51,15 +50,21 @@ class RequestCycle(RequestResponseCycle):
         if self.flow.write_paused or not self.keep_alive or self.scope["method"] == "HEAD":
             return b""
         length = None
-        parts = [STATUS_LINE[message["status"]]]
+        parts, values = [STATUS_LINE[message["status"]]], []
         for name, value in (*self.default_headers, *message["headers"]):
-            if name not in _PLAIN_NAMES or HEADER_VALUE_RE.search(value):
+            if not _is_plain_name(name):
                 return b""
-            if name == b"content-length":
+            if name == _LENGTH:
                 length = int(value)
             parts += (name, b": ", value, b"\r\n")
-        if length is None:
+            values.append(value)
+        if length is None or HEADER_VALUE_RE.search(b" ".join(values)):
             return b""
         self.expected_content_length, self.chunked_encoding = length, False
         parts.append(b"\r\n")
         return b"".join(parts)
+
+
+@lru_cache(maxsize=_MAX_CACHED_NAMES)
+def _is_plain_name(name: bytes) -> bool:
+    return name.islower() and name not in _OF_CONNECTION and HEADER_RE.search(name) is None

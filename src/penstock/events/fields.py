@@ -222,6 +222,9 @@ TIME_SCHEMA = WithJsonSchema(
     }
 )
 
+_NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
+"""For the API document: validation has messages of its own, and limits of the settings."""
+
 
 def _plain_id(limits: ItemLimits) -> Any:
     max_chars = limits.max_id_bytes // _MAX_BYTES_PER_CHARACTER
@@ -251,29 +254,20 @@ def _plain_properties(limits: ItemLimits) -> Any:
     return Annotated[values, Meta(max_length=limits.max_property_keys)]
 
 
-_NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
-"""For the API document: validation has messages of its own, and limits of the settings."""
-
-SentId = Annotated[str, AfterValidator(_id), Plain(_plain_id), _NOT_EMPTY]
+SentId = Annotated[str, AfterValidator(_id), _NOT_EMPTY, Plain(_plain_id)]
 """An opaque ID of the client's, 1 to 200 bytes."""
 
-KnownWebsite = Annotated[
-    str,
-    AfterValidator(_id),
-    AfterValidator(_known_website),
-    Plain(_plain_id, _require_website),
-    _NOT_EMPTY,
-]
+KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(_plain_id, _require_website)]
 """The ID of an existing website or app."""
 
-EventName = Annotated[str, AfterValidator(_name), Plain(_plain_name), _NOT_EMPTY]
+EventName = Annotated[str, AfterValidator(_name), _NOT_EMPTY, Plain(_plain_name)]
 """An event, screen or goal name, a country or a region: 1 to 200 characters."""
 
 PagePath = Annotated[
     str,
     AfterValidator(_path),
-    Plain(_plain_path, _page_path),
     Field(json_schema_extra={"pattern": "^/"}),
+    Plain(_plain_path, _page_path),
 ]
 """A page path, normalised."""
 
@@ -317,6 +311,6 @@ Count = Annotated[
 Currency = Annotated[
     str,
     AfterValidator(_currency),
-    Plain(lambda _: str, lambda value, _: _currency(value)),
     Field(json_schema_extra={"pattern": "^[A-Z]{3}$"}),
+    Plain(lambda _: str, lambda value, _: _currency(value)),
 ]

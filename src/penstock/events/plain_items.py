@@ -70,10 +70,10 @@ def _plain_type(hint: Any, limits: ItemLimits) -> tuple[Any, Any]:
     """The type of a field for msgspec, and what makes its value, from the field's own type."""
     if get_origin(hint) is Annotated:
         inner, *metadata = get_args(hint)
-        plain = next((part for part in metadata if isinstance(part, Plain)), None)
-        if plain is None:
-            return _plain_type(inner, limits)
-        return plain.type_of(limits), plain.read
+        for part in reversed(metadata):  # the last counts: it may narrow an earlier one
+            if isinstance(part, Plain):
+                return part.type_of(limits), part.read
+        return _plain_type(inner, limits)
     if get_origin(hint) in (Union, UnionType):
         [inner] = [part for part in get_args(hint) if part is not NoneType]
         return _plain_type(inner, limits)

@@ -4,10 +4,11 @@ Keys are in the metadata DB as hashes, added by the transaction that stores the 
 them. Every node remembers the keys that it has seen, so that only new ones cost a query.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from hashlib import blake2b
+from operator import itemgetter
 
 from sqlalchemy import Connection
 
@@ -18,6 +19,7 @@ from penstock.events.model import NewEvent
 
 _MAX_CACHED_KEYS = 200_000
 """Hashes in memory, about 20 MB; websites not seen for the longest time are forgotten first."""
+_NO_KEYS: Set[int] = frozenset()
 
 
 class PropertyKeys:
@@ -38,18 +40,19 @@ class PropertyKeys:
         `remember` once the transaction is committed.
         """
         faults: list[Fault | None] = [None] * len(events)
-        unknown: dict[WebsiteId, list[tuple[int, set[int]]]] = {}
+        places_by_keys = defaultdict[tuple[WebsiteId, tuple[str, ...]], list[int]](list)
         for place, event in enumerate(events):
-            if not event.properties or not event.has_free_keys:
-                continue
-            hashes = {_hash(key) for key in event.properties}
-            known = self._known.get(event.website_id)
-            if known is None or not hashes <= known:
-                unknown.setdefault(event.website_id, []).append((place, hashes))
+            if event.properties and event.has_free_keys:
+                places_by_keys[event.website_id, tuple(event.properties)].append(place)
+        unknown = defaultdict[WebsiteId, list[tuple[int, set[int]]]](list)
+        for (website_id, keys), places in places_by_keys.items():
+            hashes = {_hash(key) for key in keys}
+            if not hashes <= self._known.get(website_id, _NO_KEYS):
+                unknown[website_id] += [(place, hashes) for place in places]
         known_since: dict[WebsiteId, set[int]] = {}
         # In the order of the IDs, so that nodes wait for each other instead of deadlocking.
-        for website_id, places in sorted(unknown.items()):
-            known_since[website_id] = self._add(connection, website_id, places, faults)
+        for website_id, with_hashes in sorted(unknown.items()):
+            known_since[website_id] = self._add(connection, website_id, with_hashes, faults)
         return faults, known_since
 
     def remember(self, hashes: Mapping[WebsiteId, set[int]]) -> None:
@@ -70,7 +73,7 @@ class PropertyKeys:
         faults: list[Fault | None],
     ) -> set[int]:
         """Add the keys of a website's events as long as there is room. Returns the known ones."""
-        places = list(places)
+        places = sorted(places, key=itemgetter(0))
         sent = sorted(set().union(*(hashes for _, hashes in places)))
         known = store.known_property_keys(connection, website_id, sent)
         if len(known) == len(sent):
