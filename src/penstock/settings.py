@@ -62,6 +62,14 @@ class Settings(BaseSettings):
             "default: chDB in the data folder."
         ),
     ] = None
+    warehouse_cluster: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$",
+            description="Name of the ClickHouse cluster over whose shards and replicas the tables "
+            "are made; default: the tables of one server. Needs `PENSTOCK_WAREHOUSE_URL`.",
+        ),
+    ] = None
     public_url: Annotated[
         str | None,
         Field(description="URL under which browsers reach the service; default: host and port."),

@@ -188,6 +188,15 @@ def _number(value: Any) -> int | float:
     return value
 
 
+_MAX_COUNT = 1_000_000_000
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_COUNT:
+        raise RuleBroken("not_a_count", f"Must be a whole number from 1 to {_MAX_COUNT:,}.")
+    return value
+
+
 def _currency(value: str) -> str:
     if not (len(value) == 3 and value.isascii() and value.isalpha() and value.isupper()):
         raise RuleBroken(
@@ -212,9 +221,6 @@ TIME_SCHEMA = WithJsonSchema(
         "description": "ISO 8601 with an offset, or epoch milliseconds",
     }
 )
-
-_NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
-"""For the API document: validation has messages of its own, and limits of the settings."""
 
 
 def _plain_id(limits: ItemLimits) -> Any:
@@ -245,20 +251,29 @@ def _plain_properties(limits: ItemLimits) -> Any:
     return Annotated[values, Meta(max_length=limits.max_property_keys)]
 
 
-SentId = Annotated[str, AfterValidator(_id), _NOT_EMPTY, Plain(_plain_id)]
+_NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
+"""For the API document: validation has messages of its own, and limits of the settings."""
+
+SentId = Annotated[str, AfterValidator(_id), Plain(_plain_id), _NOT_EMPTY]
 """An opaque ID of the client's, 1 to 200 bytes."""
 
-KnownWebsite = Annotated[SentId, AfterValidator(_known_website), Plain(_plain_id, _require_website)]
+KnownWebsite = Annotated[
+    str,
+    AfterValidator(_id),
+    AfterValidator(_known_website),
+    Plain(_plain_id, _require_website),
+    _NOT_EMPTY,
+]
 """The ID of an existing website or app."""
 
-EventName = Annotated[str, AfterValidator(_name), _NOT_EMPTY, Plain(_plain_name)]
+EventName = Annotated[str, AfterValidator(_name), Plain(_plain_name), _NOT_EMPTY]
 """An event, screen or goal name, a country or a region: 1 to 200 characters."""
 
 PagePath = Annotated[
     str,
     AfterValidator(_path),
-    Field(json_schema_extra={"pattern": "^/"}),
     Plain(_plain_path, _page_path),
+    Field(json_schema_extra={"pattern": "^/"}),
 ]
 """A page path, normalised."""
 
@@ -291,9 +306,17 @@ Number = Annotated[
     Plain(lambda _: _PlainNumber),
 ]
 
+Count = Annotated[
+    int,
+    PlainValidator(_count),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": _MAX_COUNT}),
+    Plain(lambda _: Annotated[int, Meta(ge=1, le=_MAX_COUNT)]),
+]
+"""How many of something a sender saw."""
+
 Currency = Annotated[
     str,
     AfterValidator(_currency),
-    Field(json_schema_extra={"pattern": "^[A-Z]{3}$"}),
     Plain(lambda _: str, lambda value, _: _currency(value)),
+    Field(json_schema_extra={"pattern": "^[A-Z]{3}$"}),
 ]
