@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.accounts.model import Website
-from penstock.base.clock import LATEST_MS
+from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
 from penstock.base.errors import Fault, Invalid, Malformed
 from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
     EventValidationContext,
-    time_from_1970_ms,
 )
 from penstock.events.imports.schema import ImportLine
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
@@ -26,7 +25,6 @@ from penstock.events.server_events import (
 from penstock.events.tracked_item import has_name_for_type, name_and_columns
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
 from penstock.http.bodies import parse_json
-from penstock.http.schema import RuleBroken
 
 _OWN_COLUMNS = ("external_session_id", "country", "region", "device", "os", "browser")
 
@@ -93,11 +91,14 @@ def read_entry(
 
 
 def stated_ms(text: bytes) -> int | None:
-    """The timestamp of a rejected line; None when it has no valid one."""
+    """The timestamp of a rejected line, at most `LATEST_MS`; None when it has no valid one."""
     try:
-        return min(time_from_1970_ms(_parse(text)["timestamp"]), LATEST_MS)
-    except (Invalid, LookupError, TypeError, RuleBroken):
+        at_ms = parse_time(_parse(text)["timestamp"])
+    except TimeOutOfRange as error:
+        return None if error.is_early else LATEST_MS
+    except (Invalid, LookupError, TypeError, ValueError):
         return None
+    return min(at_ms, LATEST_MS) if at_ms >= 0 else None
 
 
 def line_excerpt(text: bytes) -> str:
