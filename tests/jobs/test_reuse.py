@@ -9,7 +9,7 @@ from tests.waiting import PATIENCE_S, eventually
 
 
 def of_cache(scene, funnel, **query):
-    """A report from the cache. A merge of parts in the engine may cause one more computation."""
+    """A report from the cache."""
     return eventually(
         lambda: (report := scene.results(funnel, **query))["servedFrom"] == "cache" and report
     )
@@ -249,10 +249,50 @@ def test_what_is_deleted_from_the_warehouse_is_counted_no_more(
     assert scene.results(funnel)["aggregate"]["entered"] == 1
 
 
+def test_parts_that_the_engine_puts_together_change_nothing(scene, warehouse):
+    for number in range(3):
+        scene.story("0/A 60/B", visitor=f"v{number}")
+        scene.results(funnel := scene.funnel("A", "B"))
+    before = of_cache(scene, funnel)
+    warehouse.command("OPTIMIZE TABLE events FINAL")
+    assert scene.results(funnel) == before
+
+
+def test_what_comes_into_the_event_store_in_any_way_is_counted(scene, workspace, warehouse):
+    """By another node, or from a copy: no room of this process takes part."""
+    scene.story("0/A 60/B", visitor="ann")
+    funnel = scene.funnel("A", "B")
+    of_cache(scene, funnel)
+    warehouse.command(
+        "INSERT INTO events SELECT * EXCEPT (visitor_key) "
+        "REPLACE ('eve' AS visitor_id, concat(event_id, 'x') AS event_id) "
+        "FROM events WHERE website_id = {w:String}",
+        {"w": workspace.website_id},
+    )
+    assert scene.results(funnel)["aggregate"]["completed"] == 2
+
+
+def test_one_event_for_another_is_a_change(scene, workspace, warehouse):
+    """The number of rows is as before; the numbers of their inserts are not."""
+    scene.story("0/A 60/B", visitor="ann")
+    funnel = scene.funnel("A", "B")
+    of_cache(scene, funnel)
+    of_b = "website_id = {w:String} AND name = 'B'"
+    warehouse.command(
+        f"INSERT INTO events SELECT * REPLACE ('X' AS name) FROM events WHERE {of_b}",
+        {"w": workspace.website_id},
+    )
+    warehouse.command(
+        f"ALTER TABLE events DELETE WHERE {of_b} SETTINGS mutations_sync = 1",
+        {"w": workspace.website_id},
+    )
+    assert scene.results(funnel)["aggregate"]["completed"] == 0
+
+
 def test_what_came_in_during_a_query_is_not_remembered_after_it_was_deleted(
     scene, warehouse, services, monkeypatch
 ):
-    """The data are as before, so an answer cached under their old version would be reused."""
+    """The data are as before, but their version is not."""
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
     query = warehouse.query

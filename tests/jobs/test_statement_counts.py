@@ -6,10 +6,10 @@ from tests.funnels.scenario import DAY_S, Scene
 from tests.watched import Watched
 
 SNAPSHOT = 5
-"""Fingerprint, checksum, fingerprint again, profile, fingerprint again."""
+"""State, rows, state again, profile, state again."""
 
 FETCH = 2
-"""The statement of the answer, then the fingerprint."""
+"""The statement of the answer, then the state."""
 
 STATEMENTS = {
     "results": (SNAPSHOT + FETCH, {}),

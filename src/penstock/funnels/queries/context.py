@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.queries.snapshot import DataVersion
+from penstock.funnels.queries.versions import DataVersion
 from penstock.funnels.statements.query import DataProfile, QueryParams
 
 

@@ -140,7 +140,7 @@ def _cache_key(context: QueryContext, statement: Statement) -> bytes:
     """Stands for everything that the rows of a statement depend on."""
     parts = (
         context.workspace_id,
-        context.version.checksum,
+        context.version,
         statement.sql,
         sorted(statement.parameters.items()),
     )
