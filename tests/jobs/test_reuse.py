@@ -264,7 +264,7 @@ def test_what_comes_into_the_event_store_in_any_way_is_counted(scene, workspace,
     funnel = scene.funnel("A", "B")
     of_cache(scene, funnel)
     warehouse.command(
-        "INSERT INTO events SELECT * EXCEPT (visitor_key) "
+        "INSERT INTO events (* EXCEPT (visitor_key)) SELECT * EXCEPT (visitor_key) "
         "REPLACE ('eve' AS visitor_id, concat(event_id, 'x') AS event_id) "
         "FROM events WHERE website_id = {w:String}",
         {"w": workspace.website_id},
@@ -277,13 +277,14 @@ def test_one_event_for_another_is_a_change(scene, workspace, warehouse):
     scene.story("0/A 60/B", visitor="ann")
     funnel = scene.funnel("A", "B")
     of_cache(scene, funnel)
-    of_b = "website_id = {w:String} AND name = 'B'"
     warehouse.command(
-        f"INSERT INTO events SELECT * REPLACE ('X' AS name) FROM events WHERE {of_b}",
+        "INSERT INTO events SELECT * REPLACE ('X' AS name) FROM events "
+        "WHERE website_id = {w:String} AND name = 'B'",
         {"w": workspace.website_id},
     )
     warehouse.command(
-        f"ALTER TABLE events DELETE WHERE {of_b} SETTINGS mutations_sync = 1",
+        "ALTER TABLE events DELETE WHERE website_id = {w:String} AND name = 'B' "
+        "SETTINGS mutations_sync = 1",
         {"w": workspace.website_id},
     )
     assert scene.results(funnel)["aggregate"]["completed"] == 0

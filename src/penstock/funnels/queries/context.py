@@ -14,12 +14,14 @@ class QueryContext:
 
     funnel_id, revision: None for a draft. website_id: as the caller sent it, None for all.
     is_fresh: whether all events acknowledged before the query can be read.
+    saved_definition: the whole one; `definition` may have fewer breakdown properties.
     """
 
     workspace_id: WorkspaceId
     funnel_id: str | None
     revision: int | None
     definition: Definition
+    saved_definition: Definition
     website_id: str | None
     is_fresh: bool
     params: QueryParams

@@ -28,6 +28,10 @@ class StorageState(NamedTuple):
     aliases_block: int
     parts: int
 
+    def has_inserts_of(self, other: "StorageState") -> bool:
+        """Whether nothing was inserted between both."""
+        return self[:2] == other[:2]
+
 
 class DataVersion(NamedTuple):
     """What is stored of some websites: differs after every change and never returns.
@@ -66,8 +70,9 @@ class VersionReader:
                 return known.version
             version = self._compare(website_ids, scope_ids, known, state)
             earlier, state = state, read_state(self._warehouse)
-            if state == earlier:
-                self._remember(key, _Known(version, state))
+            if state.has_inserts_of(earlier):
+                # The state before: a deletion since then may not be in the counts.
+                self._remember(key, _Known(version, earlier))
                 return version
         # Counts of a moment in which something changed prove nothing; a new version does no harm.
         return version._replace(since=state)

@@ -107,6 +107,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {_several(plan)} AS several,
                {_seen(plan)} AS seen, cut,
                {"progress.done AS done, window_end," if detailed else ""}
+               {f"{_visitors(plan)} AS visitors," if plan.keeps_visitors else ""}
                entry.at AS entry_at
         FROM ({folded})"""
     if plan.by_attempt:
@@ -270,8 +271,18 @@ def _lowest_bit(plan: Plan, mask: str) -> str:
 def _several(plan: Plan) -> str:
     if not plan.by_attempt:
         return "toUInt8(0)"
+    return f"arrayUniq({_visitors_of_steps(plan)}) > 1"
+
+
+def _visitors_of_steps(plan: Plan) -> str:
+    """The visitor of each event that matches a required step."""
     required = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, history)"
-    return f"arrayUniq(arrayMap(x -> x.visitor, {required})) > 1"
+    return f"arrayMap(x -> x.visitor, {required})"
+
+
+def _visitors(plan: Plan) -> str:
+    """A unit's visitors if there are several, else an empty list."""
+    return f"if(several, arraySort(arrayDistinct({_visitors_of_steps(plan)})), [])"
 
 
 def _seen(plan: Plan) -> str:

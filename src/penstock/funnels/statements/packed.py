@@ -12,6 +12,7 @@ complex if it has
     - entry values that a later event may disagree with
     - more events than the general fold reads
     - an event of a diagnostic row or of a payment provider, or with an unusable sequence value
+    - events of several visitors, where the unit's visitors are kept
     - for a visitor: a window that closed before the next step, since a later entry may lead further
 
 Both folds give the same answer (the property tests run both); only the time differs. Source of
@@ -115,6 +116,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                {_over_limit(plan)} AS over_limit,
                max(complexity) AS complexity, {_unitless(plan)} AS unitless
         FROM ({positions}) GROUP BY unit"""
+    several = " OR visitors > 1" if plan.keeps_visitors else ""
     open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
     return f"""
     SELECT unit, unitless, firsts, visitors > 1 AS several, bitTest(firsts[1], 0) AS carries,
@@ -124,7 +126,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
            arrayFirstIndex(verdict -> verdict != 0, verdicts) AS stop,
            multiIf(unit = 0, {UNITLESS}, complexity = 2 OR over_limit, {COMPLEX},
                    firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}, {ABSENT},
-                   complexity = 1 OR starts > 1 OR (carries AND values > 1)
+                   complexity = 1 OR starts > 1 OR (carries AND values > 1){several}
                        OR verdicts[stop] IN {open_reasons} OR {_tied_options(plan, layout)},
                    {COMPLEX}, {SIMPLE}) AS class,
            if(class = {SIMPLE} AND carries, any_value, 0) AS value,

@@ -81,7 +81,7 @@ class TraceService:
         if context.definition.counting_unit is CountingUnit.ATTEMPT:
             traced, provenance = self._unit(context, unit, attempt_named(unit))
         else:
-            visitors = self._runner.fetch(context, visitors_named(context.params, unit))
+            visitors = self._runner.fetch_events(context, visitors_named(context.params, unit))
             selector = UnitSelector(tuple(row["unit"] for row in visitors.rows))
             traced, provenance = self._unit(context, unit, selector)
             provenance += visitors.provenance
@@ -103,7 +103,7 @@ class TraceService:
             query.event_id,
             read_properties(definition),
         )
-        result = self._runner.fetch(context, statement)
+        result = self._runner.fetch_events(context, statement)
         event = _only_event(query.event_id, result.rows)
         if event["unit"] == 0:
             return _without_attempt(context, result.provenance, event)
@@ -143,7 +143,7 @@ class TraceService:
         visitors: set[int] = set()
         if by_attempt and any(row["provider"] for row in events.rows):
             statement = visitors_of_attempt(definition, params, context.profile, selector)
-            others = self._runner.fetch(context, statement)
+            others = self._runner.fetch_events(context, statement)
             visitors = {row["visitor"] for row in others.rows}
             provenance += others.provenance
         unit = unit_of(definition, params, name, events.rows, visitors, matching_only=matching_only)
@@ -161,7 +161,7 @@ class TraceService:
                 MAX_EVENTS + 1,
                 matching=matching,
             )
-            result = self._runner.fetch(context, statement)
+            result = self._runner.fetch_events(context, statement)
             if len(result.rows) <= MAX_EVENTS:
                 return result, matching
         message = (

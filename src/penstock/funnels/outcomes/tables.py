@@ -1,0 +1,185 @@
+"""The stored rows of outcomes in the event store: filled, kept up to date, dropped."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import Any, NamedTuple
+
+from penstock.base.chunks import chunks
+from penstock.base.clock import LATEST_MS
+from penstock.base.ids import WebsiteId
+from penstock.funnels.outcomes.model import Mark, Subject
+from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.queries.versions import read_state
+from penstock.funnels.statements import storing
+from penstock.funnels.statements.query import (
+    DataProfile,
+    Plan,
+    QueryParams,
+    Statement,
+    Subset,
+)
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.queries import load
+
+_SQL = "penstock.funnels.outcomes"
+_UNITS_PER_STATEMENT = 20_000
+_TRIES = 5
+
+Run = Callable[[Statement], Sequence[Sequence[Any]]]
+"""Runs a statement with the limits of whoever asks, and returns its rows."""
+
+
+class Backlog(NamedTuple):
+    """What a mark does not know. events: new ones. block: the newest insert among them.
+
+    events_in_all: of the websites. has_lost: whether events that the mark knows are gone.
+    """
+
+    events: int
+    block: int
+    events_in_all: int
+    has_lost: bool
+
+
+class OutcomeTables:
+    """Methods block. `QueryFailed` and `StoreUnavailable` of the event store."""
+
+    def __init__(self, warehouse: Warehouse, run: Run) -> None:
+        self._warehouse, self._run = warehouse, run
+        self._saving = Lock()  # marks are numbered in the order of their knowledge
+
+    def fill(self, subject: Subject, mark: Mark) -> Mark | None:
+        """Store the outcomes of all units under `mark.build`. Returns what they know.
+
+        None where they cannot be stored: provider events count by rules of their own.
+        """
+        backlog = self.backlog(subject.website_ids, None)
+        # The profile is read later than the number: it knows every event that is folded.
+        question = QueryParams(subject.website_ids, (), None, None, mark.read_until_ms)
+        profile = read_profile(self._warehouse, question)
+        if profile.has_provider_events:
+            return None
+        known = Subset(until_block=backlog.block)
+        # Texts first: no reader finds a unit whose entry values have none.
+        self._store_events(subject, mark.build, known, profile)
+        plan = self._plan(subject, mark.read_until_ms, profile, known)
+        self._run(storing.store_units(plan, mark.build, backlog.block))
+        return replace(
+            mark,
+            events_block=backlog.block,
+            events=backlog.events_in_all,
+            next_event_ms=self._next_event(subject, mark.read_until_ms),
+        )
+
+    def refresh(
+        self, subject: Subject, mark: Mark, backlog: Backlog, units: Sequence[int], until_ms: int
+    ) -> Mark:
+        """Fold changed units again. Returns what the rows know then.
+
+        units: of `changed_units`. until_ms: later events are not read.
+        """
+        if backlog.events:
+            new = Subset(after_block=mark.events_block)
+            self._store_events(subject, mark.build, new, _FEW)
+        for some in chunks(units, _UNITS_PER_STATEMENT):
+            plan = self._plan(subject, until_ms, _FEW, Subset(units=some))
+            self._run(storing.store_units(plan, mark.build, backlog.block))
+            gone = self._plan(subject, until_ms, _FEW)
+            self._run(storing.store_gone(gone, mark.build, backlog.block, some))
+        return replace(
+            mark,
+            events_block=backlog.block,
+            events=backlog.events_in_all,
+            read_until_ms=until_ms,
+            next_event_ms=self._next_event(subject, until_ms),
+        )
+
+    def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
+        """What came in since a mark; since ever for None."""
+        known = 0 if mark is None else mark.events_block
+        state = read_state(self._warehouse)
+        for _ in range(_TRIES):
+            [[in_all, new]] = self._warehouse.query(
+                load(_SQL, "events_since"), {"websites": list(website_ids), "events_block": known}
+            )[1]
+            earlier, state = state, read_state(self._warehouse)
+            if state.has_inserts_of(earlier):
+                break
+        # Where inserts never pause, counts of different moments may look like a loss; then the
+        # outcomes are built again.
+        has_lost = mark is not None and in_all - new != mark.events
+        return Backlog(new, earlier.events_block, in_all, has_lost)
+
+    def changed_units(
+        self, subject: Subject, mark: Mark, until_ms: int, most: int
+    ) -> Sequence[int] | None:
+        """The units of events that a mark does not know; None for more than `most`."""
+        subsets = [Subset(after_block=mark.events_block)]
+        if 0 < mark.next_event_ms <= until_ms:
+            subsets.append(Subset(after_ms=mark.read_until_ms))
+        units = set[int]()
+        for subset in subsets:
+            plan = self._plan(subject, until_ms, _FEW, subset)
+            units.update(unit for (unit,) in self._run(storing.units_of(plan, most + 1)))
+            if len(units) > most:
+                return None
+        return sorted(units)
+
+    def _next_event(self, subject: Subject, after_ms: int) -> int:
+        plan = self._plan(subject, LATEST_MS, _FEW, Subset(after_ms=after_ms))
+        [[first_ms]] = self._run(storing.first_event(plan))
+        return int(first_ms)
+
+    def _store_events(
+        self, subject: Subject, build: str, subset: Subset, profile: DataProfile
+    ) -> None:
+        """What is stored of events rather than units; those in the future too."""
+        if subject.definition.breakdown_properties:
+            plan = self._plan(subject, LATEST_MS, profile, subset)
+            self._run(storing.store_values(plan, build))
+        self._run(storing.store_unitless(self._plan(subject, LATEST_MS, profile, subset), build))
+
+    def _plan(
+        self,
+        subject: Subject,
+        until_ms: int,
+        profile: DataProfile,
+        subset: Subset = Subset(),  # noqa: B008
+    ) -> Plan:
+        return storing.plan_of(
+            subject.definition, subject.website_ids, profile, read_until_ms=until_ms, subset=subset
+        )
+
+    def marks(self) -> list[Mark]:
+        return [Mark(*row) for row in self._warehouse.query(load(_SQL, "marks"))[1]]
+
+    def save(self, mark: Mark) -> None:
+        parameters = {
+            "outcome": mark.outcome,
+            "build": mark.build,
+            "workspace_id": mark.workspace_id,
+            "funnel_id": mark.funnel_id,
+            "events_block": mark.events_block,
+            "events": mark.events,
+            "read_until": mark.read_until_ms,
+            "next_event": mark.next_event_ms,
+            "asked_at": mark.asked_at_ms,
+        }
+        with self._saving:
+            self._warehouse.query(load(_SQL, "save_mark"), parameters)
+
+    def builds(self) -> set[str]:
+        """Every build that has rows."""
+        return {build for (build,) in self._warehouse.query(load(_SQL, "builds"))[1]}
+
+    def drop(self, builds: Iterable[str]) -> None:
+        for build in builds:
+            for table in ("funnel_outcomes", "funnel_outcome_values", "funnel_outcome_unitless"):
+                self._warehouse.command(
+                    f"ALTER TABLE {table} DROP PARTITION {{build:String}}", {"build": build}
+                )
+
+
+_FEW = DataProfile(0, None, None, has_provider_events=False, has_aliases=False)
+"""Of so few events that the general fold takes them."""

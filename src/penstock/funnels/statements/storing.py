@@ -1,0 +1,124 @@
+"""Statements that store outcomes of attempt funnels, and keep them up to date.
+
+The plan of each reads all history up to its evaluation time: no period, no cohort filter, no
+merges, and its visitors are kept (`plan_of`). `subset` says which events or units.
+"""
+
+from collections.abc import Sequence
+
+from penstock.base.clock import LATEST_MS
+from penstock.base.ids import WebsiteId
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.statements.counted_units import counted_units
+from penstock.funnels.statements.query import (
+    DataProfile,
+    Plan,
+    QueryParams,
+    Statement,
+    Subset,
+    matched_events,
+)
+from penstock.funnels.statements.report import composed, entry_values
+
+_COLUMNS = (
+    "build, unit, version, entry_ts, took, reached, keys, chosen, skips, ties, invalid, tied,"
+    " conflicts, visitors, seen, cut, pauses"
+)
+_ROW = """entry_ts, done_ts - entry_ts AS took, reached, keys, toUInt64(chosen) AS chosen,
+           skips, ties, invalid, tied, conflicts, visitors, seen, cut,
+           arrayDifference(done) AS pauses"""
+_MATERIALIZED = ("chains", "entry_values")
+
+
+def plan_of(
+    definition: Definition,
+    website_ids: tuple[WebsiteId, ...],
+    profile: DataProfile,
+    *,
+    read_until_ms: int = LATEST_MS,
+    subset: Subset = Subset(),  # noqa: B008 - immutable
+) -> Plan:
+    """profile: of the events that the statement reads, without merges and provider events."""
+    params = QueryParams(website_ids, (), None, None, read_until_ms)
+    return Plan(definition, params, profile, subset=subset, keeps_visitors=True)
+
+
+def is_storable(definition: Definition) -> bool:
+    """Whether outcomes of the funnel can be stored: for attempts, with at most 64 matches."""
+    matches = sum(len(row.matches) for row in definition.rows)
+    return definition.attempt_property is not None and matches <= 64
+
+
+def store_units(plan: Plan, build: str, version: int) -> Statement:
+    """Folds the units of the plan's subset and stores their outcomes.
+
+    version: the number of the newest insert that the fold certainly reads.
+    """
+    binder = plan.binder
+    tail = f"""
+    SELECT {binder.bind("String", build)} AS build, unit,
+           {binder.bind("UInt64", version)} AS version, {_ROW}
+    FROM counted"""
+    return _inserting(
+        "funnel_outcomes", _COLUMNS, composed(plan, _units(plan), tail, _MATERIALIZED)
+    )
+
+
+def store_gone(plan: Plan, build: str, version: int, units: Sequence[int]) -> Statement:
+    """Marks those units as gone that `store_units` of this version did not count."""
+    binder = plan.binder
+    at = binder.bind("UInt64", version)
+    name = binder.bind("String", build)
+    sql = f"""
+    SELECT {name} AS build, unit, {at} AS version, 1 AS is_gone
+    FROM funnel_outcomes
+    WHERE build = {name} AND unit IN {binder.bind("Array(UInt64)", list(units))}
+    GROUP BY unit HAVING max(funnel_outcomes.version) < {at}"""
+    columns = "build, unit, version, is_gone"
+    return _inserting("funnel_outcomes", columns, Statement(sql, binder.values))
+
+
+def store_values(plan: Plan, build: str) -> Statement:
+    """Stores the combinations of entry values of the plan's events."""
+    sql = f"""
+    SELECT {plan.binder.bind("String", build)} AS build, value, keys, texts
+    FROM ({entry_values(plan)})"""
+    columns = "build, value, keys, texts"
+    return _inserting("funnel_outcome_values", columns, Statement(sql, plan.binder.values))
+
+
+def store_unitless(plan: Plan, build: str) -> Statement:
+    """Counts the plan's events that match a required step and have no attempt ID."""
+    events = matched_events(plan, more="events._block_number AS block,")
+    sql = f"""
+    SELECT {plan.binder.bind("String", build)} AS build, ts, toInt64(block) AS block,
+           count() AS events
+    FROM ({events}) WHERE unit = 0 AND {plan.overlaps("mask", plan.required)}
+    GROUP BY ts, block"""
+    columns = "build, ts, block, events"
+    return _inserting("funnel_outcome_unitless", columns, Statement(sql, plan.binder.values))
+
+
+def units_of(plan: Plan, most: int) -> Statement:
+    """The units of the plan's events. Column: unit."""
+    sql = f"""
+    SELECT DISTINCT unit FROM ({matched_events(plan)}) WHERE unit != 0
+    LIMIT {plan.binder.bind("UInt64", most)}"""
+    return Statement(sql, plan.binder.values)
+
+
+def first_event(plan: Plan) -> Statement:
+    """The time of the plan's first event, 0 if there is none. Column: first_ms."""
+    sql = f"SELECT toInt64(min(ts)) AS first_ms FROM ({matched_events(plan)})"
+    return Statement(sql, plan.binder.values)
+
+
+def _units(plan: Plan) -> dict[str, str]:
+    relations = counted_units(plan)
+    if plan.breadth:
+        relations = {"entry_values": entry_values(plan), **relations}
+    return relations
+
+
+def _inserting(table: str, columns: str, rows: Statement) -> Statement:
+    return Statement(f"INSERT INTO {table} ({columns}) {rows.sql}", rows.parameters)
