@@ -123,6 +123,17 @@ def test_a_new_event_is_counted_at_once(funnel: Stored) -> None:
     assert funnel.assert_equal()["aggregate"]["completed"] == 1
 
 
+def test_several_funnels_over_the_same_attempts_keep_their_own_rows(
+    funnel: Stored, scene: Scene, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Stored(scene, services, monkeypatch, "A", "C")
+    for each in (funnel, other):
+        each.from_outcomes()
+    scene.story("60/B 90/C", attempt="a4", visitor="eve")
+    for each in (funnel, other):
+        assert each.assert_equal()["aggregate"]["entered"] == 5
+
+
 def test_an_earlier_event_that_comes_late_moves_the_entry(funnel: Stored) -> None:
     before = funnel.from_outcomes()["cohorts"]["total"]
     funnel.scene.story("-60/A", attempt="a4", visitor="eve", plan="early", lang="fr")

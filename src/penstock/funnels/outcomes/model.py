@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from hashlib import sha256
 
+from penstock import __version__
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import Definition
 
@@ -16,8 +17,11 @@ class Subject:
 
     @property
     def outcome(self) -> str:
-        """Its name in the event store: equal definitions over equal websites share their rows."""
-        parts = (self.definition, tuple(sorted(self.website_ids)))
+        """Its name in the event store: equal definitions over equal websites share their rows.
+
+        Another version of the program may count differently, so it has other rows.
+        """
+        parts = (__version__, self.definition, tuple(sorted(self.website_ids)))
         return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

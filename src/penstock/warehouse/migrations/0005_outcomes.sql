@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS funnel_outcomes
 )
 ENGINE = ReplacingMergeTree(version, is_gone)
 PARTITION BY build
-ORDER BY unit
+ORDER BY (build, unit) -- FINAL would take rows of other builds for older versions
 SETTINGS non_replicated_deduplication_window = 0, fsync_after_insert = 1, fsync_part_directory = 1;
 
 CREATE TABLE IF NOT EXISTS funnel_outcome_values
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS funnel_outcome_values
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY build
-ORDER BY value
+ORDER BY (build, value)
 SETTINGS non_replicated_deduplication_window = 0, fsync_after_insert = 1, fsync_part_directory = 1;
 
 -- Events without an attempt ID. The number of their insert tells a repeated count from another one.
@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS funnel_outcome_unitless
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY build
-ORDER BY (ts, block)
+ORDER BY (build, ts, block)
 SETTINGS non_replicated_deduplication_window = 0, fsync_after_insert = 1, fsync_part_directory = 1;
 
 -- What each stored outcome knows: the newest mark of an outcome holds. Written after the rows that it speaks for.
