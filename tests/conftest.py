@@ -135,7 +135,7 @@ def patient_live_list() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def plain_traces() -> None:
+def plain_tracebacks() -> None:
     """Log traces without local variables, which take seconds to print."""
     *before, _ = structlog.get_config()["processors"]
     structlog.configure(

@@ -16,8 +16,8 @@ def is_refused(attempts: RateLimiter, key: str, now_ms: int) -> bool:
 
 def test_the_window_opens_with_the_first_attempt_and_ends_to_the_millisecond():
     attempts = RateLimiter(RatePolicy("login", quota=2, window_s=10))
-    moments_ms = (5_000, 9_000, 14_999, 15_000, 15_001, 15_002)
-    assert [now_ms for now_ms in moments_ms if is_refused(attempts, "a", now_ms)] == [
+    times_ms = (5_000, 9_000, 14_999, 15_000, 15_001, 15_002)
+    assert [now_ms for now_ms in times_ms if is_refused(attempts, "a", now_ms)] == [
         14_999,
         15_002,
     ]

@@ -104,7 +104,7 @@ def test_a_key_without_limits_and_one_from_before_scopes_may_do_everything(
     assert (record["scopes"], record["createdBy"]) == (["ingest", "read", "manage"], None)
 
 
-def test_a_key_for_one_website_reaches_no_other(holder: Any, workspace: Tenant) -> None:
+def test_a_key_for_one_website_has_no_access_to_another(holder: Any, workspace: Tenant) -> None:
     own = workspace.website_id
     form = {"name": "Other", "kind": "web"}
     other = workspace.client.post("/api/settings/websites", json=form).json()["id"]

@@ -50,7 +50,7 @@ def test_the_session_contains_the_role(workspace):
     assert join(workspace).get("/api/auth/session").json()["role"] == "member"
 
 
-def test_a_member_that_was_read_can_be_sent_back(workspace):
+def test_a_member_may_be_changed_with_its_own_record(workspace):
     mate = join(workspace)
     route = f"/api/settings/members/{me(mate)}"
     [_, record] = workspace.browser.get("/api/settings/members").json()["data"]

@@ -126,10 +126,10 @@ def test_a_limited_log_in_never_waits_for_a_hash(server, workspace, monkeypatch)
 def test_log_ins_of_one_network_wait_in_a_short_queue_and_leave_room_for_others(
     server, workspace, monkeypatch
 ):
-    begun, may_end = Semaphore(0), Event()
+    started, may_end = Semaphore(0), Event()
 
     def slowly(password, stored_hash):
-        begun.release()
+        started.release()
         assert may_end.wait(PATIENCE_S)
         return False
 
@@ -144,7 +144,7 @@ def test_log_ins_of_one_network_wait_in_a_short_queue_and_leave_room_for_others(
         assert [answer.status_code for answer in refused] == [503] * 3
         assert int(refused[0].headers["retry-after"]) > 0
         other = pool.submit(log_in, calling_from("192.0.2.1", server), workspace.email)
-        assert begun.acquire(timeout=PATIENCE_S)
+        assert started.acquire(timeout=PATIENCE_S)
         may_end.set()
         assert other.result().status_code == 401
         assert sorted(future.result().status_code for future in flood) == [401] * 9 + [503] * 3

@@ -160,7 +160,7 @@ def test_the_setup_token_ends_with_the_first_account(here, services):
     assert (response.status_code, response.json()["code"]) == (403, "signup_closed")
 
 
-def test_the_setup_token_of_another_node_ends_too(here, services, settings, clock, warehouse):
+def test_the_setup_token_of_another_node_also_ends(here, services, settings, clock, warehouse):
     other_node = build_services(settings, clock, warehouse)
     token = other_node.accounts.setup_token
     assert sign_up(here).status_code == 201

@@ -11,7 +11,7 @@ APP = {
     "playStoreUrl": "https://play.google.com/store/apps/details?id=com.example.shop",
     "customScheme": "myshop",
 }
-KEPT_APP = APP | {"androidSha256Fingerprints": [":".join(["AB"] * 32), ":".join(["0F"] * 32)]}
+STORED_APP = APP | {"androidSha256Fingerprints": [":".join(["AB"] * 32), ":".join(["0F"] * 32)]}
 MATCHING = {"iosProbabilisticMatching": False, "androidProbabilisticMatching": True}
 KINDS = ("pageview", "screenview", "event", "transaction", "provider")
 RETENTION = dict.fromkeys(f"{kind}RetentionDays" for kind in KINDS)
@@ -52,7 +52,7 @@ def test_a_new_website_is_returned_in_full_and_read_back(client):
 
 def test_a_mobile_app_has_app_fields(client):
     new_website = create(client, kind="mobile", **APP)
-    assert {key: new_website[key] for key in APP} == KEPT_APP
+    assert {key: new_website[key] for key in APP} == STORED_APP
     assert client.get(f"{ROUTE}/{new_website['id']}").json() == new_website
 
 
@@ -265,7 +265,7 @@ def test_an_unknown_website_is_404(client, website_id):
 
 
 @pytest.mark.parametrize("form", [{}, {"kind": "mobile"} | APP])
-def test_a_website_may_be_changed_with_what_was_read(client, form):
+def test_a_website_may_be_changed_with_its_own_record(client, form):
     address = f"{ROUTE}/{create(client, **form)['id']}"
     record = client.get(address).json()
     answer = client.patch(address, json=record)

@@ -179,7 +179,7 @@ def test_a_timeline_shows_the_senders_own_event_id(workspace):
     assert visitor(workspace, "v").json()["lastEvent"]["clientEventId"] is None
 
 
-def test_a_timeline_shows_the_link_and_how_it_was_found(workspace, services):
+def test_a_timeline_shows_the_link_and_its_method(workspace, services):
     send(workspace, visitorId="v", timestamp="2026-03-01T10:00:00Z")
     opened = NewEvent(
         website_id=workspace.website_id,

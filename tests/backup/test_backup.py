@@ -19,7 +19,7 @@ from penstock.cli.main import app
 from tests.faults.test_kills import ALL
 from tests.serving import Served, environment, penstock
 from tests.stores.build_data_0_1_0 import create_funnels, merge_visitors, send_events
-from tests.stores.reports import report_paths, stable
+from tests.stores.reports import comparable, report_paths
 from tests.waiting import PATIENCE_S
 
 Command = Callable[..., tuple[int, str]]
@@ -82,7 +82,7 @@ def posting(client: httpx.Client, website_id: str) -> Iterator[dict[str, str]]:
 def answers(client: httpx.Client, paths: list[str]) -> dict[str, Any]:
     """What each path answers, but for the time of the newest event."""
     return {
-        path: without_last_event(stable(client.get(path).raise_for_status().json()))
+        path: without_last_event(comparable(client.get(path).raise_for_status().json()))
         for path in paths
     }
 
@@ -211,7 +211,9 @@ def test_a_backup_of_a_newer_penstock_is_refused(
         assert (code, reason in output) == (1, True), output
 
 
-def test_damage_is_found_and_never_served(backup: Path, tmp_path: Path, quickly: Command) -> None:
+def test_damage_is_detected_and_never_restored(
+    backup: Path, tmp_path: Path, quickly: Command
+) -> None:
     copy, data = copy_of(backup, tmp_path / "damaged"), ("--data", str(tmp_path / "data"))
     largest = max((copy / "data").rglob("*.bin"), key=lambda path: path.stat().st_size)
     content = largest.read_bytes()
@@ -261,7 +263,7 @@ app()
 
 @pytest.mark.skipif(not ALL, reason="make faults runs it")
 @pytest.mark.slow("kills two backups of a running service")
-def test_a_backup_killed_on_the_way_leaves_nothing_broken(tmp_path: Path, quickly: Command) -> None:
+def test_a_killed_backup_leaves_nothing_broken(tmp_path: Path, quickly: Command) -> None:
     data, folder = tmp_path / "data", tmp_path / "backup"
     arguments = ["backup", str(folder), "--data", str(data)]
     with Served(data) as service:
@@ -286,7 +288,9 @@ def test_a_backup_killed_on_the_way_leaves_nothing_broken(tmp_path: Path, quickl
 
 
 @pytest.mark.slow("runs six commands over PostgreSQL")
-def test_postgresql_is_dumped_at_the_same_moment(tmp_path: Path, postgres_server: Any) -> None:
+def test_postgresql_is_dumped_at_the_time_of_the_fence(
+    tmp_path: Path, postgres_server: Any
+) -> None:
     data, folder, restored = tmp_path / "data", tmp_path / "backup", tmp_path / "restored"
     source = {"PENSTOCK_DATABASE_URL": postgres_server.fresh()}
     target = {"PENSTOCK_DATABASE_URL": postgres_server.fresh()}

@@ -65,7 +65,7 @@ def test_a_full_queue_refuses_at_once_first_the_key_then_everybody():
         enter(fair, "c")
 
 
-def test_who_leaves_before_its_turn_makes_room_and_gets_no_slot():
+def test_a_caller_that_leaves_before_its_turn_frees_its_place():
     fair = queue(slots=1)
     places = enter(fair, "aaaa")
     fair.leave(places[1])
@@ -76,12 +76,12 @@ def test_who_leaves_before_its_turn_makes_room_and_gets_no_slot():
 
 
 def test_a_thread_waits_for_a_slot_and_stops_when_its_check_fails():
-    fair, inside, go_on = queue(slots=1), Event(), Event()
+    fair, inside, may_continue = queue(slots=1), Event(), Event()
 
     def hold() -> None:
         with fair.slot("a"):
             inside.set()
-            go_on.wait(30)
+            may_continue.wait(30)
 
     def stop() -> None:
         raise InterruptedError
@@ -93,7 +93,7 @@ def test_a_thread_waits_for_a_slot_and_stops_when_its_check_fails():
             pass
         waiting = threads.submit(hold)
         inside.clear()
-        go_on.set()
+        may_continue.set()
         assert inside.wait(30)
         holding.result(30)
         waiting.result(30)

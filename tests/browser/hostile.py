@@ -198,7 +198,7 @@ class Workspace:
     def _link(self) -> None:
         """An app, a link into it, and opens of it with a match and without one."""
         text = self.text
-        straight = "plain" if "\u202e" in text else text
+        text_for_url = "plain" if "\u202e" in text else text
         store = f"https://apps.apple.com/app/id1?{''.join(text.split())}"
         self.ids["app"] = self._send(
             "/api/settings/websites", {**APP, "name": text, "kind": "mobile", "appStoreUrl": store}
@@ -208,10 +208,10 @@ class Workspace:
             "websiteId": self.ids["app"],
             "name": text,
             "slug": {"wide": "w" * 64}.get(kind, kind),
-            "destinationPath": f"/{straight}",
+            "destinationPath": f"/{text_for_url}",
             "fallbackUrl": f"https://example.com/{quote(text)}",
-            "utmSource": straight,
-            "utmMedium": straight,
+            "utmSource": text_for_url,
+            "utmMedium": text_for_url,
             "utmCampaign": text,
         }
         created = self._send(LINKS, link)

@@ -11,7 +11,7 @@ Ids = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPage:
     """One page. name: of its pictures. route: of the application. path: on the demo data.
 
     dark: whether there is a picture in the dark, too.
@@ -30,80 +30,82 @@ def at(path: str) -> Callable[[Ids], str]:
 
 
 PAGES = (
-    Shown("login", "/login", at("/login"), signed_in=False, dark=True),
-    Shown("signup", "/signup", at("/signup"), signed_in=False),
-    Shown("welcome", "/welcome", at("/welcome")),
-    Shown("welcome-waiting", "/welcome/{website_id}", at("/welcome/{silent}")),
-    Shown("welcome-arrived", "/welcome/{website_id}", at("/welcome/{website}")),
-    Shown("funnels", "/funnels", at("/funnels"), dark=True),
-    Shown("funnel-new", "/funnels/new", at("/funnels/new")),
-    Shown("report", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC"), dark=True),
-    Shown(
+    ShownPage("login", "/login", at("/login"), signed_in=False, dark=True),
+    ShownPage("signup", "/signup", at("/signup"), signed_in=False),
+    ShownPage("welcome", "/welcome", at("/welcome")),
+    ShownPage("welcome-waiting", "/welcome/{website_id}", at("/welcome/{silent}")),
+    ShownPage("welcome-arrived", "/welcome/{website_id}", at("/welcome/{website}")),
+    ShownPage("funnels", "/funnels", at("/funnels"), dark=True),
+    ShownPage("funnel-new", "/funnels/new", at("/funnels/new")),
+    ShownPage("report", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC"), dark=True),
+    ShownPage(
         "report-trend",
         "/funnels/{funnel_id}",
         at("/funnels/{funnel}?timezone=UTC&show=trend&bars=steps"),
         dark=True,
     ),
-    Shown("report-times", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=times")),
-    Shown(
+    ShownPage(
+        "report-times", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=times")
+    ),
+    ShownPage(
         "report-compare", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=compare")
     ),
-    Shown(
+    ShownPage(
         "report-next", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=next&step=1")
     ),
-    Shown(
+    ShownPage(
         "report-quality", "/funnels/{funnel_id}", at("/funnels/{funnel}?timezone=UTC&show=quality")
     ),
-    Shown(
+    ShownPage(
         "report-units",
         "/funnels/{funnel_id}/units",
         at("/funnels/{funnel}/units?timezone=UTC&step=2&outcome=droppedOff"),
     ),
-    Shown(
+    ShownPage(
         "report-trace",
         "/funnels/{funnel_id}/units/{unit}",
         at("/funnels/{funnel}/units/{unit}?timezone=UTC"),
         dark=True,
     ),
-    Shown("funnel-edit", "/funnels/{funnel_id}/edit", at("/funnels/{funnel}/edit"), dark=True),
-    Shown("goals", "/goals", at("/goals")),
-    Shown("goal-new", "/goals/new", at("/goals/new")),
-    Shown("goal-edit", "/goals/{goal_id}/edit", at("/goals/{goal}/edit")),
-    Shown("links", "/links", at("/links")),
-    Shown("link-new", "/links/new", at("/links/new?from={link}")),
-    Shown("link", "/links/{link_id}", at("/links/{link}?period=7d"), dark=True),
-    Shown("live", "/live", at("/live"), dark=True),
-    Shown("live-attempt", "/live", at("/live?property={property}&value={value}")),
-    Shown("live-refused", "/refused", at("/refused")),
-    Shown("system", "/system", at("/system"), dark=True),
-    Shown("visitors", "/visitors", at("/visitors")),
-    Shown("visitors-none", "/visitors", at("/visitors?search=nobody-has-this-id")),
-    Shown(
+    ShownPage("funnel-edit", "/funnels/{funnel_id}/edit", at("/funnels/{funnel}/edit"), dark=True),
+    ShownPage("goals", "/goals", at("/goals")),
+    ShownPage("goal-new", "/goals/new", at("/goals/new")),
+    ShownPage("goal-edit", "/goals/{goal_id}/edit", at("/goals/{goal}/edit")),
+    ShownPage("links", "/links", at("/links")),
+    ShownPage("link-new", "/links/new", at("/links/new?from={link}")),
+    ShownPage("link", "/links/{link_id}", at("/links/{link}?period=7d"), dark=True),
+    ShownPage("live", "/live", at("/live"), dark=True),
+    ShownPage("live-attempt", "/live", at("/live?property={property}&value={value}")),
+    ShownPage("live-refused", "/refused", at("/refused")),
+    ShownPage("system", "/system", at("/system"), dark=True),
+    ShownPage("visitors", "/visitors", at("/visitors")),
+    ShownPage("visitors-none", "/visitors", at("/visitors?search=nobody-has-this-id")),
+    ShownPage(
         "visitor", "/visitors/{visitor_id}", at("/visitors/{visitor}?websiteId={blog}"), dark=True
     ),
-    Shown("imports", "/imports", at("/imports"), dark=True),
-    Shown("import", "/imports/{import_id}", at("/imports/{import}")),
-    Shown("deletions", "/deletions", at("/deletions")),
-    Shown("deletion-new", "/deletions/new", at("/deletions/new")),
-    Shown(
+    ShownPage("imports", "/imports", at("/imports"), dark=True),
+    ShownPage("import", "/imports/{import_id}", at("/imports/{import}")),
+    ShownPage("deletions", "/deletions", at("/deletions")),
+    ShownPage("deletion-new", "/deletions/new", at("/deletions/new")),
+    ShownPage(
         "deletion-confirm",
         "/deletions/new",
         at("/deletions/new?websiteId={blog}&visitorId={visitor}"),
     ),
-    Shown("settings-websites", "/settings/websites", at("/settings/websites"), dark=True),
-    Shown("settings-website-new", "/settings/websites/new", at("/settings/websites/new")),
-    Shown(
+    ShownPage("settings-websites", "/settings/websites", at("/settings/websites"), dark=True),
+    ShownPage("settings-website-new", "/settings/websites/new", at("/settings/websites/new")),
+    ShownPage(
         "settings-website", "/settings/websites/{website_id}", at("/settings/websites/{website}")
     ),
-    Shown(
+    ShownPage(
         "settings-app", "/settings/websites/{website_id}", at("/settings/websites/{app}"), dark=True
     ),
-    Shown("settings-api-keys", "/settings/api-keys", at("/settings/api-keys")),
-    Shown("settings-workspace", "/settings/workspace", at("/settings/workspace")),
-    Shown("settings-members", "/settings/members", at("/settings/members"), dark=True),
-    Shown("invited", "/signup", at("/signup?invitation={invitation}"), signed_in=False),
-    Shown("settings-audit-log", "/settings/audit-log", at("/settings/audit-log")),
-    Shown("settings-account", "/settings/account", at("/settings/account")),
+    ShownPage("settings-api-keys", "/settings/api-keys", at("/settings/api-keys")),
+    ShownPage("settings-workspace", "/settings/workspace", at("/settings/workspace")),
+    ShownPage("settings-members", "/settings/members", at("/settings/members"), dark=True),
+    ShownPage("invited", "/signup", at("/signup?invitation={invitation}"), signed_in=False),
+    ShownPage("settings-audit-log", "/settings/audit-log", at("/settings/audit-log")),
+    ShownPage("settings-account", "/settings/account", at("/settings/account")),
 )
 
 ONLY_LEAD_ON = {"/", "/settings"}

@@ -11,13 +11,13 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.chromium import LAUNCH
 from tests.browser.demo import Demo
-from tests.browser.pages import PAGES, Shown
+from tests.browser.pages import PAGES, ShownPage
 
 WIDTHS = {360: 740, 768: 1024, 1440: 900}
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 
-def take(browser: Browser, demo: Demo, page: Shown, width: int, scheme: str) -> Path:
+def take(browser: Browser, demo: Demo, page: ShownPage, width: int, scheme: str) -> Path:
     context = browser.new_context(
         base_url=demo.url,
         viewport={"width": width, "height": WIDTHS[width]},

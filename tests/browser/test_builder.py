@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import sign_in
 from tests.browser.hostile import HOSTILE
-from tests.browser.watching import Held, assert_accessible, assert_fits
+from tests.browser.watching import HeldRequests, assert_accessible, assert_fits
 from tests.waiting import PATIENCE_S
 
 FUNNEL = {
@@ -576,7 +576,7 @@ def test_an_unknown_name_is_marked_until_it_has_events(shop, builder):
     expect(step(page, 1).get_by_text(unknown)).to_be_hidden()
 
 
-def test_the_demo_s_funnel_is_previewed(page, demo, watch):
+def test_the_funnel_of_the_demo_is_previewed(page, demo, watch):
     sign_in(page.context, demo.url, demo.session)
     page.goto(f"/funnels/{demo.ids['funnel']}/edit")
     preview(page, "attempts entered")
@@ -618,7 +618,7 @@ def test_suggestions_that_were_empty_appear_once_events_are_stored(account, sign
 def test_input_from_before_the_modules_were_loaded_is_not_lost(shop, builder):
     """On a slow connection the reader types before anything listens."""
     page = builder
-    module = Held(page, "**/builder.js*")
+    module = HeldRequests(page, "**/builder.js*")
     page.goto("/funnels/new", wait_until="commit")
     page.get_by_text("Attempts", exact=True).click()
     page.get_by_label("Attempt property").fill("pla")

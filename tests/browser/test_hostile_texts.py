@@ -23,13 +23,13 @@ SHOWS_NOTHING_STORED = {
 }
 """Pages whose content is the same for all."""
 
-SHOWN = """() => {
+VISIBLE_TEXT = """() => {
     const main = document.querySelector("main");
     const typed = [...main.querySelectorAll("input, textarea")].map((field) => field.value);
     return [main.textContent, ...typed].join("\\n");
 }"""
 
-TURNED = """(text) => {
+REVERSED_TEXTS = """(text) => {
     const isolates = (element) => {
         const style = getComputedStyle(element);
         const isBlock = !/^inline$|contents/.test(style.display);
@@ -80,9 +80,9 @@ def test_stored_texts_are_text_on_every_page(page, watch, workspaces, shown):
         page.context.clear_cookies()
         opened(page, workspace, shown)
         if shown.name not in SHOWS_NOTHING_STORED:
-            assert one_line(workspace.text) in one_line(page.evaluate(SHOWN))
+            assert one_line(workspace.text) in one_line(page.evaluate(VISIBLE_TEXT))
         assert page.title() != "run"
-        assert page.evaluate(TURNED, workspace.text) == []
+        assert page.evaluate(REVERSED_TEXTS, workspace.text) == []
         for width in (1440, 360):
             page.set_viewport_size({"width": width, "height": 800})
             assert_fits(page)
@@ -104,6 +104,6 @@ def test_stored_texts_are_text_on_landing_pages(browser, workspaces, user_agent)
                 workspace.text
             )
             assert page.title() != "run"
-            assert page.evaluate(TURNED, workspace.text) == []
+            assert page.evaluate(REVERSED_TEXTS, workspace.text) == []
             assert_fits(page)
             assert messages == []

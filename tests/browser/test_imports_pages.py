@@ -83,7 +83,7 @@ def test_a_long_import_moves_by_itself(signed_in, account, website, watch):
     expect(number(signed_in, "Accepted")).to_have_text("4,000")
 
 
-def test_without_a_file_it_says_so_at_the_field(signed_in, account, website, watch):
+def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, watch):
     signed_in.goto("/imports")
     signed_in.get_by_role("button", name="Import a file").click()
     assert_accessible(signed_in)

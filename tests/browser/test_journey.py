@@ -81,8 +81,8 @@ def send_attempts(url, key, website_id):
             "timestamp": (now - ago).isoformat(),
             "properties": {"orderId": attempt},
         }
-        for attempt, happened in ATTEMPTS.items()
-        for name, ago in happened
+        for attempt, events in ATTEMPTS.items()
+        for name, ago in events
     ]
     bearer = {"Authorization": f"Bearer {key}"}
     httpx.post(

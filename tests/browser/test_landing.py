@@ -139,7 +139,7 @@ def test_a_page_shows_its_buttons_inside_the_window(
 @pytest.mark.parametrize(
     ("user_agent", "size"), [(IPHONE, SMALL_PHONE), (EDGE, COMPUTER)], ids=["phone", "computer"]
 )
-def test_no_name_widens_the_page_or_hides_the_buttons_or_runs(visit, user_agent, size, name):
+def test_no_name_widens_the_page_hides_buttons_or_runs_as_script(visit, user_agent, size, name):
     page = visit(name, user_agent, size)
     assert page.title().strip() == NAMES[name].strip()
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]

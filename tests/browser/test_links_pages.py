@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from penstock.cli.simulate import buttons_of, evidence_of
 from tests import user_agents
 from tests.browser.conftest import sign_in
-from tests.browser.watching import Held, assert_accessible
+from tests.browser.watching import HeldRequests, assert_accessible
 from tests.waiting import eventually
 
 LINKS = "/api/mobile/deferred-links"
@@ -110,7 +110,7 @@ def test_a_link_is_created_by_keyboard_and_its_address_was_previewed_while_typin
 def test_typing_and_clicks_before_the_modules_were_loaded_are_not_lost(
     signed_in, account, app_id, mark
 ):
-    modules = Held(signed_in, re.compile(r"/static/.*/(forms|links)\.js$"))
+    modules = HeldRequests(signed_in, re.compile(r"/static/.*/(forms|links)\.js$"))
     signed_in.goto("/links/new", wait_until="commit")
     labelled(signed_in, "Name").fill(f"Spring {mark}")
     signed_in.get_by_label("Destination in the app").fill("/offers/42")
@@ -124,7 +124,7 @@ def test_typing_and_clicks_before_the_modules_were_loaded_are_not_lost(
 def test_a_slug_is_checked_while_typing_and_by_the_server_when_it_is_sent(
     signed_in, make_link, watch
 ):
-    taken = make_link()["slug"]
+    taken_slug = make_link()["slug"]
     signed_in.goto("/links/new")
     slug = signed_in.get_by_label("Slug")
     rule = signed_in.locator("[data-field=slug] .fault")
@@ -134,7 +134,7 @@ def test_a_slug_is_checked_while_typing_and_by_the_server_when_it_is_sent(
     expect(rule).to_be_hidden()
     slug.blur()
     expect(rule).to_be_visible()
-    for value, message in (("admin", "reserved"), (taken, "taken")):
+    for value, message in (("admin", "reserved"), (taken_slug, "taken")):
         slug.fill(value)
         expect(rule).to_be_hidden()
         labelled(signed_in, "Name").fill("Name")
@@ -216,8 +216,8 @@ def test_the_list_is_searched_and_narrowed_by_app_and_state(signed_in, account, 
     other = account.client.post("/api/settings/websites", json=APP | {"name": "Other"}).json()["id"]
     make_link("first", name="First")
     make_link("second", name="Second", websiteId=other)
-    off = make_link("third", name="Third")
-    account.client.patch(LINKS, json={"id": off["id"], "isActive": False})
+    disabled = make_link("third", name="Third")
+    account.client.patch(LINKS, json={"id": disabled["id"], "isActive": False})
     signed_in.goto("/links")
     rows = signed_in.locator("#list tbody tr")
     expect(rows).to_have_count(3)

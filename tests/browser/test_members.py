@@ -68,7 +68,7 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
     bob.context.close()
 
 
-def test_an_invitation_that_is_withdrawn_leads_nowhere(signed_in, account, guest, watch):
+def test_a_withdrawn_invitation_leads_nowhere(signed_in, account, guest, watch):
     address = invite(account, guest)
     signed_in.goto("/settings/members")
     signed_in.get_by_role("button", name=f"Withdraw the invitation of {guest}").click()
@@ -116,7 +116,7 @@ def test_an_invitation_of_somebody_else_asks_to_log_out_first(account, guest, pa
     expect(page.get_by_role("button", name="Create account and join")).to_be_visible()
 
 
-def test_with_several_workspaces_each_is_a_click_away(account, page, watch):
+def test_several_workspaces_are_switched_with_a_click(account, page, watch):
     eve = create_account(account.url, new_email("eve"), "Eve's")
     browser = eve.client
     sign_in(page.context, account.url, browser.cookies["service_session"])

@@ -242,9 +242,9 @@ def test_tabs_change_the_address_and_the_back_button_returns(report, page):
 
 def test_numbers_lead_to_the_units_behind_them(report, api, page):
     report("show=quality")
-    trouble = page.get_by_role("listitem").filter(has_text="attempts with a later, different plan")
-    count = number(trouble)
-    trouble.get_by_role("link").click()
+    problem = page.get_by_role("listitem").filter(has_text="attempts with a later, different plan")
+    count = number(problem)
+    problem.get_by_role("link").click()
     loaded(page)
     assert api("#list")["total"] == count > 20
     expect(page.get_by_role("heading", level=1)).to_have_text(
@@ -402,9 +402,9 @@ def test_a_toast_covers_no_figures(report, page):
 
 def test_export_and_call_are_of_what_is_shown(report, page):
     report('period=7d&cohort={"plan":"basic"}')
-    with page.expect_download() as got:
+    with page.expect_download() as download:
         page.get_by_role("link", name="CSV").click()
-    assert got.value.path().read_text().startswith('"variant","plan","entered"')
+    assert download.value.path().read_text().startswith('"variant","plan","entered"')
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#overview").get_by_role("button", name="API call").click()
     eventually(lambda: "curl" in page.evaluate("navigator.clipboard.readText()"))

@@ -70,7 +70,7 @@ def test_an_id_of_several_visitors_leads_to_the_list_of_them(signed_in, account,
     expect(signed_in.locator(".event-row strong")).to_have_text(["in_blog"])
 
 
-def test_the_timeline_has_pages(signed_in, account, website, watch):
+def test_a_timeline_is_paged(signed_in, account, website, watch):
     for number in range(25):
         seen(account, website, "ann", f"e{number}", timestamp=f"2026-01-01T00:00:{number:02}Z")
     signed_in.goto(f"/visitors/ann?websiteId={website}")

@@ -49,7 +49,7 @@ class Watch:
         assert self._hosts - {own, ""} == set()
 
 
-class Held:
+class HeldRequests:
     """Requests of a page that wait until the test lets them pass."""
 
     def __init__(self, page: Page, url: str | re.Pattern[str]) -> None:

@@ -64,7 +64,7 @@ def test_its_journeys_have_data_quality_problems_of_real_ones(demo):
     ]
 
 
-def test_visitors_come_through_its_second_funnel(demo):
+def test_visitors_complete_the_second_funnel_of_the_demo(demo):
     funnel_ids, _ = checkout(demo)
     results = demo.client.get(
         f"/api/funnels/{funnel_ids['From the home page to a purchase']}/results"

@@ -91,7 +91,7 @@ def test_a_killed_process_leaves_the_folder_free(tmp_path):
         assert again.client.get("/health/ready").status_code == 200
 
 
-def test_a_clean_stop_ships_what_was_acknowledged(tmp_path):
+def test_a_clean_stop_ships_acknowledged_events(tmp_path):
     with Served(tmp_path / "data") as service:
         _, website = service.first_account()
         events = [

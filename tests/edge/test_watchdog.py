@@ -28,14 +28,14 @@ async def held(watchdog: LoopWatchdog, times: int) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_what_holds_the_loop_is_logged_with_its_stack_once_in_a_while():
+def test_code_that_blocks_the_loop_is_logged_with_its_stack():
     with capture_logs() as logs:
         loops.run(held, LoopWatchdog(stall_s=0.05), 2)
     [entry] = [entry for entry in logs if entry["event"] == "event_loop_held"]
     assert any(frame.endswith("hold_the_loop") for frame in entry["frames"])
 
 
-def test_a_loop_that_is_free_has_no_stall():
+def test_a_free_loop_has_no_stall():
     async def free() -> None:
         async with LoopWatchdog(stall_s=30).running():
             await asyncio.sleep(0.3)

@@ -31,7 +31,7 @@ def database(database_url: str) -> Iterator[Database]:
 
 def event(client_id: str, **changes: Any) -> NewEvent:
     now_ms = system_clock()
-    made = NewEvent(
+    new_event = NewEvent(
         SITE,
         ScopeId(SITE),
         Kind.EVENT,
@@ -45,7 +45,7 @@ def event(client_id: str, **changes: Any) -> NewEvent:
         b"",
         dedupe_key(SITE, Family.EVENTS, client_id),
     )
-    return made._replace(**changes)
+    return new_event._replace(**changes)
 
 
 def count(database: Database, table: Any) -> int:
@@ -150,7 +150,7 @@ def test_identify_calls_and_events_keep_their_order(database: Database) -> None:
     assert (merged.visitor_id, merged.merged) == ("w", True)
 
 
-def test_too_many_waiting_are_sent_away_with_a_time_to_come_back(
+def test_too_many_waiting_requests_are_refused_with_retry_after(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intake_module, "MOST_WAITING", 10)
@@ -162,7 +162,7 @@ def test_too_many_waiting_are_sent_away_with_a_time_to_come_back(
     assert waiting(database) == 10
 
 
-def test_a_stop_commits_what_was_taken_and_takes_nothing_more(database: Database) -> None:
+def test_a_stop_commits_accepted_events_and_accepts_no_more(database: Database) -> None:
     async def main() -> tuple[list[Any], Any]:
         intake = Intake(
             database,
@@ -174,17 +174,19 @@ def test_a_stop_commits_what_was_taken_and_takes_nothing_more(database: Database
             quarantine=QuarantineLimits(1000, 10_000_000),
         )
         async with intake.running():
-            taken = [asyncio.create_task(intake.submit([event(str(n))])) for n in range(50)]
+            accepted = [asyncio.create_task(intake.submit([event(str(n))])) for n in range(50)]
             await asyncio.sleep(0)
         [late] = await all_of(intake.submit([event("late")]))
-        return await all_of(*taken), late
+        return await all_of(*accepted), late
 
-    taken, late = loops.run(main)
-    assert all(isinstance(outcome, list) and isinstance(outcome[0], Receipt) for outcome in taken)
+    accepted, late = loops.run(main)
+    assert all(
+        isinstance(outcome, list) and isinstance(outcome[0], Receipt) for outcome in accepted
+    )
     assert (isinstance(late, Unavailable), waiting(database)) == (True, 50)
 
 
-def test_when_the_store_is_gone_the_caller_is_told_to_come_back(postgres_url: str) -> None:
+def test_an_unavailable_store_is_503_with_retry_after(postgres_url: str) -> None:
     gone = Database(postgres_url.replace("penstock-pg-", "no-such-folder-"))
     [outcome] = run(gone, lambda intake: all_of(intake.submit([event("a")])))
     assert isinstance(outcome, Unavailable)

@@ -49,7 +49,7 @@ def put(database: Database, website: WebsiteId, numbers: Sequence[int]) -> None:
         db.execute(insert(outbox), [{"target": "events", "lines": row} for row in rows])
 
 
-def arrived(warehouse: Warehouse, website: WebsiteId) -> list[str]:
+def shipped_names(warehouse: Warehouse, website: WebsiteId) -> list[str]:
     statement = (
         "SELECT name FROM events WHERE website_id = {website:String} "
         "ORDER BY toUInt64(substring(name, 2))"
@@ -88,16 +88,16 @@ def names(numbers: Sequence[int]) -> list[str]:
     return [f"e{n}" for n in numbers]
 
 
-def test_rows_arrive_and_leave_nothing_behind(
+def test_shipped_rows_leave_the_outbox(
     database: Database, warehouse: Warehouse, website: WebsiteId
 ) -> None:
     put(database, website, range(100))
     Shipper(database, warehouse, system_clock).ship()
-    assert (arrived(warehouse, website), left(database)) == (names(range(100)), (0, 0))
+    assert (shipped_names(warehouse, website), left(database)) == (names(range(100)), (0, 0))
 
 
 @pytest.mark.parametrize("failure", ["before", "after"])
-def test_a_shipment_that_failed_is_repeated_with_the_same_rows_and_number(
+def test_a_failed_shipment_is_repeated_with_the_same_rows_and_number(
     database: Database, warehouse: Warehouse, website: WebsiteId, failure: str
 ) -> None:
     put(database, website, range(10))
@@ -110,7 +110,7 @@ def test_a_shipment_that_failed_is_repeated_with_the_same_rows_and_number(
     assert len(set(breaking.inserts[:4])) == 1, (
         "the same rows under the same token, whatever came in meanwhile"
     )
-    assert (arrived(warehouse, website), left(database)) == (
+    assert (shipped_names(warehouse, website), left(database)) == (
         names([*range(10), 101, 102, 103]),
         (0, 0),
     )
@@ -126,7 +126,7 @@ def test_a_crash_between_cutting_and_sending_loses_nothing(
     assert crashed._outbox.cut(shipper_module.Target.EVENTS, newest, 4)
     assert left(database) == (10, 1)
     Shipper(database, warehouse, system_clock).ship()
-    assert (arrived(warehouse, website), left(database)) == (names(range(10)), (0, 0))
+    assert (shipped_names(warehouse, website), left(database)) == (names(range(10)), (0, 0))
 
 
 def test_large_shipments_go_in_pieces_that_a_repeat_recognises(
@@ -140,7 +140,7 @@ def test_large_shipments_go_in_pieces_that_a_repeat_recognises(
     Shipper(database, breaking, system_clock).ship()
     assert breaking.inserts[:3] == breaking.inserts[3:6]
     assert len({token for _, token in breaking.inserts}) > 5
-    assert (arrived(warehouse, website), left(database)) == (names(range(50)), (0, 0))
+    assert (shipped_names(warehouse, website), left(database)) == (names(range(50)), (0, 0))
 
 
 def test_another_database_before_the_same_warehouse_has_numbers_of_its_own(
@@ -152,7 +152,7 @@ def test_another_database_before_the_same_warehouse_has_numbers_of_its_own(
     other.migrate()
     put(other, website, range(3, 6))
     Shipper(other, warehouse, system_clock).ship()
-    assert arrived(warehouse, website) == names(range(6))
+    assert shipped_names(warehouse, website) == names(range(6))
     other.close()
 
 
@@ -171,12 +171,14 @@ def test_shippers_of_several_nodes_share_the_outbox(
                 )
 
     loops.run(ship_on_all)
-    assert (arrived(warehouse, website), left(nodes[0])) == (names(range(300)), (0, 0))
+    assert (shipped_names(warehouse, website), left(nodes[0])) == (names(range(300)), (0, 0))
     for node in nodes:
         node.close()
 
 
-async def while_running(shipper: Shipper, database: Database, website: WebsiteId) -> list[bool]:
+async def wait_while_running(
+    shipper: Shipper, database: Database, website: WebsiteId
+) -> list[bool]:
     async with shipper.running():
         shipper.wake()
         first = await anyio.to_thread.run_sync(shipper.wait_until_shipped, PATIENCE_S)
@@ -184,25 +186,25 @@ async def while_running(shipper: Shipper, database: Database, website: WebsiteId
         return [first, await anyio.to_thread.run_sync(shipper.wait_until_shipped, PATIENCE_S)]
 
 
-def test_waiting_ends_when_everything_acknowledged_before_has_arrived(
+def test_waiting_ends_when_all_events_acknowledged_before_are_shipped(
     database: Database, warehouse: Warehouse, website: WebsiteId
 ) -> None:
     put(database, website, range(10))
     assert loops.run(
-        while_running, Shipper(database, warehouse, system_clock), database, website
+        wait_while_running, Shipper(database, warehouse, system_clock), database, website
     ) == [True, True]
-    assert (arrived(warehouse, website), left(database)) == (names(range(20)), (0, 0))
+    assert (shipped_names(warehouse, website), left(database)) == (names(range(20)), (0, 0))
 
 
-def test_the_shipper_goes_on_when_the_warehouse_is_back(
+def test_the_shipper_continues_when_the_warehouse_is_back(
     database: Database, warehouse: Warehouse, website: WebsiteId
 ) -> None:
     put(database, website, range(10))
     breaking = Breaking(warehouse, "before", "after", "before")
     assert loops.run(
-        while_running, Shipper(database, breaking, system_clock), database, website
+        wait_while_running, Shipper(database, breaking, system_clock), database, website
     ) == [True, True]
-    assert (arrived(warehouse, website), left(database)) == (names(range(20)), (0, 0))
+    assert (shipped_names(warehouse, website), left(database)) == (names(range(20)), (0, 0))
 
 
 def test_waiting_is_bounded(database: Database, warehouse: Warehouse, website: WebsiteId) -> None:
@@ -212,7 +214,7 @@ def test_waiting_is_bounded(database: Database, warehouse: Warehouse, website: W
     assert left(database) == (10, 0)
 
 
-def test_a_clean_stop_ships_what_waits(
+def test_a_clean_stop_ships_waiting_rows(
     database: Database, warehouse: Warehouse, website: WebsiteId
 ) -> None:
     async def start_and_stop(shipper: Shipper) -> None:
@@ -220,4 +222,4 @@ def test_a_clean_stop_ships_what_waits(
             put(database, website, range(10))
 
     loops.run(start_and_stop, Shipper(database, warehouse, system_clock))
-    assert (arrived(warehouse, website), left(database)) == (names(range(10)), (0, 0))
+    assert (shipped_names(warehouse, website), left(database)) == (names(range(10)), (0, 0))

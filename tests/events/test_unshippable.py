@@ -26,7 +26,7 @@ def metadb_url(database_url: str) -> str:
     return database_url
 
 
-class Picky(Warehouse):
+class RejectingWarehouse(Warehouse):
     """A warehouse that refuses rows of events called `bad`, and all inserts while `broken`."""
 
     def __init__(self, whole: Warehouse, code: int = BAD_ROW) -> None:
@@ -44,11 +44,11 @@ class Picky(Warehouse):
 
 
 @pytest.fixture
-def picky(services: Services) -> Picky:
+def rejecting(services: Services) -> RejectingWarehouse:
     """Ships only when a test says so."""
-    picky = Picky(services.warehouse)
-    services.shipper._warehouse = picky
-    return picky
+    rejecting = RejectingWarehouse(services.warehouse)
+    services.shipper._warehouse = rejecting
+    return rejecting
 
 
 def send(tenant: Tenant, names: Sequence[str]) -> None:
@@ -62,7 +62,10 @@ def names_of(events: list[dict[str, Any]]) -> list[str]:
 
 
 def test_bad_rows_are_found_by_halving_and_all_others_are_stored_once(
-    picky: Picky, workspace: Tenant, stored: Stored, monkeypatch: pytest.MonkeyPatch
+    rejecting: RejectingWarehouse,
+    workspace: Tenant,
+    stored: Stored,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shipper_module, "_PIECE_BYTES", 20_000)
     good = [f"e{number}" for number in range(150)]
@@ -73,18 +76,18 @@ def test_bad_rows_are_found_by_halving_and_all_others_are_stored_once(
         ("unshippable", "events", "refused_by_event_store")
     }
     assert "cannot parse" in entries[0]["errors"][0]["message"]
-    assert picky.refusals < 40
+    assert rejecting.refusals < 40
     counts = counted(workspace)
     assert (counts["received"], counts["stored"], counts["quarantined"]) == (152, 150, 2)
 
 
 def test_a_quarantined_row_is_stored_after_a_replay(
-    picky: Picky, workspace: Tenant, stored: Stored
+    rejecting: RejectingWarehouse, workspace: Tenant, stored: Stored
 ) -> None:
     send(workspace, ["e", "bad"])
     assert names_of(stored()) == ["e"]
     [entry] = refused(workspace)
-    picky.insert_json_rows = super(Picky, picky).insert_json_rows  # type: ignore[method-assign]
+    rejecting.insert_json_rows = super(RejectingWarehouse, rejecting).insert_json_rows  # type: ignore[method-assign]
     answer = workspace.client.post(f"/api/events/refused/{entry['number']}/replay")
     assert answer.status_code == 204
     assert names_of(stored()) == ["bad", "e"]
@@ -94,25 +97,25 @@ def test_a_quarantined_row_is_stored_after_a_replay(
 
 @pytest.mark.parametrize("code", [BAD_ROW, 243])
 def test_an_engine_that_can_write_nothing_quarantines_nothing(
-    services: Services, picky: Picky, workspace: Tenant, stored: Stored, code: int
+    services: Services, rejecting: RejectingWarehouse, workspace: Tenant, stored: Stored, code: int
 ) -> None:
-    picky.broken, picky.code = True, code
+    rejecting.broken, rejecting.code = True, code
     send(workspace, ["e1", "e2"])
     assert not services.shipper.wait_until_shipped(0.5)
     counts = counted(workspace)
     assert (counts["waiting"], counts["quarantined"]) == (2, 0)
-    picky.broken = False
+    rejecting.broken = False
     assert names_of(stored()) == ["e1", "e2"]
 
 
 def test_a_crash_while_a_shipment_is_halved_stores_no_row_twice(
     services: Services, workspace: Tenant, stored: Stored
 ) -> None:
-    picky = Picky(services.warehouse)
+    rejecting = RejectingWarehouse(services.warehouse)
     with services.shipper.paused():
         send(workspace, [*(f"e{number}" for number in range(40)), "bad", "last"])
         for _ in range(30):  # one step of a new process each, killed after its insert
-            crashing = Shipper(services.database, picky, services.clock)
+            crashing = Shipper(services.database, rejecting, services.clock)
             finish = crashing._outbox._finish
             steps = iter([finish])
 

@@ -93,13 +93,13 @@ def _replace(module: str, attribute: str, change: Callable[[Any], Any]) -> None:
 
 
 def kill_at(boundary: str, number: int) -> None:
-    module, attribute, moment = KILLS[boundary]
+    module, attribute, phase = KILLS[boundary]
     passes = count(1)
 
     def change(original: Callable[..., Any]) -> Callable[..., Any]:
         def killed(*arguments: Any, **named: Any) -> Any:
             is_last = next(passes) == number
-            if is_last and moment == "before":
+            if is_last and phase == "before":
                 die()
             result = original(*arguments, **named)
             if is_last:

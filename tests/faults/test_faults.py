@@ -23,21 +23,21 @@ from tests.postgres import PostgresServer
 from tests.proxy import FreezingProxy
 from tests.serving import Served
 
-only_in_full = pytest.mark.skipif(not ALL, reason="make faults runs it")
+full_run_only = pytest.mark.skipif(not ALL, reason="make faults runs it")
 
 
 @contextmanager
-def again_and_again(*actions: Any, every_s: float) -> Iterator[None]:
+def repeatedly(*actions: Any, every_s: float) -> Iterator[None]:
     """Take the actions in turn meanwhile; the last one at the end."""
     stop = Event()
 
-    def act() -> None:
+    def repeat() -> None:
         while not stop.is_set():
             for action in actions:
                 action()
                 stop.wait(every_s)
 
-    thread = Thread(target=act)
+    thread = Thread(target=repeat)
     thread.start()
     try:
         yield
@@ -53,7 +53,7 @@ def limit_file_size(service: Served, size: int) -> None:
     resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@only_in_full
+@full_run_only
 @pytest.mark.slow("lets every write fail for some seconds")
 def test_writes_that_fail_are_never_acknowledged(tmp_path: Path) -> None:
     data = tmp_path / "data"
@@ -63,15 +63,15 @@ def test_writes_that_fail_are_never_acknowledged(tmp_path: Path) -> None:
         def fail() -> None:
             limit_file_size(service, 0)
 
-        def mend() -> None:
+        def repair() -> None:
             limit_file_size(service, resource.RLIM_INFINITY)
 
         fail()
         assert not workload.work(service), "nothing is acknowledged while writes fail"
-        with again_and_again(mend, fail, mend, every_s=0.15):
+        with repeatedly(repair, fail, repair, every_s=0.15):
             workload.work(service)
             time.sleep(0.5)
-        workload.work_through(service)
+        workload.run_to_end(service)
         service.kill()
     workload.finish(data)
 
@@ -89,7 +89,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=False)
 
 
-@only_in_full
+@full_run_only
 @pytest.mark.slow("fills a disk")
 def test_a_full_disk_is_survived_without_a_restart(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 200) as disk:
@@ -110,12 +110,12 @@ def test_a_full_disk_is_survived_without_a_restart(tmp_path: Path) -> None:
             refused = not workload.work(service)
             ballast.unlink()
             assert refused, "a full disk stores nothing"
-            workload.work_through(service)
+            workload.run_to_end(service)
             service.kill()
         workload.finish(data)
 
 
-@only_in_full
+@full_run_only
 @pytest.mark.slow("hangs and halts PostgreSQL")
 def test_a_database_that_hangs_again_and_again_is_survived(
     tmp_path: Path, postgres_server: PostgresServer
@@ -129,16 +129,16 @@ def test_a_database_that_hangs_again_and_again_is_survived(
     data = tmp_path / "data"
     with Served(data, **settings) as service:
         workload = Workload(service)
-        with again_and_again(proxy.freeze, proxy.thaw, every_s=0.7):
+        with repeatedly(proxy.freeze, proxy.thaw, every_s=0.7):
             workload.work(service)
             time.sleep(4)
-        workload.work_through(service)
+        workload.run_to_end(service)
         service.kill()
     workload.finish(data, **settings)
     proxy.close()
 
 
-@only_in_full
+@full_run_only
 @pytest.mark.slow("cuts all connections of PostgreSQL")
 def test_a_database_whose_connections_are_cut_is_survived(
     tmp_path: Path, postgres_server: PostgresServer
@@ -157,15 +157,15 @@ def test_a_database_whose_connections_are_cut_is_survived(
 
     with Served(data, **settings) as service:
         workload = Workload(service)
-        with again_and_again(cut, every_s=0.1):
+        with repeatedly(cut, every_s=0.1):
             workload.work(service)
             time.sleep(2)
-        workload.work_through(service)
+        workload.run_to_end(service)
         service.kill()
     workload.finish(data, **settings)
 
 
-@only_in_full
+@full_run_only
 @pytest.mark.slow("starts three services")
 @pytest.mark.parametrize(("fault", "number"), [("engine_refuses", 6), ("clock_jumps", 40)])
 def test_an_engine_that_refuses_and_a_clock_that_jumps_are_survived(
@@ -177,6 +177,6 @@ def test_an_engine_that_refuses_and_a_clock_that_jumps_are_survived(
         assert service.stop() == 0
     program = [sys.executable, "-m", "tests.faults.faulty_service", fault, str(number)]
     with Served(data, program=program) as service:
-        workload.work_through(service)
+        workload.run_to_end(service)
         service.kill()
     workload.finish(data)

@@ -22,7 +22,7 @@ DELETED_USER = "leaver"
 _PATIENCE_S = 90.0
 
 
-class Unanswered(Exception):
+class NoAnswer(Exception):
     """The service went away, or cannot do it now."""
 
 
@@ -44,13 +44,13 @@ def checkout(website_id: str, number: int, kind: str) -> list[dict[str, Any]]:
 
 def expected_counts(*, deleted: bool) -> list[int]:
     """Checkouts that reached each step, by plain counting. deleted: without the deleted user's."""
-    kept = [
+    reached_steps = [
         number % len(STEPS)
         for numbers in (range(POSTED), range(IMPORTED))
         for number in numbers
         if not (deleted and number % 10 == 9)
     ]
-    return [sum(reached >= step for reached in kept) for step in range(len(STEPS))]
+    return [sum(reached >= step for reached in reached_steps) for step in range(len(STEPS))]
 
 
 class Workload:
@@ -82,7 +82,7 @@ class Workload:
         ]
         self._counts = [0] * len(STEPS)
 
-    def work_through(self, service: Served, give_up_s: float = 120) -> None:
+    def run_to_end(self, service: Served, give_up_s: float = 120) -> None:
         """Do what is left on a service that recovers by itself."""
         deadline = time.monotonic() + give_up_s
         while not self.work(service):
@@ -96,7 +96,7 @@ class Workload:
         while self._tasks:
             try:
                 self._tasks[0](service)
-            except Unanswered:
+            except NoAnswer:
                 return False
             del self._tasks[0]
         return True
@@ -147,7 +147,7 @@ class Workload:
         """Checkouts that reached each step, as reported; None while a report is impossible."""
         try:
             report = _call(service, "GET", f"/api/funnels/{self.funnel_id}/results")
-        except Unanswered:
+        except NoAnswer:
             return None
         if any("accepted in the last moments" in note for note in report["coverage"]["notes"]):
             return None
@@ -177,9 +177,9 @@ def _call(service: Served, method: str, path: str, **request: Any) -> Any:
     try:
         answer = service.client.request(method, path, **request)
     except httpx.TransportError as error:
-        raise Unanswered from error
+        raise NoAnswer from error
     if answer.status_code == 503:
-        raise Unanswered(answer.text)
+        raise NoAnswer(answer.text)
     assert answer.status_code < 300, answer.text
     return answer.json()
 

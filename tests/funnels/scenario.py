@@ -69,7 +69,9 @@ class Scene:
             "properties": properties,
         }
 
-    def happened(self, seconds: float, name: str, visitor: str = "ann", **properties: Any) -> None:
+    def send_event(
+        self, seconds: float, name: str, visitor: str = "ann", **properties: Any
+    ) -> None:
         self.track([self.item(seconds, name, visitor, **properties)])
 
     def track(self, items: Iterable[Json]) -> Json:
@@ -115,8 +117,8 @@ class Scene:
 
     def results(self, funnel_id: str, **query: Any) -> Json:
         cohort = query.pop("cohort", None)
-        asked = query if cohort is None else {**query, "cohort": json.dumps(cohort)}
-        answer = self.client.get(f"/api/funnels/{funnel_id}/results", params=asked)
+        parameters = query if cohort is None else {**query, "cohort": json.dumps(cohort)}
+        answer = self.client.get(f"/api/funnels/{funnel_id}/results", params=parameters)
         assert answer.status_code == 200, answer.text
         report: Json = answer.json()
         return report
@@ -133,8 +135,8 @@ def outcome(part: Json) -> tuple[int, int, int, int]:
 
 def by_cohort(report: Json, *properties: str) -> dict[Any, int]:
     """Entered units per cohort: its value, or the tuple of its values."""
-    found = {}
+    entered = {}
     for row in report["cohorts"]["data"]:
         values = tuple(row["cohort"][name] for name in properties)
-        found[values if len(values) > 1 else values[0]] = row["entered"]
-    return found
+        entered[values if len(values) > 1 else values[0]] = row["entered"]
+    return entered

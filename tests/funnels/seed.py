@@ -9,7 +9,7 @@ from itertools import count
 from penstock.base.clock import iso
 from penstock.base.scalar import property_columns
 from penstock.warehouse.client import Warehouse
-from tests.funnels.plain import Event, History
+from tests.funnels.reference import Event, History
 
 EVENT_COLUMNS = (
     "website_id",
@@ -49,7 +49,7 @@ def stored_cases() -> int:
 def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[History, str]:
     """Store a history of a property test on websites of its own: `apart`."""
     make_room(warehouse)
-    history, mark = apart(history)
+    history, mark = isolated(history)
     store(warehouse, history, inserts)
     return history, mark
 
@@ -62,7 +62,7 @@ def make_room(warehouse: Warehouse) -> None:
             warehouse.command(f"TRUNCATE TABLE {table}")
 
 
-def apart(history: History) -> tuple[History, str]:
+def isolated(history: History) -> tuple[History, str]:
     """The same history on unused websites and in unused scopes, and the prefix of their IDs."""
     mark = f"{next(_numbers)}_"
     events = tuple(

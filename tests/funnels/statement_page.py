@@ -94,7 +94,7 @@ def _items(text: str) -> list[str]:
     """The text split after its own commas, or before its own AND or OR."""
     outside = {place for place, before, depth in _depths(text) if before == depth == 0}
     places = [place + 1 for place in outside if text[place] == ","] or [
-        found.start() for found in re.finditer(r"(?<= )(AND|OR) ", text) if found.start() in outside
+        match.start() for match in re.finditer(r"(?<= )(AND|OR) ", text) if match.start() in outside
     ]
     edges = [0, *sorted(places), len(text)]
     return [text[start:end].strip() for start, end in pairwise(edges)]

@@ -26,8 +26,8 @@ from penstock.funnels.definitions.model import (
 )
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.statements.query import Strategy
-from tests.funnels.plain import KINDS, Event, History, holds, value_of
-from tests.funnels.plain import matches as matches_event
+from tests.funnels.reference import KINDS, Event, History, holds, value_of
+from tests.funnels.reference import matches as matches_event
 
 START_MS = 1_704_164_640_000
 """2024-01-02T03:04:00Z: near the dates among the property values."""
@@ -271,7 +271,7 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         definition, _property_keys(definition), draw(st.sampled_from(NUMBERS)), window_ms
     )
     choice = st.integers(0, 255)
-    picks = st.builds(Picks, *[choice] * 8, values=st.tuples(*[choice] * len(script.keys)))
+    picks = st.builds(EventChoice, *[choice] * 8, values=st.tuples(*[choice] * len(script.keys)))
     least = draw(st.sampled_from([1, len(script.targets), len(script.targets)]))
     events: list[Event] = []
     for who in range(draw(st.sampled_from([3, 2, 1, 4, 6]))):
@@ -280,7 +280,7 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         )
         chosen = draw(st.lists(picks, min_size=min(least, 14), max_size=len(script.targets) + 5))
         events += script.events(who, start_ms, chosen)
-    moments = sorted(
+    times_ms = sorted(
         START_MS + ms
         for ms in (0, 1, 2, 60_000, *script.edges, 2 * window_ms, 9 * window_ms, 2 * YEARS_MS)
     )
@@ -288,11 +288,11 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
         definition=definition,
         history=History(arrived(events, draw(choice)), merges_of(events, draw(choice))),
         website_ids=draw(st.sampled_from([("shop", "app"), ("shop", "app"), ("shop",)])),
-        evaluated_at_ms=draw(st.sampled_from(moments[:3:-1] * 2 + moments[1:])),
+        evaluated_at_ms=draw(st.sampled_from(times_ms[:3:-1] * 2 + times_ms[1:])),
         **dict(
             zip(
                 ("start_ms", "end_ms"),
-                draw(st.sampled_from([(None, None)] * 50 + list(combinations(moments, 2)))),
+                draw(st.sampled_from([(None, None)] * 50 + list(combinations(times_ms, 2)))),
                 strict=True,
             )
         ),
@@ -304,10 +304,10 @@ def cases(draw: Callable[..., Any], unit: CountingUnit) -> Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Picks:
+class EventChoice:
     """The choices of one event, each from 0 to 255. 0, in the simplest example, is the usual."""
 
-    aim: int
+    target_choice: int
     option: int
     delay: int
     number: int
@@ -329,24 +329,26 @@ class Script:
         self.pool = [match for row in definition.rows for match in row.matches]
         self.targets = _targets(definition)
 
-    def events(self, who: int, start_ms: int, chosen: Sequence[Picks]) -> list[Event]:
-        events, at_ms, aimed = [], start_ms, 0
+    def events(self, who: int, start_ms: int, chosen: Sequence[EventChoice]) -> list[Event]:
+        events, at_ms, target = [], start_ms, 0
         for place, picks in enumerate(chosen):
             before_ms = at_ms
             if place and picks.delay > 245:
                 at_ms = max(at_ms, start_ms + self.edges[picks.delay % 3])
             elif place:
                 at_ms += (1, 0, 1, 2, 60_000, 0, 1, -1)[picks.delay % 8]
-            if picks.aim % 16 < 14:
-                options = self.targets[aimed % len(self.targets)]
+            if picks.target_choice % 16 < 14:
+                options = self.targets[target % len(self.targets)]
                 match = options[picks.option % len(options)]
-                aimed += picks.aim % 16 < 12 and (place == 0 or at_ms > before_ms or picks.aim < 64)
+                target += picks.target_choice % 16 < 12 and (
+                    place == 0 or at_ms > before_ms or picks.target_choice < 64
+                )
             else:
                 match = self.pool[picks.option % len(self.pool)]
             events.append(self._event(who, place, at_ms, match, picks))
         return events
 
-    def _event(self, who: int, place: int, at_ms: int, match: Match, picks: Picks) -> Event:
+    def _event(self, who: int, place: int, at_ms: int, match: Match, picks: EventChoice) -> Event:
         attempts = self.definition.counting_unit is CountingUnit.ATTEMPT
         values = zip(self.keys, picks.values, strict=True)
         properties = {key: VALUES[value % len(VALUES)] for key, value in values if value < 230}
@@ -355,7 +357,7 @@ class Script:
             "referrer_host": ("pro", "", "1")[picks.website % 3],
         }
         if picks.spelling % 16 < 15:
-            comply(match, properties, fields, picks.option)
+            satisfy(match, properties, fields, picks.option)
         if self.definition.sequence_property:
             properties["n"] = (
                 place
@@ -411,7 +413,7 @@ def _property_keys(definition: Definition) -> list[str]:
     ]
 
 
-def comply(match: Match, properties: dict[str, Any], fields: dict[str, str], first: int) -> None:
+def satisfy(match: Match, properties: dict[str, Any], fields: dict[str, str], first: int) -> None:
     """Give the event values that satisfy the match's filters, where one value can."""
     for condition in match.filters:
         if condition.property in ("$country", "$referrer_host"):
@@ -461,12 +463,12 @@ def cohort_filter(
     if seed % 4 != 3 or not definition.breakdown_properties:
         return {}
     random = Random(seed)
-    entering = [
+    entries = [
         event
         for event in events
         if any(matches_event(match, event) for match in definition.steps[0].matches)
     ]
-    example = random.choice(entering[:1] or events)
+    example = random.choice(entries[:1] or events)
     keys = random.sample(
         definition.breakdown_properties, random.randint(1, len(definition.breakdown_properties))
     )

@@ -52,8 +52,8 @@ def z_test(part: int, whole: int, base_part: int, base_whole: int) -> float:
 def fisher(part: int, whole: int, base_part: int, base_whole: int) -> float:
     """Sum of the probabilities of all tables with these margins that are no likelier."""
     total = part + base_part
-    ways = [math.comb(whole, k) * math.comb(base_whole, total - k) for k in range(total + 1)]
-    return sum(one for one in ways if one <= ways[part]) / math.comb(whole + base_whole, total)
+    tables = [math.comb(whole, k) * math.comb(base_whole, total - k) for k in range(total + 1)]
+    return sum(one for one in tables if one <= tables[part]) / math.comb(whole + base_whole, total)
 
 
 def beats(part: int, whole: int, base_part: int, base_whole: int) -> float:
@@ -269,7 +269,7 @@ def test_a_baseline_is_named_by_value_and_type(scene: Scene) -> None:
     )
 
 
-def test_what_cannot_be_compared_is_told_with_its_parameter(scene: Scene) -> None:
+def test_an_invalid_comparison_names_its_parameter(scene: Scene) -> None:
     funnel_id = funnel(scene)
     arm(scene, "a", 2, 1)
     assert faults(scene, funnel_id) == [("property", "required")]
@@ -292,8 +292,8 @@ def test_what_cannot_be_compared_is_told_with_its_parameter(scene: Scene) -> Non
     assert faults(scene, funnel_id, property="variant", revision=2) == [
         ("revision", "unknown_revision")
     ]
-    plain = scene.attempts("A", "B")
-    assert faults(scene, plain, property="variant") == [("property", "not_a_breakdown")]
+    without_breakdown = scene.attempts("A", "B")
+    assert faults(scene, without_breakdown, property="variant") == [("property", "not_a_breakdown")]
 
 
 def test_a_comparison_without_units(scene: Scene) -> None:

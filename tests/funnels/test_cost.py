@@ -35,7 +35,7 @@ def refusal(client: httpx.Client, body: Json, path: str = "/api/funnels") -> Jso
 
 
 @pytest.mark.parametrize("path", ["/api/funnels", "/api/funnels/validate", "/api/funnels/preview"])
-def test_twenty_steps_of_twenty_time_filters_are_refused_with_what_to_drop(client, path):
+def test_twenty_steps_of_twenty_time_filters_are_refused_with_a_way_out(client, path):
     body = funnel(steps=[event(f"e{n}", filters=BEFORE) for n in range(20)])
     if path.endswith("preview"):
         del body["name"]
@@ -50,12 +50,14 @@ def test_twenty_steps_of_twenty_time_filters_are_refused_with_what_to_drop(clien
 def test_thousands_of_regular_expressions_are_refused_before_any_is_compiled(
     client, warehouse, monkeypatch
 ):
-    asked = []
+    statements = []
     query = warehouse.query
-    monkeypatch.setattr(warehouse, "query", lambda *given: asked.append(given) or query(*given))
+    monkeypatch.setattr(
+        warehouse, "query", lambda *given: statements.append(given) or query(*given)
+    )
     step = event("a", filters=REGEX, or_=[event(f"o{n}", filters=REGEX) for n in range(11)])
     refusal(client, funnel(steps=[step] * 20))
-    assert asked == []
+    assert statements == []
 
 
 def test_long_values_and_page_patterns_cost_too(client):
@@ -154,7 +156,7 @@ def random_funnel(random: Random) -> Json:
 
 
 @pytest.mark.slow("statements at the limit take seconds each to analyse")
-def test_whatever_may_be_saved_can_be_evaluated(client):
+def test_every_definition_that_can_be_saved_can_be_evaluated(client):
     evaluated = []
 
     @settings(

@@ -282,13 +282,13 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_broken_rule_is_told_with_its_field(client: httpx.Client, name: str) -> None:
+def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client, name: str) -> None:
     body, expected = REFUSED[name]
     assert faults(client, body) == expected
 
 
 def test_an_answer_names_all_faults_of_a_body(client: httpx.Client) -> None:
-    nameless = {"property": "", "operator": "like"}
+    without_property = {"property": "", "operator": "like"}
     is_set = {"property": "p", "operator": "is_set"}
     body = {
         "name": 1,
@@ -300,7 +300,7 @@ def test_an_answer_names_all_faults_of_a_body(client: httpx.Client) -> None:
         "steps": [
             event("d", diagnostic=True, mode="all_of"),
             {"type": "Goal", "value": "Bought", "size": 3},
-            event("a", or_=[event("b"), event("c", filters=[is_set, nameless])]),
+            event("a", or_=[event("b"), event("c", filters=[is_set, without_property])]),
             event("r", filters=[{"property": "$city", "operator": "matches_regex", "value": "("}]),
             group(event("p"), event("q", extra=1)),
         ],

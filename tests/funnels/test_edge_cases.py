@@ -106,7 +106,7 @@ def test_thirty_rows(scene: Scene) -> None:
     ] == [(step_number, 1, 1) for step_number in range(1, 21, 2)]
 
 
-ODD_KEYS = [
+UNUSUAL_KEYS = [
     "it's",
     'say "x"',
     "a.b",
@@ -124,7 +124,7 @@ ODD_KEYS = [
 ]
 
 
-@pytest.mark.parametrize("key", ODD_KEYS)
+@pytest.mark.parametrize("key", UNUSUAL_KEYS)
 def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key: str) -> None:
     scene.track(
         [
@@ -150,8 +150,8 @@ def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key
 
 
 def test_keys_with_dots_are_not_paths(scene: Scene) -> None:
-    scene.happened(0, "A", a={"b": "nested"})
-    scene.happened(0, "A", visitor="bob", **{"a.b": "flat"})
+    scene.send_event(0, "A", a={"b": "nested"})
+    scene.send_event(0, "A", visitor="bob", **{"a.b": "flat"})
     assert by_cohort(scene.results(scene.funnel("A", "B", breakdownProperties=["a.b"])), "a.b") == {
         "flat": 1,
         None: 1,
@@ -183,17 +183,17 @@ def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -
         scene.item(0, "A", visitor=f"v{place}", value=value)
         for place, (value, _) in enumerate(VALUES)
     )
-    scene.happened(0, "A", visitor="without")
+    scene.send_event(0, "A", visitor="without")
     funnel = scene.funnel("A", "B", breakdownProperties=["value"])
     report = scene.results(funnel, pageSize=100)
     expected: dict[tuple[str, Any], int] = {(type(None).__name__, None): 1}
     for _, value in VALUES:
         expected[type(value).__name__, value] = expected.get((type(value).__name__, value), 0) + 1
-    found = {
+    entered = {
         (type(row["cohort"]["value"]).__name__, row["cohort"]["value"]): row["entered"]
         for row in report["cohorts"]["data"]
     }
-    assert found == expected
+    assert entered == expected
     for (_, value), count in expected.items():
         assert scene.results(funnel, cohort={"value": value})["aggregate"]["entered"] == count, (
             value
@@ -209,7 +209,7 @@ def test_the_cohort_filter_restricts_counts_but_not_data_quality(scene: Scene) -
         ("3", "free", "a"),
         ("4", None, "a"),
     ]:
-        scene.happened(0, "A", visitor=visitor, plan=plan, variant=variant)
+        scene.send_event(0, "A", visitor=visitor, plan=plan, variant=variant)
     report = scene.results(funnel, cohort={"plan": "pro"})
     assert report["aggregate"]["entered"] == 2
     assert by_cohort(report, "plan", "variant") == {("pro", "a"): 1, ("pro", "b"): 1}
@@ -219,7 +219,7 @@ def test_the_cohort_filter_restricts_counts_but_not_data_quality(scene: Scene) -
 def test_pages_of_cohorts_are_stable_and_a_page_past_the_end_is_empty(scene: Scene) -> None:
     funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
     for visitor, plan in enumerate(["b", "a", "c", "b", None, "B"]):
-        scene.happened(0, "A", visitor=f"v{visitor}", plan=plan)
+        scene.send_event(0, "A", visitor=f"v{visitor}", plan=plan)
     pages = [scene.results(funnel, page=page, pageSize=2)["cohorts"] for page in (1, 2, 3, 4)]
     assert [[row["cohort"]["plan"] for row in page["data"]] for page in pages] == [
         ["b", "B"],
@@ -417,7 +417,7 @@ def test_a_workspace_sees_nothing_of_another(
         ({"pagesize": "10"}, "pagesize"),
     ],
 )
-def test_a_malformed_question_is_refused_by_name(
+def test_a_malformed_query_names_its_parameter(
     scene: Scene, query: dict[str, str], named: str
 ) -> None:
     answer = scene.client.get(f"/api/funnels/{scene.attempts('A', 'B')}/results", params=query)

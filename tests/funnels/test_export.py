@@ -55,8 +55,8 @@ def test_csv_is_the_golden_file(scene: Scene, funnel_id: str) -> None:
 
 
 def test_csv_of_texts_that_need_quotes_reads_back(scene: Scene) -> None:
-    odd = ['say "hi"', "a,b", "line\nbreak", "@cmd", "+1", "\ttab", "ünï 🎉", ""]
-    for number, text in enumerate(odd):
+    texts_to_quote = ['say "hi"', "a,b", "line\nbreak", "@cmd", "+1", "\ttab", "ünï 🎉", ""]
+    for number, text in enumerate(texts_to_quote):
         scene.story("0/A", attempt=f"odd-{number}", **{'k"e,y': text})
     [head, _, *rows] = csv.reader(
         io.StringIO(export(scene, scene.attempts("A", "B", breakdownProperties=['k"e,y'])).decode())

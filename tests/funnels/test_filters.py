@@ -19,8 +19,8 @@ from penstock.funnels.statements.matching import filter_condition
 from penstock.http.schema import RuleBroken
 from penstock.warehouse.client import Warehouse
 from tests.funnels.examples import example_count, example_settings
-from tests.funnels.plain import Event, History, holds
-from tests.funnels.seed import apart, store
+from tests.funnels.reference import Event, History, holds
+from tests.funnels.seed import isolated, store
 from tests.funnels.strategies import START_MS, VALUES
 
 EXAMPLES = example_count(2000) // 10
@@ -67,8 +67,8 @@ values = st.one_of(
 @pytest.fixture(scope="module")
 def events(warehouse: Warehouse) -> tuple[Event, ...]:
     """Events of a website of their own, with one value each, and one event without a value."""
-    carried: list[dict[str, Any]] = [{PROPERTY: value} for value in VALUES]
-    history, _ = apart(
+    property_sets: list[dict[str, Any]] = [{PROPERTY: value} for value in VALUES]
+    history, _ = isolated(
         History(
             tuple(
                 Event(
@@ -81,7 +81,7 @@ def events(warehouse: Warehouse) -> tuple[Event, ...]:
                     "people",
                     properties=properties,
                 )
-                for place, properties in enumerate([{}, *carried])
+                for place, properties in enumerate([{}, *property_sets])
             )
         )
     )

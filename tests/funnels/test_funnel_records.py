@@ -34,7 +34,7 @@ def save(client: httpx.Client, **changes: Any) -> Json:
     return record
 
 
-def test_a_funnel_is_read_as_it_was_answered(client: httpx.Client) -> None:
+def test_a_saved_funnel_reads_back_as_it_was_returned(client: httpx.Client) -> None:
     plan = {"property": 'a.b:c "d" `e` ключ', "operator": "not_in", "value": '["pro", 1, true]'}
     record = save(
         client,
@@ -183,7 +183,7 @@ def test_a_foreign_funnel_is_unknown(client: httpx.Client, other_workspace: Tena
     assert client.get(path).json() == record
 
 
-def test_nobody_is_let_in_without_a_key(server: TestClient[Litestar]) -> None:
+def test_every_request_needs_a_key(server: TestClient[Litestar]) -> None:
     anonymous = visitor(server)
     for room, change in (("/api/funnels", "PUT"), ("/api/goals", "PATCH")):
         for method, path in (
@@ -283,7 +283,7 @@ def test_lists_are_searched_by_a_part_of_the_name_whatever_its_case(client, path
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "search")
 
 
-def test_a_funnel_may_be_replaced_with_what_was_read(client: httpx.Client) -> None:
+def test_a_funnel_may_be_replaced_with_its_own_record(client: httpx.Client) -> None:
     path = f"/api/funnels/{save(client)['id']}"
     record = client.get(path).json()
     answer = client.put(path, json=record)

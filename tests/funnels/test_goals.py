@@ -137,7 +137,7 @@ REFUSED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
 }
 
 
-def test_a_broken_rule_is_told_with_its_field(client: httpx.Client) -> None:
+def test_a_broken_rule_is_reported_with_its_field(client: httpx.Client) -> None:
     goal = save(client, "/api/goals", PAID)
     for name, (body, expected) in REFUSED.items():
         answer = client.post("/api/goals", json=body)
@@ -277,7 +277,7 @@ def test_a_funnel_and_the_deletion_of_its_goal_exclude_each_other(client: httpx.
             assert client.delete(f"/api/goals/{goal['id']}").status_code == 204
 
 
-def test_a_goal_may_be_changed_with_what_was_read(client: httpx.Client) -> None:
+def test_a_goal_may_be_changed_with_its_own_record(client: httpx.Client) -> None:
     goal = save(client, "/api/goals", PAID)
     path = f"/api/goals/{goal['id']}"
     answer = client.patch(path, json=goal)

@@ -16,13 +16,13 @@ def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
     return Scene(workspace, clock)
 
 
-def starting(scene: Scene, moment: str) -> Scene:
+def starting(scene: Scene, start_at: str) -> Scene:
     """The scene with its stories beginning at a moment."""
-    scene.start_ms = round(datetime.fromisoformat(moment).timestamp() * 1000)
+    scene.start_ms = round(datetime.fromisoformat(start_at).timestamp() * 1000)
     return scene
 
 
-def ask(scene: Scene, funnel_id: str, what: str, **query: Any) -> Json:
+def read_insight(scene: Scene, funnel_id: str, what: str, **query: Any) -> Json:
     parameters = {
         key: json.dumps(value) if key == "cohort" else value for key, value in query.items()
     }
@@ -55,7 +55,7 @@ def test_trend_by_day_fills_gaps_and_sums_to_the_total(scene: Scene) -> None:
     scene.story("5/A", attempt="b")
     scene.story(f"{3 * DAY_S}/A {3 * DAY_S + 30}/B", attempt="c")
     funnel_id = scene.attempts("A", "B")
-    record = ask(scene, funnel_id, "trend", interval="day")
+    record = read_insight(scene, funnel_id, "trend", interval="day")
     assert [
         (bucket["from"], bucket["entered"], bucket["completed"], bucket["droppedOff"])
         for bucket in record["data"]
@@ -99,7 +99,9 @@ def test_trend_keeps_days_whole_across_clock_changes(
 ) -> None:
     starting(scene, "2026-03-28T22:30:00+00:00")
     attempts_every(scene, HOUR_S, 48, completed=0)
-    record = ask(scene, scene.attempts("A", "B"), "trend", interval=interval, timezone=timezone)
+    record = read_insight(
+        scene, scene.attempts("A", "B"), "trend", interval=interval, timezone=timezone
+    )
     if begins is None:
         assert {bucket["from"][14:16] for bucket in record["data"]} == {"30"}, (
             "hours of a zone that is half an hour off"
@@ -116,7 +118,7 @@ def test_trend_of_a_period_covers_it_and_says_which_buckets_it_cuts(scene: Scene
     starting(scene, "2026-03-02T10:00:00+00:00")
     scene.story("0/A", attempt="a")
     funnel_id = scene.attempts("A", "B")
-    record = ask(
+    record = read_insight(
         scene, funnel_id, "trend", startAt="2026-03-01T12:00:00Z", endAt="2026-03-04T00:00:00Z"
     )
     buckets = [(item["from"][:10], item["entered"], item["partial"]) for item in record["data"]]
@@ -129,7 +131,7 @@ def test_trend_marks_buckets_whose_windows_are_open(workspace: Tenant, clock: Sh
     scene = Scene(workspace, clock, ago_s=2 * DAY_S)
     scene.story("0/A", attempt="a")
     scene.story(f"{2 * DAY_S - 60}/A", attempt="b")
-    record = ask(
+    record = read_insight(
         scene, scene.attempts("A", "B", conversionWindowSeconds=3600), "trend", interval="hour"
     )
     assert [record["data"][0]["maturing"], record["data"][-1]["maturing"]] == [False, True]
@@ -139,7 +141,7 @@ def test_trend_marks_buckets_whose_windows_are_open(workspace: Tenant, clock: Sh
 def test_trend_of_one_cohort(scene: Scene) -> None:
     scene.story("0/A", attempt="a", plan="pro")
     scene.story("0/A", attempt="b", plan="free")
-    record = ask(
+    record = read_insight(
         scene,
         scene.attempts("A", "B", breakdownProperties=["plan"]),
         "trend",
@@ -149,10 +151,10 @@ def test_trend_of_one_cohort(scene: Scene) -> None:
 
 
 def test_trend_without_events_is_empty(scene: Scene) -> None:
-    assert ask(scene, scene.attempts("A", "B"), "trend")["data"] == []
+    assert read_insight(scene, scene.attempts("A", "B"), "trend")["data"] == []
 
 
-def test_trend_refuses_what_it_cannot_draw(scene: Scene) -> None:
+def test_trend_refuses_invalid_parameters(scene: Scene) -> None:
     scene.story("0/A")
     funnel_id = scene.attempts("A", "B")
     assert refused(scene, funnel_id, "trend", interval="minute") == (400, ["interval"])
@@ -178,24 +180,24 @@ def wrong_time(scene: Scene, name: str) -> None:
 def test_a_trend_survives_an_event_of_1970(scene: Scene, interval: str, name: str) -> None:
     wrong_time(scene, name)
     attempts_every(scene, 40 * DAY_S, 2, completed=1)
-    trend = ask(scene, scene.attempts("A", "B"), "trend", interval=interval)
+    trend = read_insight(scene, scene.attempts("A", "B"), "trend", interval=interval)
     assert [bucket["entered"] for bucket in trend["data"] if bucket["entered"]] == [1, 1]
     assert trend["data"][0]["entered"] == trend["data"][-1]["entered"] == 1
     assert trend["servedFrom"] == "query"
 
 
 def test_a_trend_ends_with_the_last_entry_however_long_history_is(scene: Scene) -> None:
-    scene.happened(-300 * DAY_S, "unrelated")
+    scene.send_event(-300 * DAY_S, "unrelated")
     attempts_every(scene, HOUR_S, 3, completed=0)
-    scene.happened(99 * DAY_S, "unrelated")
-    trend = ask(scene, scene.attempts("A", "B"), "trend", interval="hour")
+    scene.send_event(99 * DAY_S, "unrelated")
+    trend = read_insight(scene, scene.attempts("A", "B"), "trend", interval="hour")
     assert [bucket["entered"] for bucket in trend["data"]] == [1, 1, 1]
 
 
 def test_a_trend_keeps_a_pause_of_a_year(scene: Scene) -> None:
     starting(scene, "2024-11-29T10:00:00+00:00")
     attempts_every(scene, 364 * DAY_S, 2, completed=0)
-    trend = ask(scene, scene.attempts("A", "B"), "trend", interval="month")
+    trend = read_insight(scene, scene.attempts("A", "B"), "trend", interval="month")
     assert [bucket["entered"] for bucket in trend["data"]] == [1, *[0] * 11, 1]
 
 
@@ -211,7 +213,7 @@ def test_a_trend_refuses_entries_that_span_too_many_buckets(scene: Scene) -> Non
 def test_timing_is_exact_for_each_pair_of_steps(scene: Scene) -> None:
     for number, (second, third) in enumerate([(10, 20), (20, 60), (30, None), (60, 4000)]):
         scene.story(f"0/A {second}/B" + (f" {third}/C" if third else ""), attempt=f"a{number}")
-    record = ask(
+    record = read_insight(
         scene,
         scene.attempts("A", "B", "C", conversionWindowSeconds=86_400),
         "timing",
@@ -247,7 +249,7 @@ def test_timing_is_exact_for_each_pair_of_steps(scene: Scene) -> None:
 
 def test_timing_without_units_has_nulls(scene: Scene) -> None:
     scene.story("0/A")
-    record = ask(scene, scene.attempts("A", "B"), "timing")
+    record = read_insight(scene, scene.attempts("A", "B"), "timing")
     assert (
         record["overall"]["units"],
         record["overall"]["medianMinutes"],
@@ -266,7 +268,7 @@ def test_timing_without_units_has_nulls(scene: Scene) -> None:
         ({"from": 0}, "from"),
     ],
 )
-def test_timing_refuses_a_pair_that_is_none(
+def test_timing_refuses_an_invalid_pair_of_steps(
     scene: Scene, query: dict[str, int], field: str
 ) -> None:
     assert refused(scene, scene.attempts("A", "B"), "timing", **query) == (400, [field])
@@ -282,14 +284,14 @@ def test_next_tells_what_units_did_that_stopped(scene: Scene) -> None:
     scene.story("0/A", attempt="three")
     scene.story("0/A 4000/leave", attempt="after the window")
     funnel_id = scene.attempts("A", "B")
-    record = ask(scene, funnel_id, "next", step=1)
+    record = read_insight(scene, funnel_id, "next", step=1)
     assert (record["step"], record["stopped"], record["silent"]) == (1, 4, 2)
     assert record["data"] == [
         {"type": "Event", "name": "leave", "units": 2, "events": 2, "first": 1, "share": 0.5},
         {"type": "Event", "name": "help", "units": 1, "events": 2, "first": 1, "share": 0.25},
     ]
-    assert ask(scene, funnel_id, "next", step=1, outcome="pending")["stopped"] == 0
-    assert len(ask(scene, funnel_id, "next", step=1, pageSize=1)["data"]) == 1
+    assert read_insight(scene, funnel_id, "next", step=1, outcome="pending")["stopped"] == 0
+    assert len(read_insight(scene, funnel_id, "next", step=1, pageSize=1)["data"]) == 1
 
 
 def test_next_can_follow_the_visitors_of_attempts(scene: Scene) -> None:
@@ -298,8 +300,8 @@ def test_next_can_follow_the_visitors_of_attempts(scene: Scene) -> None:
     scene.story("0/A 20/B", visitor="bob", attempt="two")
     scene.story("30/help", visitor="bob", attempt=None)
     funnel_id = scene.attempts("A", "B")
-    assert ask(scene, funnel_id, "next", step=1)["silent"] == 1
-    record = ask(scene, funnel_id, "next", step=1, of="visitor")
+    assert read_insight(scene, funnel_id, "next", step=1)["silent"] == 1
+    record = read_insight(scene, funnel_id, "next", step=1, of="visitor")
     assert (record["stopped"], record["silent"]) == (1, 0)
     assert [(one["name"], one["units"], one["first"]) for one in record["data"]] == [
         ("help", 1, 1),
@@ -311,7 +313,7 @@ def test_next_of_visitors_sees_every_kind_of_event(scene: Scene) -> None:
     items = [scene.item(0, "A"), {**scene.item(5, "x"), "type": "pageview", "path": "/help"}]
     del items[1]["name"]
     scene.track(items)
-    record = ask(scene, scene.funnel(step("A"), "B"), "next", step=1)
+    record = read_insight(scene, scene.funnel(step("A"), "B"), "next", step=1)
     assert [(one["type"], one["name"], one["units"]) for one in record["data"]] == [
         ("Pageview", "/help", 1)
     ]
@@ -327,7 +329,7 @@ def test_next_refuses_a_step_after_which_nobody_can_stop(scene: Scene) -> None:
 def test_times_are_utc(scene: Scene) -> None:
     starting(scene, "2026-03-02T10:00:00+00:00")
     scene.story("0/A")
-    record = ask(scene, scene.attempts("A", "B"), "trend", interval="hour")
+    record = read_insight(scene, scene.attempts("A", "B"), "trend", interval="hour")
     assert datetime.fromisoformat(record["data"][0]["from"]).tzinfo == UTC
 
 
@@ -336,7 +338,7 @@ def test_a_day_that_a_zone_skipped_is_no_bucket(scene: Scene) -> None:
     starting(scene, "2011-12-29T12:00:00-10:00")
     scene.story(f"0/A {DAY_S}/C", attempt="a")
     scene.story(f"{DAY_S}/A", attempt="b")
-    record = ask(scene, scene.attempts("A", "B"), "trend", timezone="Pacific/Apia")
+    record = read_insight(scene, scene.attempts("A", "B"), "trend", timezone="Pacific/Apia")
     assert [(bucket["from"][:13], bucket["entered"]) for bucket in record["data"]] == [
         ("2011-12-29T10", 1),
         ("2011-12-30T10", 1),
@@ -360,7 +362,7 @@ def test_a_period_in_seconds_is_refused(scene: Scene, name: str, seconds: int) -
         assert str(seconds * 1000) in fault["message"]
 
 
-def test_a_period_may_begin_with_the_first_moment_of_1970(scene: Scene) -> None:
+def test_a_period_may_begin_with_the_first_millisecond_of_1970(scene: Scene) -> None:
     scene.story("0/A")
     period = {"startAt": 0, "endAt": scene.at(DAY_S)}
     assert scene.results(scene.attempts("A", "B"), **period)["aggregate"]["entered"] == 1

@@ -1,4 +1,4 @@
-"""The engine's statement against the plain evaluation, on random funnels and histories.
+"""The engine's statement against the reference evaluation, on random funnels and histories.
 
 Compares every field of the counted report.
 
@@ -19,7 +19,7 @@ from penstock.base.paging import Page
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.statements.query import QueryParams, Strategy
 from penstock.warehouse.client import Warehouse
-from tests.funnels import plain
+from tests.funnels import reference
 from tests.funnels.examples import example_count, example_settings, share_of_cases
 from tests.funnels.reports import evaluate
 from tests.funnels.seed import store_case
@@ -37,7 +37,7 @@ examples = example_settings(EXAMPLES // (2 * len(SHARES)))
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
-def test_attempt_funnels_agree_with_the_plain_evaluation(
+def test_attempt_funnels_agree_with_the_reference_evaluation(
     bare_warehouse: Warehouse, share: int
 ) -> None:
     @share_of_cases(share)
@@ -51,7 +51,7 @@ def test_attempt_funnels_agree_with_the_plain_evaluation(
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
-def test_visitor_funnels_agree_with_the_plain_evaluation(
+def test_visitor_funnels_agree_with_the_reference_evaluation(
     bare_warehouse: Warehouse, share: int
 ) -> None:
     @share_of_cases(share)
@@ -83,7 +83,7 @@ def test_two_entries_of_a_group_in_one_millisecond(
         (1, "C", 1, "z"),
     ]
     events = tuple(
-        plain.Event(
+        reference.Event(
             f"evt_{place}",
             "shop",
             "event",
@@ -106,7 +106,7 @@ def test_two_entries_of_a_group_in_one_millisecond(
     at_ms = START_MS + 10_000
     case = Case(
         definition,
-        plain.History(events),
+        reference.History(events),
         ("shop",),
         at_ms,
         None,
@@ -122,7 +122,7 @@ def test_two_entries_of_a_group_in_one_millisecond(
 def assert_agreement(warehouse: Warehouse, case: Case) -> None:
     history, mark = store_case(warehouse, case.history, case.inserts)
     websites = tuple(mark + website for website in case.website_ids)
-    expected = plain.evaluate(
+    expected = reference.evaluate(
         history,
         case.definition,
         website_ids=websites,
@@ -145,7 +145,7 @@ def assert_agreement(warehouse: Warehouse, case: Case) -> None:
     counted = {part: report[part] for part in expected}
     if canonical_json(counted) != canonical_json(expected):
         raise AssertionError(
-            f"{case.strategy} differs (- plain evaluation, + engine)\n"
+            f"{case.strategy} differs (- reference evaluation, + engine)\n"
             f"{difference(expected, counted)}\n\n{description(case)}"
         )
 

@@ -70,7 +70,7 @@ class Stored:
 
     def assert_agreement(self) -> None:
         seed.make_room(self.warehouse)
-        history, mark = seed.apart(self.case.history)
+        history, mark = seed.isolated(self.case.history)
         # Funnels over provider events are not stored.
         events = [
             replace(event, source="server") if event.source == "provider" else event

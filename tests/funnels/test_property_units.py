@@ -1,4 +1,4 @@
-"""Single units, trends and times against the plain evaluation, on random funnels and histories.
+"""Single units, trends and times against the reference evaluation, on random funnels and histories.
 
 Shares `PENSTOCK_EXAMPLES` with the reports' property test: a fifth of it runs here.
 """
@@ -27,7 +27,7 @@ from penstock.funnels.statements.units import QUANTILES, UnitConditions, timing,
 from penstock.funnels.units.trace import FunnelPath, conflicts, seen_by_diagnostics
 from penstock.funnels.units.trace_service import read_properties, unit_of
 from penstock.warehouse.client import Warehouse
-from tests.funnels import plain
+from tests.funnels import reference
 from tests.funnels.examples import example_count, example_settings, share_of_cases
 from tests.funnels.seed import store_case
 from tests.funnels.strategies import Case, cases
@@ -44,7 +44,7 @@ examples = example_settings(EXAMPLES // (2 * len(SHARES)))
 
 
 class StoredCase:
-    """A case in the warehouse, with its units by the plain evaluation."""
+    """A case in the warehouse, with its units by the reference evaluation."""
 
     def __init__(self, warehouse: Warehouse, case: Case) -> None:
         self.warehouse, self.case, self.definition = warehouse, case, case.definition
@@ -60,8 +60,8 @@ class StoredCase:
             for event in history.events
             if event.website_id in websites and event.at_ms <= case.evaluated_at_ms
         ]
-        self.units, _ = plain.split_into_units(history, self.definition, events)
-        self.selected: Mapping[Any, FunnelPath] = plain.selected_units(
+        self.units, _ = reference.split_into_units(history, self.definition, events)
+        self.selected: Mapping[Any, FunnelPath] = reference.selected_units(
             self.definition, self.units, case.start_ms, case.end_ms
         )
 
@@ -80,7 +80,7 @@ class StoredCase:
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
-def test_units_of_attempt_funnels_agree_with_the_plain_evaluation(
+def test_units_of_attempt_funnels_agree_with_the_reference_evaluation(
     bare_warehouse: Warehouse, share: int
 ) -> None:
     @share_of_cases(share)
@@ -94,7 +94,7 @@ def test_units_of_attempt_funnels_agree_with_the_plain_evaluation(
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
-def test_units_of_visitor_funnels_agree_with_the_plain_evaluation(
+def test_units_of_visitor_funnels_agree_with_the_reference_evaluation(
     bare_warehouse: Warehouse, share: int
 ) -> None:
     @share_of_cases(share)

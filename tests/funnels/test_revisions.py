@@ -190,8 +190,8 @@ def test_results_of_an_earlier_revision(workspace: Tenant, clock: ShiftedClock) 
     ) == (2, (1, 0, 0, 1), {})
     assert (then["definitionRevision"], outcome(then["aggregate"])) == (1, (1, 1, 0, 0))
     assert scene.results(funnel, revision=1, cohort={"plan": "pro"})["aggregate"]["entered"] == 1
-    moments = {name: now[name] for name in ("evaluatedAt", "computedAt", "servedFrom")}
-    assert {**scene.results(funnel, revision=2), **moments} == now
+    times = {name: now[name] for name in ("evaluatedAt", "computedAt", "servedFrom")}
+    assert {**scene.results(funnel, revision=2), **times} == now
 
     for revision, fault in (
         (3, "unknown_revision"),
@@ -340,9 +340,9 @@ def revision(**fields: Any) -> Revision:
     return Revision(1, sent.name, sent.saved(), 0)
 
 
-@pytest.mark.parametrize(("before", "after", "told"), CHANGES.values(), ids=CHANGES)
-def test_a_change_is_described_in_words(before: Json, after: Json, told: list[str]) -> None:
-    assert list(changes_between(revision(**before), revision(**after))) == told
+@pytest.mark.parametrize(("before", "after", "texts"), CHANGES.values(), ids=CHANGES)
+def test_a_change_is_described_in_words(before: Json, after: Json, texts: list[str]) -> None:
+    assert list(changes_between(revision(**before), revision(**after))) == texts
 
 
 matches = st.fixed_dictionaries(
@@ -360,7 +360,5 @@ definitions = st.builds(lambda steps: revision(steps=steps), st.lists(rows, min_
 
 @example_settings(40)
 @given(definitions, definitions)
-def test_words_are_found_for_a_change_and_for_no_other_pair(
-    before: Revision, after: Revision
-) -> None:
+def test_only_a_changed_definition_has_a_list_of_changes(before: Revision, after: Revision) -> None:
     assert bool(list(changes_between(before, after))) == (before.definition != after.definition)

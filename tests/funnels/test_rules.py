@@ -12,7 +12,7 @@ from penstock.funnels.definitions.model import CountingUnit, Definition, Match, 
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.events.imports.conftest import finished
-from tests.funnels import plain
+from tests.funnels import reference
 from tests.funnels.scenario import DAY_S, HOUR_S, Json, Scene, by_cohort, outcome, step
 from tests.funnels.seed import store
 from tests.tenant import Tenant
@@ -75,29 +75,32 @@ def test_a_tie_at_the_entry_is_reported_for_every_attempt_that_is_sent_alike(sce
 
 
 @examples
-def test_worked_example_in_the_plain_evaluation(story: str, reached: int) -> None:
+def test_worked_example_in_the_reference_evaluation(story: str, reached: int) -> None:
     rows = tuple(Row((Match(MatchType.EVENT, name),)) for name in "ABC")
     definition = Definition(
         rows, CountingUnit.ATTEMPT, HOUR_S, attempt_property="attempt", sequence_property="n"
     )
     events = []
-    for place, told in enumerate(story.split()):
-        time, _, happening = told.partition("/")
-        properties = {"attempt": "a1"} | ({"n": int(happening[2:-1])} if len(happening) > 1 else {})
+    for place, text in enumerate(story.split()):
+        time, _, item = text.partition("/")
+        properties = {"attempt": "a1"} | ({"n": int(item[2:-1])} if len(item) > 1 else {})
         events.append(
-            plain.Event(
+            reference.Event(
                 f"e{place}",
                 "w",
                 "event",
-                happening[0],
+                item[0],
                 int(time) * 1000,
                 "ann",
                 "s",
                 properties=properties,
             )
         )
-    report = plain.evaluate(
-        plain.History(tuple(events)), definition, website_ids=["w"], evaluated_at_ms=DAY_S * 1000
+    report = reference.evaluate(
+        reference.History(tuple(events)),
+        definition,
+        website_ids=["w"],
+        evaluated_at_ms=DAY_S * 1000,
     )
     assert [row["count"] for row in report["aggregate"]["steps"]] == [1] * reached + [0] * (
         3 - reached
@@ -131,7 +134,7 @@ def test_rule02_a_resumed_journey_is_one_attempt_a_restarted_one_is_another(scen
     assert report["dataQuality"]["attemptsWithSeveralVisitors"] == 1
 
 
-def test_rule02_an_attempt_goes_on_at_another_website_of_the_workspace(scene: Scene) -> None:
+def test_rule02_an_attempt_continues_on_another_website_of_the_workspace(scene: Scene) -> None:
     app = scene.client.post(
         "/api/settings/websites", json={"name": "App", "kind": "mobile"}
     ).json()["id"]
@@ -198,7 +201,7 @@ def test_rule06_numbers_prove_the_order_of_equal_times(scene: Scene) -> None:
 @pytest.mark.parametrize("number", ["-1", "1.5", '"2"', "true", "{}", "[2]", "9223372036854775808"])
 def test_rule06_an_unusable_number_proves_nothing_and_is_counted(scene: Scene, number: str) -> None:
     scene.story("0/A(1)")
-    scene.happened(0, "B", attempt="a1", n=json.loads(number))
+    scene.send_event(0, "B", attempt="a1", n=json.loads(number))
     report = scene.results(scene.attempts("A", "B"))
     assert [row["count"] for row in report["aggregate"]["steps"]] == [1, 0]
     assert report["dataQuality"]["invalidSequenceValues"] == 1
@@ -447,10 +450,10 @@ def test_rule15_a_rate_without_denominator_shows_no_data(scene: Scene) -> None:
     assert [row["conversionFromPrevious"] for row in total["steps"]] == [None, 0, None]
 
 
-def test_rule16_coverage_shows_what_history_the_answer_stands_on(scene: Scene) -> None:
+def test_rule16_coverage_shows_the_history_that_the_report_is_based_on(scene: Scene) -> None:
     funnel = scene.attempts("A", "B")
     scene.story("100/A 200/B")
-    scene.happened(900, "unrelated")
+    scene.send_event(900, "unrelated")
     coverage = scene.results(funnel)["coverage"]
     assert (coverage["firstEventAt"], coverage["lastEventAt"]) == (scene.at(100), scene.at(900))
     assert coverage["complete"] is True
@@ -478,7 +481,7 @@ def test_rule16_coverage_lists_imports_into_the_span(
         if not touched
         else [scene.item(10, "A", attempt="a1")]
     )
-    scene.happened(0, "first")
+    scene.send_event(0, "first")
     body = "\n".join(json.dumps(line) for line in lines)
     started = scene.client.post(
         "/api/imports", params={"websiteId": scene.tenant.website_id}, content=body, headers=NDJSON
@@ -540,7 +543,7 @@ def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(
         {"w": workspace.website_id},
     )[1][0][0]
     paid = [
-        plain.Event(
+        reference.Event(
             f"paid-{place}",
             workspace.website_id,
             "event",
@@ -552,7 +555,7 @@ def test_rule18_provider_events_need_the_attempt_id_and_a_verified_link(
         )
         for place, case in enumerate(cases.values())
     ]
-    store(warehouse, plain.History(tuple(paid)))
+    store(warehouse, reference.History(tuple(paid)))
     report = scene.results(funnel)
     assert [row["count"] for row in report["aggregate"]["steps"]] == [4, 1]
     assert report["dataQuality"]["unverifiedProviderEvents"] == 2
@@ -577,7 +580,7 @@ def test_rule18_an_attempt_of_provider_events_alone_counts_the_verified_ones(
         "elsewhere": [("ann", True), ("bob", True)],
     }
     events = [
-        plain.Event(
+        reference.Event(
             f"{attempt}-{name}",
             workspace.website_id,
             "event",
@@ -594,7 +597,7 @@ def test_rule18_an_attempt_of_provider_events_alone_counts_the_verified_ones(
             zip(("invoice", "paid"), own, strict=True)
         )
     ]
-    store(warehouse, plain.History(tuple(events)))
+    store(warehouse, reference.History(tuple(events)))
     report = scene.results(funnel)
     assert [row["count"] for row in report["aggregate"]["steps"]] == [3, 2]
     assert report["dataQuality"]["unverifiedProviderEvents"] == 4
@@ -626,7 +629,7 @@ def test_rule18_next_events_leave_out_provider_events_that_take_no_part(
         "refund": ("ann", True),
     }
     events = [
-        plain.Event(
+        reference.Event(
             f"provider-{name}",
             workspace.website_id,
             "event",
@@ -640,7 +643,7 @@ def test_rule18_next_events_leave_out_provider_events_that_take_no_part(
         )
         for name, (visitor, verified) in links.items()
     ]
-    store(warehouse, plain.History(tuple(events)))
+    store(warehouse, reference.History(tuple(events)))
 
     def names(**query: Any) -> list[str]:
         answer = scene.client.get(f"/api/funnels/{funnel}/next", params={"step": 1, **query})
@@ -685,7 +688,7 @@ def test_rule20_each_group_has_its_pending_and_its_median(today: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sort", "falling", "rising"),
+    ("sort", "descending", "ascending"),
     [
         ("entered", ["x", "y", "z"], ["z", "y", "x"]),
         ("conversionRate", ["y", "x", "z"], ["z", "x", "y"]),
@@ -694,14 +697,14 @@ def test_rule20_each_group_has_its_pending_and_its_median(today: Scene) -> None:
     ],
 )
 def test_cohorts_are_sorted_by_any_figure_and_paged_in_that_order(
-    scene: Scene, sort: str, falling: list[str], rising: list[str]
+    scene: Scene, sort: str, descending: list[str], ascending: list[str]
 ) -> None:
     stories = {"x": ["0/A 50/B", "0/A", "0/A", "0/A"], "y": ["0/A 20/B", "0/A 20/B"], "z": ["0/A"]}
-    for variant, told in stories.items():
-        for number, story in enumerate(told):
+    for variant, own_stories in stories.items():
+        for number, story in enumerate(own_stories):
             scene.story(story, attempt=f"{variant}{number}", variant=variant)
     funnel = scene.attempts("A", "B", breakdownProperties=["variant"])
-    for order, expected in (("desc", falling), ("asc", rising)):
+    for order, expected in (("desc", descending), ("asc", ascending)):
         pages = [
             scene.results(funnel, sort=sort, order=order, pageSize=2, page=page)["cohorts"]["data"]
             for page in (1, 2)
@@ -808,15 +811,15 @@ def test_a_preview_counts_as_the_saved_funnel_and_saves_nothing(scene: Scene) ->
     scene.story("500/A", attempt="a2", variant="y")
     saved = scene.client.get(f"/api/funnels/{funnel}").json()
     definition = {name: saved[name] for name in DEFINITION_FIELDS}
-    asked = {
+    query = {
         "startAt": scene.at(0),
         "endAt": scene.at(400),
         "pageSize": 5,
         "cohort": {"variant": "x"},
     }
-    answer = scene.client.post("/api/funnels/preview", json={**definition, **asked})
+    answer = scene.client.post("/api/funnels/preview", json={**definition, **query})
     assert answer.status_code == 200, answer.text
-    expected = scene.results(funnel, **asked)
+    expected = scene.results(funnel, **query)
     assert expected["aggregate"]["completed"] == 1
     own = {
         "funnelId": None,

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
-from tests.funnels import plain
+from tests.funnels import reference
 from tests.funnels.scenario import DAY_S, Json, Scene, step
 from tests.funnels.seed import store
 from tests.tenant import Tenant
@@ -50,7 +50,7 @@ def shop(scene: Scene) -> Scene:
     scene.story("120/A 130/oops 131/oops", attempt="stuck", plan="free")
     scene.story("180/A(5) 190/B(4)", attempt="skipped")
     scene.story("240/A(1) 240/B", attempt="tied", visitor="bob", plan=1)
-    scene.happened(250, "B", visitor="cid", attempt="tied", plan="1")
+    scene.send_event(250, "B", visitor="cid", attempt="tied", plan="1")
     scene.story("300/A 305/B", attempt="changed", plan="x")
     scene.story("310/C", attempt="changed", plan="y")
     return scene
@@ -149,30 +149,34 @@ def test_the_numbers_of_the_report_have_as_many_units_behind_them(
     )
 
 
-def test_pages_follow_each_other_without_gaps_as_of_the_first_ones_moment(
+def test_pages_have_no_gaps_and_the_evaluation_time_of_the_first(
     shop: Scene, funnel_id: str, clock: ShiftedClock
 ) -> None:
     seen: list[str] = []
-    cursor, moments = None, set()
+    cursor, evaluation_times = None, set()
     while True:
         page = units(shop, funnel_id, pageSize=4, **({"cursor": cursor} if cursor else {}))
         seen += [unit["unit"] for unit in page["data"]]
-        moments.add(page["evaluatedAt"])
+        evaluation_times.add(page["evaluatedAt"])
         cursor = page["nextCursor"]
         if cursor is None:
             break
         clock.ahead_ms += 5_000
         shop.story("400/A", attempt="newer than all, told between two pages")
     assert seen == ["changed", "tied", "skipped", "stuck", "half", "done"]
-    assert len(moments) == 1
+    assert len(evaluation_times) == 1
 
 
-def test_a_cursor_goes_with_the_question_it_came_from(shop: Scene, funnel_id: str) -> None:
+def test_a_cursor_is_valid_only_for_its_own_query(shop: Scene, funnel_id: str) -> None:
     cursor = units(shop, funnel_id, pageSize=2)["nextCursor"]
     other = shop.attempts("A", "C")
     assert units(shop, funnel_id, pageSize=3, cursor=cursor)["data"]
-    made_up = urlsafe_b64encode(b"[0,4102444800000,4102444800000,5]").decode()
-    for funnel, query in ((funnel_id, {"step": 2}), (other, {}), (funnel_id, {"cursor": made_up})):
+    forged_cursor = urlsafe_b64encode(b"[0,4102444800000,4102444800000,5]").decode()
+    for funnel, query in (
+        (funnel_id, {"step": 2}),
+        (other, {}),
+        (funnel_id, {"cursor": forged_cursor}),
+    ):
         answer = shop.client.get(f"/api/funnels/{funnel}/units", params={"cursor": cursor, **query})
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "cursor")
 
@@ -270,7 +274,7 @@ def test_trace_explains_ties_visitors_and_conflicts(shop: Scene, funnel_id: str)
     assert conflict["eventId"] == answer["events"][2]["eventId"]
 
 
-def test_trace_shows_diagnostics_and_what_matched_nothing(shop: Scene, funnel_id: str) -> None:
+def test_trace_shows_diagnostics_and_events_without_a_match(shop: Scene, funnel_id: str) -> None:
     shop.story("125/other 140/A", attempt="stuck")
     answer = trace(shop, funnel_id, "stuck")
     assert decisions(answer) == [
@@ -291,7 +295,7 @@ def test_trace_shows_diagnostics_and_what_matched_nothing(shop: Scene, funnel_id
     )
 
 
-def test_trace_of_what_came_too_late_and_too_early(scene: Scene) -> None:
+def test_trace_of_events_that_came_too_late_or_too_early(scene: Scene) -> None:
     scene.story("0/B 5/A 3606/B 3700/C", attempt="slow")
     answer = trace(scene, scene.attempts("A", "B", "C"), "slow")
     assert decisions(answer) == ["B noMatch", "A entry", "B outsideWindow", "C noMatch"]
@@ -312,16 +316,16 @@ def test_trace_of_a_group_shows_its_parts(scene: Scene) -> None:
 
 
 def test_trace_of_a_tied_entry_shows_where_its_values_come_from(scene: Scene) -> None:
-    scene.happened(0, "A", attempt="t", plan="x", app=1)
-    scene.happened(0, "A", attempt="t", plan="y", app=1)
+    scene.send_event(0, "A", attempt="t", plan="x", app=1)
+    scene.send_event(0, "A", attempt="t", plan="y", app=1)
     answer = trace(
         scene, scene.attempts("A", "B", breakdownProperties=["plan", "app", "none"]), "t"
     )
-    ways = {
+    sources = {
         name: (entry["value"], entry["how"], len(entry["eventIds"]))
         for name, entry in answer["entryValues"].items()
     }
-    assert ways == {
+    assert sources == {
         "plan": (None, "disagreed", 2),
         "app": (1, "agreed", 2),
         "none": (None, "missing", 2),
@@ -417,7 +421,7 @@ def test_explain_finds_an_event_by_the_senders_id(
     funnel_id = scene.attempts("A", "B")
     ids = {"evt_1": "order-1", "evt_2": "evt_1", "evt_3": "twice", "evt_4": "twice", "evt_5": ""}
     events = [
-        plain.Event(
+        reference.Event(
             event_id,
             workspace.website_id,
             "event",
@@ -430,7 +434,7 @@ def test_explain_finds_an_event_by_the_senders_id(
         )
         for place, (event_id, client_event_id) in enumerate(ids.items())
     ]
-    store(warehouse, plain.History(tuple(events)))
+    store(warehouse, reference.History(tuple(events)))
     for event_id, own, client_event_id in (
         ("order-1", "evt_1", "order-1"),
         ("evt_1", "evt_1", "order-1"),
@@ -446,7 +450,7 @@ def test_explain_finds_an_event_by_the_senders_id(
     assert (several.status_code, several.json()["errors"][0]["field"]) == (400, "eventId")
 
 
-def test_explain_needs_an_event_that_is_retained(shop: Scene, funnel_id: str) -> None:
+def test_explain_needs_a_retained_event(shop: Scene, funnel_id: str) -> None:
     missing = shop.client.get(
         f"/api/funnels/{funnel_id}/explain", params={"eventId": "evt_made_up"}
     )

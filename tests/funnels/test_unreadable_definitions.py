@@ -49,7 +49,7 @@ UNREADABLE = {
         "unknown_builtin",
     ),
 }
-QUESTIONS = (
+REPORT_PATHS = (
     "results",
     "export?format=csv",
     "units",
@@ -91,10 +91,10 @@ def test_every_question_about_an_unreadable_filter_names_it(
     services: Services, scene: Scene, funnel_id: str, item: Json, field: str, code: str
 ) -> None:
     store_filter(services, scene, funnel_id, item)
-    for question in QUESTIONS:
-        answer = scene.client.get(f"/api/funnels/{funnel_id}/{question}")
+    for path in REPORT_PATHS:
+        answer = scene.client.get(f"/api/funnels/{funnel_id}/{path}")
         problem = answer.json()
-        assert (answer.status_code, problem["code"]) == (409, "definition_not_readable"), question
+        assert (answer.status_code, problem["code"]) == (409, "definition_not_readable"), path
         [fault] = problem["errors"]
         assert (fault["field"], fault["code"]) == (f"steps[1].or[0].filters[0].{field}", code)
         assert fault["field"] in problem["detail"]

@@ -6,10 +6,10 @@ import pytest
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.statements.query import QueryParams, Strategy
 from penstock.warehouse.client import Warehouse
-from tests.funnels import plain
-from tests.funnels.plain import Event, History
+from tests.funnels import reference
+from tests.funnels.reference import Event, History
 from tests.funnels.reports import evaluate
-from tests.funnels.seed import apart, store
+from tests.funnels.seed import isolated, store
 
 BEGAN_MS = 1_700_000_000_000
 UNITS = {
@@ -48,10 +48,12 @@ def test_a_funnel_as_wide_as_it_may_be_is_counted_like_any_other(
     warehouse: Warehouse, rows: str, unit: str, strategy: Strategy
 ) -> None:
     definition = Definition(tuple(FUNNELS[rows]), window_s=604_800, **UNITS[unit])  # type: ignore[arg-type]
-    history, mark = apart(History((*path("ann", upto=20), *path("ben", upto=7), sighting("ann"))))
+    history, mark = isolated(
+        History((*path("ann", steps=20), *path("ben", steps=7), unrelated_event("ann")))
+    )
     store(warehouse, history)
     websites = (mark + "shop",)
-    expected = plain.evaluate(
+    expected = reference.evaluate(
         history, definition, website_ids=websites, evaluated_at_ms=BEGAN_MS + 10**9
     )
     params = QueryParams(websites, websites, None, None, BEGAN_MS + 10**9)  # type: ignore[arg-type]
@@ -60,11 +62,11 @@ def test_a_funnel_as_wide_as_it_may_be_is_counted_like_any_other(
     assert (report["aggregate"]["entered"], report["aggregate"]["completed"]) == (2, 1)
 
 
-def path(who: str, upto: int) -> list[Event]:
-    return [event(who, f"step {k}.{k % 5}", k, {"n": k}) for k in range(upto)]
+def path(who: str, steps: int) -> list[Event]:
+    return [event(who, f"step {k}.{k % 5}", k, {"n": k}) for k in range(steps)]
 
 
-def sighting(who: str) -> Event:
+def unrelated_event(who: str) -> Event:
     return event(who, "seen 3.0", 19, {})
 
 

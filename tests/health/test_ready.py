@@ -93,7 +93,7 @@ def test_a_node_whose_outbox_does_not_empty_is_not_ready(
     eventually(lambda: server.get("/health/ready").json()["outbox"]["bundles"] == 0)
 
 
-def test_readiness_tells_what_the_process_uses(server):
+def test_readiness_shows_what_the_process_uses(server):
     resources = server.get("/health/ready").json()["resources"]
     assert 0 < resources["openDescriptors"] < resources["descriptorLimit"]
     assert resources["memoryBytes"] > 10_000_000

@@ -19,11 +19,11 @@ from tests.conftest import BASE_URL, ShiftedClock
 from tests.tenant import Tenant, visitor
 from tests.waiting import PATIENCE_S
 
-Who = Callable[..., dict[str, Any]]
+SendClaim = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def event(workspace: Tenant) -> Who:
+def event(workspace: Tenant) -> SendClaim:
     """Send an event; its answer without the event's ID, warnings as their codes."""
 
     def send(**who: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def event(workspace: Tenant) -> Who:
     return send
 
 
-def identify_with(client: httpx.Client, tenant: Tenant) -> Who:
+def identify_with(client: httpx.Client, tenant: Tenant) -> SendClaim:
     def send(visitor_id: str, user_id: str, **more: Any) -> dict[str, Any]:
         body = {"websiteId": tenant.website_id, "visitorId": visitor_id, "userId": user_id, **more}
         answer = client.post("/api/identify", json=body)
@@ -46,13 +46,13 @@ def identify_with(client: httpx.Client, tenant: Tenant) -> Who:
 
 
 @pytest.fixture
-def identify(workspace: Tenant) -> Who:
+def identify(workspace: Tenant) -> SendClaim:
     """Identify as a backend does, with an API key."""
     return identify_with(workspace.client, workspace)
 
 
 @pytest.fixture
-def identify_publicly(server: TestClient[Litestar], workspace: Tenant) -> Who:
+def identify_publicly(server: TestClient[Litestar], workspace: Tenant) -> SendClaim:
     """Identify as any browser may, without a key."""
     return identify_with(visitor(server), workspace)
 
@@ -71,7 +71,7 @@ def aliases(services: Services, warehouse: Warehouse, scope_id: str) -> dict[str
     return dict(warehouse.query(statement, {"scope": scope_id})[1])  # type: ignore[arg-type]
 
 
-def test_every_row_of_the_table(event: Who, identify: Who) -> None:
+def test_every_row_of_the_table(event: SendClaim, identify: SendClaim) -> None:
     assert event(visitorId="v") == {"visitorId": "v"}, "visitor only"
     new = event(userId="u1")["visitorId"]
     assert new not in ("v", "u1"), "user only, not linked: a new visitor"
@@ -94,7 +94,7 @@ def test_every_row_of_the_table(event: Who, identify: Who) -> None:
     }, "both, another's visitor, user linked"
 
 
-def test_identify_binds_merges_and_says_so(event: Who, identify: Who) -> None:
+def test_identify_binds_merges_and_says_so(event: SendClaim, identify: SendClaim) -> None:
     event(visitorId="laptop")
     assert identify("laptop", "u") == {"visitorId": "laptop", "merged": False}
     event(visitorId="phone")
@@ -104,7 +104,7 @@ def test_identify_binds_merges_and_says_so(event: Who, identify: Who) -> None:
 
 
 def test_the_first_identify_wins_the_device_and_a_second_user_starts_anew(
-    event: Who, identify: Who
+    event: SendClaim, identify: SendClaim
 ) -> None:
     event(visitorId="shared")
     identify("shared", "first")
@@ -114,7 +114,9 @@ def test_the_first_identify_wins_the_device_and_a_second_user_starts_anew(
     assert event(userId="second") == {"visitorId": second["visitorId"]}
 
 
-def test_placeholders_are_stored_as_sent_and_never_bind(event: Who, identify: Who) -> None:
+def test_placeholders_are_stored_as_sent_and_never_bind(
+    event: SendClaim, identify: SendClaim
+) -> None:
     assert event(visitorId="anonymous") == {
         "visitorId": "anonymous",
         "warnings": ["placeholder_id"],
@@ -129,7 +131,11 @@ def test_placeholders_are_stored_as_sent_and_never_bind(event: Who, identify: Wh
 
 
 def test_a_merge_is_shipped_to_the_warehouse_and_logged(
-    event: Who, identify: Who, services: Services, warehouse: Warehouse, workspace: Tenant
+    event: SendClaim,
+    identify: SendClaim,
+    services: Services,
+    warehouse: Warehouse,
+    workspace: Tenant,
 ) -> None:
     event(visitorId="w", userId="u")
     for absorbed in ("a", "b"):
@@ -147,10 +153,10 @@ def test_websites_know_nothing_of_each_others_visitors_unless_they_share_a_scope
     workspace: Tenant,
 ) -> None:
     def site(**more: str) -> str:
-        made = workspace.client.post(
+        answer = workspace.client.post(
             "/api/settings/websites", json={"name": "x", "kind": "web", **more}
         )
-        website_id: str = made.json()["id"]
+        website_id: str = answer.json()["id"]
         return website_id
 
     def visitor_of(website_id: str, **who: str) -> str:
@@ -168,7 +174,7 @@ def test_websites_know_nothing_of_each_others_visitors_unless_they_share_a_scope
     assert visitor_of(app, userId="u") == "v"
 
 
-def test_the_last_traits_replace_earlier_ones(identify: Who, services: Services) -> None:
+def test_the_last_traits_replace_earlier_ones(identify: SendClaim, services: Services) -> None:
     identify("v", "u", traits={"plan": "free", "since": 2020})
     identify("v", "u")
     identify("v", "u", traits={"plan": "pro"})
@@ -177,7 +183,7 @@ def test_the_last_traits_replace_earlier_ones(identify: Who, services: Services)
 
 
 def test_without_a_key_identify_answers_only_what_was_sent(
-    event: Who, identify_publicly: Who
+    event: SendClaim, identify_publicly: SendClaim
 ) -> None:
     event(visitorId="laptop", userId="ada")
     event(visitorId="others", userId="bob")
@@ -188,7 +194,7 @@ def test_without_a_key_identify_answers_only_what_was_sent(
 
 
 def test_without_a_key_identify_still_joins_the_browser_to_its_user(
-    event: Who, identify_publicly: Who
+    event: SendClaim, identify_publicly: SendClaim
 ) -> None:
     home = event(userId="ada")["visitorId"]
     identify_publicly("laptop", "ada")
@@ -198,7 +204,11 @@ def test_without_a_key_identify_still_joins_the_browser_to_its_user(
 
 
 def test_a_public_claim_of_a_user_id_ends_with_the_first_claim_of_a_backend(
-    event: Who, identify_publicly: Who, services: Services, warehouse: Warehouse, workspace: Tenant
+    event: SendClaim,
+    identify_publicly: SendClaim,
+    services: Services,
+    warehouse: Warehouse,
+    workspace: Tenant,
 ) -> None:
     identify_publicly("mallory", "ada")
     identify_publicly("mallory-phone", "ada")
@@ -214,7 +224,7 @@ def test_a_public_claim_of_a_user_id_ends_with_the_first_claim_of_a_backend(
 
 
 def test_a_public_claim_never_takes_a_visitor_from_the_user_of_a_backend(
-    event: Who, identify_publicly: Who, services: Services
+    event: SendClaim, identify_publicly: SendClaim, services: Services
 ) -> None:
     event(visitorId="laptop", userId="ada")
     identify_publicly("laptop", "mallory")
@@ -226,7 +236,7 @@ def test_a_public_claim_never_takes_a_visitor_from_the_user_of_a_backend(
 
 
 def test_public_traits_never_replace_those_of_a_backend(
-    identify: Who, identify_publicly: Who, services: Services
+    identify: SendClaim, identify_publicly: SendClaim, services: Services
 ) -> None:
     def traits() -> object:
         with services.database.read() as db:
@@ -240,7 +250,7 @@ def test_public_traits_never_replace_those_of_a_backend(
 
 
 def test_without_a_key_track_answers_the_visitor_id_as_sent(
-    server: TestClient[Litestar], workspace: Tenant, event: Who
+    server: TestClient[Litestar], workspace: Tenant, event: SendClaim
 ) -> None:
     event(visitorId="laptop", userId="ada")
     event(visitorId="phone", userId="ada")
@@ -252,7 +262,7 @@ def test_without_a_key_track_answers_the_visitor_id_as_sent(
 
 
 def test_links_from_before_trust_was_stored_count_as_a_backends(
-    event: Who, identify_publicly: Who, services: Services
+    event: SendClaim, identify_publicly: SendClaim, services: Services
 ) -> None:
     event(visitorId="laptop", userId="ada")
     with services.database.write() as db:
@@ -293,7 +303,9 @@ def test_identify_names_every_fault(
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
-def tell_at_once(senders: list[Who], claims: list[tuple[str, str]]) -> list[dict[str, Any]]:
+def claim_concurrently(
+    senders: list[SendClaim], claims: list[tuple[str, str]]
+) -> list[dict[str, Any]]:
     with ThreadPoolExecutor(len(senders)) as pool:
         futures = [
             pool.submit(sender, visitorId=visitor_id, userId=user_id)
@@ -316,17 +328,23 @@ def holds_together(services: Services) -> None:
     assert len(set(homes.values())) == len(homes)
 
 
-def test_concurrent_merges_end_in_one_canonical_visitor(event: Who, services: Services) -> None:
-    answers = tell_at_once([event] * 8, [(f"device-{number % 20}", "u") for number in range(100)])
+def test_concurrent_merges_end_in_one_canonical_visitor(
+    event: SendClaim, services: Services
+) -> None:
+    answers = claim_concurrently(
+        [event] * 8, [(f"device-{number % 20}", "u") for number in range(100)]
+    )
     [canonical] = {answer["visitorId"] for answer in answers}
     assert {event(visitorId=f"device-{number}")["visitorId"] for number in range(20)} == {canonical}
     holds_together(services)
 
 
 def test_concurrent_users_on_one_device_do_not_share_a_visitor(
-    event: Who, services: Services
+    event: SendClaim, services: Services
 ) -> None:
-    answers = tell_at_once([event] * 8, [("device", f"user-{number % 10}") for number in range(60)])
+    answers = claim_concurrently(
+        [event] * 8, [("device", f"user-{number % 10}") for number in range(60)]
+    )
     assert len({answer["visitorId"] for answer in answers}) == 10
     holds_together(services)
 
@@ -341,7 +359,7 @@ class TestTwoNodes:
     @pytest.fixture
     def nodes(
         self,
-        event: Who,
+        event: SendClaim,
         settings: Settings,
         clock: ShiftedClock,
         warehouse: Warehouse,
@@ -362,9 +380,11 @@ class TestTwoNodes:
             yield [event, send]
 
     def test_merges_on_both_nodes_end_in_one_canonical_visitor(
-        self, nodes: list[Who], services: Services
+        self, nodes: list[SendClaim], services: Services
     ) -> None:
-        answers = tell_at_once(nodes * 6, [(f"device-{number % 20}", "u") for number in range(200)])
+        answers = claim_concurrently(
+            nodes * 6, [(f"device-{number % 20}", "u") for number in range(200)]
+        )
         [canonical] = {answer["visitorId"] for answer in answers}
         assert {
             node(visitorId=f"device-{number}")["visitorId"]
@@ -374,8 +394,8 @@ class TestTwoNodes:
         holds_together(services)
 
     def test_many_users_and_devices_in_all_combinations_hold_together(
-        self, nodes: list[Who], services: Services
+        self, nodes: list[SendClaim], services: Services
     ) -> None:
         claims = [(f"device-{number * 7 % 11}", f"user-{number * 5 % 13}") for number in range(300)]
-        tell_at_once(nodes * 6, claims)
+        claim_concurrently(nodes * 6, claims)
         holds_together(services)

@@ -112,12 +112,12 @@ def test_an_absorbed_visitor_belongs_to_the_user_it_was_merged_for(people: Peopl
     assert people.resolve("v", "other") == Resolution(VisitorId("new-1"), notices=(CONFLICT,))
 
 
-def test_scopes_know_nothing_of_each_other(people: People) -> None:
+def test_identity_scopes_are_independent(people: People) -> None:
     people.resolve("v", "u")
-    elsewhere = people.resolver.resolve(
+    resolution = people.resolver.resolve(
         Claim(ScopeId("elsewhere"), "v", "another"), lambda: VisitorId("unused")
     )
-    assert elsewhere == Resolution(VisitorId("v"))
+    assert resolution == Resolution(VisitorId("v"))
 
 
 @pytest.mark.parametrize(

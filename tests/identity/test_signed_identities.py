@@ -45,7 +45,7 @@ class Browser:
 
 
 @pytest.fixture
-def anyone(server: TestClient[Litestar], workspace: Tenant) -> Browser:
+def anonymous(server: TestClient[Litestar], workspace: Tenant) -> Browser:
     return Browser(server, workspace)
 
 
@@ -57,24 +57,24 @@ def owner_of(tenant: Tenant, visitor_id: str) -> str | None:
 
 
 def test_a_signed_claim_overrides_a_public_one_and_no_public_one_overrides_it(
-    anyone: Browser, workspace: Tenant
+    anonymous: Browser, workspace: Tenant
 ) -> None:
     signed = signature(new_secret(workspace), "ada")
-    anyone.identify("mallory", "ada", traits={"plan": "hacked"})
-    answer = anyone.identify("laptop", "ada", userHash=signed.upper(), traits={"plan": "pro"})
+    anonymous.identify("mallory", "ada", traits={"plan": "hacked"})
+    answer = anonymous.identify("laptop", "ada", userHash=signed.upper(), traits={"plan": "pro"})
     assert answer.json() == {"visitorId": "laptop", "merged": False}
-    anyone.identify("mallory", "ada", traits={"plan": "hacked"})
+    anonymous.identify("mallory", "ada", traits={"plan": "hacked"})
     assert owner_of(workspace, "mallory") == "laptop"
     profile = workspace.client.get("/api/visitors/laptop").json()
     assert profile["user"]["traits"] == {"plan": "pro"}
 
 
 def test_a_wrong_signature_is_422_and_links_nothing(
-    anyone: Browser, workspace: Tenant, services: Services
+    anonymous: Browser, workspace: Tenant, services: Services
 ) -> None:
     secret = new_secret(workspace)
     for sent in (signature(secret, "bob"), signature("guess", "ada"), "", "x" * 65):
-        answer = anyone.identify("v", "ada", userHash=sent)
+        answer = anonymous.identify("v", "ada", userHash=sent)
         assert answer.status_code == 422
         assert answer.json()["errors"][0]["field"] == "userHash"
     body = {"websiteId": workspace.website_id, "visitorId": "v", "userId": "ada", "userHash": "x"}
@@ -83,31 +83,31 @@ def test_a_wrong_signature_is_422_and_links_nothing(
         assert db.execute(select(user_links)).all() == []
 
 
-def test_a_website_can_require_signed_identities(anyone: Browser, workspace: Tenant) -> None:
+def test_a_website_can_require_signed_identities(anonymous: Browser, workspace: Tenant) -> None:
     secret = new_secret(workspace)
     changes = {"requiresSignedIdentities": True}
     site = f"/api/settings/websites/{workspace.website_id}"
     assert workspace.browser.patch(site, json=changes).json()["requiresSignedIdentities"] is True
-    refused = anyone.identify("v", "ada")
+    refused = anonymous.identify("v", "ada")
     assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, "required")
-    assert anyone.identify("v", "ada", userHash=signature(secret, "ada")).status_code == 200
+    assert anonymous.identify("v", "ada", userHash=signature(secret, "ada")).status_code == 200
     body = {"websiteId": workspace.website_id, "visitorId": "w", "userId": "ada"}
     assert workspace.client.post("/api/identify", json=body).json()["merged"] is True
 
 
 def test_the_previous_secret_is_valid_for_a_day(
-    anyone: Browser, workspace: Tenant, clock: ShiftedClock
+    anonymous: Browser, workspace: Tenant, clock: ShiftedClock
 ) -> None:
     first, second = new_secret(workspace), new_secret(workspace)
     for secret in (first, second):
-        assert anyone.identify("v", "ada", userHash=signature(secret, "ada")).status_code == 200
+        assert anonymous.identify("v", "ada", userHash=signature(secret, "ada")).status_code == 200
     listed = workspace.browser.get(secrets_path(workspace)).json()
     assert [record["validUntil"] is None for record in listed["data"]] == [True, False]
     clock.advance(days=1, seconds=1)
-    assert anyone.identify("v", "ada", userHash=signature(first, "ada")).status_code == 422
+    assert anonymous.identify("v", "ada", userHash=signature(first, "ada")).status_code == 422
     assert workspace.browser.get(secrets_path(workspace)).json()["total"] == 1
     assert workspace.browser.delete(secrets_path(workspace)).status_code == 204
-    assert anyone.identify("v", "ada", userHash=signature(second, "ada")).status_code == 422
+    assert anonymous.identify("v", "ada", userHash=signature(second, "ada")).status_code == 422
 
 
 def test_secrets_are_stored_encrypted_and_shown_once(workspace: Tenant, services: Services) -> None:
@@ -119,7 +119,7 @@ def test_secrets_are_stored_encrypted_and_shown_once(workspace: Tenant, services
 
 
 def test_the_secret_key_of_the_installation_can_be_rotated(
-    anyone: Browser,
+    anonymous: Browser,
     workspace: Tenant,
     settings: Settings,
     clock: ShiftedClock,

@@ -2,12 +2,12 @@ import pytest
 
 from penstock.warehouse.client import Warehouse
 from tests.funnels.scenario import Scene
-from tests.watched import Watched
+from tests.recording_warehouse import RecordingWarehouse
 
 
 @pytest.fixture
-def warehouse(warehouse: Warehouse) -> Watched:
-    return Watched(warehouse)
+def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
+    return RecordingWarehouse(warehouse)
 
 
 @pytest.fixture

@@ -8,21 +8,21 @@ from litestar.testing import TestClient
 from penstock.app import build_app
 from penstock.base.fair_queue import FairQueue
 from penstock.warehouse.client import Warehouse
+from tests.recording_warehouse import ENDLESS, RecordingWarehouse
 from tests.tenant import BASE_URL, Tenant, connecting_from
 from tests.waiting import eventually
-from tests.watched import FOR_EVER, Watched
 
 PREVIEWS = 60
 
 
-class SlowFor(Watched):
+class SlowFor(RecordingWarehouse):
     """While `slow`, statements about an event named `slow...` run until they are killed."""
 
     slow = False
 
     def query(self, sql, parameters=None, settings=None):
         if self.slow and any("slow" in str(value) for value in (parameters or {}).values()):
-            super().query(FOR_EVER)
+            super().query(ENDLESS)
         return super().query(sql, parameters, settings)
 
     def end(self) -> bool:
@@ -79,7 +79,7 @@ def assert_busy(answer) -> None:
     assert int(answer.headers["retry-after"]) > 0
 
 
-def test_a_workspace_whose_validation_queue_is_full_is_told_so_and_others_are_served(
+def test_a_full_validation_queue_refuses_its_workspace_and_serves_others(
     workspace, other_workspace, services
 ):
     fill(services.validation, workspace.id)

@@ -7,9 +7,9 @@ from litestar.testing import TestClient
 
 from penstock.app import build_app
 from tests.funnels.scenario import DAY_S
+from tests.recording_warehouse import BURNING, ENDLESS
 from tests.tenant import BASE_URL, sign_up
 from tests.waiting import eventually
-from tests.watched import BURNING, FOR_EVER
 
 ASYNC = {"Prefer": "respond-async"}
 
@@ -24,17 +24,17 @@ def funnel(scene):
 def results(client, funnel):
     """Asks for results of the funnel. Without headers, as anyone does."""
 
-    def ask(headers=None, **params):
+    def read_results(headers=None, **params):
         return client.get(f"/api/funnels/{funnel}/results", headers=headers or {}, params=params)
 
-    return ask
+    return read_results
 
 
 def state(client, job):
     return client.get(f"/api/jobs/{job['id']}").json()["state"]
 
 
-def reaches(client, job, wanted):
+def reaches_state(client, job, wanted):
     return eventually(lambda: state(client, job) == wanted)
 
 
@@ -44,7 +44,7 @@ def test_a_job_goes_from_accepted_to_the_answer_that_the_route_gives(client, res
     assert accepted.headers["preference-applied"] == "respond-async"
     job = accepted.json()
     assert accepted.headers["location"] == f"/api/jobs/{job['id']}"
-    reaches(client, job, "done")
+    reaches_state(client, job, "done")
     done = client.get(accepted.headers["location"]).json()
     assert done["request"].startswith("GET /api/funnels/")
     assert done["createdAt"] <= done["startedAt"] <= done["finishedAt"]
@@ -59,12 +59,12 @@ def test_a_job_goes_from_accepted_to_the_answer_that_the_route_gives(client, res
 def test_a_preview_can_be_a_job_too(client, funnel, workspace):
     definition = {"steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
     job = client.post("/api/funnels/preview", json=definition, headers=ASYNC).json()
-    reaches(client, job, "done")
+    reaches_state(client, job, "done")
     assert client.get(f"/api/jobs/{job['id']}/result").json()["aggregate"]["completed"] == 1
 
 
 def test_a_running_job_shows_how_many_rows_it_has_read(client, results, warehouse):
-    with warehouse.taking(BURNING):
+    with warehouse.running_before_reports(BURNING):
         job = results(ASYNC).json()
         first = eventually(
             lambda: (
@@ -85,7 +85,7 @@ def test_a_running_job_shows_how_many_rows_it_has_read(client, results, warehous
 
 
 def test_a_cancelled_job_ends_in_the_engine_and_has_no_answer(client, results, warehouse):
-    with warehouse.taking(FOR_EVER):
+    with warehouse.running_before_reports(ENDLESS):
         job = results(ASYNC).json()
         eventually(lambda: warehouse.running() == 1)
         assert client.delete(f"/api/jobs/{job['id']}").status_code == 204
@@ -101,7 +101,7 @@ def test_jobs_beyond_half_of_the_places_wait_and_a_waiting_one_can_be_cancelled(
     client, funnel, results, warehouse, scene
 ):
     periods = [{"startAt": scene.at(-n - 1), "endAt": scene.at(DAY_S)} for n in range(4)]
-    with warehouse.taking(FOR_EVER):
+    with warehouse.running_before_reports(ENDLESS):
         jobs = [results(ASYNC, **period).json() for period in periods]
         eventually(lambda: warehouse.running() == 2)
         assert [state(client, job) for job in jobs] == ["running", "running", "queued", "queued"]
@@ -109,7 +109,7 @@ def test_jobs_beyond_half_of_the_places_wait_and_a_waiting_one_can_be_cancelled(
         warehouse.before = None  # others go on waiting; this one is answered beside them
         assert results().status_code == 200
         assert client.delete(f"/api/jobs/{jobs[0]['id']}").status_code == 204
-        reaches(client, jobs[2], "done")
+        reaches_state(client, jobs[2], "done")
         assert client.delete(f"/api/jobs/{jobs[1]['id']}").status_code == 204
     assert [state(client, job) for job in jobs] == ["cancelled", "cancelled", "done", "cancelled"]
     assert len(warehouse.reports) == 4
@@ -117,7 +117,7 @@ def test_jobs_beyond_half_of_the_places_wait_and_a_waiting_one_can_be_cancelled(
 
 def test_a_failed_job_has_the_problem_that_the_route_has(client, results):
     job = results(ASYNC, cohort='{"nope": 1}').json()
-    reaches(client, job, "failed")
+    reaches_state(client, job, "failed")
     fetched, plain = client.get(f"/api/jobs/{job['id']}/result"), results(cohort='{"nope": 1}')
     assert fetched.status_code == plain.status_code == 422
     assert fetched.headers["content-type"] == "application/problem+json"
@@ -126,14 +126,14 @@ def test_a_failed_job_has_the_problem_that_the_route_has(client, results):
 
 def test_a_finished_job_can_be_forgotten(client, results):
     job = results(ASYNC).json()
-    reaches(client, job, "done")
+    reaches_state(client, job, "done")
     assert client.delete(f"/api/jobs/{job['id']}").status_code == 204
     assert client.get(f"/api/jobs/{job['id']}").status_code == 404
 
 
 def test_a_finished_job_is_kept_for_an_hour(client, results, clock):
     job = results(ASYNC).json()
-    reaches(client, job, "done")
+    reaches_state(client, job, "done")
     clock.advance(seconds=3500)
     assert state(client, job) == "done"
     clock.advance(seconds=200)
@@ -143,7 +143,7 @@ def test_a_finished_job_is_kept_for_an_hour(client, results, clock):
 def test_a_workspace_has_at_most_twenty_unfinished_jobs(
     client, results, warehouse, other_workspace
 ):
-    with warehouse.taking(FOR_EVER):
+    with warehouse.running_before_reports(ENDLESS):
         jobs = [results(ASYNC).json() for _ in range(20)]
         refused = results(ASYNC)
         assert (refused.status_code, refused.json()["code"]) == (503, "too_many_jobs")
@@ -157,7 +157,7 @@ def test_a_workspace_has_at_most_twenty_unfinished_jobs(
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_a_job_of_another_workspace_is_as_unknown_as_none(client, results, other_workspace, method):
     job = results(ASYNC).json()
-    reaches(client, job, "done")
+    reaches_state(client, job, "done")
     foreign = other_workspace.client.request(method, f"/api/jobs/{job['id']}")
     unknown = other_workspace.client.request(method, "/api/jobs/job_unknown")
     assert foreign.status_code == unknown.status_code == 404
@@ -203,7 +203,7 @@ def test_a_malformed_request_is_refused_at_once(results):
     assert results(ASYNC, page="0").status_code == 400
 
 
-def test_what_is_not_there_is_refused_at_once(client, funnel, results):
+def test_a_missing_record_is_404_and_starts_no_job(client, funnel, results):
     unknown = client.get("/api/funnels/fun_unknown/results", headers=ASYNC)
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
     for part in ("results", "export", "trend", "units"):
@@ -232,7 +232,10 @@ def test_long_answers_leave_room_for_the_rest_of_the_service(client, results, wa
 
 
 def test_stopping_the_service_stops_its_jobs(services, warehouse):
-    with TestClient(build_app(services), base_url=BASE_URL) as running, warehouse.taking(FOR_EVER):
+    with (
+        TestClient(build_app(services), base_url=BASE_URL) as running,
+        warehouse.running_before_reports(ENDLESS),
+    ):
         client = sign_up(running, services.accounts.setup_token).client
         steps = [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]
         assert (

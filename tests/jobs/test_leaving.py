@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from penstock.app import build_app
+from tests.recording_warehouse import ENDLESS
 from tests.tenant import BASE_URL
 from tests.waiting import eventually
-from tests.watched import FOR_EVER
 
 
 @pytest.fixture
@@ -22,11 +22,13 @@ def funnel(scene):
 
 
 @pytest.fixture
-def ask_and_leave(server, services, client):
+def request_and_disconnect(server, services, client):
     """Sends a request and disconnects once a condition is true; returns the unread messages."""
     app = build_app(services)
 
-    def ask(method: str, path: str, until: Callable[[], Any], body: Any = None) -> list[Any]:
+    def run_request(
+        method: str, path: str, until: Callable[[], Any], body: Any = None
+    ) -> list[Any]:
         content = b"" if body is None else json.dumps(body).encode()
         request = httpx.Request(
             method,
@@ -73,33 +75,39 @@ def ask_and_leave(server, services, client):
             portal.call(run)
         return sent
 
-    return ask
+    return run_request
 
 
 @pytest.mark.parametrize("how", ["results", "preview"])
-def test_the_engine_stops_when_the_client_goes_away(ask_and_leave, warehouse, funnel, how):
+def test_the_engine_stops_when_the_client_goes_away(request_and_disconnect, warehouse, funnel, how):
     steps = {"steps": [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]}
-    with warehouse.taking(FOR_EVER):
+    with warehouse.running_before_reports(ENDLESS):
         if how == "results":
-            ask_and_leave("GET", f"/api/funnels/{funnel}/results", lambda: warehouse.running() == 1)
+            request_and_disconnect(
+                "GET", f"/api/funnels/{funnel}/results", lambda: warehouse.running() == 1
+            )
         else:
-            ask_and_leave("POST", "/api/funnels/preview", lambda: warehouse.running() == 1, steps)
+            request_and_disconnect(
+                "POST", "/api/funnels/preview", lambda: warehouse.running() == 1, steps
+            )
         eventually(lambda: warehouse.running() == 0)
     assert len(warehouse.reports) == 1
 
 
 def test_a_statement_continues_while_another_client_waits_for_it(
-    ask_and_leave, warehouse, funnel, client
+    request_and_disconnect, warehouse, funnel, client
 ):
     path = f"/api/funnels/{funnel}/results"
     with ThreadPoolExecutor() as threads, warehouse.holding() as hold:
-        leaver = threads.submit(ask_and_leave, "GET", path, lambda: hold.requests == 2)
+        leaving_client = threads.submit(
+            request_and_disconnect, "GET", path, lambda: hold.requests == 2
+        )
         eventually(lambda: hold.requests == 1)
-        stayer = threads.submit(client.get, path)
-        leaver.result()
+        waiting_client = threads.submit(client.get, path)
+        leaving_client.result()
         assert hold.requests == 1
         hold.release()
-        answer = stayer.result()
+        answer = waiting_client.result()
     assert answer.status_code == 200
     assert answer.json()["aggregate"]["completed"] == 1
     assert len(warehouse.reports) == 1

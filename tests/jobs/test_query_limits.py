@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.settings import Settings
+from tests.recording_warehouse import ENDLESS, MUCH_MEMORY
 from tests.tenant import BASE_URL
 from tests.waiting import PATIENCE_S
-from tests.watched import FOR_EVER, MUCH_MEMORY
 
 SETTINGS = "/api/settings/workspace"
 MB = 1024**2
@@ -80,7 +80,7 @@ def test_a_limit_beyond_the_operators_or_none_at_all_is_refused(client, body, co
 
 def test_a_funnel_query_over_the_time_limit_is_refused_with_the_limit(client, funnel, warehouse):
     client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
-    with warehouse.taking(FOR_EVER):
+    with warehouse.running_before_reports(ENDLESS):
         answer = client.get(f"/api/funnels/{funnel}/results")
     assert (answer.status_code, answer.json()["code"]) == (503, "query_timeout")
     assert "0.5 seconds, the limit queryTimeoutSeconds" in answer.json()["detail"]
@@ -98,7 +98,7 @@ def test_a_funnel_query_over_the_time_limit_is_refused_with_the_limit(client, fu
 )  # fmt: skip
 def test_every_query_of_events_has_the_limit(workspace, warehouse, path):
     workspace.client.patch(SETTINGS, json={"queryTimeoutSeconds": 0.5})
-    with warehouse.taking(FOR_EVER):
+    with warehouse.running_before_reports(ENDLESS):
         answer = workspace.browser.get(path)
     assert answer.status_code == 503
     assert "queryTimeoutSeconds" in answer.text
@@ -106,7 +106,7 @@ def test_every_query_of_events_has_the_limit(workspace, warehouse, path):
 
 def test_a_funnel_query_over_the_memory_limit_is_refused_with_the_limit(client, funnel, warehouse):
     client.patch(SETTINGS, json={"queryMemoryBytes": 100 * MB})
-    with warehouse.taking(MUCH_MEMORY):
+    with warehouse.running_before_reports(MUCH_MEMORY):
         answer = client.get(f"/api/funnels/{funnel}/results")
     assert (answer.status_code, answer.json()["code"]) == (503, "query_too_large")
     assert "104,857,600 bytes of memory, the limit queryMemoryBytes" in answer.json()["detail"]
@@ -117,7 +117,7 @@ def test_limits_are_of_one_workspace(client, other_workspace):
     assert other_workspace.client.get(SETTINGS).json()["queryTimeoutSeconds"] is None
 
 
-def test_settings_may_be_changed_with_what_was_read(client):
+def test_settings_may_be_changed_with_their_own_record(client):
     settings = client.get(SETTINGS).json()
     answer = client.patch(SETTINGS, json=settings | {"name": "Shop"})
     assert (answer.status_code, answer.json()) == (200, settings | {"name": "Shop"})

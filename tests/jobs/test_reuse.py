@@ -49,7 +49,7 @@ def test_requests_that_differ_run_a_query_each(scene, warehouse):
     assert [report["aggregate"]["entered"] for report in reports] == [1, 1, 1, 0, 0, 1]
 
 
-def test_a_reused_answer_says_so_and_keeps_its_moment(scene, warehouse, clock):
+def test_a_reused_answer_says_so_and_keeps_its_evaluation_time(scene, warehouse, clock):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
     first = scene.results(funnel)
@@ -63,7 +63,7 @@ def test_a_reused_answer_says_so_and_keeps_its_moment(scene, warehouse, clock):
     assert len(warehouse.reports) == report_count
 
 
-def test_pages_of_cohorts_are_of_one_moment(scene, clock):
+def test_pages_of_cohorts_share_an_evaluation_time(scene, clock):
     for plan in ("a", "b", "c"):
         scene.story("0/A 60/B", visitor=plan, plan=plan)
     funnel = scene.funnel("A", "B", breakdownProperties=["plan"])
@@ -92,8 +92,8 @@ def test_an_event_of_another_workspace_changes_nothing(scene, other_workspace, c
 
 
 def test_a_merge_is_counted_at_once(scene, workspace):
-    scene.happened(0, "A", "phone")
-    scene.happened(60, "B", "laptop")
+    scene.send_event(0, "A", "phone")
+    scene.send_event(60, "B", "laptop")
     funnel = scene.funnel("A", "B")
     assert of_cache(scene, funnel)["aggregate"]["completed"] == 0
     for visitor in ("phone", "laptop"):
@@ -167,7 +167,7 @@ def test_an_open_window_is_over_at_its_millisecond(workspace, clock):
 def test_a_period_that_is_over_does_not_wait_for_windows_of_later_entries(workspace, clock):
     scene = Scene(workspace, clock, ago_s=3 * DAY_S)
     scene.story("0/A 60/B", visitor="one")
-    scene.happened(3 * DAY_S - 60, "A", "two")
+    scene.send_event(3 * DAY_S - 60, "A", "two")
     funnel = scene.funnel("A", "B", conversionWindowSeconds=DAY_S)
     period = {"startAt": scene.at(-1), "endAt": scene.at(HOUR_S)}
     of_cache(scene, funnel, **period)
@@ -176,10 +176,10 @@ def test_a_period_that_is_over_does_not_wait_for_windows_of_later_entries(worksp
     assert scene.results(funnel)["aggregate"]["droppedOff"] == 1
 
 
-def test_an_event_a_little_in_the_future_comes_in_by_time_alone(workspace, clock):
+def test_an_event_slightly_in_the_future_counts_once_its_time_comes(workspace, clock):
     scene = Scene(workspace, clock, ago_s=0)
-    scene.happened(-60, "A")
-    scene.happened(200, "B")
+    scene.send_event(-60, "A")
+    scene.send_event(200, "B")
     funnel = scene.funnel("A", "B", conversionWindowSeconds=DAY_S * 7)
     report = of_cache(scene, funnel)
     assert report["aggregate"]["completed"] == 0
@@ -192,8 +192,8 @@ def test_an_event_a_little_in_the_future_comes_in_by_time_alone(workspace, clock
 def test_a_cached_answer_is_not_shared_between_workspaces(scene, other_workspace, clock, warehouse):
     scene.story("0/A 60/B")
     of_cache(scene, scene.funnel("A", "B"))
-    theirs = Scene(other_workspace, clock)
-    report = theirs.results(theirs.funnel("A", "B"))
+    other_scene = Scene(other_workspace, clock)
+    report = other_scene.results(other_scene.funnel("A", "B"))
     assert (report["servedFrom"], report["aggregate"]["entered"]) == ("query", 0)
 
 
@@ -211,7 +211,7 @@ def test_a_preview_shares_the_answer_of_the_saved_funnel(scene):
     assert preview["aggregate"] == saved["aggregate"]
 
 
-def test_coverage_of_a_reused_answer_is_of_now(scene, workspace):
+def test_coverage_of_a_reused_answer_is_current(scene, workspace):
     """An import that changes no count of an answer changes the coverage of it."""
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
@@ -238,7 +238,7 @@ OF_ANN = (
 @pytest.mark.parametrize(
     "statement", ["ALTER TABLE events DELETE WHERE ", "DELETE FROM events WHERE "]
 )
-def test_what_is_deleted_from_the_warehouse_is_counted_no_more(
+def test_events_deleted_from_the_warehouse_are_no_longer_counted(
     scene, workspace, warehouse, statement
 ):
     scene.story("0/A 60/B", visitor="ann")
@@ -249,7 +249,7 @@ def test_what_is_deleted_from_the_warehouse_is_counted_no_more(
     assert scene.results(funnel)["aggregate"]["entered"] == 1
 
 
-def test_parts_that_the_engine_puts_together_change_nothing(scene, warehouse):
+def test_merged_parts_keep_the_cache(scene, warehouse):
     for number in range(3):
         scene.story("0/A 60/B", visitor=f"v{number}")
         scene.results(funnel := scene.funnel("A", "B"))
@@ -258,7 +258,7 @@ def test_parts_that_the_engine_puts_together_change_nothing(scene, warehouse):
     assert scene.results(funnel) == before
 
 
-def test_what_comes_into_the_event_store_in_any_way_is_counted(scene, workspace, warehouse):
+def test_events_inserted_by_another_process_are_counted(scene, workspace, warehouse):
     """By another node, or from a copy: no room of this process takes part."""
     scene.story("0/A 60/B", visitor="ann")
     funnel = scene.funnel("A", "B")
@@ -272,7 +272,7 @@ def test_what_comes_into_the_event_store_in_any_way_is_counted(scene, workspace,
     assert scene.results(funnel)["aggregate"]["completed"] == 2
 
 
-def test_one_event_for_another_is_a_change(scene, workspace, warehouse):
+def test_replacing_an_event_invalidates_the_cache(scene, workspace, warehouse):
     """The number of rows is as before; the numbers of their inserts are not."""
     scene.story("0/A 60/B", visitor="ann")
     funnel = scene.funnel("A", "B")
@@ -290,7 +290,7 @@ def test_one_event_for_another_is_a_change(scene, workspace, warehouse):
     assert scene.results(funnel)["aggregate"]["completed"] == 0
 
 
-def test_what_came_in_during_a_query_is_not_remembered_after_it_was_deleted(
+def test_events_stored_during_a_query_are_not_cached_after_their_deletion(
     scene, warehouse, services, monkeypatch
 ):
     """The data are as before, but their version is not."""
@@ -298,14 +298,14 @@ def test_what_came_in_during_a_query_is_not_remembered_after_it_was_deleted(
     funnel = scene.funnel("A", "B")
     query = warehouse.query
 
-    def meanwhile(sql, *more):
+    def query_with_new_event(sql, *more):
         if "first_open_ms" in sql:
             monkeypatch.setattr(warehouse, "query", query)
             scene.story("5/A", visitor="ghost")
             assert services.shipper.wait_until_shipped(PATIENCE_S)
         return query(sql, *more)
 
-    monkeypatch.setattr(warehouse, "query", meanwhile)
+    monkeypatch.setattr(warehouse, "query", query_with_new_event)
     assert scene.results(funnel)["aggregate"]["entered"] == 2
     deletion = scene.client.post(
         "/api/deletions", json={"websiteId": scene.tenant.website_id, "visitorId": "ghost"}

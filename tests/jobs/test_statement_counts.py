@@ -3,7 +3,7 @@
 import pytest
 
 from tests.funnels.scenario import DAY_S, Scene
-from tests.watched import Watched
+from tests.recording_warehouse import RecordingWarehouse
 
 SNAPSHOT = 5
 """State, rows, state again, profile, state again."""
@@ -25,7 +25,7 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("path", STATEMENTS)
 def test_a_first_query_runs_no_more_statements(
-    scene: Scene, warehouse: Watched, monkeypatch: pytest.MonkeyPatch, path: str
+    scene: Scene, warehouse: RecordingWarehouse, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     scene.story("0/A 60/B", plan="pro")
     scene.story(f"{DAY_S}/A", attempt="a2", plan="free")

@@ -92,14 +92,14 @@ def test_a_lock_that_is_not_released_is_a_concurrent_update(postgres_url: str) -
 
 def test_a_deadlock_is_a_concurrent_update(postgres_url: str) -> None:
     database = Database(postgres_url)
-    both_hold_one = threading.Barrier(2)
+    both_locked = threading.Barrier(2)
     errors: list[Exception] = []
 
     def lock(first: str, second: str) -> None:
         try:
             with database.write() as db:
                 db.execute(text(f"LOCK TABLE {first}"))
-                both_hold_one.wait()
+                both_locked.wait()
                 db.execute(text(f"LOCK TABLE {second}"))
         except Exception as error:
             errors.append(error)

@@ -38,9 +38,9 @@ def standard_headers(body: str, at_s: int, key: str | bytes, delivery_id: str) -
 
 
 def stripe_event(
-    kind: str, thing: Json, *, event_id: str | None = None, at_s: int, **more: Any
+    kind: str, data_object: Json, *, event_id: str | None = None, at_s: int, **more: Any
 ) -> Json:
-    data = {"object": thing, **more.pop("data", {})}
+    data = {"object": data_object, **more.pop("data", {})}
     return {
         "id": event_id or f"evt_{uuid4().hex}",
         "object": "event",
@@ -81,7 +81,7 @@ class Sender:
     def stripe(
         self,
         kind: str = "payment_intent.succeeded",
-        thing: Json | None = None,
+        data_object: Json | None = None,
         *,
         secret: str = STRIPE_SECRET,
         age_s: int = 0,
@@ -92,7 +92,7 @@ class Sender:
         body = json.dumps(
             stripe_event(
                 kind,
-                {"id": "pi_1", "object": "thing"} if thing is None else thing,
+                {"id": "pi_1", "object": "thing"} if data_object is None else data_object,
                 at_s=at_s,
                 **more,
             )
@@ -132,10 +132,10 @@ class Sender:
 @pytest.fixture
 def sender(workspace: Tenant, server: Any, clock: ShiftedClock) -> Sender:
     """Of a website that takes webhooks of each provider."""
-    made = Sender(workspace, visitor(server), clock)
+    sender = Sender(workspace, visitor(server), clock)
     for provider, secret in SECRETS.items():
-        assert made.set_secret(provider, secret).status_code == 200
-    return made
+        assert sender.set_secret(provider, secret).status_code == 200
+    return sender
 
 
 @pytest.fixture

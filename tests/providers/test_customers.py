@@ -15,7 +15,7 @@ def metadb_url(database_url: str) -> str:
     return database_url
 
 
-def test_a_customer_is_known_again_for_the_timeline(sender: Sender, stored: Stored) -> None:
+def test_a_customer_is_recognised_for_the_timeline(sender: Sender, stored: Stored) -> None:
     """By the provider's ID, or else by the e-mail address; neither verifies anything."""
     named = {
         "id": "cs_1",
@@ -64,13 +64,13 @@ def test_customers_of_other_websites_are_strangers(sender: Sender, stored: Store
         "invoice.paid", {"id": "in", "customer": "cus_1", "metadata": {"visitorId": "ann"}}
     )
     here = sender.tenant
-    elsewhere = Sender(
+    other_sender = Sender(
         type(here)(here.id, here.email, here.browser, here.client, other),
         sender.client,
         sender.clock,
     )
-    elsewhere.set_secret("stripe", "whsec_elsewhere")
-    answer = elsewhere.stripe(
+    other_sender.set_secret("stripe", "whsec_elsewhere")
+    answer = other_sender.stripe(
         "invoice.paid", {"id": "in", "customer": "cus_1"}, secret="whsec_elsewhere"
     )
     assert answer.json()["status"] == "accepted"

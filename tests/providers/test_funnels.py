@@ -20,7 +20,7 @@ def scene(sender: Sender) -> Scene:
     return Scene(sender.tenant, sender.clock, ago_s=BEGAN_AGO_S)
 
 
-def bought(
+def send_purchase(
     sender: Sender,
     *,
     event_id: str | None = None,
@@ -28,7 +28,7 @@ def bought(
     customer: str | None = None,
     **metadata: Any,
 ) -> Json:
-    thing = {
+    data_object = {
         "id": "cs_1",
         "amount_total": 1000,
         "currency": "eur",
@@ -37,7 +37,7 @@ def bought(
     }
     answer = sender.stripe(
         "checkout.session.completed",
-        thing,
+        data_object,
         event_id=event_id,
         at_s=sender.now_s - BEGAN_AGO_S + after_s,
     )
@@ -54,7 +54,7 @@ def unverified(report: Json) -> int:
 def test_a_verified_provider_event_completes_its_attempt(scene: Scene, sender: Sender) -> None:
     funnel = scene.attempts("A", PURCHASE)
     scene.story("0/A", visitor="ann", attempt="a1")
-    bought(sender, visitorId="ann", attempt="a1")
+    send_purchase(sender, visitorId="ann", attempt="a1")
     report = scene.results(funnel)
     assert outcome(report["aggregate"]) == (1, 1, 0, 0)
     assert report["aggregate"]["medianCompletionMinutes"] == pytest.approx(100 / 60, abs=0.05)
@@ -66,7 +66,7 @@ def test_a_provider_event_by_a_linked_user_counts(scene: Scene, sender: Sender) 
     scene.story("0/A", visitor="ann", attempt="a1")
     body = {"websiteId": sender.tenant.website_id, "visitorId": "ann", "userId": "u-ann"}
     assert scene.client.post("/api/identify", json=body).status_code == 200
-    bought(sender, userId="u-ann", attempt="a1")
+    send_purchase(sender, userId="u-ann", attempt="a1")
     assert outcome(scene.results(funnel)["aggregate"]) == (1, 1, 0, 0)
 
 
@@ -89,9 +89,9 @@ def test_without_a_verified_link_it_is_left_out_and_counted(
     funnel = scene.attempts("A", PURCHASE)
     scene.story("0/A", visitor="ann", attempt="a1")
     scene.story("0/A", visitor="bob", attempt="b1")
-    bought(sender, visitorId="ann", attempt="earlier", customer="cus_1", after_s=1)
+    send_purchase(sender, visitorId="ann", attempt="earlier", customer="cus_1", after_s=1)
     before = unverified(scene.results(funnel))
-    bought(sender, attempt="a1", customer=customer, **metadata)
+    send_purchase(sender, attempt="a1", customer=customer, **metadata)
     report = scene.results(funnel)
     assert outcome(report["aggregate"])[:2] == (2, 0)
     assert unverified(report) == before + 1
@@ -100,8 +100,8 @@ def test_without_a_verified_link_it_is_left_out_and_counted(
 def test_without_the_attempt_id_it_belongs_to_no_attempt(scene: Scene, sender: Sender) -> None:
     funnel = scene.attempts("A", PURCHASE)
     scene.story("0/A", visitor="ann", attempt="a1")
-    bought(sender, visitorId="ann", customer="cus_1")
-    bought(sender, visitorId="ann", attempt="a2")
+    send_purchase(sender, visitorId="ann", customer="cus_1")
+    send_purchase(sender, visitorId="ann", attempt="a2")
     report = scene.results(funnel)
     assert outcome(report["aggregate"])[:2] == (1, 0)
     # The attempt a2 has provider events only, and its event is verified (rule 18).
@@ -116,10 +116,10 @@ def test_the_order_of_arrival_changes_nothing(scene: Scene, sender: Sender) -> N
         arrivals: list[Callable[[], Any]] = [
             lambda attempt=attempt, ann=ann: scene.story("0/A", visitor=ann, attempt=attempt),
             lambda attempt=attempt, ann=ann: scene.story("50/B", visitor=ann, attempt=attempt),
-            lambda attempt=attempt, ann=ann: bought(
+            lambda attempt=attempt, ann=ann: send_purchase(
                 sender, visitorId=ann, attempt=attempt, event_id=f"evt_{attempt}"
             ),
-            lambda attempt=attempt, ann=ann: bought(
+            lambda attempt=attempt, ann=ann: send_purchase(
                 sender, visitorId=ann, attempt=attempt, event_id=f"evt_{attempt}"
             ),
         ]
@@ -132,7 +132,7 @@ def test_the_order_of_arrival_changes_nothing(scene: Scene, sender: Sender) -> N
 
 def test_an_identify_that_comes_later_makes_the_link(scene: Scene, sender: Sender) -> None:
     funnel = scene.attempts("A", PURCHASE)
-    bought(sender, userId="u-ann", attempt="a1")
+    send_purchase(sender, userId="u-ann", attempt="a1")
     scene.story("0/A", visitor="ann", attempt="a1")
     assert scene.counts(funnel) == [1, 0]
     scene.client.post(
@@ -147,7 +147,7 @@ def test_an_identify_that_comes_later_makes_the_link(scene: Scene, sender: Sende
 def test_a_purchase_before_the_entry_stays_before_it(scene: Scene, sender: Sender) -> None:
     funnel = scene.attempts("A", PURCHASE)
     scene.story("200/A", visitor="ann", attempt="a1")
-    bought(sender, visitorId="ann", attempt="a1", after_s=100)
+    send_purchase(sender, visitorId="ann", attempt="a1", after_s=100)
     assert scene.counts(funnel) == [1, 0]
 
 
@@ -167,7 +167,7 @@ def test_a_type_without_meaning_neither_counts_nor_is_counted(scene: Scene, send
 def test_visitor_funnels_take_purchases_as_well(scene: Scene, sender: Sender) -> None:
     funnel = scene.funnel("A", PURCHASE)
     scene.story("0/A", visitor="ann")
-    bought(sender, visitorId="ann")
+    send_purchase(sender, visitorId="ann")
     assert scene.counts(funnel) == [1, 1]
 
 
@@ -175,15 +175,15 @@ def test_visitor_funnels_take_purchases_as_well(scene: Scene, sender: Sender) ->
 
 
 def test_metadata_binds_like_any_event(scene: Scene, sender: Sender, stored: Stored) -> None:
-    bought(sender, visitorId="ann", userId="u-ann")
+    send_purchase(sender, visitorId="ann", userId="u-ann")
     receipt = scene.server_event(500, "B", userId="u-ann")
     assert receipt["visitorId"] == "ann"
-    bob = bought(sender, visitorId="ann", userId="u-bob")
+    bob = send_purchase(sender, visitorId="ann", userId="u-bob")
     assert [warning["code"] for warning in bob["warnings"]] == ["identity_conflict"]
 
 
 def test_the_websites_own_id_in_metadata_is_no_property(sender: Sender, stored: Stored) -> None:
-    bought(sender, visitorId="ann", websiteId=sender.tenant.website_id)
+    send_purchase(sender, visitorId="ann", websiteId=sender.tenant.website_id)
     [row] = stored()
     assert (row["kind"], row["verified"], row["visitor_id"]) == ("transaction", True, "ann")
     assert not {"visitorId", "userId", "websiteId"} & set(row["properties"])
@@ -196,7 +196,9 @@ def test_an_event_of_another_website_counts_here_for_nothing(
     """One account with several websites sends each event to all of their webhooks."""
     funnel = scene.attempts("A", PURCHASE)
     scene.story("0/A", visitor="ann", attempt="a1")
-    answer = bought(sender, visitorId="ann", attempt="a1", websiteId=website_id, customer="cus_1")
+    answer = send_purchase(
+        sender, visitorId="ann", attempt="a1", websiteId=website_id, customer="cus_1"
+    )
     assert answer["event"] == "provider.checkout.session.completed"
     [row] = stored()
     assert (row["kind"], row["verified"], row["visitor_id"], row["user_id"]) == (

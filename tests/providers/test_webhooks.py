@@ -78,7 +78,9 @@ def test_an_older_or_newer_signature_is_401(sender: Sender, stored: Stored, age_
     assert stored() == []
 
 
-def test_the_age_is_judged_by_the_services_own_clock(sender: Sender, stored: Stored) -> None:
+def test_the_age_of_a_webhook_depends_on_the_clock_of_the_service(
+    sender: Sender, stored: Stored
+) -> None:
     sender.clock.advance(days=30)
     assert sender.stripe().status_code == 200
     assert sender.standard().status_code == 200
@@ -263,7 +265,7 @@ def test_a_signed_standard_event_with_a_wrong_field_is_401(
 @pytest.mark.parametrize(
     "value", [None, 5, "text", [], [1], True, {"id": {}}, -1, 10**40, 1.5], ids=str
 )
-def test_an_odd_value_in_the_providers_object_costs_no_event(
+def test_an_unusual_value_in_the_providers_object_costs_no_event(
     sender: Sender, stored: Stored, value: Any
 ) -> None:
     """What the provider changes in its objects must not stop its webhooks."""
@@ -313,7 +315,7 @@ def test_the_signature_is_over_the_raw_body(sender: Sender, stored: Stored) -> N
 # Websites and providers --------------------------------------------------------
 
 
-def test_nobody_learns_which_websites_and_providers_there_are(
+def test_responses_do_not_reveal_which_websites_and_providers_exist(
     sender: Sender, other_workspace: Tenant
 ) -> None:
     """An unknown website or provider, a missing secret, a wrong signature: the same answer."""
@@ -376,28 +378,28 @@ AMOUNTS = {
 def test_each_type_of_stripe_becomes_its_transaction(
     sender: Sender, stored: Stored, kind: str
 ) -> None:
-    meaning, at_s = STRIPE[kind], sender.now_s - 7
+    expected_event, at_s = STRIPE[kind], sender.now_s - 7
     minor = {name: value * 1000 + 50 for name, value in AMOUNTS.items()}
-    thing = {
+    data_object = {
         "id": "x_1",
         "customer": "cus_1",
         "currency": "usd",
         **minor,
         "metadata": {"visitorId": "ann", "attempt": "a1"},
     }
-    assert sender.stripe(kind, thing, at_s=at_s).json()["event"] == meaning.name
+    assert sender.stripe(kind, data_object, at_s=at_s).json()["event"] == expected_event.name
     [row] = stored()
     assert (row["kind"], row["name"], row["source"], row["verified"]) == (
         "transaction",
-        meaning.name,
+        expected_event.name,
         "provider",
         True,
     )
     assert (row["visitor_id"], row["occurred_at"]) == ("ann", at_s * 1000)
     money = (
         {}
-        if meaning.amount is None
-        else {"amount": AMOUNTS[meaning.amount] * 10 + 0.5, "currency": "USD"}
+        if expected_event.amount is None
+        else {"amount": AMOUNTS[expected_event.amount] * 10 + 0.5, "currency": "USD"}
     )
     expected = {
         "provider": "stripe",
@@ -436,7 +438,7 @@ def test_the_types_of_the_contract_have_their_names() -> None:
 def test_each_type_of_polar_becomes_its_transaction(
     sender: Sender, stored: Stored, provider: str, kind: str
 ) -> None:
-    meaning = POLAR[kind]
+    expected_event = POLAR[kind]
     minor = {"total_amount": 1050, "refunded_amount": 2050, "amount": 3050}
     data = {
         "id": "o_1",
@@ -449,7 +451,7 @@ def test_each_type_of_polar_becomes_its_transaction(
     answer = sender.standard(
         kind, data, provider=provider, key=key, timestamp="2026-01-02T03:04:05.678901Z"
     )
-    assert answer.json()["event"] == meaning.name, answer.text
+    assert answer.json()["event"] == expected_event.name, answer.text
     [row] = stored()
     assert (row["kind"], row["verified"], row["user_id"], row["occurred_at"]) == (
         "transaction",
@@ -465,7 +467,7 @@ def test_each_type_of_polar_becomes_its_transaction(
         "currency": "EUR",
         "seats": 3,
     }
-    assert row["properties"] == expected | {"amount": minor[str(meaning.amount)] / 100}
+    assert row["properties"] == expected | {"amount": minor[str(expected_event.amount)] / 100}
 
 
 @pytest.mark.parametrize("reason", ["purchase", "subscription_create", *sorted(RENEWAL_REASONS)])
@@ -492,7 +494,7 @@ def test_a_paid_order_of_a_running_subscription_is_a_renewal(
         ({}, None),
     ],
 )
-def test_a_standard_body_without_a_time_has_the_objects_or_the_signatures(
+def test_a_standard_body_without_a_time_has_that_of_the_object_or_the_signature(
     sender: Sender, stored: Stored, data: Json, at: str | None
 ) -> None:
     assert sender.standard("order.paid", data, timestamp=None, age_s=100).status_code == 200
@@ -590,8 +592,12 @@ def test_an_invoice_has_the_metadata_of_its_subscription(
 
 
 def test_an_unknown_type_is_stored_but_matches_no_step(sender: Sender, stored: Stored) -> None:
-    thing = {"id": "re_1", "customer": "cus_1", "metadata": {"visitorId": "ann", "attempt": "a1"}}
-    answer = sender.stripe("radar.early_fraud_warning.created", thing)
+    data_object = {
+        "id": "re_1",
+        "customer": "cus_1",
+        "metadata": {"visitorId": "ann", "attempt": "a1"},
+    }
+    answer = sender.stripe("radar.early_fraud_warning.created", data_object)
     name = "provider.radar.early_fraud_warning.created"
     assert (answer.status_code, answer.json()["event"]) == (200, name)
     assert (
@@ -626,19 +632,21 @@ def test_an_unknown_type_needs_no_object(sender: Sender, stored: Stored, data: A
 
 
 def test_a_repeat_changes_nothing(sender: Sender, stored: Stored) -> None:
-    thing = {
+    data_object = {
         "id": "pi_1",
         "amount_received": 100,
         "currency": "eur",
         "metadata": {"visitorId": "ann"},
     }
     more: Json = {"event_id": "evt_1", "at_s": sender.now_s - 60}
-    first = sender.stripe("payment_intent.succeeded", thing, **more).json()
+    first = sender.stripe("payment_intent.succeeded", data_object, **more).json()
     sender.clock.advance(days=2)
-    again = sender.stripe("payment_intent.succeeded", thing, **more, pending_webhooks=3).json()
+    again = sender.stripe(
+        "payment_intent.succeeded", data_object, **more, pending_webhooks=3
+    ).json()
     assert again == first | {"status": "duplicate"}
     other = sender.stripe(
-        "payment_intent.succeeded", thing | {"amount_received": 900}, **more
+        "payment_intent.succeeded", data_object | {"amount_received": 900}, **more
     ).json()
     assert (other["status"], [warning["code"] for warning in other["warnings"]]) == (
         "duplicate",

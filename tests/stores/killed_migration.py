@@ -25,12 +25,12 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kill_in_database(version: str, moment: str) -> None:
+def kill_in_database(version: str, phase: str) -> None:
     upgrade = database.command.upgrade
 
     def killed_upgrade(config: Config, revision: str) -> None:
         upgrade(config, revision)
-        if revision == version and moment == "inside":
+        if revision == version and phase == "inside":
             die()
 
     def migrate_no_warehouse(_: Warehouse) -> int:
@@ -38,18 +38,18 @@ def kill_in_database(version: str, moment: str) -> None:
         raise AssertionError
 
     database.command.upgrade = killed_upgrade
-    if moment == "after":
+    if phase == "after":
         migrations.migrate = migrate_no_warehouse
 
 
-def kill_in_warehouse(version: int, moment: str) -> None:
+def kill_in_warehouse(version: int, phase: str) -> None:
     run = Warehouse.command
 
     def killed_command(self: Warehouse, sql: str, parameters: Any = None) -> None:
         records = (
             sql.startswith("INSERT INTO schema_migrations") and parameters["version"] == version
         )
-        if records and moment == "inside":
+        if records and phase == "inside":
             die()
         run(self, sql, parameters)
         if records:
@@ -58,11 +58,11 @@ def kill_in_warehouse(version: int, moment: str) -> None:
     Warehouse.command = killed_command  # type: ignore[method-assign]
 
 
-def main(store: str, version: str, moment: str, data: str) -> None:
+def main(store: str, version: str, phase: str, data: str) -> None:
     if store == "database":
-        kill_in_database(version, moment)
+        kill_in_database(version, phase)
     else:
-        kill_in_warehouse(int(version), moment)
+        kill_in_warehouse(int(version), phase)
     migrate(open_stores(Settings(data=Path(data))))
     raise AssertionError(f"the migration of the {store} to {version} was not killed")
 

@@ -26,9 +26,9 @@ def report_paths(client: httpx.Client, funnel_ids: list[str], website_id: str) -
     ]
 
 
-def stable(answer: Any) -> Any:
+def comparable(answer: Any) -> Any:
     """The answer without the fields that an upgrade may change."""
     if isinstance(answer, dict):
         fields = answer.items()
-        return {name: stable(value) for name, value in fields if name not in _NOT_COMPARED}
-    return [stable(item) for item in answer] if isinstance(answer, list) else answer
+        return {name: comparable(value) for name, value in fields if name not in _NOT_COMPARED}
+    return [comparable(item) for item in answer] if isinstance(answer, list) else answer

@@ -13,7 +13,7 @@ import pytest
 
 from tests.serving import Served, environment, penstock
 from tests.stores.build_data_0_1_0 import ARCHIVE
-from tests.stores.reports import stable
+from tests.stores.reports import comparable
 from tests.waiting import PATIENCE_S
 
 BOUNDARIES = (
@@ -51,7 +51,7 @@ def assert_same_reports(data: Path) -> None:
     with Served(data) as service:
         service.client.headers["Authorization"] = f"Bearer {release['key']}"
         for path, answer in release["answers"].items():
-            now = stable(service.client.get(path).raise_for_status().json())
+            now = comparable(service.client.get(path).raise_for_status().json())
             assert_contains(now, answer, path)
 
 

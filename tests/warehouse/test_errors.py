@@ -7,7 +7,7 @@ import pytest
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.warehouse.client import QueryFailed, Warehouse
 from penstock.warehouse.work import Stopped, Work, working_on
-from tests.watched import MUCH_MEMORY, TWO_SECONDS
+from tests.recording_warehouse import MUCH_MEMORY, TWO_SECONDS
 
 UNKNOWN_TABLE = 60
 

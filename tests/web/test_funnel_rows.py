@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from tests.recording_warehouse import ENDLESS, RecordingWarehouse
 from tests.tenant import visitor
-from tests.watched import FOR_EVER, Watched
 
 FUNNEL = {
     "name": "Sign-up",
@@ -15,7 +15,7 @@ FUNNEL = {
 
 @pytest.fixture
 def warehouse(warehouse):
-    return Watched(warehouse)
+    return RecordingWarehouse(warehouse)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_the_list_asks_for_the_figures_of_each_row(workspace, row):
 
 def test_a_row_whose_query_takes_too_long_says_so_and_can_be_retried(workspace, row, warehouse):
     workspace.client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 0.5})
-    with warehouse.taking(FOR_EVER):
+    with warehouse.running_before_reports(ENDLESS):
         answer = workspace.browser.get(row)
     assert answer.status_code == 200
     assert "Took too long, try again" in re.sub(r"\s+", " ", answer.text)

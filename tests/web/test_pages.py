@@ -46,10 +46,10 @@ def test_a_part_of_a_page_is_401_when_the_session_has_ended(server):
 
 @pytest.mark.parametrize("path", ["/login", "/signup", "/funnels", "/", "/settings/websites"])
 def test_a_page_answers_head_like_get_but_without_a_body(workspace, path):
-    got, head = workspace.browser.get(path), workspace.browser.head(path)
-    assert (head.status_code, head.content) == (got.status_code, b"")
+    get, head = workspace.browser.get(path), workspace.browser.head(path)
+    assert (head.status_code, head.content) == (get.status_code, b"")
     for name in ("content-type", "location", "cache-control"):
-        assert head.headers.get(name) == got.headers.get(name)
+        assert head.headers.get(name) == get.headers.get(name)
 
 
 def test_head_of_a_page_needs_a_session_like_get(server):
@@ -147,7 +147,7 @@ def test_an_unknown_address_is_a_page_for_people_and_a_problem_for_programs(serv
 
 
 @pytest.mark.parametrize(
-    ("given", "leads_to"),
+    ("given", "location"),
     [
         ("/settings/api-keys?page=2", "/settings/api-keys?page=2"),
         ("//evil.example", "/"),
@@ -161,12 +161,12 @@ def test_an_unknown_address_is_a_page_for_people_and_a_problem_for_programs(serv
         ("", "/"),
     ],
 )
-def test_after_the_log_in_people_go_on_on_this_host_alone(workspace, given, leads_to):
+def test_the_log_in_redirects_only_within_this_host(workspace, given, location):
     answer = workspace.browser.get("/login", params={"next": given})
-    assert (answer.status_code, answer.headers["location"]) == (302, leads_to)
+    assert (answer.status_code, answer.headers["location"]) == (302, location)
 
 
-def test_the_front_door_leads_to_where_people_stand(server, services, workspace):
+def test_the_start_page_redirects_by_progress(server, services, workspace):
     assert visitor(server).get("/").headers["location"] == "/login"
     website_id = workspace.website_id
     assert workspace.browser.get("/").headers["location"] == NAV[0].href

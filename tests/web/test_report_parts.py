@@ -4,12 +4,12 @@ import pytest
 
 from penstock.warehouse.client import Warehouse
 from tests.funnels.scenario import Scene
-from tests.watched import FOR_EVER, Watched
+from tests.recording_warehouse import ENDLESS, RecordingWarehouse
 
 
 @pytest.fixture
-def warehouse(warehouse: Warehouse) -> Watched:
-    return Watched(warehouse)
+def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
+    return RecordingWarehouse(warehouse)
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def funnel(workspace, clock):
 
 
 def test_the_page_itself_asks_the_engine_nothing(workspace, funnel, warehouse):
-    with warehouse.taking(FOR_EVER):
+    with warehouse.running_before_reports(ENDLESS):
         page = workspace.browser.get(f"/funnels/{funnel}?period=all")
     assert page.status_code == 200
     assert 'id="overview"' in page.text
@@ -30,11 +30,11 @@ def test_the_page_itself_asks_the_engine_nothing(workspace, funnel, warehouse):
 def test_a_part_that_takes_too_long_says_so_and_offers_less(workspace, client, funnel, warehouse):
     client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 0.5})
     as_part = {"headers": {"HX-Request": "true", "HX-Target": "overview"}}
-    with warehouse.taking(FOR_EVER):
+    with warehouse.running_before_reports(ENDLESS):
         part = workspace.browser.get(f"/funnels/{funnel}?period=all", **as_part)
     assert part.status_code == 200
-    for words in ("This takes too long", "0.5 seconds", "Show last 7 days", "Try again"):
-        assert words in part.text
+    for text in ("This takes too long", "0.5 seconds", "Show last 7 days", "Try again"):
+        assert text in part.text
     client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": None})
     assert 'id="step-1"' in workspace.browser.get(f"/funnels/{funnel}?period=all", **as_part).text
 

@@ -16,7 +16,7 @@ from tests.proxy import FreezingProxy
 from tests.waiting import PATIENCE_S, eventually
 
 TIMEOUT_S = 1.5
-BOUND_S = PATIENCE_S
+MAX_S = PATIENCE_S
 """A request without a limit would wait for ever."""
 
 
@@ -46,7 +46,7 @@ def settings(settings, timeout_s):
 def bounded(request):
     began_s = time.monotonic()
     answer = request()
-    assert time.monotonic() - began_s < BOUND_S
+    assert time.monotonic() - began_s < MAX_S
     return answer
 
 
@@ -107,7 +107,7 @@ def test_a_statement_that_hangs_ends_within_its_limit_and_closes_its_connection(
     proxy.freeze()
     began_s = time.monotonic()
     assert not database.answers()
-    assert time.monotonic() - began_s < BOUND_S
+    assert time.monotonic() - began_s < MAX_S
     proxy.thaw()
     assert database.answers()
     database.close()
@@ -151,7 +151,7 @@ def test_a_locked_sqlite_file_delays_a_write_for_a_bounded_time(tmp_path, sqlite
         began_s = time.monotonic()
         with pytest.raises(StoreUnavailable), database.write():
             pass
-        assert time.monotonic() - began_s < BOUND_S
+        assert time.monotonic() - began_s < MAX_S
         other.execute("ROLLBACK")
     with database.write():
         pass

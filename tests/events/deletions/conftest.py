@@ -36,7 +36,7 @@ def finished(client: httpx.Client, deletion_id: str) -> Json:
     return deletion
 
 
-def ask(client: httpx.Client, website_id: str, **target: Any) -> Json:
+def request_deletion(client: httpx.Client, website_id: str, **target: Any) -> Json:
     """Request a deletion; again while the store is too busy, as its answer says."""
 
     def answered() -> httpx.Response | None:
@@ -56,7 +56,7 @@ def delete(workspace: Tenant) -> Delete:
     def run(website_id: str | None = None, **target: Any) -> Json:
         return finished(
             workspace.client,
-            ask(workspace.client, website_id or workspace.website_id, **target)["id"],
+            request_deletion(workspace.client, website_id or workspace.website_id, **target)["id"],
         )
 
     return run

@@ -25,7 +25,7 @@ from penstock.settings import Settings
 from penstock.warehouse.client import QueryFailed, Warehouse
 from tests.conftest import ShiftedClock
 from tests.events.conftest import faults
-from tests.events.deletions.conftest import Delete, Json, ask, finished
+from tests.events.deletions.conftest import Delete, Json, finished, request_deletion
 from tests.events.imports.conftest import finished as import_finished
 from tests.events.imports.conftest import ndjson
 from tests.funnels.scenario import Scene
@@ -112,7 +112,7 @@ def test_the_lists_for_builders_forget_what_was_deleted(scene: Scene, delete: De
     assert values(scene, "mail") == []
 
 
-def test_a_visitor_goes_with_all_its_events_and_no_other(
+def test_a_visitor_is_deleted_with_all_its_events_and_no_others(
     scene: Scene, delete: Delete, names, services: Services
 ) -> None:
     scene.story("0/A 10/B", visitor="ann")
@@ -158,7 +158,7 @@ def test_the_rows_leave_the_disk_and_are_not_merely_marked(
     [{"visitorId": "laptop"}, {"visitorId": "phone"}, {"userId": "u-1"}],
     ids=["canonical", "absorbed", "user"],
 )
-def test_a_visitor_goes_with_everything_merged_into_it(
+def test_a_visitor_is_deleted_with_everything_merged_into_it(
     scene: Scene,
     delete: Delete,
     names,
@@ -207,14 +207,14 @@ def test_an_id_may_come_back_as_a_new_visitor(scene: Scene, delete: Delete) -> N
     assert scene.server_event(0, "A", visitorId="laptop")["visitorId"] == "laptop"
     scene.story("10/B", visitor="phone")
     assert scene.counts(funnel) == [2, 1]
-    anew = scene.server_event(20, "A", userId="u-1")["visitorId"]
-    assert anew not in ("phone", "laptop")
+    new_visitor = scene.server_event(20, "A", userId="u-1")["visitorId"]
+    assert new_visitor not in ("phone", "laptop")
     assert scene.counts(funnel) == [3, 1]
-    assert identify(scene, "phone", "u-1") == {"visitorId": anew, "merged": True}
+    assert identify(scene, "phone", "u-1") == {"visitorId": new_visitor, "merged": True}
     assert scene.counts(funnel) == [2, 1]
 
 
-def test_what_is_sent_after_the_answer_stays_and_what_was_answered_before_goes(
+def test_a_deletion_removes_events_answered_before_it_and_none_sent_after_it(
     scene: Scene, names
 ) -> None:
     """Both while the deletion may still run, and with events that are not shipped yet."""
@@ -222,7 +222,7 @@ def test_what_is_sent_after_the_answer_stays_and_what_was_answered_before_goes(
     jobs = []
     for number in range(5):
         scene.server_event(number, f"before {number}", visitorId="ann")
-        jobs.append(ask(client, site, visitorId="ann")["id"])
+        jobs.append(request_deletion(client, site, visitorId="ann")["id"])
         assert (
             scene.server_event(10 + number, f"after {number}", visitorId="ann")["visitorId"]
             == "ann"
@@ -239,7 +239,7 @@ def test_a_span_loses_its_events_and_only_those(
         "/api/settings/websites", json={"name": "Other", "kind": "web"}
     ).json()["id"]
     for second in (9.999, 10, 15, 19.999, 20):
-        scene.happened(second, f"at {second}")
+        scene.send_event(second, f"at {second}")
     scene.client.post(
         "/api/v1/events",
         json={
@@ -261,7 +261,7 @@ def test_a_span_loses_its_events_and_only_those(
     )
 
 
-def test_a_visitor_goes_from_all_websites_that_share_visitors(
+def test_a_visitor_is_deleted_from_all_websites_that_share_visitors(
     scene: Scene, delete: Delete, names
 ) -> None:
     def site(name: str, **more: str) -> str:
@@ -321,13 +321,13 @@ def test_a_span_of_one_website_leaves_those_that_share_its_visitors(
 def test_another_workspace_with_the_same_ids_keeps_everything(
     scene: Scene, delete: Delete, other_workspace: Tenant, clock: ShiftedClock, stored_at: StoredAt
 ) -> None:
-    theirs = Scene(other_workspace, clock)
-    for each in (scene, theirs):
+    other_scene = Scene(other_workspace, clock)
+    for each in (scene, other_scene):
         each.server_event(0, "A", visitorId="ann", userId="u-1", eventId="a")
     delete(userId="u-1")
     assert stored_at(scene.tenant.website_id) == []
     assert [event["visitor_id"] for event in stored_at(other_workspace.website_id)] == ["ann"]
-    repeat = theirs.server_event(0, "A", visitorId="ann", userId="u-1", eventId="a")
+    repeat = other_scene.server_event(0, "A", visitorId="ann", userId="u-1", eventId="a")
     assert (repeat["status"], repeat["visitorId"], "warnings" in repeat) == (
         "duplicate",
         "ann",
@@ -338,7 +338,7 @@ def test_another_workspace_with_the_same_ids_keeps_everything(
 # Repeats ----------------------------------------------------------------------
 
 
-def test_asking_again_is_harmless(scene: Scene, delete: Delete, names) -> None:
+def test_requests_are_safe_to_repeat(scene: Scene, delete: Delete, names) -> None:
     scene.story("0/A", visitor="ann")
     scene.story("5/C", visitor="ben")
     first, second = delete(visitorId="ann"), delete(visitorId="ann")
@@ -352,7 +352,7 @@ def test_asking_again_is_harmless(scene: Scene, delete: Delete, names) -> None:
 @pytest.mark.parametrize(
     "target", [{"visitorId": "nobody"}, {"userId": "nobody"}, {"from": 0, "to": 10**11}]
 )
-def test_nothing_to_delete_is_done_all_the_same(
+def test_a_deletion_without_matching_events_is_done(
     scene: Scene, delete: Delete, names, target: Json
 ) -> None:
     scene.story("0/A", visitor="ann")
@@ -425,7 +425,7 @@ def test_a_visitor_leaves_no_trace_in_dedupe_keys_and_the_record(
 # Coverage ---------------------------------------------------------------------
 
 
-def test_rule16_coverage_tells_of_deletions_that_touched_the_span(
+def test_rule16_coverage_lists_deletions_that_affected_the_span(
     scene: Scene, delete: Delete
 ) -> None:
     funnel = scene.attempts("A", "B")  # within an hour
@@ -472,56 +472,54 @@ def test_rule16_several_deletions_are_each_a_gap_and_one_note(scene: Scene, dele
 
 
 @contextmanager
-def at_rest(services: Services) -> Iterator[None]:
+def deletions_paused(services: Services) -> Iterator[None]:
     """No deletion runs meanwhile. On SQLite it never runs again until the service restarts."""
     if services.database.is_sqlite:
         services.deletions.worker.stop()
         yield
     else:
         other_node = Database(services.settings.metadb_url)
-        with other_node.alone(worker._WORK) as mine:
-            assert mine
+        with other_node.alone(worker._WORK) as locked:
+            assert locked
             yield
         other_node.close()
 
 
-def test_rule16_a_deletion_that_waits_qualifies_everything_it_may_touch_and_goes_on_after_a_restart(
+def test_rule16_a_waiting_deletion_qualifies_all_affected_reports_and_continues_after_a_restart(
     scene: Scene, services: Services, settings: Settings, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
     funnel = scene.attempts("A", "B")
     scene.story("0/A", visitor="ann")
     scene.story("50000/A", visitor="ben", attempt="a2")
-    with at_rest(services):
-        somebody = ask(scene.client, scene.tenant.website_id, visitorId="ann")
-        span = ask(
+    with deletions_paused(services):
+        deletion = request_deletion(scene.client, scene.tenant.website_id, visitorId="ann")
+        span = request_deletion(
             scene.client,
             scene.tenant.website_id,
             **{"from": scene.at(40000), "to": scene.at(60000)},
         )
         assert (
-            somebody["state"],
-            somebody["step"],
-            somebody["visitorId"],
-            somebody["eventsFound"],
+            deletion["state"],
+            deletion["step"],
+            deletion["visitorId"],
+            deletion["eventsFound"],
         ) == ("queued", "ship", "ann", None)
         gaps = scene.results(funnel)["coverage"]["gaps"]
         assert [(gap["from"], gap["to"], gap["state"]) for gap in gaps] == [
-            (iso(0), somebody["createdAt"], "queued"),
+            (iso(0), deletion["createdAt"], "queued"),
             (scene.at(40000), scene.at(59999.999), "queued"),
         ]
         early = scene.results(funnel, startAt=scene.at(0), endAt=scene.at(10))["coverage"]
         assert early["complete"] is False
         assert early["notes"] == [
-            f"The deletion of {somebody['createdAt']} is still running; "
+            f"The deletion of {deletion['createdAt']} is still running; "
             "some of the events it removes may still be counted."
         ]
     with TestClient(
         build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
     ) as restarted:
         client = visitor(restarted, {"Authorization": scene.client.headers["Authorization"]})
-        assert [
-            finished(client, deletion["id"])["eventsRemoved"] for deletion in (somebody, span)
-        ] == [1, 1]
+        assert [finished(client, job["id"])["eventsRemoved"] for job in (deletion, span)] == [1, 1]
         coverage = client.get(f"/api/funnels/{funnel}/results").json()["coverage"]
         assert [(gap["from"], gap["to"], gap["state"]) for gap in coverage["gaps"]] == [
             (scene.at(0), scene.at(0), "done"),
@@ -533,7 +531,7 @@ def test_rule16_a_deletion_that_waits_qualifies_everything_it_may_touch_and_goes
     ("body", "state", "notes"),
     [("whole", "done", 0), ("rejected", "done", 1), ("cut off", "failed", 1)],
 )
-def test_rule16_partial_imports_qualify_an_answer_and_whole_ones_do_not(
+def test_rule16_partial_imports_qualify_a_report_and_complete_ones_do_not(
     scene: Scene, body: str, state: str, notes: int
 ) -> None:
     common = {"type": "event", "name": "A", "properties": {"plan": "pro"}}
@@ -555,7 +553,9 @@ def test_rule16_partial_imports_qualify_an_answer_and_whole_ones_do_not(
     assert (len(coverage["notes"]), coverage["complete"]) == (notes, notes == 0)
 
 
-def test_rule16_an_import_that_lost_a_line_qualifies_answers_about_its_time(scene: Scene) -> None:
+def test_rule16_an_import_with_a_rejected_line_qualifies_reports_about_its_time(
+    scene: Scene,
+) -> None:
     """Whatever time its stored events are of."""
     funnel = scene.funnel("A", "B", conversionWindowSeconds=3600)
     valid = {"type": "event", "name": "A", "timestamp": scene.at(100_000), "visitorId": "ann"}
@@ -578,17 +578,17 @@ def test_rule16_an_import_that_lost_a_line_qualifies_answers_about_its_time(scen
 # Imports meanwhile ------------------------------------------------------------
 
 
-def test_an_import_that_is_open_is_named_and_asking_again_after_it_removes_what_it_brought(
+def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
     scene: Scene, delete: Delete, names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on = Event()
+    may_continue = Event()
     read_lines = import_worker.lines
 
     def slowly(*args: Any, **more: Any) -> Iterator[Line]:
         """A file whose second half takes until the test lets it go on."""
         for line in read_lines(*args, **more):
             if line.number > 2 * BATCH_LINES:
-                assert go_on.wait(60)
+                assert may_continue.wait(60)
             yield line
 
     monkeypatch.setattr(import_worker, "lines", slowly)
@@ -614,13 +614,13 @@ def test_an_import_that_is_open_is_named_and_asking_again_after_it_removes_what_
         2 * BATCH_LINES,
         [],
     )
-    go_on.set()
+    may_continue.set()
     assert import_finished(scene.client, started["id"])["state"] == "done"
     second = delete(visitorId="ann")
     assert (second["openImports"], second["eventsRemoved"], names()) == ([], 2 * BATCH_LINES, [])
 
 
-def test_what_comes_while_a_deletion_goes_on_is_removed_and_counted_or_stays(
+def test_events_that_arrive_during_a_deletion_are_removed_and_counted_or_stay(
     scene: Scene, delete: Delete, names
 ) -> None:
     lines = [
@@ -656,7 +656,7 @@ def test_a_deletion_waits_for_a_store_that_is_away_and_says_so(
         command(self, sql, *more)
 
     monkeypatch.setattr(Warehouse, "command", breaking)
-    deletion = ask(scene.client, scene.tenant.website_id, visitorId="ann")
+    deletion = request_deletion(scene.client, scene.tenant.website_id, visitorId="ann")
     while (deletion := scene.client.get(f"/api/deletions/{deletion['id']}").json())[
         "error"
     ] is None:
@@ -670,10 +670,14 @@ def test_a_deletion_waits_for_a_store_that_is_away_and_says_so(
 
 def test_one_node_at_a_time(postgres_url: str) -> None:
     first, second = Database(postgres_url), Database(postgres_url)
-    with first.alone(7) as mine, second.alone(7) as theirs, second.alone(8) as another:
-        assert (mine, theirs, another) == (True, False, True)
-    with second.alone(7) as theirs:
-        assert theirs
+    with (
+        first.alone(7) as first_lock,
+        second.alone(7) as second_lock,
+        second.alone(8) as other_key_lock,
+    ):
+        assert (first_lock, second_lock, other_key_lock) == (True, False, True)
+    with second.alone(7) as second_lock:
+        assert second_lock
     first.close()
     second.close()
 
@@ -694,13 +698,16 @@ def test_deletions_beside_a_busy_intake_leave_identities_whole(
 
     with ThreadPoolExecutor(8) as pool:
         posts = [pool.submit(post, number) for number in range(300)]
-        jobs = [ask(scene.client, site, userId=f"user-{number % 3}") for number in range(20)]
+        jobs = [
+            request_deletion(scene.client, site, userId=f"user-{number % 3}")
+            for number in range(20)
+        ]
         assert {answer.result() for answer in posts} == {202}
     for job in jobs:
         finished(scene.client, job["id"])
     with services.database.read() as db:
         present = set(db.execute(select(visitors.c.visitor_id)).scalars())
-        led_to = set(db.execute(select(visitors.c.canonical_id)).scalars())
+        canonical_ids = set(db.execute(select(visitors.c.canonical_id)).scalars())
         linked = {
             row.user_id: row.visitor_id
             for row in db.execute(select(user_links.c.user_id, user_links.c.visitor_id))
@@ -711,7 +718,7 @@ def test_deletions_beside_a_busy_intake_leave_identities_whole(
             if user is not None
         }
         absorbed = set(db.execute(select(merges.c.absorbed_id)).scalars())
-    assert led_to <= present
+    assert canonical_ids <= present
     assert linked == users
     assert absorbed <= present
 

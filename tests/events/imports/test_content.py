@@ -38,7 +38,7 @@ def upload(client, workspace, content):
     ],
     ids=["csv", "csv-bom", "array", "indented-array", "indented", "utf16", "zip", "text", "blank"],
 )
-def test_other_content_is_rejected_with_the_way_to_convert_it(
+def test_other_content_is_rejected_with_a_way_to_convert_it(
     client, workspace, settings, content, hint, compress
 ):
     answer = upload(client, workspace, compress(content))

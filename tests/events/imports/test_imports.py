@@ -398,14 +398,14 @@ def test_rejected_lines_widen_the_affected_range_by_their_timestamps(
         last = services.imports.spans(workspace.id, [workspace.website_id])[-1]
         return tuple(map(iso, last.affected_range))
 
-    nobody = {"visitorId": None}
-    job = run_import([line(3), line(1) | nobody, line(9) | nobody, line(5)])
+    without_visitor = {"visitorId": None}
+    job = run_import([line(3), line(1) | without_visitor, line(9) | without_visitor, line(5)])
     assert (job["firstEventAt"], job["lastEventAt"]) == (
         "2020-05-01T10:00:03.000Z",
         "2020-05-01T10:00:05.000Z",
     )
     assert span() == ("2020-05-01T10:00:01.000Z", "2020-05-01T10:00:09.000Z")
-    run_import([line(7) | nobody, line(8)])
+    run_import([line(7) | without_visitor, line(8)])
     assert span() == ("2020-05-01T10:00:07.000Z", "2020-05-01T10:00:08.000Z")
     job = run_import(ndjson([line(8)]) + b"nonsense")
     assert span() == ("1970-01-01T00:00:00.000Z", job["createdAt"])

@@ -31,14 +31,14 @@ def upload(workspace):
 @pytest.fixture
 def paused_intake(services, monkeypatch):
     """Imports wait before their first batch is stored, until the event is set."""
-    go_on, submit = Event(), services.intake.submit_from_thread
+    may_continue, submit = Event(), services.intake.submit_from_thread
 
     def submit_later(events):
-        assert go_on.wait(PATIENCE_S)
+        assert may_continue.wait(PATIENCE_S)
         return submit(events)
 
     monkeypatch.setattr(services.intake, "submit_from_thread", submit_later)
-    return go_on
+    return may_continue
 
 
 def test_a_file_of_a_million_bad_lines_stops_after_ten_thousand(upload, client, workspace):

@@ -13,7 +13,7 @@ from tests.links.conftest import LINKS
 from tests.tenant import visitor
 
 RESOLVE = f"{LINKS}/resolve"
-HOME, ELSEWHERE = "203.0.113.7", "198.51.100.9"
+HOME, OTHER_NETWORK = "203.0.113.7", "198.51.100.9"
 USER_AGENTS = {"ios": user_agents.IOS["safari"], "android": user_agents.ANDROID["samsung"]}
 VERSIONS = {"ios": "18.5", "android": "15"}
 

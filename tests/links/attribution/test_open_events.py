@@ -190,7 +190,7 @@ def test_funnels_filter_and_break_down_by_link_and_campaign(
 # Touches ------------------------------------------------------------------------------------------
 
 
-def test_the_first_touch_stays_and_the_last_changes(phone, link, make_link, touches, clock):
+def test_the_first_touch_stays_and_the_last_touch_changes(phone, link, make_link, touches, clock):
     second, third = make_link(utmCampaign="june"), make_link()
     assert touches("ann") == [None, None]
     phone.open(visitorId="ann", clickToken=phone.tap(link))
@@ -205,7 +205,7 @@ def test_the_first_touch_stays_and_the_last_changes(phone, link, make_link, touc
 
 
 @pytest.mark.parametrize("merged", ["old", "new"])
-def test_a_merge_keeps_the_earliest_first_and_the_latest_last(
+def test_a_merge_keeps_the_earliest_first_and_the_latest_last_touch(
     phone, client, make_link, touches, clock, app_id, merged
 ):
     links = [make_link(utmCampaign=campaign) for campaign in ("a", "b", "c")]

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from penstock.metadb.tables import link_clicks, match_keys
 from penstock.settings import Settings
 from tests import user_agents
-from tests.links.attribution.conftest import ELSEWHERE, Phone
+from tests.links.attribution.conftest import OTHER_NETWORK, Phone
 from tests.links.conftest import APP, LINKS
 from tests.tenant import BASE_URL
 
@@ -172,7 +172,7 @@ def test_the_network_alone_does_not_match(android, link, client, app_id, fields)
 
 def test_another_network_does_not_match(server, app_id, android, link):
     android.tap(link)
-    assert Phone(server, app_id, "android", ELSEWHERE).outcome() == NOTHING
+    assert Phone(server, app_id, "android", OTHER_NETWORK).outcome() == NOTHING
 
 
 def test_two_candidates_are_ambiguous_until_one_is_claimed(android, link, make_link):
@@ -422,7 +422,7 @@ def test_opens_from_one_network_are_rate_limited(phone, server, app_id, services
     assert refused.headers["retry-after"] == "60"
     assert refused.headers["ratelimit-policy"] == f'"resolve";q={quota};w=60'
     assert refused.headers["ratelimit"] == '"resolve";r=0;t=60'
-    assert Phone(server, app_id, address=ELSEWHERE).post_open().status_code == 200
+    assert Phone(server, app_id, address=OTHER_NETWORK).post_open().status_code == 200
 
 
 def test_web_views_may_send_opens(phone):

@@ -26,15 +26,15 @@ def link(app_id, **fields):
     } | fields
 
 
-def test_a_link_that_was_read_can_be_sent_back(client, make_link, open_link):
+def test_a_link_may_be_changed_with_its_own_record(client, make_link, open_link):
     record = make_link()
     open_link(record["slug"])
-    off = client.patch(LINKS, json=record | {"isActive": False, "stats": None})
-    assert off.status_code == 200, off.text
-    assert off.json() == record | {
+    disabled = client.patch(LINKS, json=record | {"isActive": False, "stats": None})
+    assert disabled.status_code == 200, disabled.text
+    assert disabled.json() == record | {
         "isActive": False,
-        "updatedAt": off.json()["updatedAt"],
-        "stats": off.json()["stats"],
+        "updatedAt": disabled.json()["updatedAt"],
+        "stats": disabled.json()["stats"],
     }
 
 
@@ -308,12 +308,17 @@ def test_a_taken_slug_is_a_conflict_in_every_workspace_and_after_disabling(
 def test_a_link_is_disabled_and_enabled_again(client, clock, make_link):
     record = make_link()
     clock.advance(seconds=5)
-    off = client.patch(LINKS, json={"id": record["id"], "isActive": False})
-    assert off.status_code == 200
-    assert off.json() == record | {"isActive": False, "updatedAt": off.json()["updatedAt"]}
-    assert off.json()["updatedAt"] > record["updatedAt"]
+    disabled = client.patch(LINKS, json={"id": record["id"], "isActive": False})
+    assert disabled.status_code == 200
+    assert disabled.json() == record | {
+        "isActive": False,
+        "updatedAt": disabled.json()["updatedAt"],
+    }
+    assert disabled.json()["updatedAt"] > record["updatedAt"]
     clock.advance(seconds=5)
-    assert client.patch(LINKS, json={"id": record["id"], "isActive": False}).json() == off.json()
+    assert (
+        client.patch(LINKS, json={"id": record["id"], "isActive": False}).json() == disabled.json()
+    )
     on = client.patch(LINKS, json={"id": record["id"], "isActive": True}).json()
     assert on["isActive"] is True
     assert client.get(LINKS).json()["data"] == [on]

@@ -9,7 +9,7 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import Work, current_work
 
-FOR_EVER = "SELECT sum(sleepEachRow(0.02)) FROM numbers(1000000) SETTINGS max_block_size = 1"
+ENDLESS = "SELECT sum(sleepEachRow(0.02)) FROM numbers(1000000) SETTINGS max_block_size = 1"
 TWO_SECONDS = "SELECT sum(sleepEachRow(0.02)) FROM numbers(100) SETTINGS max_block_size = 1"
 BURNING = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) % 7 = 9"
 """Never ends and reads rows all the time."""
@@ -23,7 +23,7 @@ NO_REPORTS = [
 ]
 
 
-class Hold:
+class HeldStatements:
     """Funnel statements that wait for `release`, each with a connection of the engine."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Hold:
             work.check()
 
 
-class Watched(Warehouse):
+class RecordingWarehouse(Warehouse):
     """Wraps the engine of another warehouse.
 
     reports: the funnel statements it ran. before: a statement to run before each of them.
@@ -60,7 +60,7 @@ class Watched(Warehouse):
         vars(self).update(vars(real))
         self.reports: list[str] = []
         self.before: str | None = None
-        self._hold: Hold | None = None
+        self._hold: HeldStatements | None = None
 
     def query(
         self,
@@ -87,7 +87,7 @@ class Watched(Warehouse):
         return int(rows[0][0])
 
     @contextmanager
-    def taking(self, statement: str) -> Iterator[None]:
+    def running_before_reports(self, statement: str) -> Iterator[None]:
         """In the context, each funnel statement also costs what that statement costs."""
         self.before = statement
         try:
@@ -96,9 +96,9 @@ class Watched(Warehouse):
             self.before = None
 
     @contextmanager
-    def holding(self) -> Iterator[Hold]:
+    def holding(self) -> Iterator[HeldStatements]:
         """In the context, funnel statements wait until they are released, or the context ends."""
-        self._hold = hold = Hold()
+        self._hold = hold = HeldStatements()
         try:
             yield hold
         finally:

@@ -107,9 +107,10 @@ def page_path(path: str) -> str:
 
 
 def _path_pattern(value: str) -> str:
-    wild = {"**": ".*", "*": "[^/]*"}
+    wildcards = {"**": ".*", "*": "[^/]*"}
     return "".join(
-        wild.get(piece) or re.escape(piece) for piece in re.split(r"(\*\*|\*)", page_path(value))
+        wildcards.get(piece) or re.escape(piece)
+        for piece in re.split(r"(\*\*|\*)", page_path(value))
     )
 
 
@@ -358,14 +359,14 @@ def aggregate(
     counts = [
         sum(path.reached >= number for path in counted) for number in range(1, len(steps) + 1)
     ]
-    took_ms = [path.completed[-1].at_ms - path.entry_ms for path in done]
+    durations_ms = [path.completed[-1].at_ms - path.entry_ms for path in done]
     return {
         "entered": len(counted),
         "completed": len(done),
         "pending": len(open_),
         "droppedOff": len(lost),
         "conversionRate": rate(len(done), len(counted)),
-        "medianCompletionMinutes": median(took_ms) / 60_000 if took_ms else None,
+        "medianCompletionMinutes": median(durations_ms) / 60_000 if durations_ms else None,
         "steps": [
             {
                 "step": k,
