@@ -47,7 +47,7 @@ def stored_cases() -> int:
 
 
 def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[History, str]:
-    """Store a history of a property test on websites of its own: `apart`."""
+    """Store a history of a property test on websites of its own: `isolated`."""
     make_room(warehouse)
     history, mark = isolated(history)
     store(warehouse, history, inserts)
