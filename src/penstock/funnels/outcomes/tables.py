@@ -1,7 +1,9 @@
 """The stored rows of outcomes in the event store: filled, kept up to date, dropped."""
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -25,6 +27,8 @@ from penstock.warehouse.queries import load
 _SQL = "penstock.funnels.outcomes"
 _UNITS_PER_STATEMENT = 20_000
 _TRIES = 5
+_AGES = (30 * 86_400_000, 86_400_000)
+"""Changed units older than a month, older than a day, and the rest are read apart."""
 
 Run = Callable[[Statement], Sequence[Sequence[Any]]]
 """Runs a statement with the limits of whoever asks, and returns its rows."""
@@ -65,6 +69,8 @@ class OutcomeTables:
         self._store_events(subject, mark.build, known, profile)
         plan = self._plan(subject, mark.read_until_ms, profile, known)
         self._run(storing.store_units(plan, mark.build, backlog.block))
+        plan = self._plan(subject, mark.read_until_ms, profile, known)
+        self._run(storing.store_rest(plan, mark.build, backlog.block))
         return replace(
             mark,
             events_block=backlog.block,
@@ -73,7 +79,12 @@ class OutcomeTables:
         )
 
     def refresh(
-        self, subject: Subject, mark: Mark, backlog: Backlog, units: Sequence[int], until_ms: int
+        self,
+        subject: Subject,
+        mark: Mark,
+        backlog: Backlog,
+        units: Mapping[int, int],
+        until_ms: int,
     ) -> Mark:
         """Fold changed units again. Returns what the rows know then.
 
@@ -82,11 +93,12 @@ class OutcomeTables:
         if backlog.events:
             new = Subset(after_block=mark.events_block)
             self._store_events(subject, mark.build, new, _FEW)
-        for some in chunks(units, _UNITS_PER_STATEMENT):
-            plan = self._plan(subject, until_ms, _FEW, Subset(units=some))
-            self._run(storing.store_units(plan, mark.build, backlog.block))
-            gone = self._plan(subject, until_ms, _FEW)
-            self._run(storing.store_gone(gone, mark.build, backlog.block, some))
+        for some in self._by_age(mark.build, units, until_ms):
+            # From the first event of any of them on: what it costs does not grow with history.
+            subset = Subset(units=list(some), after_ms=min(some.values()) - 1)
+            for store in (storing.store_units, storing.store_rest):
+                plan = self._plan(subject, until_ms, _FEW, subset)
+                self._run(store(plan, mark.build, backlog.block))
         return replace(
             mark,
             events_block=backlog.block,
@@ -94,6 +106,20 @@ class OutcomeTables:
             read_until_ms=until_ms,
             next_event_ms=self._next_event(subject, until_ms),
         )
+
+    def _by_age(
+        self, build: str, units: Mapping[int, int], until_ms: int
+    ) -> Iterator[Mapping[int, int]]:
+        """Units with the time of their first event, in groups of a similar age."""
+        firsts = dict(units)
+        for some in chunks(list(units), _UNITS_PER_STATEMENT):
+            for unit, first_ms in self._run(storing.first_times(build, some)):
+                firsts[unit] = min(first_ms, firsts[unit])
+        oldest_first = sorted(firsts, key=lambda unit: firsts[unit])
+        edges = [bisect_left(oldest_first, until_ms - age, key=firsts.__getitem__) for age in _AGES]
+        for start, end in pairwise([0, *edges, len(oldest_first)]):
+            for some in chunks(oldest_first[start:end], _UNITS_PER_STATEMENT):
+                yield {unit: firsts[unit] for unit in some}
 
     def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
         """What came in since a mark; since ever for None."""
@@ -113,18 +139,22 @@ class OutcomeTables:
 
     def changed_units(
         self, subject: Subject, mark: Mark, until_ms: int, most: int
-    ) -> Sequence[int] | None:
-        """The units of events that a mark does not know; None for more than `most`."""
+    ) -> Mapping[int, int] | None:
+        """The units of events that a mark does not know, each with the time of the first of these.
+
+        None for more than `most`.
+        """
         subsets = [Subset(after_block=mark.events_block)]
         if 0 < mark.next_event_ms <= until_ms:
             subsets.append(Subset(after_ms=mark.read_until_ms))
-        units = set[int]()
+        units: dict[int, int] = {}
         for subset in subsets:
             plan = self._plan(subject, until_ms, _FEW, subset)
-            units.update(unit for (unit,) in self._run(storing.units_of(plan, most + 1)))
+            for unit, first_ms in self._run(storing.units_of(plan, most + 1)):
+                units[unit] = min(first_ms, units.get(unit, first_ms))
             if len(units) > most:
                 return None
-        return sorted(units)
+        return units
 
     def _next_event(self, subject: Subject, after_ms: int) -> int:
         plan = self._plan(subject, LATEST_MS, _FEW, Subset(after_ms=after_ms))

@@ -60,7 +60,7 @@ class CountedUnits:
 def counted_units(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, str]:
     """The relation `counted`, and those that it reads. It may read `entry_values`.
 
-    With the column `visitors` where the plan keeps visitors.
+    With the columns `visitors` and `first_ts` where the plan keeps more.
     """
     layout = layout_of(plan) if packs(strategy, plan.profile) else None
     relations = {"matched": matched_events(plan)}
@@ -71,7 +71,7 @@ def counted_units(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, s
         relations["complex_events"] = f"SELECT * FROM matched WHERE unit IN ({complex_units})"
         to_fold = "complex_events"
     relations |= folded_units(plan, to_fold, detailed=True)
-    columns = ", ".join((*COLUMNS, "visitors") if plan.keeps_visitors else COLUMNS)
+    columns = ", ".join((*COLUMNS, "visitors", "first_ts") if plan.keeps_more else COLUMNS)
     parts = [f"SELECT {columns} FROM units"]
     if layout:
         parts.append(f"SELECT {columns} FROM ({_simple_units(plan, layout)})")
@@ -90,7 +90,11 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
         if plan.breadth
         else "CAST([], 'Array(UInt64)')"
     )
-    visitors = ", CAST([], 'Array(UInt64)') AS visitors" if plan.keeps_visitors else ""
+    more = (
+        ", CAST([], 'Array(UInt64)') AS visitors, chains.first_ts AS first_ts"
+        if plan.keeps_more
+        else ""
+    )
     join = "LEFT ANY JOIN entry_values ON chains.value = entry_values.value" if plan.breadth else ""
     return f"""
         SELECT chains.unit AS unit, {keys} AS keys, toUInt8(chains.reached) AS reached,
@@ -101,7 +105,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
                arrayResize(CAST([], 'Array(UInt32)'), {diagnostics}) AS seen, 0 AS cut,
                arrayMap(p -> {layout.time("p")},
                         arraySlice(chains.firsts, 1, chains.reached)) AS done,
-               chains.window_end AS window_end{visitors}
+               chains.window_end AS window_end{more}
         FROM chains {join} WHERE chains.class = {SIMPLE}"""
 
 

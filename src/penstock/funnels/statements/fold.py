@@ -107,7 +107,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {_several(plan)} AS several,
                {_seen(plan)} AS seen, cut,
                {"progress.done AS done, window_end," if detailed else ""}
-               {f"{_visitors(plan)} AS visitors," if plan.keeps_visitors else ""}
+               {_more(plan) if plan.keeps_more else ""}
                entry.at AS entry_at
         FROM ({folded})"""
     if plan.by_attempt:
@@ -280,9 +280,10 @@ def _visitors_of_steps(plan: Plan) -> str:
     return f"arrayMap(x -> x.visitor, {required})"
 
 
-def _visitors(plan: Plan) -> str:
-    """A unit's visitors if there are several, else an empty list."""
-    return f"if(several, arraySort(arrayDistinct({_visitors_of_steps(plan)})), [])"
+def _more(plan: Plan) -> str:
+    """A unit's visitors if there are several, and the time of its first event."""
+    visitors = f"arraySort(arrayDistinct({_visitors_of_steps(plan)}))"
+    return f"if(several, {visitors}, []) AS visitors, history[1].ts AS first_ts,"
 
 
 def _seen(plan: Plan) -> str:

@@ -148,11 +148,11 @@ class Plan:
         profile: DataProfile,
         *,
         subset: Subset = Subset(),
-        keeps_visitors: bool = False,
+        keeps_more: bool = False,
     ) -> None:
-        """keeps_visitors: units have their visitors, where there are several."""
+        """keeps_more: units have their visitors, where there are several, and their first time."""
         self.definition, self.params, self.profile = definition, params, profile
-        self.subset, self.keeps_visitors = subset, keeps_visitors
+        self.subset, self.keeps_more = subset, keeps_more
         self.binder = Binder()
         self.rows = _row_bits(definition)
         self.steps = [bits for bits in self.rows if not bits.row.diagnostic]

@@ -1,7 +1,7 @@
 """Statements that store outcomes of attempt funnels, and keep them up to date.
 
 The plan of each reads all history up to its evaluation time: no period, no cohort filter, no
-merges, and its visitors are kept (`plan_of`). `subset` says which events or units.
+merges, and it keeps more (`plan_of`). `subset` says which events or units.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from penstock.base.clock import LATEST_MS
 from penstock.base.ids import WebsiteId
 from penstock.funnels.definitions.model import Definition
+from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.counted_units import counted_units
 from penstock.funnels.statements.query import (
     DataProfile,
@@ -21,10 +22,10 @@ from penstock.funnels.statements.query import (
 from penstock.funnels.statements.report import composed, entry_values
 
 _COLUMNS = (
-    "build, unit, version, entry_ts, took, reached, keys, chosen, skips, ties, invalid, tied,"
-    " conflicts, visitors, seen, cut, pauses"
+    "build, unit, version, first_ts, entry_ts, took, reached, keys, chosen, skips, ties, invalid,"
+    " tied, conflicts, visitors, seen, cut, pauses"
 )
-_ROW = """entry_ts, done_ts - entry_ts AS took, reached, keys, toUInt64(chosen) AS chosen,
+_ROW = """first_ts, entry_ts, done_ts - entry_ts AS took, reached, keys, toUInt64(chosen) AS chosen,
            skips, ties, invalid, tied, conflicts, visitors, seen, cut,
            arrayDifference(done) AS pauses"""
 _MATERIALIZED = ("chains", "entry_values")
@@ -40,7 +41,7 @@ def plan_of(
 ) -> Plan:
     """profile: of the events that the statement reads, without merges and provider events."""
     params = QueryParams(website_ids, (), None, None, read_until_ms)
-    return Plan(definition, params, profile, subset=subset, keeps_visitors=True)
+    return Plan(definition, params, profile, subset=subset, keeps_more=True)
 
 
 def is_storable(definition: Definition) -> bool:
@@ -64,18 +65,29 @@ def store_units(plan: Plan, build: str, version: int) -> Statement:
     )
 
 
-def store_gone(plan: Plan, build: str, version: int, units: Sequence[int]) -> Statement:
-    """Marks those units as gone that `store_units` of this version did not count."""
+def store_rest(plan: Plan, build: str, version: int) -> Statement:
+    """Stores the first times of the units that `store_units` of this version did not count.
+
+    So every unit with an event has a row; one without has all of its events in newer inserts.
+    """
     binder = plan.binder
     at = binder.bind("UInt64", version)
     name = binder.bind("String", build)
     sql = f"""
-    SELECT {name} AS build, unit, {at} AS version, 1 AS is_gone
-    FROM funnel_outcomes
-    WHERE build = {name} AND unit IN {binder.bind("Array(UInt64)", list(units))}
-    GROUP BY unit HAVING max(funnel_outcomes.version) < {at}"""
-    columns = "build, unit, version, is_gone"
+    SELECT {name} AS build, unit, {at} AS version, 0 AS reached, min(ts) AS first_ts
+    FROM ({matched_events(plan)}) AS matched
+    WHERE unit != 0 AND unit NOT IN (
+        SELECT unit FROM funnel_outcomes
+        WHERE build = {name} AND funnel_outcomes.version = {at} AND {_in_subset(plan)})
+    GROUP BY unit"""
+    columns = "build, unit, version, reached, first_ts"
     return _inserting("funnel_outcomes", columns, Statement(sql, binder.values))
+
+
+def _in_subset(plan: Plan) -> str:
+    if plan.subset.units is None:
+        return "1"
+    return f"unit IN {plan.binder.bind('Array(UInt64)', list(plan.subset.units))}"
 
 
 def store_values(plan: Plan, build: str) -> Statement:
@@ -100,11 +112,21 @@ def store_unitless(plan: Plan, build: str) -> Statement:
 
 
 def units_of(plan: Plan, most: int) -> Statement:
-    """The units of the plan's events. Column: unit."""
+    """The units of the plan's events. Columns: unit, first_ms (of these events)."""
     sql = f"""
-    SELECT DISTINCT unit FROM ({matched_events(plan)}) WHERE unit != 0
+    SELECT unit, min(ts) AS first_ms FROM ({matched_events(plan)}) WHERE unit != 0 GROUP BY unit
     LIMIT {plan.binder.bind("UInt64", most)}"""
     return Statement(sql, plan.binder.values)
+
+
+def first_times(build: str, units: Sequence[int]) -> Statement:
+    """When the first event of each stored unit was. Columns: unit, first_ms."""
+    binder = Binder()
+    sql = f"""
+    SELECT unit, first_ts FROM funnel_outcomes FINAL
+    WHERE build = {binder.bind("String", build)}
+        AND unit IN {binder.bind("Array(UInt64)", list(units))}"""
+    return Statement(sql, binder.values)
 
 
 def first_event(plan: Plan) -> Statement:

@@ -5,10 +5,10 @@ CREATE TABLE IF NOT EXISTS funnel_outcomes
     build     LowCardinality(String),
     unit      UInt64 CODEC(Delta, ZSTD),
     version   UInt64 CODEC(ZSTD) COMMENT 'number of the newest insert into events that the row knows',
-    is_gone   UInt8 CODEC(ZSTD) COMMENT 'the unit is not counted any more',
+    first_ts  Int64 CODEC(ZSTD) COMMENT 'milliseconds of its first event that matches a row of the funnel',
     entry_ts  Int64 CODEC(ZSTD) COMMENT 'milliseconds',
     took      Int64 CODEC(T64, ZSTD) COMMENT 'milliseconds from the entry to the last completed step',
-    reached   UInt8 CODEC(ZSTD),
+    reached   UInt8 CODEC(ZSTD) COMMENT 'steps; 0: the unit has not entered, and has no other values',
     keys      Array(UInt64) CODEC(ZSTD) COMMENT 'hashes of the entry values',
     chosen    UInt64 CODEC(ZSTD) COMMENT 'mask of the matches that counted',
     skips     UInt32 CODEC(ZSTD),
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS funnel_outcomes
     cut       UInt8 CODEC(ZSTD),
     pauses    Array(Int64) CODEC(T64, ZSTD) COMMENT 'milliseconds from each completed step to the next, from 0'
 )
-ENGINE = ReplacingMergeTree(version, is_gone)
+ENGINE = ReplacingMergeTree(version)
 PARTITION BY build
 ORDER BY (build, unit) -- FINAL would take rows of other builds for older versions
 SETTINGS non_replicated_deduplication_window = 0, fsync_after_insert = 1, fsync_part_directory = 1;
