@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
+from litestar.testing import TestClient
 
-from penstock.app import Services
+from penstock.app import Services, build_app, build_services
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Scene
-from tests.tenant import Tenant
+from tests.tenant import BASE_URL, Tenant
 from tests.waiting import eventually
 
 Json = dict[str, Any]
@@ -234,6 +235,60 @@ def test_a_funnel_that_nobody_asks_about_for_a_month_is_not_kept(
     clock.advance(days=31)
     funnel.services.outcomes.worker.wake()
     eventually(lambda: not funnel.services.outcomes._all_marks())
+
+
+def damage(warehouse: Warehouse) -> None:
+    warehouse.command(
+        "ALTER TABLE funnel_outcomes UPDATE reached = 3 WHERE reached > 0 "
+        "SETTINGS mutations_sync = 1"
+    )
+
+
+def test_a_comparison_in_the_background_finds_a_difference(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.funnels.outcomes.service._COMPARED_SHARE", 1)
+    funnel.from_outcomes()
+    [before] = funnel.services.outcomes._all_marks()
+    damage(warehouse)
+    assert funnel.ask()["aggregate"]["completed"] == 5
+    clock.advance(seconds=601)
+
+    def is_built_again() -> bool:
+        funnel.services.outcomes.worker.wake()
+        marks = funnel.services.outcomes._all_marks()
+        return bool(marks) and marks[0].build != before.build
+
+    eventually(is_built_again)
+    assert funnel.assert_equal()["aggregate"]["completed"] == 1
+
+
+def test_verifying_repairs_what_differs(funnel: Stored, warehouse: Warehouse) -> None:
+    funnel.from_outcomes()
+    assert list(funnel.services.outcomes.verify()) == [(funnel.id, True)]
+    damage(warehouse)
+    assert list(funnel.services.outcomes.verify()) == [(funnel.id, False)]
+    assert funnel.assert_equal()["aggregate"]["completed"] == 1
+
+
+def test_a_restart_keeps_stored_outcomes(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    report = funnel.from_outcomes()
+    funnel.scene.story("0/A", attempt="after")
+    after = build_services(funnel.services.settings, clock, warehouse)
+    with TestClient(build_app(after), base_url=BASE_URL) as running:
+        running.headers.update(funnel.scene.client.headers)
+
+        def answer() -> Json | None:
+            after.results._runner._cache._values.clear()
+            body: Json = running.get(f"/api/funnels/{funnel.id}/results").json()
+            return body if body["servedFrom"] == "outcomes" else None
+
+        body = eventually(answer)
+        assert body["aggregate"]["entered"] == report["aggregate"]["entered"] + 1
+    [mark] = after.outcomes._all_marks()
+    assert mark.build == funnel.services.outcomes._all_marks()[0].build
 
 
 def test_events_of_payment_providers_are_counted_directly(

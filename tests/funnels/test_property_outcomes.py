@@ -31,7 +31,7 @@ from penstock.funnels.statements.query import (
 )
 from penstock.funnels.statements.storing import is_storable
 from penstock.warehouse.client import Warehouse
-from tests.funnels import plain, seed
+from tests.funnels import reference, seed
 from tests.funnels.examples import example_count, example_settings, share_of_cases
 from tests.funnels.reports import evaluate
 from tests.funnels.strategies import Case, cases
@@ -98,7 +98,7 @@ class Stored:
             self._compare("stored from scratch", direct, self._stored(direct))
         self.tables.drop({self.mark.build, "bld_first", "bld_again"})
 
-    def _ship(self, history: plain.History, events: list[plain.Event]) -> None:
+    def _ship(self, history: reference.History, events: list[reference.Event]) -> None:
         """Store the events in a few shipments; fill after the first, refresh after the others."""
         ends = sorted(self.random.choices(range(len(events) + 1), k=self.random.randint(1, 3)))
         times = sorted(
@@ -108,13 +108,13 @@ class Stored:
         times = [min(at_ms, self.case.evaluated_at_ms) for at_ms in times]
         start = 0
         for place, (end, at_ms) in enumerate(zip(ends, times, strict=True)):
-            seed.store(self.warehouse, plain.History(tuple(events[start:end]), {}))
+            seed.store(self.warehouse, reference.History(tuple(events[start:end]), {}))
             start = end
             if place == 0:
                 self._fill("first", at_ms)
             else:
                 self._refresh(at_ms)
-        seed.store(self.warehouse, plain.History(tuple(events[start:]), history.merges))
+        seed.store(self.warehouse, reference.History(tuple(events[start:]), history.merges))
         if self.random.random() < 0.2:
             self.warehouse.command("OPTIMIZE TABLE events FINAL")
         if self.random.random() < 0.2:

@@ -32,6 +32,7 @@ from penstock.warehouse.work import Stopped, Work, working_on
 log = structlog.get_logger()
 
 _BUILDS = counter("penstock_outcome_builds", "Builds of stored outcomes.", ["outcome"])
+_DIFFERENCES = counter("penstock_outcome_differences", "Stored outcomes that differed from events.")
 _PERIOD_S = 30.0
 _TURN_S = 1.0
 """How long a question waits for another that folds the same units; then it evaluates directly."""
@@ -44,6 +45,13 @@ _LEAVE_MS = 120_000
 _UNASKED_MS = 30 * 86_400_000
 _ASKED_OFTEN_MS = 3_600_000
 _BUILD_S = 4 * 3600
+_COMPARED_EVERY_MS = 600_000
+_COMPARED_SHARE = 100
+"""Of every so many units one is compared, all of its events being read."""
+
+
+class OutcomesDiffer(Exception):
+    """Stored outcomes were not what the events say. They are dropped and built again."""
 
 
 class _Request(NamedTuple):
@@ -78,6 +86,7 @@ class OutcomeService:
         self._leaving: dict[str, int] = {}  # builds without a mark, and since when
         self._is_loaded = False
         self._work: Work | None = None
+        self._comparisons, self._compared_at_ms = 0, clock()
         self.worker = Worker(
             "outcomes", self._step, clock, period_s=_PERIOD_S, stalled_after_s=None
         )
@@ -208,6 +217,7 @@ class OutcomeService:
                 self.worker.report_progress()
                 self._maintain(mark)
             self._drop_leaving()
+            self._compare_some()
 
     @contextmanager
     def _background(self) -> Iterator[None]:
@@ -298,6 +308,48 @@ class OutcomeService:
                 if self._fold_changed(subject, mark, backlog, at_ms, _MANY_UNITS) is None:
                     self._forget(mark, "much_changed")
                     self._request_again(subject, mark)
+
+    def _compare_some(self) -> None:
+        """Now and then, compare some units of one outcome with their events."""
+        now_ms = self._clock()
+        marks = self._all_marks()
+        if not marks or now_ms < self._compared_at_ms + _COMPARED_EVERY_MS:
+            return
+        self._compared_at_ms = now_ms
+        self._comparisons += 1
+        mark = marks[self._comparisons % len(marks)]
+        if self._agrees(mark, _COMPARED_SHARE) is False:
+            raise OutcomesDiffer(f"funnel {mark.funnel_id}")
+
+    def _agrees(self, mark: Mark, share: int) -> bool | None:
+        """Whether rows agree with events; if not, they are dropped and built again.
+
+        None: events came in meanwhile, or the funnel has changed.
+        """
+        subject = self._subject_of_mark(mark)
+        if subject is None:
+            return None
+        with self._turns.setdefault(mark.outcome, Lock()):
+            held = self._mark(mark.outcome)
+            agrees = None if held is None else self._tables.agrees(subject, held, share)
+            if held is not None and agrees is False:
+                _DIFFERENCES.inc()
+                log.error("outcomes_differ", funnel_id=mark.funnel_id)
+                self._forget(held, "outcomes_differ")
+                self._request_again(subject, held)
+        return agrees
+
+    def verify(self) -> Iterator[tuple[str, bool | None]]:
+        """Compare all stored outcomes with their events, and build those that differ again.
+
+        Yields funnel IDs and whether they agreed; None where that cannot be said. For a process
+        without a running worker.
+        """
+        with self._background():
+            self._load()
+            for mark in self._all_marks():
+                yield mark.funnel_id, self._agrees(mark, share=1)
+            self._build_requested()
 
     def _request_again(self, subject: Subject, mark: Mark) -> None:
         with self._state:

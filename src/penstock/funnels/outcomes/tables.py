@@ -60,8 +60,7 @@ class OutcomeTables:
         """
         backlog = self.backlog(subject.website_ids, None)
         # The profile is read later than the number: it knows every event that is folded.
-        question = QueryParams(subject.website_ids, (), None, None, mark.read_until_ms)
-        profile = read_profile(self._warehouse, question)
+        profile = self._profile(subject, mark.read_until_ms)
         if profile.has_provider_events:
             return None
         known = Subset(until_block=backlog.block)
@@ -156,6 +155,22 @@ class OutcomeTables:
                 return None
         return units
 
+    def agrees(self, subject: Subject, mark: Mark, share: int) -> bool | None:
+        """Whether the rows of a share of units are what their events say.
+
+        share: of every so many units one. None: events came in meanwhile.
+        """
+        if self.backlog(subject.website_ids, mark).events:
+            return None
+        profile = self._profile(subject, mark.read_until_ms)
+        plan = self._plan(subject, mark.read_until_ms, profile, Subset(share=share))
+        [events] = self._run(storing.digest_of_events(plan))
+        [rows] = self._run(storing.digest_of_rows(mark.build, share))
+        backlog = self.backlog(subject.website_ids, mark)
+        if backlog.events or backlog.has_lost:
+            return None
+        return list(events) == list(rows)
+
     def _next_event(self, subject: Subject, after_ms: int) -> int:
         plan = self._plan(subject, LATEST_MS, _FEW, Subset(after_ms=after_ms))
         [[first_ms]] = self._run(storing.first_event(plan))
@@ -169,6 +184,10 @@ class OutcomeTables:
             plan = self._plan(subject, LATEST_MS, profile, subset)
             self._run(storing.store_values(plan, build))
         self._run(storing.store_unitless(self._plan(subject, LATEST_MS, profile, subset), build))
+
+    def _profile(self, subject: Subject, until_ms: int) -> DataProfile:
+        params = QueryParams(subject.website_ids, (), None, None, until_ms)
+        return read_profile(self._warehouse, params)
 
     def _plan(
         self,

@@ -129,13 +129,14 @@ class Subset:
     """Which events to read. All conditions must hold; None: no condition.
 
     after_block, until_block: inserted after this number, and up to this one. after_ms: that
-    occurred after this time. units: of these units.
+    occurred after this time. units: of these units. share: of every so many units one, by chance.
     """
 
     after_block: int | None = None
     until_block: int | None = None
     after_ms: int | None = None
     units: Sequence[int] | None = None
+    share: int | None = None
 
 
 class Plan:
@@ -209,6 +210,8 @@ def matched_events(plan: Plan, *, matching: bool = True, more: str = "") -> str:
     condition = f"{name_scope(plan)} AND mask != 0" if matching else "1"
     if plan.subset.units is not None:
         condition += f" AND unit IN {plan.binder.bind('Array(UInt64)', list(plan.subset.units))}"
+    if plan.subset.share is not None:
+        condition += f" AND {in_share(plan.binder, plan.subset.share)}"
     definition, binder = plan.definition, plan.binder
     names = enumerate(definition.breakdown_properties, start=1)
     keys = "".join(f"\n           {property_hash(name, binder)} AS key_{j}," for j, name in names)
@@ -281,6 +284,11 @@ def _number_sent(plan: Plan) -> str:
     """Whether an event has any sequence value, usable or not."""
     name = plan.definition.sequence_property
     return property_sent(name, plan.binder) if name else "toUInt8(0)"
+
+
+def in_share(binder: Binder, share: int) -> str:
+    """Whether a unit is in a share of all: its key is a hash."""
+    return f"unit % {binder.bind('UInt64', share)} = 0"
 
 
 def event_source(plan: Plan) -> str:

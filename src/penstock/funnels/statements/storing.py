@@ -17,6 +17,7 @@ from penstock.funnels.statements.query import (
     QueryParams,
     Statement,
     Subset,
+    in_share,
     matched_events,
 )
 from penstock.funnels.statements.report import composed, entry_values
@@ -29,6 +30,17 @@ _ROW = """first_ts, entry_ts, done_ts - entry_ts AS took, reached, keys, toUInt6
            skips, ties, invalid, tied, conflicts, visitors, seen, cut,
            arrayDifference(done) AS pauses"""
 _MATERIALIZED = ("chains", "entry_values")
+_VALUES = (
+    "unit, first_ts, entry_ts, took, reached, keys, chosen, skips, ties, invalid, tied, conflicts,"
+    " visitors, seen, cut, pauses"
+)
+_TYPES = (
+    "UInt64, Int64, Int64, Int64, UInt8, Array(UInt64), UInt64, UInt32, UInt32, UInt32, UInt8,"
+    " UInt8, Array(UInt64), Array(UInt32), UInt8, Array(Int64)"
+)
+_DIGEST = (
+    f"count() AS units, groupBitXor(cityHash64(CAST(({_VALUES}), 'Tuple({_TYPES})'))) AS digest"
+)
 
 
 def plan_of(
@@ -133,6 +145,21 @@ def first_event(plan: Plan) -> Statement:
     """The time of the plan's first event, 0 if there is none. Column: first_ms."""
     sql = f"SELECT toInt64(min(ts)) AS first_ms FROM ({matched_events(plan)})"
     return Statement(sql, plan.binder.values)
+
+
+def digest_of_events(plan: Plan) -> Statement:
+    """The outcomes of the plan's events, as `digest_of_rows` has them."""
+    tail = f"SELECT {_DIGEST} FROM (SELECT unit, {_ROW} FROM counted)"
+    return composed(plan, _units(plan), tail, _MATERIALIZED)
+
+
+def digest_of_rows(build: str, share: int) -> Statement:
+    """Stored outcomes in two numbers. Columns: units, digest."""
+    binder = Binder()
+    sql = f"""
+    SELECT {_DIGEST} FROM funnel_outcomes FINAL
+    WHERE build = {binder.bind("String", build)} AND reached > 0 AND {in_share(binder, share)}"""
+    return Statement(sql, binder.values)
 
 
 def _units(plan: Plan) -> dict[str, str]:
