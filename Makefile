@@ -36,10 +36,17 @@ serve: $(RUN) ## Start the service (DATA=penstock-data PORT=8000)
 
 .PHONY: check
 check: $(DEV) ## Check style, types, imports between rooms and dependencies
+	@$(MAKE) --no-print-directory --jobs 2 types style imports dependencies
+
+.PHONY: types style imports dependencies
+types:
+	$(BIN)/mypy
+style:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
+imports:
 	$(BIN)/lint-imports
+dependencies:
 	$(BIN)/deptry src
 	$(BIN)/deptry tests bench examples --ignore DEP002,DEP004
 

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
 
 import httpx
 import psycopg
@@ -24,7 +23,7 @@ from psycopg import sql
 
 from penstock.accounts import credentials
 from penstock.activity.live import service as live_service
-from penstock.app import Services, build_routes, build_services, with_fast_paths
+from penstock.app import Services, build_services
 from penstock.base.clock import system_clock
 from penstock.metadb.database import Database
 from penstock.metadb.tables import metadata
@@ -32,6 +31,7 @@ from penstock.settings import Settings
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
 from tests import scratch
+from tests.applications import application
 from tests.postgres import PostgresServer, programs
 from tests.run_report import RunReport
 from tests.tenant import BASE_URL, SAME_ID, Tenant, sign_up
@@ -243,35 +243,10 @@ def services(settings: Settings, clock: ShiftedClock, warehouse: Warehouse) -> I
     open_services.database.close()
 
 
-class CurrentServices:
-    """The services of the current test.
-
-    The routes, which take a quarter of a second to build, are built once over this.
-    """
-
-    now: Services
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.now, name)
-
-
-@pytest.fixture(scope="session")
-def current() -> CurrentServices:
-    return CurrentServices()
-
-
-@pytest.fixture(scope="session")
-def routes(current: CurrentServices) -> Litestar:
-    return build_routes(cast("Services", current))
-
-
 @pytest.fixture
-def server(
-    services: Services, current: CurrentServices, routes: Litestar
-) -> Iterator[TestClient[Litestar]]:
+def server(services: Services) -> Iterator[TestClient[Litestar]]:
     """The running application, for requests without credentials."""
-    current.now = services
-    with TestClient(with_fast_paths(routes, services), base_url=BASE_URL) as running:
+    with TestClient(application(services), base_url=BASE_URL) as running:
         running.headers.update(SAME_ID)
         yield running
 

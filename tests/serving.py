@@ -2,20 +2,22 @@
 
 import os
 import re
-import resource
 import signal
 import subprocess
-import sys
+import tempfile
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import httpx
 
+from tests.processes import ForkedProcess
 from tests.waiting import PATIENCE_S
 
-PENSTOCK = [sys.executable, "-m", "penstock.cli.main"]
+PENSTOCK = ("penstock.cli.main",)
+Start = Callable[..., ForkedProcess | subprocess.Popen[bytes]]
+"""`ForkedProcess` or `new_python`."""
+
 _START_S = 2 * PATIENCE_S  # the demo stores its events first
 
 
@@ -32,10 +34,15 @@ def environment(**more: str) -> dict[str, str]:
     return {**inherited, "COLUMNS": "160", **more}
 
 
+def http_client(url: str) -> httpx.Client:
+    """A client of a service without TLS: loading certificates takes 24 ms."""
+    return httpx.Client(base_url=url, timeout=PATIENCE_S, verify=False)
+
+
 class Served:
     """A running service. url: from its banner. log: the file with all its output.
 
-    program: what runs instead of `penstock`.
+    program: a module and its first arguments, to run instead of `penstock`.
     """
 
     def __init__(
@@ -44,6 +51,7 @@ class Served:
         *flags: str,
         command: str = "serve",
         program: Sequence[str] = PENSTOCK,
+        start: Start = ForkedProcess,
         descriptors: tuple[int, int] | None = None,
         **settings: str,
     ) -> None:
@@ -53,19 +61,18 @@ class Served:
         self.log = data.parent / f"{data.name}-{time.monotonic_ns()}.log"
         # A page or a report that is read right after events were sent must not miss them.
         settings = {"PENSTOCK_FRESH_WAIT_S": str(PATIENCE_S), **settings}
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*program, command, "--port", "0", "--data", str(data), *flags],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=environment(**settings),
-                preexec_fn=None
-                if descriptors is None
-                else partial(resource.setrlimit, resource.RLIMIT_NOFILE, descriptors),
-            )
+        module, *first = program
+        self.process = start(
+            module,
+            *first,
+            *(command, "--port", "0", "--data", str(data), *flags),
+            environment=environment(**settings),
+            stdout=self.log,
+            stderr=self.log,
+            descriptors=descriptors,
+        )
         self.url = self._await_banner()
-        self.client = httpx.Client(base_url=self.url, timeout=PATIENCE_S)
+        self.client = http_client(self.url)
 
     def first_account(self) -> tuple[str, str]:
         """Sign up on a new service. Returns an API key and the ID of a website."""
@@ -115,13 +122,38 @@ class Served:
             self.kill()
 
 
-def penstock(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def penstock(
+    *arguments: str, start: Start = ForkedProcess, **settings: str
+) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
-    return subprocess.run(
-        [*PENSTOCK, *arguments],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env=environment(**settings),
-        timeout=PATIENCE_S,
-    )
+    return run_module(*PENSTOCK, *arguments, start=start, **settings)
+
+
+def run_module(
+    module: str,
+    *arguments: str,
+    start: Start = ForkedProcess,
+    descriptors: tuple[int, int] | None = None,
+    **settings: str,
+) -> subprocess.CompletedProcess[str]:
+    """Run a module to its end, as `python -m` does, with these settings in its environment.
+
+    descriptors: soft and hard limit of open files.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
+        process = start(
+            module,
+            *arguments,
+            environment=environment(**settings),
+            stdout=stdout,
+            stderr=stderr,
+            descriptors=descriptors,
+        )
+        try:
+            code = process.wait(PATIENCE_S)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(
+            [module, *arguments], code, stdout.read_text("utf-8"), stderr.read_text("utf-8")
+        )

@@ -6,8 +6,9 @@ import pytest
 from litestar.testing import TestClient
 from sqlalchemy import select
 
-from penstock.app import build_app, build_services
+from penstock.app import build_services
 from penstock.metadb.tables import invitations
+from tests.applications import application
 from tests.tenant import BASE_URL, PASSWORD, beside, invited, token_of
 
 
@@ -59,7 +60,7 @@ def test_only_a_hash_of_the_token_is_stored(workspace, services):
 def test_an_invited_person_joins_while_sign_up_is_closed(workspace, settings, clock, warehouse):
     invitation = invited(workspace, "owner")
     closed = build_services(settings.model_copy(update={"signup_open": False}), clock, warehouse)
-    with TestClient(build_app(closed), base_url=BASE_URL) as node:
+    with TestClient(application(closed), base_url=BASE_URL) as node:
         form = {"email": invitation["email"], "password": PASSWORD}
         assert code(node.post("/api/auth/signup", json=form | {"workspaceName": "Mine"})) == (
             403,

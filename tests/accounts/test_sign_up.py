@@ -15,9 +15,10 @@ from sqlalchemy import select
 
 from penstock.accounts.service import AccountService
 from penstock.accounts.store import lock_sign_ups
-from penstock.app import Services, build_app, build_services
+from penstock.app import Services, build_services
 from penstock.metadb.tables import setup_tokens
 from penstock.settings import Settings
+from tests.applications import application
 from tests.serving import Served
 from tests.tenant import PASSWORD, connecting_from, visitor
 
@@ -38,7 +39,7 @@ def settings(tmp_path: Path, metadb_url: str) -> Settings:
 @pytest.fixture
 def here(services: Services) -> Iterator[TestClient[Any]]:
     """A client on the machine itself."""
-    with TestClient(connecting_from("127.0.0.1", build_app(services)), base_url=URL) as running:
+    with TestClient(connecting_from("127.0.0.1", application(services)), base_url=URL) as running:
         yield running
 
 
@@ -46,7 +47,7 @@ def here(services: Services) -> Iterator[TestClient[Any]]:
 def elsewhere(services: Services) -> Iterator[TestClient[Any]]:
     """A client on another machine."""
     with TestClient(
-        connecting_from("192.0.2.7", build_app(services)), base_url="http://penstock.example"
+        connecting_from("192.0.2.7", application(services)), base_url="http://penstock.example"
     ) as running:
         yield running
 
@@ -100,7 +101,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_secure_under_https(
 ):
     settings = Settings(data=tmp_path, database_url=metadb_url, public_url=public_url)
     services = build_services(settings, clock, warehouse)
-    with TestClient(connecting_from("127.0.0.1", build_app(services)), base_url=URL) as here:
+    with TestClient(connecting_from("127.0.0.1", application(services)), base_url=URL) as here:
         name_and_value, *attributes = sign_up(here).headers["set-cookie"].split("; ")
     assert name_and_value.startswith("service_session=")
     attribute_names = {attribute.lower() for attribute in attributes}
@@ -131,7 +132,7 @@ def test_every_spelling_of_loopback_is_a_local_client(
     tmp_path, sqlite_url, clock, warehouse, address, host
 ):
     services = build_services(Settings(data=tmp_path, database_url=sqlite_url), clock, warehouse)
-    with TestClient(connecting_from(address, build_app(services)), base_url=URL) as client:
+    with TestClient(connecting_from(address, application(services)), base_url=URL) as client:
         assert sign_up(client, headers={"Host": host}).status_code == 201
 
 
@@ -164,7 +165,7 @@ def test_the_setup_token_of_another_node_also_ends(here, services, settings, clo
     other_node = build_services(settings, clock, warehouse)
     token = other_node.accounts.setup_token
     assert sign_up(here).status_code == 201
-    with TestClient(build_app(other_node)) as client:
+    with TestClient(application(other_node)) as client:
         response = sign_up(client, headers={"X-Setup-Token": token}, email="second@example.com")
     assert (response.status_code, response.json()["code"]) == (403, "signup_closed")
 
@@ -181,7 +182,7 @@ def test_every_node_accepts_the_setup_token_of_every_other(
 
 def test_after_the_first_sign_up_no_node_offers_another(here, services, settings, clock, warehouse):
     other_node = build_services(settings, clock, warehouse)
-    with TestClient(build_app(other_node), base_url=URL) as other:
+    with TestClient(application(other_node), base_url=URL) as other:
         assert other.get("/", follow_redirects=False).headers["location"] == "/signup"
         assert sign_up(here).status_code == 201
         assert other.get("/", follow_redirects=False).headers["location"] == "/login"
@@ -230,7 +231,7 @@ def test_later_sign_ups_require_open_sign_up(here, tmp_path, metadb_url, clock, 
     assert (response.status_code, response.json()["code"]) == (403, "signup_closed")
     open_settings = Settings(data=tmp_path, database_url=metadb_url, signup_open=True)
     with TestClient(
-        connecting_from("192.0.2.7", build_app(build_services(open_settings, clock, warehouse)))
+        connecting_from("192.0.2.7", application(build_services(open_settings, clock, warehouse)))
     ) as elsewhere:
         assert sign_up(elsewhere, email="second@example.com").status_code == 201
         duplicate = sign_up(elsewhere, email="SECOND@example.com ")

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 from penstock.cli.main import app
 from tests.faults.test_kills import ALL
-from tests.serving import Served, environment, penstock
+from tests.processes import ForkedProcess, new_python
+from tests.serving import Served, Start, environment, penstock
 from tests.stores.build_data_0_1_0 import create_funnels, merge_visitors, send_events
 from tests.stores.reports import comparable, report_paths
 from tests.waiting import PATIENCE_S
@@ -26,8 +27,8 @@ Command = Callable[..., tuple[int, str]]
 """Gives exit code and output."""
 
 
-def ran(*arguments: str, **settings: str) -> str:
-    run = penstock(*arguments, **settings)
+def ran(*arguments: str, start: Start = ForkedProcess, **settings: str) -> str:
+    run = penstock(*arguments, start=start, **settings)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
 
@@ -113,14 +114,15 @@ def test_a_backup_taken_while_events_arrive_restores_the_same_reports(
         assert (data / "penstock.sock").stat().st_mode & 0o777 == 0o600
         assert "is in use by another" in refused("verify", "--data", str(data))
         with posting(client, website_id) as acknowledged:
-            assert "Backup of" in ran("backup", str(first), "--data", str(data))
+            copied = ran("backup", str(first), "--data", str(data), start=new_python)
+            assert "Backup of" in copied
             acknowledged_before = dict(list(acknowledged.items())[-1000:])
             output = ran("backup", str(second), "--base", str(first), "--data", str(data))
         assert "shared with the base" in output
         service.kill()
     assert quickly("verify", str(second))[0] == 0
     assert quickly("restore", str(second), "--data", str(restored))[0] == 0
-    assert "PROBLEM" not in ran("verify", "--data", str(restored))
+    assert "PROBLEM" not in ran("verify", "--data", str(restored), start=new_python)
     with Served(restored) as service:
         service.client.headers["Authorization"] = f"Bearer {key}"
         assert answers(service.client, paths) == before
@@ -306,7 +308,7 @@ def test_postgresql_is_dumped_at_the_time_of_the_fence(
     to_folder = ("restore", str(folder), "--data", str(restored))
     assert "set PENSTOCK_DATABASE_URL" in refused(*to_folder)
     assert "is not empty; create a new one" in refused(*to_folder, **source)
-    ran(*to_folder, **target)
+    ran(*to_folder, start=new_python, **target)
     assert "PROBLEM" not in ran("verify", "--data", str(restored), **target)
     with psycopg.connect(target["PENSTOCK_DATABASE_URL"]) as connection:
         assert connection.execute("SELECT count(*) FROM dedupe_keys").fetchone() == (240,)

@@ -16,7 +16,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser.chromium import LAUNCH
 from tests.browser.demo import Demo
 from tests.browser.watching import Watch
-from tests.serving import Served
+from tests.serving import Served, http_client
 from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S
 
@@ -71,7 +71,7 @@ def new_email(name: str) -> str:
 
 
 def create_account(url: str, email: str, workspace: str = "Acme") -> Account:
-    client = httpx.Client(base_url=url, timeout=PATIENCE_S)
+    client = http_client(url)
     form = {"email": email, "password": PASSWORD, "workspaceName": workspace}
     client.post("/api/auth/signup", json=form).raise_for_status()
     return Account(url, email, client)

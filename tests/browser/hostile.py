@@ -5,13 +5,10 @@ import time
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-
 from tests import user_agents
 from tests.links.conftest import APP, LINKS
-from tests.serving import Served
+from tests.serving import Served, http_client
 from tests.tenant import PASSWORD
-from tests.waiting import PATIENCE_S
 
 HOSTILE = [
     "<script>document.title='run'</script>",
@@ -44,7 +41,7 @@ class Workspace:
 
     def __init__(self, service: Served, kind: str) -> None:
         self.url, self.text, self.email = service.url, TEXTS[kind], ADDRESSES[kind]
-        self.http = httpx.Client(base_url=service.url, timeout=PATIENCE_S)
+        self.http = http_client(service.url)
         form = {"email": self.email, "password": PASSWORD, "workspaceName": self.text}
         self._id = self._send("/api/auth/signup", form)["workspace"]["id"]
         self._key = self._send("/api/settings/api-keys", {"name": self.text})["key"]

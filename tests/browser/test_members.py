@@ -1,13 +1,12 @@
 """Members and invitations, the ways into several workspaces, the account."""
 
-import httpx
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import create_account, new_email, patient, sign_in
 from tests.browser.watching import assert_accessible, assert_fits
+from tests.serving import http_client
 from tests.tenant import PASSWORD
-from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def invite(account, email, role="member"):
 
 def joined(account, email, role="member"):
     """The browser of a user who joined by an invitation."""
-    browser = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
+    browser = http_client(account.url)
     form = {
         "email": email,
         "password": PASSWORD,
@@ -44,6 +43,7 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
     address = shown.locator("#invitation-url").inner_text()
     assert_accessible(signed_in)
     shown.get_by_role("button", name="Done").click()
+    expect(signed_in.locator("#invitation-url")).to_be_empty()
     expect(
         signed_in.get_by_role("region", name="Open invitations").get_by_text(guest).first
     ).to_be_visible()
@@ -135,7 +135,7 @@ def test_several_workspaces_are_switched_with_a_click(account, page, watch):
 
 
 def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, watch):
-    other = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
+    other = http_client(account.url)
     other.post(
         "/api/auth/login", json={"email": account.email, "password": PASSWORD}
     ).raise_for_status()
@@ -156,7 +156,7 @@ def test_the_password_changes_and_ends_the_other_sessions(signed_in, account, wa
 
 
 def test_a_session_is_ended_from_another(signed_in, account):
-    other = httpx.Client(base_url=account.url, timeout=PATIENCE_S)
+    other = http_client(account.url)
     other.post(
         "/api/auth/login", json={"email": account.email, "password": PASSWORD}
     ).raise_for_status()

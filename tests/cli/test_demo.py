@@ -5,6 +5,7 @@ import re
 import httpx
 import pytest
 
+from tests.processes import new_python
 from tests.serving import Served, penstock
 
 
@@ -15,7 +16,8 @@ def demo(tmp_path_factory):
         "PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none",
         "PENSTOCK_WAREHOUSE_URL": "http://127.0.0.1:1/none",
     }
-    with Served(tmp_path_factory.mktemp("demo") / "data", command="demo", **elsewhere) as running:
+    data = tmp_path_factory.mktemp("demo") / "data"
+    with Served(data, command="demo", start=new_python, **elsewhere) as running:
         running.client.headers["Authorization"] = (
             "Bearer " + re.search(r"API key  (\S+)", running.output())[1]
         )

@@ -5,6 +5,7 @@ import json
 import socket
 import sqlite3
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from urllib.parse import urlsplit
@@ -213,7 +214,7 @@ def follow(service, file, here, key, log):
             return None
         with log.open("wb") as output:
             command = subprocess.Popen(
-                [*PENSTOCK, "import", str(file), "--website", here],
+                [sys.executable, "-m", *PENSTOCK, "import", str(file), "--website", here],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

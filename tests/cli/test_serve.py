@@ -9,11 +9,12 @@ import sqlite3
 import pytest
 
 from penstock import __version__
+from tests.processes import new_python
 from tests.serving import Served, penstock
 
 
 def test_serves_until_sigterm_and_stops_with_0(tmp_path):
-    with Served(tmp_path / "data") as service:
+    with Served(tmp_path / "data", start=new_python) as service:
         assert service.client.get("/health/live").status_code == 200
         ready = service.client.get("/health/ready").json()
         assert (ready["status"], ready["database"], ready["warehouse"]) == ("ready", True, True)
@@ -166,7 +167,7 @@ def test_logs_are_json_lines_when_not_at_a_terminal(tmp_path):
 
 
 def test_migrate_prepares_both_stores(tmp_path):
-    run = penstock("migrate", "--data", str(tmp_path / "data"))
+    run = penstock("migrate", "--data", str(tmp_path / "data"), start=new_python)
     assert (run.returncode, run.stdout) == (
         0,
         "Both stores are up to date: metadata database 0007, event store 0003.\n",

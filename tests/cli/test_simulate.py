@@ -3,6 +3,7 @@
 import pytest
 
 from tests.links.conftest import APP, LINKS
+from tests.processes import new_python
 from tests.serving import Served, penstock
 
 
@@ -56,7 +57,7 @@ def test_a_tap_and_a_first_open_are_simulated_and_explained(service, platform, m
 
 
 def test_without_a_click_token_the_network_is_matched(service):
-    result = run(service, "bare", "android")
+    result = run(service, "bare", "android", start=new_python)
     assert (result.returncode, "Matched by network" in result.stdout) == (0, True), result.stderr
     result = run(service, "bare", "ios")
     assert (result.returncode, "no match (not_allowed)" in result.stderr) == (1, True)

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import Services, build_app, build_services
+from penstock.app import Services, build_services
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
+from tests.applications import application
 from tests.conftest import BASE_URL, ShiftedClock
 from tests.events.conftest import Post, Stored
 from tests.tenant import Tenant, visitor
@@ -103,7 +104,7 @@ def test_a_repeat_after_a_restart_is_a_duplicate(
 ) -> None:
     first = post_event(eventId="1").json()
     with TestClient(
-        build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+        application(build_services(settings, clock, warehouse)), base_url=BASE_URL
     ) as restarted:
         client = visitor(restarted, {"Authorization": workspace.client.headers["Authorization"]})
         event = {"websiteId": site, "visitorId": "visitor-1", "event": "signed_up", "eventId": "1"}
@@ -118,7 +119,7 @@ def test_two_nodes_share_their_ids(
     if services.database.is_sqlite:
         pytest.skip("one node only")
     with TestClient(
-        build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+        application(build_services(settings, clock, warehouse)), base_url=BASE_URL
     ) as second:
         client = visitor(second, {"Authorization": workspace.client.headers["Authorization"]})
 

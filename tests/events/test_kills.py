@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.serving import Served
+from tests.serving import Served, http_client
 from tests.waiting import PATIENCE_S
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "20"))
@@ -102,7 +102,7 @@ class Service:
         self.running = Event()
 
     def is_at(self, url: str) -> None:
-        self.client = httpx.Client(base_url=url, timeout=PATIENCE_S)
+        self.client = http_client(url)
         self.running.set()
 
 

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.descriptors import NEEDED
-from tests.serving import PENSTOCK, Served, environment
+from tests.serving import PENSTOCK, Served, penstock, run_module
 
 PATIENCE_S = 120
 
@@ -62,14 +61,8 @@ def test_many_property_keys_of_one_sender_stop_no_shipment(tmp_path: Path) -> No
 
 
 def test_too_few_descriptors_are_refused_at_the_start(tmp_path: Path) -> None:
-    limited = ["bash", "-c", 'ulimit -n 1024; exec "$@"', "penstock", *PENSTOCK]
-    run = subprocess.run(
-        [*limited, "serve", "--port", "0", "--data", str(tmp_path / "data")],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    folder = str(tmp_path / "data")
+    run = run_module(*PENSTOCK, "serve", "--port", "0", "--data", folder, descriptors=(1024, 1024))
     assert run.returncode == 1
     assert f"may open 1,024 files, but the embedded event store needs {NEEDED:,}" in run.stderr
     assert "ulimit -Hn" in run.stderr
@@ -79,11 +72,5 @@ def test_rows_that_a_killed_insert_left_are_removed_at_the_start(tmp_path: Path)
     left = tmp_path / "inserts" / "left.jsonl"
     left.parent.mkdir()
     left.write_text('{"visitor_id": "somebody"}')
-    subprocess.run(
-        [*PENSTOCK, "migrate", "--data", str(tmp_path)],
-        env=environment(),
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+    assert penstock("migrate", "--data", str(tmp_path)).returncode == 0
     assert list(left.parent.iterdir()) == []

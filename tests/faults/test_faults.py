@@ -7,7 +7,6 @@ Each service lives on and recovers by itself; then everything is checked as afte
 import os
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -175,7 +174,7 @@ def test_an_engine_that_refuses_and_a_clock_that_jumps_are_survived(
     with Served(data) as service:
         workload = Workload(service, deletes=fault != "clock_jumps")
         assert service.stop() == 0
-    program = [sys.executable, "-m", "tests.faults.faulty_service", fault, str(number)]
+    program = ("tests.faults.faulty_service", fault, str(number))
     with Served(data, program=program) as service:
         workload.run_to_end(service)
         service.kill()

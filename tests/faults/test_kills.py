@@ -5,7 +5,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from tests.faults.faulty_service import KILLS
 from tests.faults.workload import Workload
-from tests.serving import PENSTOCK, Served, environment
+from tests.serving import Served, penstock
 
 ALL = os.environ.get("PENSTOCK_FAULTS") == "all"
 SAMPLE = ("shipment_after_insert",)
@@ -36,13 +35,11 @@ def test_a_kill_at_a_boundary_loses_and_doubles_nothing(
     with Served(data) as service:
         workload = Workload(service)
         assert service.stop() == 0
-    program = [sys.executable, "-m", "tests.faults.faulty_service", boundary, str(number)]
+    program = ("tests.faults.faulty_service", boundary, str(number))
     with Served(data, program=program) as service:
         workload.work(service)
         if boundary.startswith("backup"):
-            folder = str(tmp_path / "backup")
-            command = [*PENSTOCK, "backup", folder, "--data", str(data)]
-            subprocess.run(command, env=environment(), check=False, capture_output=True)
+            penstock("backup", str(tmp_path / "backup"), "--data", str(data))
         with suppress(subprocess.TimeoutExpired):  # fewer passes than the case names
             service.process.wait(5)
         was_killed = service.process.poll() is not None

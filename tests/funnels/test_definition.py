@@ -9,7 +9,7 @@ import httpx
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import Services, build_app, build_services
+from penstock.app import Services, build_services
 from penstock.funnels.definitions.definition import resolve
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.matches import resolved_match
@@ -37,6 +37,7 @@ from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.stores import Stores
 from penstock.warehouse.client import Warehouse
+from tests.applications import application
 from tests.tenant import BASE_URL, sign_up
 
 Json = dict[str, Any]
@@ -55,7 +56,7 @@ def client(
     """One workspace for all of these tests: none depends on what the others save."""
     settings = Settings(data=tmp_path_factory.mktemp("definitions"), public_url=BASE_URL)
     services = migrated_services(settings, warehouse)
-    with TestClient(build_app(services), base_url=BASE_URL) as server:
+    with TestClient(application(services), base_url=BASE_URL) as server:
         yield sign_up(server, services.accounts.setup_token).client
 
 
@@ -545,7 +546,7 @@ def test_names_and_paths_may_be_as_long_as_those_of_events(
 ) -> None:
     limits = Settings(data=tmp_path, public_url=BASE_URL, max_name_chars=300, max_path_chars=2500)
     services = migrated_services(limits, warehouse)
-    with TestClient(build_app(services), base_url=BASE_URL) as server:
+    with TestClient(application(services), base_url=BASE_URL) as server:
         client = sign_up(server, services.accounts.setup_token).client
         page = {"type": "Pageview", "value": "/" + "p" * 2499}
         assert (

@@ -8,9 +8,10 @@ import httpx
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import build_app, build_services
+from penstock.app import build_services
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
+from tests.applications import application
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import HOUR_S, Json, Scene, by_cohort, outcome, step
 from tests.tenant import BASE_URL, Tenant, sign_up
@@ -361,13 +362,13 @@ def test_a_repeat_after_a_restart_is_a_duplicate(
     settings: Settings, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
     services = build_services(settings, clock, warehouse)
-    with TestClient(build_app(services), base_url=BASE_URL) as before:
+    with TestClient(application(services), base_url=BASE_URL) as before:
         tenant = sign_up(before, services.accounts.setup_token)
         scene = Scene(tenant, clock)
         first = scene.server_event(0, "A", visitorId="ann", eventId="order-1")
         key = tenant.client.headers["Authorization"]
     with TestClient(
-        build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+        application(build_services(settings, clock, warehouse)), base_url=BASE_URL
     ) as after:
         body = {
             "websiteId": tenant.website_id,

@@ -11,10 +11,11 @@ from litestar import Litestar
 from litestar.testing import TestClient
 from sqlalchemy import select, update
 
-from penstock.app import Services, build_app, build_services
+from penstock.app import Services, build_services
 from penstock.metadb.tables import merges, user_links, visitors
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
+from tests.applications import application
 from tests.conftest import BASE_URL, ShiftedClock
 from tests.tenant import Tenant, visitor
 from tests.waiting import PATIENCE_S
@@ -366,7 +367,7 @@ class TestTwoNodes:
         workspace: Tenant,
     ) -> Any:
         with TestClient(
-            build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+            application(build_services(settings, clock, warehouse)), base_url=BASE_URL
         ) as second:
             client = visitor(second, {"Authorization": workspace.client.headers["Authorization"]})
 

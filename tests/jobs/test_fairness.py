@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import build_app
 from penstock.base.fair_queue import FairQueue
 from penstock.warehouse.client import Warehouse
+from tests.applications import application
 from tests.recording_warehouse import ENDLESS, RecordingWarehouse
 from tests.tenant import BASE_URL, Tenant, connecting_from
 from tests.waiting import eventually
@@ -108,7 +108,7 @@ def test_a_full_validation_queue_refuses_its_workspace_and_serves_others(
 def test_log_ins_of_one_network_wait_for_each_other_and_for_nobody_else(services, workspace):
     form = {"email": workspace.email, "password": "wrong horse battery"}
     fill(services.accounts.password_work, "2001:db8::/64")
-    app = build_app(services)
+    app = application(services)
     for address, is_busy in (
         ("2001:db8::1", True),
         ("2001:db8::2:3", True),

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import build_app
+from tests.applications import application
 from tests.funnels.scenario import DAY_S
 from tests.recording_warehouse import BURNING, ENDLESS
 from tests.tenant import BASE_URL, sign_up
@@ -233,7 +233,7 @@ def test_long_answers_leave_room_for_the_rest_of_the_service(client, results, wa
 
 def test_stopping_the_service_stops_its_jobs(services, warehouse):
     with (
-        TestClient(build_app(services), base_url=BASE_URL) as running,
+        TestClient(application(services), base_url=BASE_URL) as running,
         warehouse.running_before_reports(ENDLESS),
     ):
         client = sign_up(running, services.accounts.setup_token).client

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.app import build_app
+from tests.applications import application
 from tests.recording_warehouse import ENDLESS
 from tests.tenant import BASE_URL
 from tests.waiting import eventually
@@ -24,7 +24,7 @@ def funnel(scene):
 @pytest.fixture
 def request_and_disconnect(server, services, client):
     """Sends a request and disconnects once a condition is true; returns the unread messages."""
-    app = build_app(services)
+    app = application(services)
 
     def run_request(
         method: str, path: str, until: Callable[[], Any], body: Any = None

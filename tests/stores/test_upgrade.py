@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving import Served, environment, penstock
+from tests.serving import Served, environment, penstock, run_module
 from tests.stores.build_data_0_1_0 import ARCHIVE
 from tests.stores.reports import comparable
 from tests.waiting import PATIENCE_S
@@ -82,14 +82,7 @@ def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
 def test_an_upgrade_killed_at_a_boundary_is_finished_by_the_next_start(
     release_0_1_0: Path, boundary: str
 ) -> None:
-    command = [sys.executable, "-m", "tests.stores.killed_migration", *boundary.split()]
-    killed = subprocess.run(
-        [*command, str(release_0_1_0)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+    killed = run_module("tests.stores.killed_migration", *boundary.split(), str(release_0_1_0))
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert_same_reports(release_0_1_0)
 

@@ -12,7 +12,7 @@ import pytest
 from litestar.testing import TestClient
 from sqlalchemy import func, select
 
-from penstock.app import Services, build_app, build_services
+from penstock.app import Services, build_services
 from penstock.base.clock import iso
 from penstock.base.ids import new_id
 from penstock.events.deletions import warehouse_deletion, worker
@@ -23,6 +23,7 @@ from penstock.metadb.database import Database
 from penstock.metadb.tables import dedupe_keys, merges, user_links, visitors
 from penstock.settings import Settings
 from penstock.warehouse.client import QueryFailed, Warehouse
+from tests.applications import application
 from tests.conftest import ShiftedClock
 from tests.events.conftest import faults
 from tests.events.deletions.conftest import Delete, Json, finished, request_deletion
@@ -516,7 +517,7 @@ def test_rule16_a_waiting_deletion_qualifies_all_affected_reports_and_continues_
             "some of the events it removes may still be counted."
         ]
     with TestClient(
-        build_app(build_services(settings, clock, warehouse)), base_url=BASE_URL
+        application(build_services(settings, clock, warehouse)), base_url=BASE_URL
     ) as restarted:
         client = visitor(restarted, {"Authorization": scene.client.headers["Authorization"]})
         assert [finished(client, job["id"])["eventsRemoved"] for job in (deletion, span)] == [1, 1]

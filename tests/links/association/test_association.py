@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from litestar.testing import TestClient
 
-from penstock.app import build_app, build_services
+from penstock.app import build_services
+from tests.applications import application
 from tests.tenant import BASE_URL
 
 APPLE = "/.well-known/apple-app-site-association"
@@ -164,7 +165,7 @@ def check_new_app_at(workspace, settings, clock, warehouse):
         services = build_services(
             settings.model_copy(update={"public_url": public_url}), clock, warehouse
         )
-        client = TestClient(build_app(services), base_url=BASE_URL)
+        client = TestClient(application(services), base_url=BASE_URL)
         key = workspace.client.headers["authorization"]
         answer = client.get(
             f"/api/settings/websites/{website_id}/app-links/check", headers={"Authorization": key}

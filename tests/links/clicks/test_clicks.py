@@ -13,10 +13,10 @@ import pytest
 from litestar.testing import TestClient
 from sqlalchemy import select
 
-from penstock.app import build_app
 from penstock.links.redirect import service
 from penstock.metadb.tables import click_buffer_files
 from tests import user_agents
+from tests.applications import application
 from tests.links.conftest import LINKS
 from tests.links.redirect.test_redirect import OPEN, WEB, Page
 from tests.serving import Served
@@ -196,7 +196,7 @@ def test_a_file_flushed_before_a_crash_is_not_flushed_again(services, warehouse)
     buffer.flush()
     assert not list(buffer._folder.iterdir())
     file.write_bytes(content)  # as after a crash before the removal
-    with TestClient(build_app(services), base_url=BASE_URL):  # restart
+    with TestClient(application(services), base_url=BASE_URL):  # restart
         eventually(lambda: not list(buffer._folder.iterdir()))
     services.shipper.ship()
     rows = warehouse.query(

@@ -1,20 +1,17 @@
 """The country of a click, from the operator's GeoIP file."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 from litestar.testing import TestClient
 from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
-from penstock.app import build_app, build_services
+from penstock.app import build_services
 from penstock.links.redirect.geoip import CountryLookup, GeoipFileError
 from penstock.settings import Settings
 from tests import user_agents
+from tests.applications import application
+from tests.serving import penstock
 from tests.tenant import connecting_from
-from tests.waiting import PATIENCE_S
 
 
 def write_geoip_file(path, kind="Test-Country", networks=None):
@@ -60,7 +57,7 @@ def test_a_click_has_the_country_of_its_address_but_not_the_address(
 ):
     link = make_link(fallbackUrl="https://www.example.com/")
     with_file = settings.model_copy(update={"geoip": write_geoip_file(tmp_path / "a.mmdb")})
-    app = build_app(build_services(with_file, clock, warehouse))
+    app = application(build_services(with_file, clock, warehouse))
     with TestClient(connecting_from("203.0.113.7", app)) as browser:
         answer = browser.get(
             f"/l/{link['slug']}",
@@ -90,7 +87,7 @@ def test_only_trusted_proxies_can_set_the_address(
     changes = {"geoip": write_geoip_file(tmp_path / "a.mmdb")} | (
         {} if trusted is None else {"trusted_proxies": trusted}
     )
-    app = build_app(build_services(settings.model_copy(update=changes), clock, warehouse))
+    app = application(build_services(settings.model_copy(update=changes), clock, warehouse))
     headers = {"User-Agent": user_agents.DESKTOP["edge"], "X-Forwarded-For": "203.0.113.7"}
     with TestClient(connecting_from(proxy, app)) as browser:
         assert (
@@ -127,19 +124,9 @@ def test_an_unusable_file_is_an_error(unusable_file):
 
 
 def test_the_service_does_not_start_with_an_unusable_file(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "penstock.cli.main",
-        "serve",
-        "--port",
-        "0",
-        "--data",
-        str(tmp_path / "data"),
-    ]
-    environment = {**os.environ, "PENSTOCK_GEOIP": str(tmp_path / "none.mmdb")}
-    process = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    process = penstock(
+        *("serve", "--port", "0", "--data", str(tmp_path / "data")),
+        PENSTOCK_GEOIP=str(tmp_path / "none.mmdb"),
     )
     assert process.returncode == 2
     message = (

@@ -1,0 +1,51 @@
+"""The application over the services of a test, without its quarter of a second to build."""
+
+from typing import Any, cast
+
+from litestar import Litestar
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from penstock.app import Services, build_routes, with_fast_paths
+
+
+class _Routes:
+    """Built routes, whose handlers find the services of whichever test uses them now."""
+
+    services: Services
+
+    def __init__(self) -> None:
+        self.app: Litestar = build_routes(cast("Services", self))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.services, name)
+
+
+_unused: list[_Routes] = []
+"""One, or as many as tests have run side by side."""
+
+
+class _Application:
+    """Takes routes for as long as it runs: those that another test has built, if there are any."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._running: _Routes | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._running is not None:
+            await self._running.app(scope, receive, send)
+            return
+        routes = _unused.pop() if _unused else _Routes()
+        routes.services = self._services
+        if scope["type"] == "lifespan":  # type: ignore[comparison-overlap]
+            self._running = routes
+        try:
+            await routes.app(scope, receive, send)
+        finally:
+            self._running = None
+            _unused.append(routes)
+
+
+def application(services: Services) -> ASGIApp:
+    """As `build_app`."""
+    return with_fast_paths(_Application(services), services)

@@ -1,0 +1,24 @@
+"""What the commands of `penstock` import, for the fork server of the tests.
+
+Without the embedded engine and its libraries: their threads would not survive a fork.
+"""
+
+import clickhouse_connect.driver.httpclient  # noqa: F401
+import uvicorn.lifespan.on
+import uvicorn.loops.uvloop  # noqa: F401
+from litestar import Litestar
+
+import penstock.app
+import penstock.backup.service
+import penstock.cli.backup
+import penstock.cli.demo
+import penstock.cli.import_file
+import penstock.cli.migrate
+import penstock.cli.serve
+import penstock.cli.simulate
+import penstock.edge.protocol
+import penstock.stores  # noqa: F401
+from penstock.base.user_agent import parse_user_agent
+
+Litestar()  # loads its plugins
+parse_user_agent("")  # builds its patterns

@@ -1,0 +1,123 @@
+"""Processes that tests start and kill, each forked from one that has imported the application.
+
+The imports take most of the start of a command, and the tests start some two hundred. The fork
+server of the standard library has them once for each worker of pytest. A forked process runs the
+same module as `python -m` does, with memory, files and signals of its own.
+"""
+
+import atexit
+import multiprocessing
+import os
+import resource
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.preloaded"])
+
+
+def new_python(
+    module: str,
+    *arguments: str,
+    environment: Mapping[str, str],
+    stdout: Path,
+    stderr: Path,
+    descriptors: tuple[int, int] | None = None,
+) -> subprocess.Popen[bytes]:
+    """As `ForkedProcess`, but not forked: the module runs as for a user, imports included."""
+    with stdout.open("ab") as output, stderr.open("ab") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            env=environment,
+            preexec_fn=None
+            if descriptors is None
+            else partial(resource.setrlimit, resource.RLIMIT_NOFILE, descriptors),
+        )
+
+
+class ForkedProcess:
+    """A running module. Its methods are those of `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        environment: Mapping[str, str],
+        stdout: Path,
+        stderr: Path,
+        descriptors: tuple[int, int] | None = None,
+    ) -> None:
+        """stdout, stderr: files, which may be one. descriptors: soft and hard limit of open
+        files.
+        """
+        stdout.touch()
+        stderr.touch()
+        self._process = _CONTEXT.Process(
+            target=_run,
+            args=(module, arguments, dict(environment), Path.cwd(), stdout, stderr, descriptors),
+            daemon=True,  # ends with the tests
+        )
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float) -> int:
+        """The exit code at the end. `subprocess.TimeoutExpired` after `timeout` seconds."""
+        self._process.join(timeout)
+        if (code := self.poll()) is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _run(
+    module: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    stdout: Path,
+    stderr: Path,
+    descriptors: tuple[int, int] | None,
+) -> None:
+    """Be `python -m module`, in the forked process."""
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    if descriptors is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
+    sys.stdin = _stream(0, Path(os.devnull), os.O_RDONLY)
+    sys.stdout = _stream(1, stdout, os.O_WRONLY | os.O_APPEND)
+    sys.stderr = _stream(2, stderr, os.O_WRONLY | os.O_APPEND)
+    sys.argv = [module, *arguments]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    finally:
+        atexit._run_exitfuncs()  # a process of multiprocessing leaves them out
+
+
+def _stream(number: int, path: Path, flags: int) -> TextIO:
+    """The standard stream of this number, now over the file."""
+    file = os.open(path, flags)
+    os.dup2(file, number)
+    os.close(file)
+    mode = "r" if flags == os.O_RDONLY else "w"
+    return os.fdopen(number, mode, encoding="utf-8", buffering=1, closefd=False)
