@@ -291,13 +291,16 @@ def test_a_restart_keeps_stored_outcomes(
     assert mark.build == funnel.services.outcomes._all_marks()[0].build
 
 
-def test_events_of_payment_providers_are_counted_directly(
+def test_events_of_payment_providers_that_match_are_counted_directly(
     funnel: Stored, warehouse: Warehouse
 ) -> None:
     funnel.from_outcomes()
-    warehouse.command(
-        "INSERT INTO events SELECT * REPLACE ('provider' AS source) FROM events "
-        "WHERE website_id = {w:String} AND name = 'C' LIMIT 1",
-        {"w": funnel.scene.tenant.website_id},
-    )
-    assert funnel.ask()["servedFrom"] == "query"
+    for name, source in (("X", "outcomes"), ("C", "query")):
+        warehouse.command(
+            "INSERT INTO events SELECT * REPLACE ('provider' AS source, {name:String} AS name) "
+            "FROM events WHERE website_id = {w:String} AND name = 'C' AND source != 'provider' "
+            "LIMIT 1",
+            {"w": funnel.scene.tenant.website_id, "name": name},
+        )
+        assert funnel.ask()["servedFrom"] == source
+    assert not funnel.services.outcomes._all_marks()

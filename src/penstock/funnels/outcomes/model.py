@@ -8,6 +8,10 @@ from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import Definition
 
 
+class NotStorable(Exception):
+    """Events of payment providers match the funnel: whether they count depends on other events."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What outcomes are stored of: a definition over the events of some websites."""

@@ -18,7 +18,7 @@ from penstock.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
 from penstock.base.ids import WebsiteId, WorkspaceId, new_id
 from penstock.base.metrics import counter
 from penstock.base.worker import Worker
-from penstock.funnels.outcomes.model import Mark, Subject
+from penstock.funnels.outcomes.model import Mark, NotStorable, Subject
 from penstock.funnels.outcomes.tables import Backlog, OutcomeTables
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
@@ -84,6 +84,7 @@ class OutcomeService:
         self._turns: dict[str, Lock] = {}
         self._requests: dict[str, _Request] = {}
         self._leaving: dict[str, int] = {}  # builds without a mark, and since when
+        self._not_storable: set[str] = set()  # until the next start
         self._is_loaded = False
         self._work: Work | None = None
         self._comparisons, self._compared_at_ms = 0, clock()
@@ -110,7 +111,7 @@ class OutcomeService:
         """Rows that know every event of the question's data; None: evaluate it directly."""
         subject = _subject_of(context)
         mark = self._mark(subject.outcome)
-        if mark is None or not context.is_fresh or context.profile.has_provider_events:
+        if mark is None or not context.is_fresh:
             return None
         turn = self._turns.setdefault(subject.outcome, Lock())
         if not turn.acquire(timeout=_TURN_S):
@@ -133,13 +134,14 @@ class OutcomeService:
             or context.funnel_id is None
             or not context.is_fresh
             or took_s * 1000 < self._settings.stored_outcomes_after_ms
-            or context.profile.has_provider_events
             or not is_storable(context.saved_definition)
         ):
             return
         subject = _subject_of(context)
-        if self._mark(subject.outcome) is None and self._is_of_funnel(
-            subject.outcome, context.workspace_id, context.funnel_id
+        if (
+            self._mark(subject.outcome) is None
+            and subject.outcome not in self._not_storable
+            and self._is_of_funnel(subject.outcome, context.workspace_id, context.funnel_id)
         ):
             with self._state:
                 self._requests[subject.outcome] = _Request(
@@ -183,7 +185,12 @@ class OutcomeService:
         self, subject: Subject, mark: Mark, backlog: Backlog, at_ms: int, most: int
     ) -> Mark | None:
         """The mark after folding changed units; None, with nothing done, for more than `most`."""
-        units = self._tables.changed_units(subject, mark, at_ms, most)
+        try:
+            units = self._tables.changed_units(subject, mark, at_ms, most)
+        except NotStorable:
+            self._not_storable.add(mark.outcome)
+            self._forget(mark, "provider_events")
+            return None
         if units is None:
             return None
         mark = self._tables.refresh(subject, mark, backlog, units, at_ms)
@@ -274,15 +281,14 @@ class OutcomeService:
         )
         try:
             filled = self._tables.fill(request.subject, mark)
+        except NotStorable:
+            self._not_storable.add(outcome)
+            return
         except BaseException:
             _BUILDS.labels("failed").inc()
             with self._state:
                 self._leaving[build] = 0
             raise
-        if filled is None:
-            with self._state:
-                self._leaving[build] = 0
-            return
         self._remember(filled, save=True)
         _BUILDS.labels("done").inc()
         took_s = (self._clock() - now_ms) / 1000
@@ -305,7 +311,8 @@ class OutcomeService:
                 self._request_again(subject, mark)
             elif backlog.events > _FEW_EVENTS // 10:
                 at_ms = max(self._clock(), mark.read_until_ms)
-                if self._fold_changed(subject, mark, backlog, at_ms, _MANY_UNITS) is None:
+                refreshed = self._fold_changed(subject, mark, backlog, at_ms, _MANY_UNITS)
+                if refreshed is None and mark.outcome not in self._not_storable:
                     self._forget(mark, "much_changed")
                     self._request_again(subject, mark)
 

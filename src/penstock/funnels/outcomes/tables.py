@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from penstock.base.chunks import chunks
 from penstock.base.clock import LATEST_MS
 from penstock.base.ids import WebsiteId
-from penstock.funnels.outcomes.model import Mark, Subject
+from penstock.funnels.outcomes.model import Mark, NotStorable, Subject
 from penstock.funnels.queries.snapshot import read_profile
 from penstock.funnels.queries.versions import read_state
 from penstock.funnels.statements import storing
@@ -53,17 +53,21 @@ class OutcomeTables:
         self._warehouse, self._run = warehouse, run
         self._saving = Lock()  # marks are numbered in the order of their knowledge
 
-    def fill(self, subject: Subject, mark: Mark) -> Mark | None:
+    def fill(self, subject: Subject, mark: Mark) -> Mark:
         """Store the outcomes of all units under `mark.build`. Returns what they know.
 
-        None where they cannot be stored: provider events count by rules of their own.
+        `NotStorable` when provider events are among them.
         """
         backlog = self.backlog(subject.website_ids, None)
         # The profile is read later than the number: it knows every event that is folded.
         profile = self._profile(subject, mark.read_until_ms)
-        if profile.has_provider_events:
-            return None
         known = Subset(until_block=backlog.block)
+        if profile.has_provider_events:
+            plan = self._plan(subject, LATEST_MS, profile, known)
+            [[events]] = self._run(storing.provider_events(plan))
+            if events:
+                raise NotStorable
+            profile = replace(profile, has_provider_events=False)
         # Texts first: no reader finds a unit whose entry values have none.
         self._store_events(subject, mark.build, known, profile)
         plan = self._plan(subject, mark.read_until_ms, profile, known)
@@ -141,7 +145,7 @@ class OutcomeTables:
     ) -> Mapping[int, int] | None:
         """The units of events that a mark does not know, each with the time of the first of these.
 
-        None for more than `most`.
+        None for more than `most`. `NotStorable` when provider events are among them.
         """
         subsets = [Subset(after_block=mark.events_block)]
         if 0 < mark.next_event_ms <= until_ms:
@@ -149,7 +153,9 @@ class OutcomeTables:
         units: dict[int, int] = {}
         for subset in subsets:
             plan = self._plan(subject, until_ms, _FEW, subset)
-            for unit, first_ms in self._run(storing.units_of(plan, most + 1)):
+            for unit, first_ms, has_provider_event in self._run(storing.units_of(plan, most + 1)):
+                if has_provider_event:
+                    raise NotStorable
                 units[unit] = min(first_ms, units.get(unit, first_ms))
             if len(units) > most:
                 return None
@@ -163,6 +169,7 @@ class OutcomeTables:
         if self.backlog(subject.website_ids, mark).events:
             return None
         profile = self._profile(subject, mark.read_until_ms)
+        profile = replace(profile, has_provider_events=False)  # none of them matches
         plan = self._plan(subject, mark.read_until_ms, profile, Subset(share=share))
         [events] = self._run(storing.digest_of_events(plan))
         [rows] = self._run(storing.digest_of_rows(mark.build, share))

@@ -124,9 +124,10 @@ def store_unitless(plan: Plan, build: str) -> Statement:
 
 
 def units_of(plan: Plan, most: int) -> Statement:
-    """The units of the plan's events. Columns: unit, first_ms (of these events)."""
+    """The units of the plan's events. Columns: unit, first_ms (of these), has_provider_event."""
     sql = f"""
-    SELECT unit, min(ts) AS first_ms FROM ({matched_events(plan)}) WHERE unit != 0 GROUP BY unit
+    SELECT unit, min(ts) AS first_ms, max(provider) AS has_provider_event
+    FROM ({matched_events(plan)}) WHERE unit != 0 GROUP BY unit
     LIMIT {plan.binder.bind("UInt64", most)}"""
     return Statement(sql, plan.binder.values)
 
@@ -139,6 +140,12 @@ def first_times(build: str, units: Sequence[int]) -> Statement:
     WHERE build = {binder.bind("String", build)}
         AND unit IN {binder.bind("Array(UInt64)", list(units))}"""
     return Statement(sql, binder.values)
+
+
+def provider_events(plan: Plan) -> Statement:
+    """How many of the plan's events are of payment providers, and of an attempt. Column: events."""
+    sql = f"SELECT count() AS events FROM ({matched_events(plan)}) WHERE provider AND unit != 0"
+    return Statement(sql, plan.binder.values)
 
 
 def first_event(plan: Plan) -> Statement:
