@@ -96,12 +96,11 @@ def funnel(scene: Scene, services: Services, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("path", PATHS)
 def test_stored_and_direct_answers_are_equal(funnel: Stored, path: str) -> None:
-    funnel.assert_equal(path, **PATHS[path])
     scene = funnel.scene
     period = {"startAt": scene.at(1), "endAt": scene.at(DAY_S)}
-    funnel.assert_equal(path, **period, **PATHS[path])
-    if path != "compare":
-        funnel.assert_equal(path, cohort='{"plan": "pro"}', **PATHS[path])
+    cohort = {} if path == "compare" else {"cohort": '{"plan": "pro"}'}
+    funnel.assert_equal(path, **PATHS[path])
+    funnel.assert_equal(path, **period, **cohort, **PATHS[path])
 
 
 def test_an_export_reads_stored_outcomes(funnel: Stored) -> None:

@@ -38,7 +38,7 @@ from tests.funnels.reports import evaluate
 from tests.funnels.strategies import Case, cases
 from tests.funnels.test_property import canonical_json, description, difference
 
-EXAMPLES = example_count(60) // 5
+EXAMPLES = example_count(30) // 5
 SHARES = range(3)
 
 pytestmark = pytest.mark.usefixtures("count_examples")
