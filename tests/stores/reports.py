@@ -6,7 +6,6 @@ import httpx
 
 _NOT_COMPARED = {
     *("evaluatedAt", "computedAt", "servedFrom", "nextCursor"),  # differ from call to call
-    "lastKnownEventAt",  # not in version 0.1.0
     *("notes", "changes"),  # sentences for people, whose wording may improve
 }
 
