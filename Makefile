@@ -13,6 +13,9 @@ DEV := $(VENV)/.ready-dev
 PYTEST = $(BIN)/pytest -n 3 --dist worksteal
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --generate-hashes
 
+# Python may store compiled modules: to compile them takes half of the start of each worker.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'

@@ -1,6 +1,6 @@
 """Time and memory of exporting a funnel of a million attempts in 200,000 cohorts.
 
-Each format runs in a process of its own, over the same data, so that peak memory is its own.
+Each format runs in its own process, over the same data, so that its peak memory can be measured.
 """
 
 import json

@@ -38,7 +38,7 @@ DAY_MS = 86_400_000
 STARTED_MS = 1_700_000_000_000
 
 STEPS = tuple(Row((Match(MatchType.EVENT, f"step_{k}"),)) for k in range(1, 7))
-QUESTION = QueryParams(
+QUERY_PARAMS = QueryParams(
     (WebsiteId("web_bench"),), (ScopeId("web_bench"),), None, None, STARTED_MS + 61 * DAY_MS
 )
 BREAKDOWNS = ("variant", "plan", "channel")
@@ -105,7 +105,7 @@ def measure(data: Path) -> dict[str, Any]:
     )[1]
 
     def report(definition: Definition) -> Callable[[], object]:
-        return lambda: evaluate(warehouse, definition, QUESTION)
+        return lambda: evaluate(warehouse, definition, QUERY_PARAMS)
 
     def bare(sql: str) -> Callable[[], object]:
         return lambda: warehouse.query(sql)
@@ -136,10 +136,10 @@ def measure(data: Path) -> dict[str, Any]:
 def unit_queries(warehouse: Warehouse, definition: Definition) -> dict[str, Callable[[], object]]:
     """Queries about single units of the same funnel."""
 
-    def ask(statement_of: Callable[[CountedUnits], Statement]) -> Callable[[], object]:
+    def timed_statement(statement_of: Callable[[CountedUnits], Statement]) -> Callable[[], object]:
         def run() -> object:
             statement = statement_of(
-                CountedUnits(definition, QUESTION, read_profile(warehouse, QUESTION))
+                CountedUnits(definition, QUERY_PARAMS, read_profile(warehouse, QUERY_PARAMS))
             )
             return warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)
 
@@ -149,9 +149,11 @@ def unit_queries(warehouse: Warehouse, definition: Definition) -> dict[str, Call
     pairs = [(1, 6), *((step, step + 1) for step in range(1, 6))]
     stopped = UnitConditions(3, outcome=Outcome.DROPPED_OFF)
     return {
-        "trend by day": ask(lambda counted: trend(counted, days)),
-        "times between all steps": ask(lambda counted: timing(counted, pairs, BIN_EDGES_MS)),
-        "a page of the units that stopped at step 3": ask(
+        "trend by day": timed_statement(lambda counted: trend(counted, days)),
+        "times between all steps": timed_statement(
+            lambda counted: timing(counted, pairs, BIN_EDGES_MS)
+        ),
+        "a page of the units that stopped at step 3": timed_statement(
             lambda counted: units_page(counted, stopped, None, 20)
         ),
     }
@@ -161,8 +163,8 @@ def parts(warehouse: Warehouse) -> dict[str, Callable[[], object]]:
     """The stages of the three-breakdown funnel, each including those before it."""
     statement = build(
         FUNNELS["attempts, three breakdowns, sequence numbers"],
-        QUESTION,
-        read_profile(warehouse, QUESTION),
+        QUERY_PARAMS,
+        read_profile(warehouse, QUERY_PARAMS),
     )
     relations = statement.sql[: statement.sql.rindex("SELECT * FROM ranked")]
     columns = ("unit", "ts", "mask", "number", "key_1", "key_2", "key_3", "visitor")
@@ -183,7 +185,7 @@ def parts(warehouse: Warehouse) -> dict[str, Callable[[], object]]:
 
     def stage(tail: str | None) -> Callable[[], object]:
         if tail is None:
-            return lambda: read_profile(warehouse, QUESTION)
+            return lambda: read_profile(warehouse, QUERY_PARAMS)
         return lambda: warehouse.query(relations + tail, statement.parameters, ENGINE_SETTINGS)
 
     return {name: stage(tail) for name, tail in stages.items()}

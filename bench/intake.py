@@ -2,7 +2,7 @@
 
 Both servers are one process of Litestar on uvicorn with uvloop and httptools, and get the same
 requests from `wrk`, in turn. An event is on disk before the response: in the metadata DB with its
-dedupe key and visitor. Shipping to the warehouse continues meanwhile.
+dedupe key and visitor. Shipping to the warehouse continues.
 """
 
 import json
@@ -100,7 +100,7 @@ def new_account(url: str) -> Iterator[httpx.Client]:
 
 @contextmanager
 def penstock(data: Path) -> Iterator[str]:
-    """The URL of a service on a data folder of its own."""
+    """The URL of a service on its own data folder."""
     log = data.with_suffix(".log")
     with (
         log.open("w") as output,

@@ -19,7 +19,7 @@ PASSWORD = "correct horse battery"
 
 
 def visitor(server: TestClient[Litestar], headers: Mapping[str, str] | None = None) -> httpx.Client:
-    """A client of the running application with cookies and headers of its own."""
+    """A client of the running application with its own cookies and headers."""
     transport: Any = TestClientTransport(server)
     return httpx.Client(
         transport=transport, base_url=BASE_URL, headers={**SAME_ID, **(headers or {})}

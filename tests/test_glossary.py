@@ -1,4 +1,4 @@
-"""The glossary: its code names exist, and no term has two lines."""
+"""The glossary: its code names exist, no term has two lines, and no old name comes back."""
 
 import ast
 import re
@@ -8,7 +8,18 @@ from pathlib import Path
 import penstock
 
 SOURCE = Path(penstock.__file__).parent
-PAGE = SOURCE.parents[1] / "docs" / "development" / "glossary.md"
+ROOT = SOURCE.parents[1]
+PAGE = ROOT / "docs" / "development" / "glossary.md"
+FOLDERS = (SOURCE, *(ROOT / name for name in ("tests", "bench", "scripts", "examples")))
+NOT_NOUNS = {"told", "found", "some", "one", "made", "begun", "asked", "kept", "happening", "whose"}
+"""Words that say nothing about the thing that they name."""
+
+OLD_NAMES = {
+    "Answered", "Archive", "AskedFunnel", "Asker", "Bounds", "ClickKeeper", "Contended", "Facts",
+    "Flight", "Had", "Happening", "Inquiry", "Journey", "Kept", "Moment", "Question", "Reading",
+    "Recent", "Shared", "Sorted", "Spool", "Surroundings", "Whom", "Whose",
+}  # fmt: skip
+"""Earlier names of terms that the glossary names differently."""
 
 
 def first_column(text):
@@ -34,6 +45,21 @@ def public_names():
     return {name for name in names if not name.startswith("_")}
 
 
+def names_in(path):
+    """Names that a module gives to classes, functions, arguments, variables and attributes."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        match node:
+            case (
+                ast.ClassDef(name=name)
+                | ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.arg(arg=name)
+                | ast.Name(id=name, ctx=ast.Store())
+                | ast.Attribute(attr=name, ctx=ast.Store())
+            ):
+                yield name.lstrip("_")
+
+
 def test_every_code_name_of_the_glossary_exists():
     _, code = PAGE.read_text("utf-8").split("\n## Code\n")
     names = {name for cell in first_column(code) for name in re.findall(r"`(\w+)`", cell)}
@@ -44,3 +70,32 @@ def test_every_code_name_of_the_glossary_exists():
 def test_every_term_has_one_line():
     cells = first_column(PAGE.read_text("utf-8"))
     assert [cell for cell, count in Counter(cells).items() if count > 1] == []
+
+
+def test_no_name_is_one_of_the_old_words():
+    offenders = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for folder in FOLDERS
+        for path in sorted(folder.rglob("*.py"))
+        if path.name != "schema.py"  # names of the API stay
+        for name in names_in(path)
+        if name in NOT_NOUNS | OLD_NAMES
+    ]
+    assert offenders == []
+
+
+def test_texts_have_one_spelling():
+    """British, and `email`. Migrations are fixed, with the comments of columns that they create."""
+    paths = [ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]
+    paths += (ROOT / "docs").rglob("*.md")
+    paths += (path for kind in ("py", "html", "js", "md") for path in SOURCE.rglob(f"*.{kind}"))
+    fixed = {SOURCE / "metadb" / "tables.py", ROOT / "docs" / "examples.md"}  # the latter: data
+    offenders = [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in paths
+        if path not in fixed and not {"versions", "vendor"} & set(path.parts)
+        for word in re.findall(
+            r"(?i)\be-mail|\w*recogniz\w*|\bbehaviors?\b", path.read_text("utf-8")
+        )
+    ]
+    assert offenders == []

@@ -68,16 +68,16 @@ def repeats_in_repeats(parsed: parser.SubPattern, inside: bool = False) -> bool:
 
 
 def test_no_script_of_the_dashboard_has_a_repeat_in_a_repeat() -> None:
-    found = 0
+    count = 0
     for path in sorted((SOURCE / "web").rglob("*.js")):
         if "vendor" in path.parts:
             continue
         for line in path.read_text("utf-8").splitlines():
             for [pattern] in (match.groups() for match in JS_REGEX.finditer(line)):
-                found += 1
+                count += 1
                 python = re.sub(r"\\p\{\w+\}", r"\\w", pattern)
                 assert not repeats_in_repeats(parser.parse(python)), f"{path.name}: {pattern}"
-    assert found > 10
+    assert count > 10
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+", "(?:a|b*)*", "x(y(z*))+", "([a-z]+;?)*"])

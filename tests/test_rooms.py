@@ -89,10 +89,10 @@ CASES = [
 @pytest.mark.parametrize(("file_name", "room"), CASES)
 def test_rooms_use_the_same_file_names(file_name: str, room: str) -> None:
     misplaced = [
-        f"{path.relative_to(SOURCE)}: {thing}"
+        f"{path.relative_to(SOURCE)}: {offender}"
         for path in sorted((SOURCE.parent / room).glob("*.py"))
         if path.stem != file_name
-        for thing in RULES[file_name](ast.parse(path.read_text("utf-8")))
+        for offender in RULES[file_name](ast.parse(path.read_text("utf-8")))
     ]
     assert misplaced == [], f"belongs in {file_name}.py"
 

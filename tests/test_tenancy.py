@@ -37,7 +37,7 @@ _numbers = count(1)
 
 
 def creator(path: str, body: dict[str, Any], *, by: str = "client") -> Callable[[Tenant], str]:
-    """How a workspace makes a record, each with a name of its own: answers its ID."""
+    """How a workspace creates a record, each with its own name. Returns its ID."""
 
     def make(tenant: Tenant) -> str:
         answer = getattr(tenant, by).post(path, json=body | {"name": f"Sample {next(_numbers)}"})
@@ -106,7 +106,7 @@ def job(tenant: Tenant) -> str:
 
 
 def another_session(tenant: Tenant) -> str:
-    """A session of the same user that is not the one that asks."""
+    """Another session of the same user."""
     assert (
         beside(tenant)
         .post("/api/auth/login", json={"email": tenant.email, "password": PASSWORD})
@@ -201,7 +201,7 @@ class Operation:
     required: tuple[str, ...]  # query parameters
     website_in: str | None  # "query", "body" or nowhere
 
-    def ask(
+    def send(
         self, client: httpx.Client, ids: dict[str, str], website_id: str | None = None
     ) -> httpx.Response:
         default = {"json": {"name": "New"}} if self.method == "patch" else {}
@@ -292,7 +292,7 @@ def test_every_route_is_described_or_a_public_page(services, operations):
 )
 def test_every_route_that_is_not_open_is_401_without_credentials(server, operations, headers):
     answers = {
-        str(operation): operation.ask(
+        str(operation): operation.send(
             visitor(server, headers),
             dict.fromkeys((*operation.parameters, *operation.required), "x"),
             "x",
@@ -313,8 +313,8 @@ def test_every_record_of_another_workspace_is_404(workspace, other_workspace, op
         if operation.open or not operation.parameters:
             continue
         ids = operation.records(workspace)
-        foreign[str(operation)] = operation.ask(other_workspace.browser, ids)
-        own[str(operation)] = operation.ask(workspace.browser, ids)
+        foreign[str(operation)] = operation.send(other_workspace.browser, ids)
+        own[str(operation)] = operation.send(workspace.browser, ids)
     assert problems_of(foreign, 404) == {}
     still_refused = own.pop("POST /api/events/refused/{number}/replay")
     assert still_refused.status_code == 422
@@ -335,9 +335,9 @@ def test_every_website_id_of_another_workspace_is_401(workspace, other_workspace
         ids = operation.records(workspace)
         by_session = (operation.method, operation.path) in SESSION_ONLY
         client = workspace.browser if by_session else workspace.client
-        foreign[str(operation)] = operation.ask(client, ids, other_workspace.website_id)
-        unknown[str(operation)] = operation.ask(client, ids, "web_unknown")
-        own[str(operation)] = operation.ask(client, ids, workspace.website_id)
+        foreign[str(operation)] = operation.send(client, ids, other_workspace.website_id)
+        unknown[str(operation)] = operation.send(client, ids, "web_unknown")
+        own[str(operation)] = operation.send(client, ids, workspace.website_id)
     assert problems_of(foreign, 401) == {}
     assert problems_of(unknown, 401) == {}
     assert {route: answer.text for route, answer in own.items() if answer.status_code >= 400} == {}

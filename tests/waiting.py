@@ -1,6 +1,6 @@
 """How tests wait: for a state, never for a time.
 
-A machine that does much else is slow, not wrong. So a test asks again and again until the state is
+A loaded machine is slow, not wrong. So a test polls until the state is
 there, and gives up only after `PATIENCE_S`, which no working machine needs.
 """
 

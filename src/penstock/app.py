@@ -95,7 +95,7 @@ def build_services(
     seal_all(database, box)
     accounts = accounts_room.build(core, box)
     jobs = jobs_room.build(core, accounts)
-    events = events_room.build(core, accounts, forget_elsewhere=_forget_elsewhere)
+    events = events_room.build(core, accounts, forget_in_other_rooms=_forget_in_other_rooms)
     providers = providers_room.build(core, accounts, events, box)
     wait_until_shipped = events.shipper.wait_until_shipped
     funnels = funnels_room.build(
@@ -109,7 +109,7 @@ def build_services(
         core,
         accounts,
         wait_until_shipped=wait_until_shipped,
-        read_elsewhere=_read_elsewhere,
+        read_other_rooms=_read_other_rooms,
     )
     links = links_room.build(core, accounts, events)
     backup = backup_room.build(core, events)
@@ -179,7 +179,7 @@ def _provide(services: Services, name: str) -> Provide:
     return Provide(provide, sync_to_thread=False)
 
 
-def _forget_elsewhere(
+def _forget_in_other_rooms(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> dict[str, int]:
     """Delete what the rooms above events know of visitors, in the deletion's transaction.
@@ -190,7 +190,7 @@ def _forget_elsewhere(
     return {"providerCustomers": customers, **forget_opens(db, scope_id, visitor_ids)}
 
 
-def _read_elsewhere(
+def _read_other_rooms(
     db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """What providers and links store about visitors, for the export of a person's data."""

@@ -34,8 +34,8 @@ class Core(NamedTuple):
 class Room:
     """A room as the application sees it: `build` in the room's `plugin` module returns one.
 
-    Each field is a service, under the name by which request handlers ask for it.
-    routes: the room's HTTP handlers. dependencies: what else handlers may ask for.
+    Each field is a service, under the name by which request handlers request it.
+    routes: the room's HTTP handlers. dependencies: other objects that handlers may request.
     """
 
     routes: ClassVar[Sequence[ControllerRouterHandler]] = ()
@@ -54,7 +54,7 @@ class Room:
         return ()
 
     def gauges(self) -> Sequence[PolledGauge]:
-        """Figures for Prometheus that are read when it asks."""
+        """Figures for Prometheus that are read at each scrape."""
         return ()
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:

@@ -1,4 +1,4 @@
-"""Invitations: who is let in by one, once, and for how long."""
+"""Invitations: whom an invitation admits, once, and for how long."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -133,21 +133,21 @@ def test_a_key_for_one_website_exports_a_person_s_events_of_that_website_only(
     holder: Any, workspace: Tenant
 ) -> None:
     forms = [{"name": name, "kind": "web", "identityScope": "shop"} for name in ("One", "Two")]
-    here, there = (
+    key_website_id, other_website_id = (
         workspace.client.post("/api/settings/websites", json=form).json()["id"] for form in forms
     )
-    for website_id in (here, there):
+    for website_id in (key_website_id, other_website_id):
         event = {"websiteId": website_id, "event": "a", "userId": "ada"}
         assert workspace.client.post("/api/v1/events", json=event).status_code == 202
-    address = f"/api/personal-data?websiteId={here}&userId=ada"
+    address = f"/api/personal-data?websiteId={key_website_id}&userId=ada"
     assert holder(scopes=["read"]).get(address).json()["code"] == "scope_missing"
-    for client, events in ((holder(websiteId=here), 1), (workspace.client, 2)):
+    for client, events in ((holder(websiteId=key_website_id), 1), (workspace.client, 2)):
         answer = client.get(address)
         assert answer.status_code == 200, answer.text
         assert answer.text.count('"type":"event"') == events
     log = workspace.browser.get("/api/settings/audit-log").json()["data"]
     assert [entry["target"] for entry in log if entry["action"] == "exported"] == [
-        f"personal-data {here}"
+        f"personal-data {key_website_id}"
     ] * 2
 
 

@@ -70,10 +70,12 @@ def test_the_current_session_is_marked_in_the_list(workspace, clock):
 
 def test_only_its_user_can_end_a_session(workspace, other_workspace):
     other, _ = log_in(workspace)
-    [there] = [record["id"] for record in sessions(workspace.browser) if not record["current"]]
-    assert other_workspace.browser.delete(f"/api/auth/sessions/{there}").status_code == 404
-    assert workspace.browser.delete(f"/api/auth/sessions/{there}").status_code == 204
-    assert workspace.browser.delete(f"/api/auth/sessions/{there}").status_code == 404
+    [other_session] = [
+        record["id"] for record in sessions(workspace.browser) if not record["current"]
+    ]
+    assert other_workspace.browser.delete(f"/api/auth/sessions/{other_session}").status_code == 404
+    assert workspace.browser.delete(f"/api/auth/sessions/{other_session}").status_code == 204
+    assert workspace.browser.delete(f"/api/auth/sessions/{other_session}").status_code == 404
     assert other.get("/api/auth/session").status_code == 401
 
 

@@ -37,14 +37,14 @@ def settings(tmp_path: Path, metadb_url: str) -> Settings:
 
 
 @pytest.fixture
-def here(services: Services) -> Iterator[TestClient[Any]]:
+def local_client(services: Services) -> Iterator[TestClient[Any]]:
     """A client on the machine itself."""
     with TestClient(connecting_from("127.0.0.1", application(services)), base_url=URL) as running:
         yield running
 
 
 @pytest.fixture
-def elsewhere(services: Services) -> Iterator[TestClient[Any]]:
+def remote_client(services: Services) -> Iterator[TestClient[Any]]:
     """A client on another machine."""
     with TestClient(
         connecting_from("192.0.2.7", application(services)), base_url="http://penstock.example"
@@ -80,8 +80,8 @@ def test_the_printed_setup_token_allows_the_first_sign_up_from_elsewhere(tmp_pat
         )
 
 
-def test_signing_up_answers_user_and_workspace_and_signs_in(here):
-    answer = sign_up(here)
+def test_signing_up_answers_user_and_workspace_and_signs_in(local_client):
+    answer = sign_up(local_client)
     assert answer.status_code == 201
     body = answer.json()
     assert set(body) == {"user", "workspace", "role"}
@@ -89,7 +89,7 @@ def test_signing_up_answers_user_and_workspace_and_signs_in(here):
     assert body["workspace"]["name"] == "Acme"
     assert body["user"]["id"].startswith("usr_")
     assert body["workspace"]["id"].startswith("wsp_")
-    assert here.get("/api/auth/session").json() == body
+    assert local_client.get("/api/auth/session").json() == body
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,10 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_secure_under_https(
 ):
     settings = Settings(data=tmp_path, database_url=metadb_url, public_url=public_url)
     services = build_services(settings, clock, warehouse)
-    with TestClient(connecting_from("127.0.0.1", application(services)), base_url=URL) as here:
-        name_and_value, *attributes = sign_up(here).headers["set-cookie"].split("; ")
+    with TestClient(
+        connecting_from("127.0.0.1", application(services)), base_url=URL
+    ) as local_client:
+        name_and_value, *attributes = sign_up(local_client).headers["set-cookie"].split("; ")
     assert name_and_value.startswith("service_session=")
     attribute_names = {attribute.lower() for attribute in attributes}
     assert {"httponly", "samesite=lax", "path=/"} <= attribute_names
@@ -120,8 +122,8 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_secure_under_https(
         {"Host": "rebound.example"},
     ],
 )
-def test_a_local_proxy_or_a_rebound_name_is_not_a_local_client(here, headers):
-    response = sign_up(here, headers=headers)
+def test_a_local_proxy_or_a_rebound_name_is_not_a_local_client(local_client, headers):
+    response = sign_up(local_client, headers=headers)
     assert (response.status_code, response.json()["code"]) == (403, "setup_token_required")
     assert "X-Setup-Token" in response.json()["detail"]
 
@@ -136,7 +138,7 @@ def test_every_spelling_of_loopback_is_a_local_client(
         assert sign_up(client, headers={"Host": host}).status_code == 201
 
 
-def test_from_elsewhere_the_first_sign_up_needs_the_setup_token(elsewhere, services):
+def test_from_elsewhere_the_first_sign_up_needs_the_setup_token(remote_client, services):
     token = services.accounts.setup_token
     for headers in (
         {},
@@ -146,52 +148,56 @@ def test_from_elsewhere_the_first_sign_up_needs_the_setup_token(elsewhere, servi
         {"X-Setup-Token": "ü"},
     ):
         response = sign_up(
-            elsewhere, headers={name: value.encode() for name, value in headers.items()}
+            remote_client, headers={name: value.encode() for name, value in headers.items()}
         )
         assert (response.status_code, response.json()["code"]) == (403, "setup_token_required")
         assert token not in response.text
-    assert sign_up(elsewhere, headers={"X-Setup-Token": token}).status_code == 201
+    assert sign_up(remote_client, headers={"X-Setup-Token": token}).status_code == 201
 
 
-def test_the_setup_token_ends_with_the_first_account(here, services):
+def test_the_setup_token_ends_with_the_first_account(local_client, services):
     token = services.accounts.setup_token
-    assert sign_up(here).status_code == 201
+    assert sign_up(local_client).status_code == 201
     assert services.accounts.setup_token is None
-    response = sign_up(here, headers={"X-Setup-Token": token}, email="second@example.com")
+    response = sign_up(local_client, headers={"X-Setup-Token": token}, email="second@example.com")
     assert (response.status_code, response.json()["code"]) == (403, "signup_closed")
 
 
-def test_the_setup_token_of_another_node_also_ends(here, services, settings, clock, warehouse):
+def test_the_setup_token_of_another_node_also_ends(
+    local_client, services, settings, clock, warehouse
+):
     other_node = build_services(settings, clock, warehouse)
     token = other_node.accounts.setup_token
-    assert sign_up(here).status_code == 201
+    assert sign_up(local_client).status_code == 201
     with TestClient(application(other_node)) as client:
         response = sign_up(client, headers={"X-Setup-Token": token}, email="second@example.com")
     assert (response.status_code, response.json()["code"]) == (403, "signup_closed")
 
 
 def test_every_node_accepts_the_setup_token_of_every_other(
-    elsewhere, services, settings, clock, warehouse
+    remote_client, services, settings, clock, warehouse
 ):
     other_node = build_services(settings, clock, warehouse)
     assert other_node.accounts.setup_token != services.accounts.setup_token
     headers = {"X-Setup-Token": other_node.accounts.setup_token}
-    assert sign_up(elsewhere, headers=headers).status_code == 201
+    assert sign_up(remote_client, headers=headers).status_code == 201
     other_node.database.close()
 
 
-def test_after_the_first_sign_up_no_node_offers_another(here, services, settings, clock, warehouse):
+def test_after_the_first_sign_up_no_node_offers_another(
+    local_client, services, settings, clock, warehouse
+):
     other_node = build_services(settings, clock, warehouse)
     with TestClient(application(other_node), base_url=URL) as other:
         assert other.get("/", follow_redirects=False).headers["location"] == "/signup"
-        assert sign_up(here).status_code == 201
+        assert sign_up(local_client).status_code == 201
         assert other.get("/", follow_redirects=False).headers["location"] == "/login"
         assert "Sign-up is closed" in other.get("/signup").text
         assert other_node.accounts.setup_token is None
 
 
 def test_setup_tokens_are_stored_as_hashes_at_most_100_and_deleted_with_the_first_sign_up(
-    elsewhere, services, settings, clock
+    remote_client, services, settings, clock
 ):
     def stored() -> list[bytes]:
         with services.database.read() as db:
@@ -203,18 +209,18 @@ def test_setup_tokens_are_stored_as_hashes_at_most_100_and_deleted_with_the_firs
     tokens = [node.setup_token for node in nodes]
     assert len(stored()) == 100
     assert not {token.encode() for token in tokens} & set(stored())
-    response = sign_up(elsewhere, headers={"X-Setup-Token": oldest})
+    response = sign_up(remote_client, headers={"X-Setup-Token": oldest})
     assert response.json()["code"] == "setup_token_required"
-    assert sign_up(elsewhere, headers={"X-Setup-Token": tokens[0]}).status_code == 201
+    assert sign_up(remote_client, headers={"X-Setup-Token": tokens[0]}).status_code == 201
     assert stored() == []
     assert another_node(services).setup_token is None
     assert stored() == []
 
 
-def test_of_concurrent_first_sign_ups_one_succeeds(here, services):
+def test_of_concurrent_first_sign_ups_one_succeeds(local_client, services):
     def first(number: int) -> int:
         return sign_up(
-            visitor(here, {"Host": "localhost"}), email=f"user{number}@example.com"
+            visitor(local_client, {"Host": "localhost"}), email=f"user{number}@example.com"
         ).status_code
 
     with ThreadPoolExecutor(6) as threads:
@@ -225,16 +231,16 @@ def test_of_concurrent_first_sign_ups_one_succeeds(here, services):
         assert sorted(answer.result() for answer in answers) == [201] + [403] * 5
 
 
-def test_later_sign_ups_require_open_sign_up(here, tmp_path, metadb_url, clock, warehouse):
-    assert sign_up(here).status_code == 201
-    response = sign_up(here, email="second@example.com")
+def test_later_sign_ups_require_open_sign_up(local_client, tmp_path, metadb_url, clock, warehouse):
+    assert sign_up(local_client).status_code == 201
+    response = sign_up(local_client, email="second@example.com")
     assert (response.status_code, response.json()["code"]) == (403, "signup_closed")
     open_settings = Settings(data=tmp_path, database_url=metadb_url, signup_open=True)
     with TestClient(
         connecting_from("192.0.2.7", application(build_services(open_settings, clock, warehouse)))
-    ) as elsewhere:
-        assert sign_up(elsewhere, email="second@example.com").status_code == 201
-        duplicate = sign_up(elsewhere, email="SECOND@example.com ")
+    ) as remote_client:
+        assert sign_up(remote_client, email="second@example.com").status_code == 201
+        duplicate = sign_up(remote_client, email="SECOND@example.com ")
         assert (duplicate.status_code, duplicate.json()["code"]) == (409, "email_taken")
 
 
@@ -260,8 +266,8 @@ def test_later_sign_ups_require_open_sign_up(here, tmp_path, metadb_url, clock, 
         ({"role": "owner"}, "role", "unknown_field"),
     ],
 )
-def test_each_fault_names_its_field(here, form, field, code):
-    response = sign_up(here, **form)
+def test_each_fault_names_its_field(local_client, form, field, code):
+    response = sign_up(local_client, **form)
     assert response.status_code == 422
     assert [(fault["field"], fault["code"]) for fault in response.json()["errors"]] == [
         (field, code)
@@ -269,18 +275,18 @@ def test_each_fault_names_its_field(here, form, field, code):
 
 
 @pytest.mark.parametrize("password", ["12345678", "x" * 1024, "pass\u0000word", "пароль🔑пароль"])
-def test_any_password_of_8_to_1024_characters_works(here, password):
-    assert sign_up(here, password=password).status_code == 201
+def test_any_password_of_8_to_1024_characters_works(local_client, password):
+    assert sign_up(local_client, password=password).status_code == 201
     assert (
-        here.post(
+        local_client.post(
             "/api/auth/login", json={"email": FORM["email"], "password": password}
         ).status_code
         == 200
     )
 
 
-def test_all_faults_are_reported_without_the_password(here):
-    response = here.post(
+def test_all_faults_are_reported_without_the_password(local_client):
+    response = local_client.post(
         "/api/auth/signup", json={"email": "ada", "password": "secret!", "workspaceName": ""}
     )
     assert {fault["field"] for fault in response.json()["errors"]} == {
@@ -291,11 +297,15 @@ def test_all_faults_are_reported_without_the_password(here):
     assert "secret!" not in response.text
 
 
-def test_a_body_that_is_not_labelled_json_is_415(here):
-    assert here.post("/api/auth/signup", content=b'{"email": "a@example.com"}').status_code == 415
-
-
-def test_a_foreign_page_cannot_sign_up(here):
+def test_a_body_that_is_not_labelled_json_is_415(local_client):
     assert (
-        sign_up(here, headers={"Origin": "https://evil.example"}).json()["code"] == "foreign_origin"
+        local_client.post("/api/auth/signup", content=b'{"email": "a@example.com"}').status_code
+        == 415
+    )
+
+
+def test_a_foreign_page_cannot_sign_up(local_client):
+    assert (
+        sign_up(local_client, headers={"Origin": "https://evil.example"}).json()["code"]
+        == "foreign_origin"
     )

@@ -1,4 +1,4 @@
-"""Watching events come in: what is given, once each, and what is left out."""
+"""Recent events: each is returned once, and which are left out."""
 
 import base64
 from typing import Any

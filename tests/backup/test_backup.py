@@ -58,7 +58,7 @@ def live_event(website_id: str, name: str) -> dict[str, str]:
 
 @contextmanager
 def posting(client: httpx.Client, website_id: str) -> Iterator[dict[str, str]]:
-    """Posts batches of new events meanwhile; gives the acknowledged ones as they grow."""
+    """Posts batches of new events; yields the growing list of acknowledged ones."""
     stop, acknowledged = Event(), dict[str, str]()
 
     def post() -> None:
@@ -186,9 +186,9 @@ def test_a_folder_without_a_complete_backup_is_refused(
     ):
         code, output = quickly(*arguments)
         assert code == 1
-        assert "is no complete backup" in output
+        assert "is not a complete backup" in output
     code, output = quickly("backup", str(tmp_path / "b"), "--data", str(tmp_path / "nothing"))
-    assert (code, "has no data of Penstock" in output) == (1, True)
+    assert (code, "contains no Penstock data" in output) == (1, True)
 
 
 def copy_of(backup: Path, target: Path) -> Path:
@@ -224,7 +224,7 @@ def test_damage_is_detected_and_never_restored(
     assert (code, "PROBLEM" in output) == (1, True)
     code, output = quickly("restore", str(copy), *data)
     assert (code, f"{largest.name} is damaged" in output) == (1, True)
-    assert "half restored" in refused("serve", "--port", "0", *data)
+    assert "only partly restored" in refused("serve", "--port", "0", *data)
     code, output = quickly("restore", str(backup), *data)
     assert (code, "Restored" in output) == (0, True)
 
@@ -280,7 +280,7 @@ def test_a_killed_backup_leaves_nothing_broken(tmp_path: Path, quickly: Command)
                 timeout=PATIENCE_S,
             )
             assert killed.returncode == -signal.SIGKILL, killed.stderr
-            assert "is no complete backup" in quickly("verify", str(folder))[1]
+            assert "is not a complete backup" in quickly("verify", str(folder))[1]
             answer = service.client.get("/health/ready").json()
             assert answer["status"] == "ready"
         ran(*arguments)

@@ -93,7 +93,7 @@ def shared_service(tmp_path_factory) -> Iterator[Served]:
 
 @pytest.fixture
 def account(shared_service) -> Iterator[Account]:
-    """A new account with a workspace of its own."""
+    """A new account with its own workspace."""
     new = create_account(shared_service.url, new_email("ann"))
     yield new
     new.client.close()
@@ -124,7 +124,7 @@ def base_url(request) -> str:
 
 @pytest.fixture
 def watch(page) -> Iterator[Watch]:
-    """Fails the test at its end if the page logged an error or asked another host for anything."""
+    """Fails the test at its end if the page logged an error or sent a request to another host."""
     watching = Watch(page)
     yield watching
     watching.assert_clean()

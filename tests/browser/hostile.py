@@ -31,7 +31,7 @@ ADDRESSES = {
     "turning": "xn--7a@xn--mgbh0fb.example",
     "wide": f"{'w' * 64}@{'w' * 63}.{'w' * 63}.{'w' * 50}.com",
 }
-"""E-mail addresses, which take far less than other texts."""
+"""Email addresses, which take far less than other texts."""
 
 HOUR_MS = 3_600_000
 

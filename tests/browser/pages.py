@@ -112,4 +112,4 @@ ONLY_LEAD_ON = {"/", "/settings"}
 """Routes of pages that show nothing of their own."""
 
 PARTS = {"/funnels/{funnel_id}/row"}
-"""Routes of parts that pages ask for by themselves."""
+"""Routes of parts that pages load by themselves."""

@@ -57,7 +57,7 @@ def shop(account):
 
 @pytest.fixture
 def builder(shop, signed_in, watch):
-    """A page whose previews of what is not finished yet may be refused."""
+    """A page whose previews of an unfinished funnel may be refused."""
     yield signed_in
     watch.allow("422")
 
@@ -174,7 +174,7 @@ def test_a_funnel_is_built_by_keyboard_alone(shop, builder):
     keys = page.keyboard
 
     def tab_to(name: str, role: str | None = None):
-        """Tab until the focus is on what has this name."""
+        """Tab until the focus is on the element with this name."""
         for _ in range(40):
             keys.press("Tab")
             focused = page.evaluate("""() => {

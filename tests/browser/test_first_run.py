@@ -15,7 +15,7 @@ def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service,
     page.goto("/")
     expect(page).to_have_url(f"{service.url}/signup")
     page.get_by_label("Workspace").fill("Acme")
-    page.get_by_label("E-mail address").fill(EMAIL)
+    page.get_by_label("Email address").fill(EMAIL)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Create account").click()
 
@@ -72,7 +72,7 @@ def test_from_another_machine_the_first_account_takes_the_setup_token(tmp_path, 
         page.set_extra_http_headers({"X-Forwarded-For": "192.0.2.1"})
         page.goto(f"{url}/signup")
         page.get_by_label("Workspace").fill("Acme")
-        page.get_by_label("E-mail address").fill(EMAIL)
+        page.get_by_label("Email address").fill(EMAIL)
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Create account").click()
         expect(page.get_by_role("alert")).to_contain_text("setup token")

@@ -43,13 +43,13 @@ def test_from_a_fresh_service_to_a_read_funnel_and_a_scanned_link_that_was_resol
     token = scan(browser, address, platform)
     resolve(service.url, page, token, platform)
     see_match(page, platform)
-    watch.allow("422")  # previews of what was not whole yet
+    watch.allow("422")  # previews of an unfinished funnel
 
 
 def make_account(page):
     page.goto("/")
     page.get_by_label("Workspace").fill("Acme")
-    page.get_by_label("E-mail address").fill(EMAIL)
+    page.get_by_label("Email address").fill(EMAIL)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Create account").click()
 

@@ -1,4 +1,4 @@
-"""Events as they arrive, and what was refused."""
+"""Events as they arrive, and rejected events."""
 
 import re
 
@@ -26,7 +26,7 @@ def rows(page):
 
 
 def poll(page, times):
-    """Wait until the page has asked for new events that often."""
+    """Wait until the page has polled for new events that often."""
     for _ in range(times):
         with page.expect_response(re.compile("[?&]after=")) as response:
             pass

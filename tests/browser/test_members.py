@@ -37,7 +37,7 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
 ):
     signed_in.goto("/settings/members")
     signed_in.get_by_role("button", name="Invite", exact=True).click()
-    signed_in.get_by_label("E-mail address").and_(signed_in.locator("#field-email")).fill(guest)
+    signed_in.get_by_label("Email address").and_(signed_in.locator("#field-email")).fill(guest)
     signed_in.get_by_role("button", name="Create invitation").click()
     shown = signed_in.get_by_role("dialog", name="Invitation created")
     address = shown.locator("#invitation-url").inner_text()
@@ -52,7 +52,7 @@ def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
     bob = patient(browser.new_context()).new_page()
     bob.goto(address)
     expect(bob.get_by_role("heading", name="Join Acme")).to_be_visible()
-    expect(bob.get_by_label("E-mail address")).to_have_value(guest)
+    expect(bob.get_by_label("Email address")).to_have_value(guest)
     bob.get_by_label("Password").fill(PASSWORD)
     bob.keyboard.press("Enter")
     expect(bob).to_have_url(f"{account.url}/welcome")

@@ -8,7 +8,7 @@ from tests.tenant import PASSWORD
 
 
 def log_in(page, account, password=PASSWORD):
-    page.get_by_label("E-mail address").fill(account.email)
+    page.get_by_label("Email address").fill(account.email)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()
 
@@ -17,8 +17,8 @@ def test_the_log_in_leads_back_to_the_requested_page(account, page, watch):
     page.goto("/settings/api-keys?page=1")
     expect(page).to_have_url(f"{account.url}/login?next=/settings/api-keys%3Fpage%3D1")
     log_in(page, account, "wrong horse battery")
-    expect(page.get_by_role("alert")).to_have_text("The e-mail address or the password is wrong.")
-    expect(page.get_by_label("E-mail address")).to_have_value(account.email)
+    expect(page.get_by_role("alert")).to_have_text("The email address or the password is wrong.")
+    expect(page.get_by_label("Email address")).to_have_value(account.email)
     watch.allow("401")
     log_in(page, account)
     expect(page).to_have_url(f"{account.url}/settings/api-keys?page=1")

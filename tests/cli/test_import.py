@@ -48,15 +48,15 @@ def website(service):
 
 
 def test_imports_a_file_and_repeats_without_duplicates(service, tmp_path):
-    file, here = written(tmp_path / "past.ndjson", map(line, range(1200))), website(service)
-    first = run(service, file, "--website", here)
+    file, website_id = written(tmp_path / "past.ndjson", map(line, range(1200))), website(service)
+    first = run(service, file, "--website", website_id)
     assert first.returncode == 0, first.stderr
     assert first.stdout.splitlines() == [
         "1,200 events imported, 0 duplicates, 0 lines rejected.",
         "They occurred from 2020-05-01T10:00:00.000Z to 2020-05-01T10:19:59.000Z.",
     ]
     assert first.stderr.splitlines()[-1].startswith("Importing: ")
-    again = run(service, file, "--website", here)
+    again = run(service, file, "--website", website_id)
     assert (again.returncode, again.stdout.splitlines()[0]) == (
         0,
         "0 events imported, 1,200 duplicates, 0 lines rejected.",
@@ -72,13 +72,13 @@ def test_a_gzip_file_is_imported(service, tmp_path):
 def test_rejected_lines_go_to_a_file_with_their_reasons_and_the_exit_code_says_so(
     service, tmp_path
 ):
-    file, here = (
+    file, website_id = (
         written(
             tmp_path / "past.ndjson", [line(1), "nonsense", line(2, timestamp="never"), line(3)]
         ),
         website(service),
     )
-    result = run(service, file, "--website", here)
+    result = run(service, file, "--website", website_id)
     assert result.returncode == 1
     assert "2 events imported, 0 duplicates, 2 lines rejected." in result.stdout
     rejected = tmp_path / "past.ndjson.rejected.ndjson"
@@ -89,7 +89,7 @@ def test_rejected_lines_go_to_a_file_with_their_reasons_and_the_exit_code_says_s
         (3, line(2, timestamp="never"), "not_a_time"),
     ]
     written(file, [line(1), line(3)])
-    assert run(service, file, "--website", here).returncode == 0
+    assert run(service, file, "--website", website_id).returncode == 0
     assert not rejected.exists()
 
 
@@ -105,14 +105,16 @@ def test_more_rejects_than_a_page_are_all_written(service, tmp_path):
 
 
 def test_an_import_that_someone_cancels_says_so_and_fails(service, tmp_path):
-    file, here = written(tmp_path / "past.ndjson", map(line, range(40_000))), website(service)
+    file, website_id = written(tmp_path / "past.ndjson", map(line, range(40_000))), website(service)
 
     def running():
-        imports = service.client.get("/api/imports", params={"websiteId": here}).json()["data"]
+        imports = service.client.get("/api/imports", params={"websiteId": website_id}).json()[
+            "data"
+        ]
         return next((job["id"] for job in imports if job["state"] == "running"), None)
 
     with ThreadPoolExecutor() as threads:
-        command = threads.submit(run, service, file, "--website", here)
+        command = threads.submit(run, service, file, "--website", website_id)
         eventually(running)
         assert service.client.post(f"/api/imports/{running()}/cancel").status_code == 200
         ended = command.result(60)
@@ -148,7 +150,7 @@ def test_an_unknown_website_and_a_missing_file_are_errors(service, tmp_path):
     unknown = run(service, file, "--website", "web_x")
     assert (unknown.returncode, unknown.stderr) == (
         1,
-        "penstock: This workspace has no such website.\n",
+        "penstock: There is no such website in this workspace.\n",
     )
     assert run(service, tmp_path / "none.ndjson", "--website", service.website).returncode == 2
 
@@ -160,7 +162,7 @@ def test_a_pipe_is_refused(service):
 
 
 def test_a_broken_upload_leaves_nothing_and_can_be_repeated(service, tmp_path):
-    here, body = (
+    website_id, body = (
         website(service),
         b"".join(json.dumps(line(number)).encode() + b"\n" for number in range(2000)),
     )
@@ -168,16 +170,16 @@ def test_a_broken_upload_leaves_nothing_and_can_be_repeated(service, tmp_path):
         (urlsplit(service.url).hostname, urlsplit(service.url).port)
     ) as sender:
         head = (
-            f"POST /api/imports?websiteId={here} HTTP/1.1\r\nHost: localhost\r\n"
+            f"POST /api/imports?websiteId={website_id} HTTP/1.1\r\nHost: localhost\r\n"
             f"Authorization: Bearer {service.key}\r\n"
             f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         sender.sendall(head.encode() + body[: len(body) // 2])
         eventually(lambda: list(service.data.glob("imports/*.part")))
     eventually(lambda: not list(service.data.glob("imports/*")))
-    assert service.client.get("/api/imports", params={"websiteId": here}).json()["total"] == 0
+    assert service.client.get("/api/imports", params={"websiteId": website_id}).json()["total"] == 0
     (tmp_path / "past.ndjson").write_bytes(body)
-    assert run(service, tmp_path / "past.ndjson", "--website", here).stdout.startswith(
+    assert run(service, tmp_path / "past.ndjson", "--website", website_id).stdout.startswith(
         "2,000 events imported, 0 duplicates"
     )
 
@@ -192,17 +194,17 @@ def lines_read(data):
 def interrupt_import(data, file, end):
     """Begin an import and stop or kill the service within it. Returns an API key and a website."""
     with Served(data) as service:
-        key, here = service.first_account()
+        key, website_id = service.first_account()
         headers = {"Content-Type": "application/x-ndjson"}
-        path = f"/api/imports?websiteId={here}"
+        path = f"/api/imports?websiteId={website_id}"
         job = service.client.post(path, content=file.read_bytes(), headers=headers).json()["id"]
         eventually(lambda: service.client.get(f"/api/imports/{job}").json()["linesRead"] >= 9_000)
         getattr(service, end)()
-    return key, here
+    return key, website_id
 
 
-def follow(service, file, here, key, log):
-    """Run the command while the import cannot go on, until it follows it; then to its end.
+def follow(service, file, website_id, key, log):
+    """Run the command while the import is blocked, until it follows the import; then to its end.
 
     None when the import was quicker.
     """
@@ -214,7 +216,7 @@ def follow(service, file, here, key, log):
             return None
         with log.open("wb") as output:
             command = subprocess.Popen(
-                [sys.executable, "-m", *PENSTOCK, "import", str(file), "--website", here],
+                [sys.executable, "-m", *PENSTOCK, "import", str(file), "--website", website_id],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -233,16 +235,16 @@ def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_re
     file, log = written(tmp_path / "past.ndjson", lines), tmp_path / "command.log"
     for attempt in range(5):  # the import may be quicker than the test
         data = tmp_path / f"data-{attempt}"
-        key, here = interrupt_import(data, file, end)
+        key, website_id = interrupt_import(data, file, end)
         with Served(data) as service:
-            code = follow(service, file, here, key, log)
+            code = follow(service, file, website_id, key, log)
             service.client.headers["Authorization"] = f"Bearer {key}"
             jobs = service.client.get("/api/imports").json()["data"]
             assert service.stop() == 0
         if code is not None:
             break
     assert code == 0, log.read_text()
-    assert "Uploading" not in log.read_text()  # the job that was there already went on
+    assert "Uploading" not in log.read_text()  # the existing job continued
     [job] = jobs
     assert (job["state"], job["linesRead"], job["accepted"] + job["duplicates"]) == (
         "done",

@@ -14,7 +14,7 @@ from tests.waiting import PATIENCE_S, eventually
 
 MB = 2**20
 TAKEN_MB = 25
-"""The most that a request of 40 MB may take, with what the engine's threads take meanwhile."""
+"""The most memory that a request of 40 MB may take, including the engine's threads."""
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_headers_that_never_end_are_408(service):
     with connect(service) as client:
         began_s = time.monotonic()
         send(client, b"GET / HTTP/1.1\r\n")
-        for _ in range(3):  # a byte now and then does not help
+        for _ in range(3):  # an occasional byte does not help
             time.sleep(0.3)
             send(client, b"X")
         answer = answer_to(client)

@@ -69,7 +69,8 @@ def test_answers_say_what_is_left(service):
         for _ in range(2)
     ]
     left = [
-        re.fullmatch(r'"address";r=(\d+);t=\d+', one.headers["ratelimit"])[1] for one in answers
+        re.fullmatch(r'"address";r=(\d+);t=\d+', answer.headers["ratelimit"])[1]
+        for answer in answers
     ]
     assert left == [str(PER_10_S - 1), str(PER_10_S - 2)]
 
@@ -84,7 +85,7 @@ def test_ipv6_addresses_count_by_their_64(service):
 
 def test_a_proxys_own_requests_count_for_nobody(service):
     answers = [service.client.get("/health/live") for _ in range(3 * PER_10_S)]
-    assert {one.status_code for one in answers} == {200}
+    assert {answer.status_code for answer in answers} == {200}
     assert "ratelimit" not in answers[0].headers
 
 

@@ -22,7 +22,7 @@ async def held(watchdog: LoopWatchdog, times: int) -> None:
     async with watchdog.running():
         for _ in range(times):
             before = stalls()
-            while stalls() == before:  # until the watchdog has asked meanwhile
+            while stalls() == before:  # until the watchdog has checked the loop
                 hold_the_loop(0.4)
                 await asyncio.sleep(0)
             await asyncio.sleep(0.05)

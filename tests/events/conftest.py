@@ -43,7 +43,7 @@ def app_site(workspace: Tenant) -> str:
 
 @pytest.fixture
 def post_event(workspace: Tenant, site: str) -> Post:
-    """Post a server event of the site; what is not said otherwise is as for a valid one."""
+    """Post a server event of the site; fields that are not given are valid."""
 
     def post(*, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
         event = {"websiteId": site, "visitorId": "visitor-1", "event": "signed_up", **fields}

@@ -232,8 +232,8 @@ def test_a_body_over_the_limit_is_too_large(
     "limits", [{"max_body_bytes": 20_000_000, "max_inflated_bytes": 20_000_000}]
 )
 def test_a_limit_that_was_raised_holds(workspace: Tenant, site: str) -> None:
-    one = body(site)
-    batch = b'{"events": [' + one + b", " + one + b" " * 11_000_000 + b"]}"
+    single_body = body(site)
+    batch = b'{"events": [' + single_body + b", " + single_body + b" " * 11_000_000 + b"]}"
     assert (
         workspace.client.post("/api/v1/events/batch", content=batch, headers=JSON).json()[
             "accepted"

@@ -134,12 +134,12 @@ def test_two_nodes_share_their_ids(
             return document
 
         with ThreadPoolExecutor(16) as pool:
-            here = [
+            first_posts = [
                 pool.submit(lambda number=number: post_event(eventId=f"{number % 10}").json())
                 for number in range(100)
             ]
-            there = [pool.submit(post_at_second, number) for number in range(100)]
-            answers = [future.result() for future in [*here, *there]]
+            second_posts = [pool.submit(post_at_second, number) for number in range(100)]
+            answers = [future.result() for future in [*first_posts, *second_posts]]
         assert [answer["status"] for answer in answers].count("accepted") == 10
         assert len({answer["eventId"] for answer in answers}) == 10
         assert len(stored()) == 10

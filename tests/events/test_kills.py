@@ -1,4 +1,4 @@
-"""What was acknowledged survives SIGKILL at any moment, exactly once.
+"""Acknowledged events survive SIGKILL at any moment, exactly once.
 
 `PENSTOCK_KILLS` says how often the service is killed; `make kills` does it 200 times.
 """
@@ -153,13 +153,13 @@ def test_every_acknowledged_event_is_there_exactly_once_after_kills(
     finally:
         served.kill()
 
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", READ_WAREHOUSE, str(data)],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    stored = [tuple(row) for row in json.loads(told)]
+    stored = [tuple(row) for row in json.loads(output)]
     acknowledged = {pair for client in clients for pair in client.acknowledged.items()}
     repeats = sum(client.repeats for client in clients)
     print(

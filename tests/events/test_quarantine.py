@@ -1,4 +1,4 @@
-"""What is refused is kept for its senders, with every reason, and can be sent again."""
+"""Refused events are stored for their senders, with every reason, and can be replayed."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,9 @@ def refused(tenant: Tenant, **parameters: Any) -> list[dict[str, Any]]:
 def counted(tenant: Tenant) -> dict[str, Any]:
     """The counts of the tenant's first website, which balance at any time."""
     answer = tenant.client.get("/api/events/counts")
-    [counts] = [one for one in answer.json()["data"] if one["websiteId"] == tenant.website_id]
+    [counts] = [
+        record for record in answer.json()["data"] if record["websiteId"] == tenant.website_id
+    ]
     parts = ("stored", "duplicates", "refused", "quarantined", "waiting")
     assert counts["received"] == sum(counts[part] for part in parts), counts
     return counts
@@ -102,7 +104,7 @@ def test_a_body_rejected_as_a_whole_is_listed_without_its_items(workspace):
         ).status_code
         == 400
     )
-    assert [(one["code"], one["item"]) for one in refused(workspace)] == [
+    assert [(record["code"], record["item"]) for record in refused(workspace)] == [
         ("not_json", None),
         ("invalid", None),
     ]
@@ -148,7 +150,7 @@ def test_a_website_keeps_the_newest_within_its_limits(workspace, limits):
         post(workspace, "/api/v1/events/batch", {"events": items})
     page = workspace.client.get("/api/events/refused", params={"pageSize": 100}).json()
     assert page["total"] <= 120
-    numbers = [one["number"] for one in page["data"]]
+    numbers = [record["number"] for record in page["data"]]
     assert numbers == sorted(numbers, reverse=True)
     assert numbers[0] == 300
     counts = counted(workspace)
@@ -258,7 +260,11 @@ def test_an_event_over_the_limit_of_keys_costs_no_other_of_its_batch(workspace, 
         for keys in ("abc", "abd", "bca")
     ]  # fmt: skip
     answer = workspace.client.post(route, json={"events": items}).json()
-    assert [one["status"] for one in answer["results"]] == ["accepted", "rejected", "accepted"]
+    assert [record["status"] for record in answer["results"]] == [
+        "accepted",
+        "rejected",
+        "accepted",
+    ]
     assert counted(workspace)["refused"] == 1
 
 
@@ -266,7 +272,7 @@ def test_an_event_over_the_limit_of_keys_costs_no_other_of_its_batch(workspace, 
 def test_a_refused_event_uses_up_no_id_and_no_key(workspace):
     event = numbered(workspace, "a", "b", "c", "d", eventId="once")
     twice = workspace.client.post("/api/v1/events/batch", json={"events": [event, event]}).json()
-    assert [one["status"] for one in twice["results"]] == ["rejected", "rejected"]
+    assert [record["status"] for record in twice["results"]] == ["rejected", "rejected"]
     assert (
         post(workspace, "/api/v1/events", numbered(workspace, "a", "b", "x", eventId="once")) == 202
     )
@@ -306,7 +312,7 @@ def test_a_refused_event_is_stored_as_of_its_receipt_once_it_is_valid(
     clock.advance(days=1)
     assert replay(workspace, rejection["number"]).status_code == 204
     assert refused(workspace) == []
-    [event] = [one for one in stored() if one["name"] == "late"]
+    [event] = [record for record in stored() if record["name"] == "late"]
     assert iso(event["received_at"]) == rejection["at"]
     counts = counted(workspace)
     assert (counts["received"], counts["refused"], counts["stored"]) == (2, 0, 2)
@@ -369,6 +375,6 @@ def test_deleting_a_visitor_deletes_what_the_quarantine_has_of_it(workspace):
     form = {"websiteId": workspace.website_id, "userId": "ann"}
     answer = workspace.client.post("/api/deletions", json=form)
     assert answer.status_code in (201, 202), answer.text
-    assert [one["item"] for one in refused(workspace) if "ann" in one["item"]] == []
+    assert [record["item"] for record in refused(workspace) if "ann" in record["item"]] == []
     assert len(refused(workspace)) == 1
     assert counted(workspace)["dropped"] == 1

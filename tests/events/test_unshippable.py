@@ -72,7 +72,7 @@ def test_bad_rows_are_found_by_halving_and_all_others_are_stored_once(
     send(workspace, [*good[:70], "bad1", *good[70:110], "bad2", *good[110:]])
     assert names_of(stored()) == sorted(good)
     entries = refused(workspace)
-    assert {(one["reason"], one["route"], one["code"]) for one in entries} == {
+    assert {(entry["reason"], entry["route"], entry["code"]) for entry in entries} == {
         ("unshippable", "events", "refused_by_event_store")
     }
     assert "cannot parse" in entries[0]["errors"][0]["message"]
@@ -186,4 +186,4 @@ def test_the_counts_balance_after_kills(tmp_path: Path) -> None:
         assert counts["stored"] == accepted == 4 * 40
         assert waiting <= accepted
         visitors = service.client.get("/api/visitors", params={"websiteId": website_id}).json()
-        assert [one["events"] for one in visitors["data"]] == [accepted]
+        assert [entry["events"] for entry in visitors["data"]] == [accepted]

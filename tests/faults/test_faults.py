@@ -27,7 +27,7 @@ full_run_only = pytest.mark.skipif(not ALL, reason="make faults runs it")
 
 @contextmanager
 def repeatedly(*actions: Any, every_s: float) -> Iterator[None]:
-    """Take the actions in turn meanwhile; the last one at the end."""
+    """Repeat the actions in turn inside the context; at its end, run the last one."""
     stop = Event()
 
     def repeat() -> None:

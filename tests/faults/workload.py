@@ -83,7 +83,7 @@ class Workload:
         self._counts = [0] * len(STEPS)
 
     def run_to_end(self, service: Served, give_up_s: float = 120) -> None:
-        """Do what is left on a service that recovers by itself."""
+        """Finish the remaining tasks on a service that recovers without help."""
         deadline = time.monotonic() + give_up_s
         while not self.work(service):
             assert service.process.poll() is None, service.output()
@@ -91,7 +91,7 @@ class Workload:
             time.sleep(0.05)
 
     def work(self, service: Served) -> bool:
-        """Do what is left; False when the service goes away or cannot do it now."""
+        """Run the remaining tasks; False when the service disconnects or is unavailable."""
         service.client.headers["Authorization"] = f"Bearer {self.key}"
         while self._tasks:
             try:
@@ -154,7 +154,7 @@ class Workload:
         return [step["count"] for step in report["aggregate"]["steps"]]
 
     def finish(self, data: Path, **settings: str) -> None:
-        """Start a sound service without help, do what is left, and check everything."""
+        """Start a service without faults, run the remaining tasks, and check everything."""
         with Served(data, **settings) as service:
             assert self.work(service), service.output()
             # What waits of earlier requests: an import or deletion whose answer was lost.

@@ -290,11 +290,11 @@ def evaluate(
     selected = list(selected_units(definition, units, start_ms, end_ms).values())
     inside = [event for event in events if in_period(event.at_ms, start_ms, end_ms)]
 
-    wanted = {key: tagged(value) for key, value in (cohort or {}).items()}
+    cohort_values = {key: tagged(value) for key, value in (cohort or {}).items()}
     counted = [
         path
         for path in selected
-        if all(_entry_value(definition, path, key) == value for key, value in wanted.items())
+        if all(_entry_value(definition, path, key) == value for key, value in cohort_values.items())
     ]
     cohorts: dict[tuple[str, ...], list[FunnelPath]] = (
         {} if definition.breakdown_properties else {(): []}

@@ -1,4 +1,4 @@
-"""Stories told to a running Penstock over HTTP, and funnels asked about them.
+"""Events sent to a running Penstock over HTTP as short stories, and funnels over them.
 
 A story is written as in the worked examples of the counting rules: `0/A(1) 10/B` is an event A
 after 0 seconds with sequence number 1, then an event B after 10 seconds without one.

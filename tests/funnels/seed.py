@@ -34,7 +34,7 @@ EVENT_COLUMNS = (
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 _CASES_TOGETHER = 50
-"""Cases in the warehouse at a time. Each has property keys of its own, so that thousands of them
+"""Cases in the warehouse at a time. Each has its own property keys, so that thousands of them
 would keep the engine busy with merges."""
 
 _numbers = count(1)
@@ -47,7 +47,7 @@ def stored_cases() -> int:
 
 
 def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[History, str]:
-    """Store a history of a property test on websites of its own: `isolated`."""
+    """Store a history of a property test on its own websites: `isolated`."""
     make_room(warehouse)
     history, mark = isolated(history)
     store(warehouse, history, inserts)

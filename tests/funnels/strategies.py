@@ -370,18 +370,18 @@ class Script:
         name = match.value
         if match.type is MatchType.PAGEVIEW:
             name = fields["path"] = PATHS[picks.option % len(PATHS)] if "*" in name else name
-        here = picks.website < 220
+        in_first_website = picks.website < 220
         provider = attempts and picks.source % 8 == 7
         return Event(
             event_id="",
-            website_id="shop" if here else ("app", "app", "foreign")[picks.website % 3],
+            website_id="shop" if in_first_website else ("app", "app", "foreign")[picks.website % 3],
             kind=KINDS[match.type],
             name=name,
             at_ms=at_ms,
             visitor_id=f"v{picks.visitor % 3 if picks.visitor > 200 else who}"
             if attempts
             else f"v{who}{picks.visitor % 2}",
-            scope_id="people" if here or attempts else "app",
+            scope_id="people" if in_first_website or attempts else "app",
             source="provider"
             if provider
             else ("browser", "server", "app", "import")[picks.source % 4],

@@ -53,7 +53,9 @@ def fisher(part: int, whole: int, base_part: int, base_whole: int) -> float:
     """Sum of the probabilities of all tables with these margins that are no likelier."""
     total = part + base_part
     tables = [math.comb(whole, k) * math.comb(base_whole, total - k) for k in range(total + 1)]
-    return sum(one for one in tables if one <= tables[part]) / math.comb(whole + base_whole, total)
+    return sum(probability for probability in tables if probability <= tables[part]) / math.comb(
+        whole + base_whole, total
+    )
 
 
 def beats(part: int, whole: int, base_part: int, base_whole: int) -> float:

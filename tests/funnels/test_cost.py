@@ -1,4 +1,4 @@
-"""A definition costs the engine no more than is allowed, and whatever is saved can be evaluated."""
+"""A definition costs the engine no more than allowed, and every saved one can be evaluated."""
 
 import json
 import os

@@ -134,10 +134,10 @@ def test_any_property_key_groups_filters_identifies_and_orders(scene: Scene, key
             scene.item(0, "A", other=1),
         ]
     )
-    wanted = [{"property": key, "operator": "equals", "value": "1"}]
+    filters = [{"property": key, "operator": "equals", "value": "1"}]
     visitors = scene.results(
         scene.funnel(
-            step("A", filters=wanted), "B", sequenceProperty=key, breakdownProperties=[key]
+            step("A", filters=filters), "B", sequenceProperty=key, breakdownProperties=[key]
         )
     )
     assert outcome(visitors["aggregate"]) == (1, 1, 0, 0)
@@ -176,7 +176,7 @@ VALUES: list[tuple[Any, Any]] = [
     (2**62 + 1, 2**62 + 1),
     ("é😀'\"\\", "é😀'\"\\"),
 ]
-"""What is sent, and the cohort value that it is."""
+"""Sent values, and the cohort values that they become."""
 
 
 def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -> None:

@@ -273,7 +273,7 @@ def test_lists_are_searched_by_a_part_of_the_name_whatever_its_case(client, path
     def names(text):
         answer = client.get(path, params={"search": text}).json()
         assert answer["total"] == len(answer["data"])
-        return {one["name"] for one in answer["data"]}
+        return {record["name"] for record in answer["data"]}
 
     assert names("CHECK") == {"Checkout of 2026", "checkers"}
     assert names("%_") == {"100%_sure"}

@@ -1,4 +1,4 @@
-"""Units over time, through HTTP: trends, times between steps, what came next."""
+"""Units over time, through HTTP: trends, times between steps, next events."""
 
 import json
 from datetime import UTC, datetime
@@ -234,13 +234,13 @@ def test_timing_is_exact_for_each_pair_of_steps(scene: Scene) -> None:
     ]
     assert (second["units"], record["overall"]["units"], record["asked"]["units"]) == (3, 3, 3)
     assert record["asked"] == record["overall"]
-    assert [(one["fromMinutes"] * 60, one["units"]) for one in first["histogram"]] == [
+    assert [(row["fromMinutes"] * 60, row["units"]) for row in first["histogram"]] == [
         (10, 1),
         (20, 1),
         (30, 1),
         (60, 1),
     ]
-    assert sum(one["units"] for one in second["histogram"]) == 3
+    assert sum(row["units"] for row in second["histogram"]) == 3
     assert (
         record["overall"]["medianMinutes"]
         == scene.results(record["funnelId"])["aggregate"]["medianCompletionMinutes"]
@@ -303,7 +303,7 @@ def test_next_can_follow_the_visitors_of_attempts(scene: Scene) -> None:
     assert read_insight(scene, funnel_id, "next", step=1)["silent"] == 1
     record = read_insight(scene, funnel_id, "next", step=1, of="visitor")
     assert (record["stopped"], record["silent"]) == (1, 0)
-    assert [(one["name"], one["units"], one["first"]) for one in record["data"]] == [
+    assert [(row["name"], row["units"], row["first"]) for row in record["data"]] == [
         ("help", 1, 1),
         ("leave", 1, 0),
     ]
@@ -314,7 +314,7 @@ def test_next_of_visitors_sees_every_kind_of_event(scene: Scene) -> None:
     del items[1]["name"]
     scene.track(items)
     record = read_insight(scene, scene.funnel(step("A"), "B"), "next", step=1)
-    assert [(one["type"], one["name"], one["units"]) for one in record["data"]] == [
+    assert [(row["type"], row["name"], row["units"]) for row in record["data"]] == [
         ("Pageview", "/help", 1)
     ]
 

@@ -37,26 +37,13 @@ examples = example_settings(EXAMPLES // (2 * len(SHARES)))
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
-def test_attempt_funnels_agree_with_the_reference_evaluation(
-    bare_warehouse: Warehouse, share: int
+@pytest.mark.parametrize("unit", CountingUnit)
+def test_funnels_agree_with_the_reference_evaluation(
+    bare_warehouse: Warehouse, unit: CountingUnit, share: int
 ) -> None:
     @share_of_cases(share)
     @examples
-    @given(case=cases(CountingUnit.ATTEMPT))
-    def agree(case: Case) -> None:
-        assert_agreement(bare_warehouse, case)
-
-    agree()
-
-
-@pytest.mark.slow("runs many random examples")
-@pytest.mark.parametrize("share", SHARES)
-def test_visitor_funnels_agree_with_the_reference_evaluation(
-    bare_warehouse: Warehouse, share: int
-) -> None:
-    @share_of_cases(share)
-    @examples
-    @given(case=cases(CountingUnit.VISITOR))
+    @given(case=cases(unit))
     def agree(case: Case) -> None:
         assert_agreement(bare_warehouse, case)
 

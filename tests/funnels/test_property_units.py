@@ -80,26 +80,13 @@ class StoredCase:
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
-def test_units_of_attempt_funnels_agree_with_the_reference_evaluation(
-    bare_warehouse: Warehouse, share: int
+@pytest.mark.parametrize("unit", CountingUnit)
+def test_units_agree_with_the_reference_evaluation(
+    bare_warehouse: Warehouse, unit: CountingUnit, share: int
 ) -> None:
     @share_of_cases(share)
     @examples
-    @given(case=cases(CountingUnit.ATTEMPT))
-    def agree(case: Case) -> None:
-        assert_agreement(StoredCase(bare_warehouse, case))
-
-    agree()
-
-
-@pytest.mark.slow("runs many random examples")
-@pytest.mark.parametrize("share", SHARES)
-def test_units_of_visitor_funnels_agree_with_the_reference_evaluation(
-    bare_warehouse: Warehouse, share: int
-) -> None:
-    @share_of_cases(share)
-    @examples
-    @given(case=cases(CountingUnit.VISITOR))
+    @given(case=cases(unit))
     def agree(case: Case) -> None:
         assert_agreement(StoredCase(bare_warehouse, case))
 

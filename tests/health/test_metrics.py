@@ -1,4 +1,4 @@
-"""`/metrics`: what this node does, for Prometheus, on a port of its own."""
+"""`/metrics`: figures of this node for Prometheus, on a separate port."""
 
 import json
 import re
@@ -83,9 +83,9 @@ def test_dashboard_and_alerts_name_only_figures_that_exist(name, scrape):
     assert named, name
     families = {family.split("{")[0] for family in described(scrape.text())}
     missing = {
-        one
-        for one in named
-        if one.removesuffix("_bucket")
+        name
+        for name in named
+        if name.removesuffix("_bucket")
         .removesuffix("_count")
         .removesuffix("_sum")
         .removesuffix("_total")

@@ -26,7 +26,7 @@ class SlowFor(RecordingWarehouse):
         return super().query(sql, parameters, settings)
 
     def end(self) -> bool:
-        """Kill what is slow, also what begins to be. Always true."""
+        """Kill slow statements, including new ones. Always true."""
         self.slow = False
         self._watcher.command("KILL QUERY WHERE query LIKE '%numbers(%' ASYNC")
         return True

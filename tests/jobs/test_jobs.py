@@ -22,7 +22,7 @@ def funnel(scene):
 
 @pytest.fixture
 def results(client, funnel):
-    """Asks for results of the funnel. Without headers, as anyone does."""
+    """Requests results of the funnel."""
 
     def read_results(headers=None, **params):
         return client.get(f"/api/funnels/{funnel}/results", headers=headers or {}, params=params)
@@ -34,8 +34,8 @@ def state(client, job):
     return client.get(f"/api/jobs/{job['id']}").json()["state"]
 
 
-def reaches_state(client, job, wanted):
-    return eventually(lambda: state(client, job) == wanted)
+def reaches_state(client, job, expected):
+    return eventually(lambda: state(client, job) == expected)
 
 
 def test_a_job_goes_from_accepted_to_the_answer_that_the_route_gives(client, results):
@@ -106,7 +106,7 @@ def test_jobs_beyond_half_of_the_places_wait_and_a_waiting_one_can_be_cancelled(
         eventually(lambda: warehouse.running() == 2)
         assert [state(client, job) for job in jobs] == ["running", "running", "queued", "queued"]
         assert client.delete(f"/api/jobs/{jobs[3]['id']}").status_code == 204
-        warehouse.before = None  # others go on waiting; this one is answered beside them
+        warehouse.before = None  # others still wait; this one is answered in the meantime
         assert results().status_code == 200
         assert client.delete(f"/api/jobs/{jobs[0]['id']}").status_code == 204
         reaches_state(client, jobs[2], "done")

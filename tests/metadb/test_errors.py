@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE_S
 
 DRIVERS = ("sqlalchemy.exc", "clickhouse_connect", "psycopg", "sqlite3", "chdb")
 BOUNDARIES = ("metadb/", "warehouse/")
-PRIVATE_SQLITE = "events/imports/entries.py"  # counts lines in a temporary file of its own
+PRIVATE_SQLITE = "events/imports/entries.py"  # counts lines in its own temporary file
 
 
 @pytest.fixture

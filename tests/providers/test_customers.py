@@ -16,7 +16,7 @@ def metadb_url(database_url: str) -> str:
 
 
 def test_a_customer_is_recognised_for_the_timeline(sender: Sender, stored: Stored) -> None:
-    """By the provider's ID, or else by the e-mail address; neither verifies anything."""
+    """By the provider's ID, or else by the email address; neither verifies anything."""
     named = {
         "id": "cs_1",
         "customer": "cus_1",
@@ -63,9 +63,9 @@ def test_customers_of_other_websites_are_strangers(sender: Sender, stored: Store
     sender.stripe(
         "invoice.paid", {"id": "in", "customer": "cus_1", "metadata": {"visitorId": "ann"}}
     )
-    here = sender.tenant
+    tenant = sender.tenant
     other_sender = Sender(
-        type(here)(here.id, here.email, here.browser, here.client, other),
+        type(tenant)(tenant.id, tenant.email, tenant.browser, tenant.client, other),
         sender.client,
         sender.clock,
     )

@@ -109,7 +109,7 @@ def test_without_the_attempt_id_it_belongs_to_no_attempt(scene: Scene, sender: S
 
 
 def test_the_order_of_arrival_changes_nothing(scene: Scene, sender: Sender) -> None:
-    """A webhook may overtake what an offline device or an import tells later."""
+    """A webhook may arrive before events of an offline device or an import."""
     funnel = scene.attempts("A", "B", PURCHASE)
     for number, order in enumerate(permutations(range(4))):
         attempt, ann = f"a{number}", f"ann{number}"

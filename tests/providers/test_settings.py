@@ -29,7 +29,7 @@ def path(workspace: Tenant) -> str:
 
 @pytest.fixture
 def stored_secrets(services: Services) -> Callable[[], list[str]]:
-    """The secrets that stand in the metadata DB, decrypted."""
+    """The secrets in the metadata DB, decrypted."""
 
     def read() -> list[str]:
         box = SecretBox.of(services.settings)

@@ -551,7 +551,7 @@ def test_without_a_known_currency_and_amount_there_is_none(
 
 
 def test_a_partial_refund_has_its_own_amount(sender: Sender, stored: Stored) -> None:
-    """Stripe tells what was refunded in all; each event has what came on top."""
+    """Stripe sends the total refunded; each event has the increase."""
     charge = {"id": "ch_1", "currency": "usd", "amount": 5000}
     sender.stripe("charge.refunded", {**charge, "amount_refunded": 2000}, at_s=sender.now_s - 50)
     before = {"previous_attributes": {"amount_refunded": 2000}}

@@ -58,7 +58,7 @@ def assert_same_reports(data: Path) -> None:
 
 
 def assert_contains(now: Any, before: Any, place: str) -> None:
-    """Everything that 0.1.0 answered is there unchanged; new fields may stand beside it."""
+    """Every field that 0.1.0 returned is unchanged; there may be new fields."""
     if isinstance(before, dict):
         assert set(before) <= set(now), place
         for name, value in before.items():

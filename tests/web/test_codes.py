@@ -51,7 +51,7 @@ def _calls() -> Iterator[ast.Call]:
 
 
 def _raised() -> tuple[set[str], set[str], set[str]]:
-    """Codes of problems, of faults and of warnings that stand in the source as text."""
+    """Codes of problems, faults and warnings in the source text."""
     problems, faults, warnings = set(), set(), set()
     for call in _calls():
         name = getattr(call.func, "id", getattr(call.func, "attr", ""))

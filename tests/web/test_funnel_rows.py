@@ -1,4 +1,4 @@
-"""The rows of the list of funnels, each asked for by itself."""
+"""The rows of the list of funnels, each loaded by its own request."""
 
 import re
 

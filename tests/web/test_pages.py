@@ -21,7 +21,7 @@ def pages(services):
     routes = [
         route
         for route in build_routes(services).routes
-        if any(one.opt.get("page") for one in getattr(route, "route_handlers", ()))
+        if any(handler.opt.get("page") for handler in getattr(route, "route_handlers", ()))
     ]
     return sorted(route.path_format for route in routes)
 

@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE_S, eventually
 
 TIMEOUT_S = 1.5
 MAX_S = PATIENCE_S
-"""A request without a limit would wait for ever."""
+"""A request without a limit would never end."""
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def require_same_origin(request: AnyRequest, settings: Settings) -> None:
         "none",
     ):
         raise Forbidden(
-            "A browser may use its session only from Penstock's own pages. If this is one of them, "
+            "A browser may use its session only from Penstock's own pages. If this page is one, "
             "set PENSTOCK_PUBLIC_URL to its address.",
             code="foreign_origin",
         )

@@ -12,7 +12,7 @@ from penstock.http.scopes import ALL_SCOPES, KeyScope
 class Caller:
     """Who makes a request: an API key (`key_id`) or a user with a session (`user_id`).
 
-    name: of the key, or e-mail address of the user. scopes: what the key may do; all for a user.
+    name: of the key, or email address of the user. scopes: what the key may do; all for a user.
     website_id: the only website that the key is for; None for all of the workspace.
     """
 
@@ -87,7 +87,7 @@ class Website:
 
     scope_id: the identity scope of its visitors and identity links. app: empty for kind `web`.
     requires_signed_identities: whether identify without a key needs a signature of the user ID.
-    retention_days: how long events are kept, by kind; a kind that is absent is kept for ever.
+    retention_days: how long events are kept, by kind; a kind that is absent is never deleted.
     """
 
     id: WebsiteId

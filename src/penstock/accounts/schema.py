@@ -16,7 +16,7 @@ from penstock.base.clock import iso
 from penstock.base.patterns import Pattern
 from penstock.http.schema import Input, Name, Record, RuleBroken
 
-# How browsers validate <input type=email>. Source: HTML standard, "valid e-mail address".
+# How browsers validate <input type=email>. Source: HTML standard, "valid email address".
 _EMAIL = Pattern(
     r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
     r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
@@ -26,7 +26,7 @@ _EMAIL = Pattern(
 def _email(value: str) -> str:
     lowered = value.strip().lower()
     if not _EMAIL.fullmatch(lowered):
-        raise RuleBroken("not_an_email", "Must be an e-mail address such as name@example.com.")
+        raise RuleBroken("not_an_email", "Must be an email address such as name@example.com.")
     return lowered
 
 
@@ -50,7 +50,7 @@ NewPassword = Annotated[SecretStr, AfterValidator(_new_password)]
 
 
 class SignUp(Input):
-    """A new account, in the inviting workspace or in a workspace of its own."""
+    """A new account, in the inviting workspace or in a new one."""
 
     email: Email
     password: NewPassword

@@ -30,11 +30,11 @@ from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
 _GUESSES = RatePolicy("login", quota=10, window_s=300)
-"""Attempts for one e-mail address from one network."""
+"""Attempts for one email address from one network."""
 _GUESSES_OF_ACCOUNT = RatePolicy("login_account", quota=50, window_s=300)
-"""Failed attempts for one e-mail address from all networks."""
+"""Failed attempts for one email address from all networks."""
 _GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
-"""Failed attempts from one network for all e-mail addresses."""
+"""Failed attempts from one network for all email addresses."""
 
 
 _PASSWORD_WORK = QueueLimits(slots=2, slots_per_key=1, waiting=40, waiting_per_key=8)
@@ -62,7 +62,7 @@ class AccountService:
             self._store_setup_token()
 
     def has_accounts(self) -> bool:
-        """Whether any account exists. Asks the database until one does: another node may add it."""
+        """Whether any account exists. Reads the database until one does: any node may add it."""
         if not self._has_accounts:
             with self._database.read() as db:
                 self._has_accounts = store.any_account(db)
@@ -88,7 +88,7 @@ class AccountService:
         """Create a user, in a new or the inviting workspace: the session token and the user.
 
         address: IP address of the client. `Forbidden` when sign-up is closed to this request,
-        `NotFound` for an invalid invitation, `Conflict` when the e-mail address has an account.
+        `NotFound` for an invalid invitation, `Conflict` when the email address has an account.
         """
         work = partial(self._sign_up, form, is_local_client, setup_token)
         return await self.password_work.run(client_network(address), work)
@@ -103,7 +103,7 @@ class AccountService:
         user = User(UserAccountId(new_id("usr", now_ms)), form.email, now_ms)
         with self._database.write() as db:
             store.lock_sign_ups(db)
-            # Again: another sign-up may have been first meanwhile, on any node.
+            # Again: in the meantime another sign-up may have been first, on any node.
             self._check_sign_up(db, form, is_local_client, setup_token)
             store.delete_setup_tokens(db)
             store.add_user(db, user, hashed_password)
@@ -151,14 +151,14 @@ class AccountService:
             )
         if store.email_taken(db, form.email):
             raise Conflict(
-                "This e-mail address already has an account. Log in instead.", code="email_taken"
+                "This email address already has an account. Log in instead.", code="email_taken"
             )
 
     async def log_in(self, email: str, password: str, address: str) -> tuple[str, CurrentUser]:
         """Open a session: its token and the user. address: IP address of the client.
 
-        `Unauthorized`, with the same text and timing whether or not the e-mail address has an
-        account. `RateLimited`, before any work is done, after too many attempts for this e-mail
+        `Unauthorized`, with the same text and timing whether or not the email address has an
+        account. `RateLimited`, before any work is done, after too many attempts for this email
         address or from this network. `QueueFull` when too many passwords wait; that is no attempt.
         """
         now_ms, email = self._clock(), email.strip().lower()
@@ -236,4 +236,4 @@ def _is_setup_token(db: Connection, token: str | None) -> bool:
 
 
 def _wrong_login() -> Unauthorized:
-    return Unauthorized("The e-mail address or the password is wrong.", code="wrong_login")
+    return Unauthorized("The email address or the password is wrong.", code="wrong_login")

@@ -6,7 +6,7 @@ from penstock.accounts.plugin import AccountsRoom
 from penstock.activity.live import routes as live_routes
 from penstock.activity.live.service import LiveService
 from penstock.activity.personal_data import routes as personal_data_routes
-from penstock.activity.personal_data.service import PersonalDataService, ReadElsewhere
+from penstock.activity.personal_data.service import PersonalDataService, ReadOtherRooms
 from penstock.activity.visitors import routes as visitor_routes
 from penstock.activity.visitors.service import VisitorService
 from penstock.core import Core, Room
@@ -27,9 +27,9 @@ def build(
     accounts: AccountsRoom,
     *,
     wait_until_shipped: WaitUntilShipped,
-    read_elsewhere: ReadElsewhere,
+    read_other_rooms: ReadOtherRooms,
 ) -> ActivityRoom:
-    """read_elsewhere: what rooms that this one does not know store about visitors."""
+    """read_other_rooms: what rooms that this one does not know store about visitors."""
     settings, clock, database, warehouse, _ = core
     return ActivityRoom(
         visitors=VisitorService(
@@ -46,7 +46,7 @@ def build(
             accounts.website_service,
             settings,
             wait_until_shipped=wait_until_shipped,
-            read_elsewhere=read_elsewhere,
+            read_other_rooms=read_other_rooms,
         ),
         live=LiveService(
             database,

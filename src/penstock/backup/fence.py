@@ -66,7 +66,7 @@ class FenceServer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. A server as event store has backups of its own."""
+        """While the service runs. A ClickHouse server has its own backups."""
         if self._warehouse.folder is None:
             yield
             return
@@ -157,7 +157,7 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
     while not line.endswith(b"\n"):
         received = connection.recv(_MAX_LINE)
         if not received or len(line) > _MAX_LINE:
-            raise ConnectionError("the other side has gone")
+            raise ConnectionError("the other side closed the connection")
         line += received
     message: dict[str, Any] = json.decode(line, type=dict[str, Any])
     return message

@@ -57,7 +57,7 @@ class Manifest(msgspec.Struct, frozen=True):
     files: list[File]
 
 
-class Copied(NamedTuple):
+class CopyResult(NamedTuple):
     """How much a backup or restore copied. linked_bytes: shared with the base backup."""
 
     manifest: Manifest

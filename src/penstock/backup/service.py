@@ -1,8 +1,8 @@
 """Backing up and restoring. Both block.
 
 A backup is a folder with `manifest.json` and `data`, which is a data folder. Hard links freeze the
-event store, and the files beside the stores, at the moment of a snapshot of the metadata DB;
-everything is copied from there while the service goes on.
+event store, and the files beside the stores, as of a snapshot of the metadata DB;
+everything is copied from there while the service continues.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ import msgspec
 from penstock import __version__
 from penstock.backup import store
 from penstock.backup.fence import SNAPSHOTS, Fence, PauseTimer, local_fence, remote_fence
-from penstock.backup.model import FORMAT, MANIFEST, BackupFailed, Copied, Manifest, Schemas
+from penstock.backup.model import FORMAT, MANIFEST, BackupFailed, CopyResult, Manifest, Schemas
 from penstock.backup.tree import (
     Base,
     copy_listed,
@@ -69,7 +69,7 @@ def back_up(
     clock: Clock,
     *,
     is_running: bool,
-) -> Copied:
+) -> CopyResult:
     """Back up both stores into a new or empty folder. `BackupFailed`.
 
     base: an earlier backup, with which the new one shares the files of unchanged parts.
@@ -81,7 +81,7 @@ def back_up(
             "and pg_dump"
         )
     if settings.database_url is None and not (settings.data / SQLITE_FILE).exists():
-        raise BackupFailed(f"{settings.data} has no data of Penstock")
+        raise BackupFailed(f"{settings.data} contains no Penstock data")
     earlier = None if base is None else Base(base / DATA, read_manifest(base))
     with _for_people(), ExitStack() as stack:
         stack.enter_context(_one_at_a_time(settings.data))
@@ -92,10 +92,10 @@ def back_up(
         staged = stack.enter_context(_staging(settings.data))
         fence = remote_fence if is_running else local_fence
         frozen = _freeze(settings.data, staged, database, fence, clock, stack)
-        copied = _copy(frozen, staged, target, earlier)
+        result = _copy(frozen, staged, target, earlier)
         (target / _UNFINISHED).unlink()
         sync_folder(target)
-        return copied
+        return result
 
 
 def _freeze(
@@ -123,7 +123,7 @@ def _freeze(
     return _Frozen(metadata, at_ms, timer.stop())
 
 
-def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> Copied:
+def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> CopyResult:
     metadata = frozen.metadata.write(staged)
     tree, files, linked_bytes = copy_tree(staged, target / DATA, base)
     manifest = Manifest(
@@ -146,7 +146,7 @@ def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> Cop
         files=files,
     )
     _write_durably(target / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
-    return Copied(manifest, sum(file.size for file in files), linked_bytes, frozen.paused_s)
+    return CopyResult(manifest, sum(file.size for file in files), linked_bytes, frozen.paused_s)
 
 
 def restore(settings: Settings, source: Path) -> Manifest:
@@ -187,7 +187,7 @@ def read_manifest(backup: Path) -> Manifest:
         if (backup / _UNFINISHED).exists():
             raise FileNotFoundError
     except FileNotFoundError:
-        raise BackupFailed(f"{backup} is no complete backup of Penstock") from None
+        raise BackupFailed(f"{backup} is not a complete backup of Penstock") from None
     try:
         if msgspec.json.decode(text)["format"] > FORMAT:
             raise BackupFailed(f"{backup} was made by a newer Penstock; use that version")
@@ -231,12 +231,12 @@ def _begin(target: Path) -> None:
 
 def _empty(data: Path) -> None:
     """Make a data folder empty if it holds an interrupted restore; otherwise it must be empty."""
-    there = {path for path in data.iterdir() if path.name != LOCK}
-    if not there:
+    entries = {path for path in data.iterdir() if path.name != LOCK}
+    if not entries:
         return
-    if data / RESTORING not in there:
+    if data / RESTORING not in entries:
         raise BackupFailed(f"{data} is not empty; restore into a new data folder")
-    for path in there - {data / RESTORING}:
+    for path in entries - {data / RESTORING}:
         if path.is_dir():
             remove_tree(path)
         else:

@@ -47,18 +47,18 @@ def row_counts(connection: Connection) -> dict[str, int]:
 
 def file_errors(connection: Connection) -> list[str]:
     """Damage of an SQLite file, as the library reports it."""
-    found = [row[0] for row in connection.execute(text("PRAGMA integrity_check(10)"))]
+    messages = [row[0] for row in connection.execute(text("PRAGMA integrity_check(10)"))]
     broken = [
         f"{table}: row {row} refers to a missing row of {parent}"
         for table, row, parent, _ in connection.execute(text("PRAGMA foreign_key_check"))
     ]
-    return [error for error in found if error != "ok"] + broken
+    return [error for error in messages if error != "ok"] + broken
 
 
 def scopes_of_websites(connection: Connection) -> dict[str, set[str]]:
     """The identity scopes by website, deleted ones too.
 
-    A website may have changed its scope; its earlier events stay in the one of its own.
+    A website may have changed its scope; its earlier events stay in its former scope.
     """
     rows = connection.execute(select(websites.c.id, websites.c.scope_id))
     return {website_id: {scope_id, website_id} for website_id, scope_id in rows}
@@ -107,11 +107,13 @@ def events_deleted_by_period(connection: Connection) -> int:
     )
 
 
-def merges_wait(connection: Connection) -> bool:
-    """Whether merges are on their way to the event store, or a deletion removes some."""
-    waits = select(outbox.c.id).where(outbox.c.target == Target.ALIASES).limit(1)
-    runs = select(deletions.c.id).where(deletions.c.state != "done").limit(1)
-    return any(connection.execute(query).first() is not None for query in (waits, runs))
+def merges_pending(connection: Connection) -> bool:
+    """Whether merges wait for the event store, or a deletion is removing some."""
+    waiting_merge = select(outbox.c.id).where(outbox.c.target == Target.ALIASES).limit(1)
+    running_deletion = select(deletions.c.id).where(deletions.c.state != "done").limit(1)
+    return any(
+        connection.execute(query).first() is not None for query in (waiting_merge, running_deletion)
+    )
 
 
 def absorbed_visitors(connection: Connection) -> Iterator[tuple[str, str, str]]:

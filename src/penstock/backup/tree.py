@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class Tree(NamedTuple):
-    """What is in a folder, with paths relative to it."""
+    """Contents of a folder, with paths relative to it."""
 
     folders: list[str]
     links: list[SymbolicLink]
@@ -78,16 +78,16 @@ def copy_listed(manifest: Manifest, source: Path, target: Path) -> None:
     _make(Tree(manifest.folders, manifest.links, []), target)
     for file in manifest.files:
         try:
-            copied = _copy(source / file.path, target / file.path)
+            result = _copy(source / file.path, target / file.path)
         except FileNotFoundError:
-            raise BackupFailed(f"the backup lacks the file {file.path}") from None
-        if copied != (file.size, file.sha256):
+            raise BackupFailed(f"the backup's file {file.path} is missing") from None
+        if result != (file.size, file.sha256):
             raise BackupFailed(f"the backup's file {file.path} is damaged")
     for folder in ["", *manifest.folders]:
         sync_folder(target / folder)
 
 
-def damages(manifest: Manifest, root: Path) -> Iterator[str]:
+def damaged_files(manifest: Manifest, root: Path) -> Iterator[str]:
     """Files of a backup that are missing or not as listed."""
     for file in manifest.files:
         try:
@@ -107,7 +107,7 @@ def hash_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-class Shared(NamedTuple):
+class SharedFile(NamedTuple):
     """A file of the base backup with its entry in the manifest."""
 
     path: Path
@@ -122,7 +122,7 @@ class Base:
         self._files: Mapping[str, File] = {file.path: file for file in manifest.files}
         self._same_parts: dict[Path, bool] = {}
 
-    def shared(self, source: Path, path: str) -> Shared | None:
+    def shared(self, source: Path, path: str) -> SharedFile | None:
         """The same file of the base; None for one that is no part's or that differs."""
         file = self._files.get(path)
         part = (source / path).parent
@@ -135,7 +135,7 @@ class Base:
                 listed is not None and hash_of(part / "checksums.txt") == listed.sha256
             )
         same = self._same_parts[part] and (source / path).stat().st_size == file.size
-        return Shared(self._root / path, file) if same else None
+        return SharedFile(self._root / path, file) if same else None
 
 
 def _make(tree: Tree, target: Path) -> None:

@@ -9,7 +9,7 @@ from msgspec import json
 from penstock.backup import store
 from penstock.backup.model import Finding
 from penstock.backup.service import DATA, read_manifest
-from penstock.backup.tree import damages
+from penstock.backup.tree import damaged_files
 from penstock.metadb.database import Database
 from penstock.stores import Stores
 from penstock.warehouse import migrations
@@ -23,7 +23,7 @@ _EXAMPLES = 5
 def verify_backup(folder: Path) -> Iterator[Finding]:
     """Whether all files of a backup are there and as they were written. `BackupFailed`."""
     manifest = read_manifest(folder)
-    damaged = list(damages(manifest, folder / DATA))
+    damaged = list(damaged_files(manifest, folder / DATA))
     size = sum(file.size for file in manifest.files)
     yield _finding("files", damaged, f"{len(manifest.files):,} files, {size:,} bytes")
     for table, rows in manifest.stored_rows.items():
@@ -58,11 +58,11 @@ def _schemas(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
         version if version == newest else f"{version}, not {newest}: {advice}",
         version != newest,
     )
-    found, known = migrations.current_version(warehouse), migrations.migrations()[-1].version
+    current, known = migrations.current_version(warehouse), migrations.migrations()[-1].version
     yield Finding(
         "schema of the event store",
-        str(found) if found == known else f"{found}, not {known}",
-        found != known,
+        str(current) if current == known else f"{current}, not {known}",
+        current != known,
     )
 
 
@@ -97,15 +97,15 @@ def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
         scopes = store.scopes_of_websites(connection)
         links = store.link_ids(connection)
     events = warehouse.query(load(_SQL, "events_of_websites"))[1]
-    strays = [
+    unknown = [
         f"{count:,} events of website {website_id} in scope {scope_id}"
         for website_id, scope_id, count in events
         if scope_id not in scopes.get(website_id, ())
     ]
-    yield _finding("websites of events", strays, "all known")
+    yield _finding("websites of events", unknown, "all known")
     clicks = warehouse.query(load(_SQL, "clicks_of_links"))[1]
-    strays = [f"{count:,} clicks on link {link}" for link, count in clicks if link not in links]
-    yield _finding("links of clicks", strays, "all known")
+    unknown = [f"{count:,} clicks on link {link}" for link, count in clicks if link not in links]
+    yield _finding("links of clicks", unknown, "all known")
 
 
 def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
@@ -131,7 +131,7 @@ def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Findi
 
 def _merges(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
     with database.read() as connection:
-        if store.merges_wait(connection):
+        if store.merges_pending(connection):
             yield Finding("merges", "not compared: some wait in the outbox, or a deletion runs")
             return
         expected = set(store.absorbed_visitors(connection))

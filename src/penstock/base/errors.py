@@ -28,7 +28,7 @@ class Fault:
     """One broken rule of an input.
 
     field: path in the input, such as `steps[2].filters[0].operator`; empty for the whole input.
-    code: stable and snake_case, for programs. message: for people, with the way out.
+    code: stable and snake_case, for programs. message: for people, with what to do.
     """
 
     field: str
@@ -115,7 +115,7 @@ class Invalid(PenstockError):
 class RatePolicy:
     """At most `quota` per window. name: stable, for the `RateLimit-Policy` header.
 
-    counted: what is counted, for people.
+    counted: name of the things counted, for people.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A few slots for many callers: each key waits in a queue of its own, and the keys take turns.
+"""A few slots for many callers: each key has its own queue, and the keys take turns.
 
 Used with the workspace as the key, so that one workspace with many slow requests delays only
 itself. A queue that is full refuses at once instead of letting callers wait for nothing.
@@ -49,11 +49,11 @@ class FairQueue:
     """
 
     def __init__(
-        self, what: str, limits: QueueLimits, *, code: str = QueueFull.code, retry_after_s: int = 2
+        self, noun: str, limits: QueueLimits, *, code: str = QueueFull.code, retry_after_s: int = 2
     ) -> None:
         """what: plural noun for messages, such as `queries`. code: of `QueueFull`."""
         self.limits = limits
-        self._what, self._code, self._retry_after_s = what, code, retry_after_s
+        self._noun, self._code, self._retry_after_s = noun, code, retry_after_s
         self._held: Counter[Hashable] = Counter()
         self._waiting: OrderedDict[Hashable, deque[Place]] = OrderedDict()
         """Keys that have callers waiting, the one whose turn is next first."""
@@ -99,7 +99,7 @@ class FairQueue:
     def slot(self, key: Hashable, check: Callable[[], object] = lambda: None) -> Iterator[None]:
         """Holds a slot; the thread waits for it. `QueueFull`.
 
-        check: called now and then while it waits; what it raises ends the wait.
+        check: called regularly while it waits; an exception that it raises ends the wait.
         """
         has_slot = Event()
         place = self.enter(key, has_slot.set)
@@ -127,7 +127,7 @@ class FairQueue:
     async def run(self, key: Hashable, call: Callable[..., T], *arguments: object) -> T:
         """What a blocking call returns, run in a thread that holds a slot. `QueueFull`."""
         async with self.slot_async(key):
-            # A limiter of its own: the slots bound the threads.
+            # Its own limiter: the slots bound the threads.
             return await to_thread.run_sync(partial(call, *arguments), limiter=CapacityLimiter(1))
 
     def _has_free_slot(self, key: Hashable) -> bool:
@@ -154,9 +154,9 @@ class FairQueue:
 
     def _refuse_if_full(self, key: Hashable, own_waiting: int) -> None:
         if own_waiting >= self.limits.waiting_per_key:
-            many = f"{self._held[key] + own_waiting:,} {self._what} of yours are"
+            many = f"{self._held[key] + own_waiting:,} {self._noun} of yours are"
         elif self._waiting_count >= self.limits.waiting:
-            many = f"{self._held.total() + self._waiting_count:,} {self._what} of all callers are"
+            many = f"{self._held.total() + self._waiting_count:,} {self._noun} of all callers are"
         else:
             return
         raise QueueFull(

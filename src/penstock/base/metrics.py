@@ -1,6 +1,6 @@
 """Figures for Prometheus.
 
-What is counted where it happens is a module's constant: `counter` or `histogram`. What exists
+Events are counted by a module constant, `counter` or `histogram`. A value that exists
 anyway, such as a queue's length, is a `PolledGauge`, read when Prometheus asks; a room returns
 its own from `Room.gauges`. Names start with `penstock_`; units are seconds and bytes.
 
@@ -69,11 +69,11 @@ class LoopHistogram(Collector):
         REGISTRY.register(self)
 
     def observe(self, labels: tuple[str | int, ...], value: float) -> None:
-        """labels: few different ones, as of every metric."""
-        found = self._values.get(labels)
-        if found is None:
-            found = self._values[labels] = ([0] * (len(self._buckets) + 1), [0.0])
-        counts, total = found
+        """labels: few different values, as for every metric."""
+        state = self._values.get(labels)
+        if state is None:
+            state = self._values[labels] = ([0] * (len(self._buckets) + 1), [0.0])
+        counts, total = state
         counts[bisect_left(self._buckets, value)] += 1
         total[0] += value
 

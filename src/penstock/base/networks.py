@@ -22,7 +22,7 @@ def network_of(address: str) -> str:
 
 
 def client_network(address: str) -> str:
-    """As `network_of`; the address as it is when it is no IP address, as of a test's client."""
+    """As `network_of`; a text that is not an IP address is unchanged."""
     return network_of(address) or address
 
 

@@ -36,12 +36,12 @@ class Pattern:
         self._compiled = re2.compile(pattern, options)
 
     def fullmatch(self, text: str) -> Match | None:
-        found: Match | None = self._compiled.fullmatch(_encodable(text))
-        return found
+        match: Match | None = self._compiled.fullmatch(_encodable(text))
+        return match
 
     def search(self, text: str) -> Match | None:
-        found: Match | None = self._compiled.search(_encodable(text))
-        return found
+        match: Match | None = self._compiled.search(_encodable(text))
+        return match
 
     def split(self, text: str) -> list[str]:
         parts: list[str] = self._compiled.split(_encodable(text))

@@ -17,7 +17,7 @@ _ALLOWED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 
 
 def new_request_id() -> str:
-    """16 hexadecimal digits. Nothing depends on nobody guessing it."""
+    """16 hexadecimal digits. Not a secret: nothing depends on its being hard to guess."""
     return f"{getrandbits(64):016x}"
 
 

@@ -220,9 +220,9 @@ def _in_app(user_agent: str, platform: Platform) -> str:
     return "other" if is_ios_web_view or _ANDROID_WEB_VIEW in user_agent else ""
 
 
-def _named_group(found: Match) -> str:
+def _named_group(match: Match) -> str:
     """The name of the only group that took part in a match."""
-    return next(name for name, text in found.groupdict().items() if text is not None)
+    return next(name for name, text in match.groupdict().items() if text is not None)
 
 
 @cache

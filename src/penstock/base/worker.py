@@ -55,7 +55,7 @@ class Worker:
     """A thread that repeats a step until it is stopped, whatever the step raises.
 
     After an error it waits and tries again. The log has one line when a worker begins to fail, one
-    for each other kind of error meanwhile, and one when it recovers.
+    for each other kind of error until then, and one when it recovers.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Worker:
             yield
         finally:
             with anyio.CancelScope(shield=True):
-                # A limiter of its own: requests that hang may occupy every shared thread.
+                # Its own limiter: requests that hang may occupy every shared thread.
                 await to_thread.run_sync(self.stop, limiter=CapacityLimiter(1))
 
     def start(self) -> None:
@@ -130,7 +130,7 @@ class Worker:
         return self._stopping.is_set()
 
     def pause(self, seconds: float) -> None:
-        """Wait inside a step. `WorkerStopped` when the service stops meanwhile."""
+        """Wait inside a step. `WorkerStopped` when the service stops during the wait."""
         self.report_progress()
         if self._stopping.wait(seconds):
             raise WorkerStopped

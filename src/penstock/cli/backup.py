@@ -23,7 +23,7 @@ def backup(
     base: Annotated[
         Path | None,
         typer.Option(
-            help="An earlier backup on the same disk: what has not changed since is not copied."
+            help="An earlier backup on the same disk; unchanged files are not copied again."
         ),
     ] = None,
     data: Data = None,
@@ -34,7 +34,7 @@ def backup(
     settings = _settings(data)
     with _one_line_for_errors(settings), ExitStack() as stack:
         if not settings.data.is_dir():
-            fail(f"{settings.data} has no data of Penstock")
+            fail(f"{settings.data} contains no Penstock data")
         try:
             stack.enter_context(data_folder_lock(settings.data))
             is_running = False
@@ -93,7 +93,7 @@ def verify(
             findings = list(verify_backup(folder))
         else:
             if not settings.data.is_dir():
-                fail(f"{settings.data} has no data of Penstock")
+                fail(f"{settings.data} contains no Penstock data")
             with opened_stores(settings) as stores:
                 findings = list(verify_stores(stores))
                 if outcomes:

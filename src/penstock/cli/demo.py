@@ -78,9 +78,9 @@ def _empty_folder(data: Path | None) -> Iterator[Path]:
 def _fill_and_report(services: "Services") -> None:
     console = Console(highlight=False)
     settings, password = services.settings, secrets.token_urlsafe(9)
-    here = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     address = (
-        f"http://[{here}]:{settings.port}" if ":" in here else f"http://{here}:{settings.port}"
+        f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
     )
     with httpx.Client(base_url=address, timeout=60) as client:
         form = {"email": EMAIL, "password": password, "workspaceName": "Acme"}
@@ -226,11 +226,11 @@ def _quality(results: Record) -> str:
         if isinstance(count, int) and count
     }
     return "  Data quality: " + ", ".join(
-        f"{count:,} {_words(name)}" for name, count in counts.items()
+        f"{count:,} {_spaced(name)}" for name, count in counts.items()
     )
 
 
-def _words(name: str) -> str:
+def _spaced(name: str) -> str:
     """`sequenceSkips` as `sequence skips`."""
     return re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", name)
 

@@ -70,7 +70,7 @@ def shop_events(shop: Shop, now_ms: int) -> list[DemoRequest]:
     return sorted(requests, key=lambda request: request.at_ms)
 
 
-def _pick(random: Random, choices: tuple[tuple[Any, int], ...]) -> Any:
+def _choose(random: Random, choices: tuple[tuple[Any, int], ...]) -> Any:
     return random.choices([value for value, _ in choices], [weight for _, weight in choices])[0]
 
 
@@ -79,13 +79,13 @@ class _Visitor:
 
     def __init__(self, number: int, shop: Shop, now_ms: int, random: Random) -> None:
         self.random, self.number = random, number
-        self.agent: str = _pick(random, ((DESKTOP, 45), (PHONE, 25), (APP, 30)))
+        self.agent: str = _choose(random, ((DESKTOP, 45), (PHONE, 25), (APP, 30)))
         self.website_id = shop.app_id if self.agent == APP else shop.web_id
         self.visitor_id, self.user_id = f"device-{number:04d}", f"customer-{number:04d}"
-        self.country: str = _pick(random, _COUNTRIES)
-        self.campaign: str | None = _pick(random, _CAMPAIGNS)
-        self.variant: str | None = _pick(random, (("a", 49), ("b", 48), (None, 3)))
-        self.plan: str = _pick(random, _PLANS)
+        self.country: str = _choose(random, _COUNTRIES)
+        self.campaign: str | None = _choose(random, _CAMPAIGNS)
+        self.variant: str | None = _choose(random, (("a", 49), ("b", 48), (None, 3)))
+        self.plan: str = _choose(random, _PLANS)
         self.first_visit_ms = now_ms - int(random.uniform(0, DAYS) * _DAY)
         self.attempts = 0
 
@@ -121,8 +121,8 @@ class _Visitor:
         ]
         return ["/", *products]
 
-    def _pause(self, least_s: float, most_s: float) -> int:
-        return int(self.random.uniform(least_s, most_s) * _SECOND)
+    def _pause(self, min_s: float, max_s: float) -> int:
+        return int(self.random.uniform(min_s, max_s) * _SECOND)
 
     def _page_view(self, at_ms: int, page: str, visitor_id: str | None = None) -> DemoRequest:
         """A page of the website, or the corresponding screen of the app."""

@@ -28,11 +28,11 @@ def raise_descriptor_limit() -> None:
 def fit_connections(settings: Settings) -> Settings:
     """The settings with as many connections as fit beside the files of the stores."""
     soft = _raise_soft_limit()
-    fitting = max(1, soft - min(NEEDED, soft // 2))
-    if soft == resource.RLIM_INFINITY or fitting >= settings.connections:
+    possible = max(1, soft - min(NEEDED, soft // 2))
+    if soft == resource.RLIM_INFINITY or possible >= settings.connections:
         return settings
-    log.warning("fewer_connections", connections=fitting, open_files=soft)
-    return settings.model_copy(update={"connections": fitting})
+    log.warning("fewer_connections", connections=possible, open_files=soft)
+    return settings.model_copy(update={"connections": possible})
 
 
 def _raise_soft_limit() -> int:

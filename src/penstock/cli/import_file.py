@@ -1,7 +1,7 @@
 """`penstock import`: import past events from a file into a running service, over HTTP.
 
 It is safe to repeat: a broken upload starts again, an import that still runs is followed to its
-end, and events that are already stored are recognized as duplicates.
+end, and events that are already stored are recognised as duplicates.
 """
 
 import gzip
@@ -47,7 +47,7 @@ def import_file(
     """
     if not file.is_file():
         fail(
-            f"{file} is not a regular file; write the events to a file, for it is read twice",
+            f"{file} is not a regular file; write the events to a file first: it is read twice",
             WRONG_USE,
         )
     with (

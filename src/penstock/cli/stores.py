@@ -78,7 +78,7 @@ def opened_stores(settings: Settings) -> "Iterator[Stores]":
         with _one_line_for_errors(settings):
             folder.enter_context(data_folder_lock(settings.data))
             if (settings.data / RESTORING).exists():
-                fail(f"{settings.data} is half restored; run penstock restore again")
+                fail(f"{settings.data} is only partly restored; run penstock restore again")
             stores = open_stores(settings)
         yield stores
 
@@ -115,7 +115,7 @@ def _fail_without_warehouse(settings: Settings, reason: str) -> NoReturn:
     if settings.warehouse_url:
         host = urlsplit(settings.warehouse_url).hostname
         fail(f"no ClickHouse answers at {host}; check PENSTOCK_WAREHOUSE_URL")
-    fail(f"cannot use the warehouse: {reason.splitlines()[0]}")
+    fail(f"cannot use the event store: {reason.splitlines()[0]}")
 
 
 def _make_private(folder: Path) -> None:

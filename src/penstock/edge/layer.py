@@ -62,7 +62,7 @@ class AddressBudget:
         quota = self._rates.count(key, self._clock())
         if self._at_once[key] >= self._limit_at_once:
             raise Unavailable(
-                "Too many requests from this address are under way. Try again in a moment.",
+                "Too many requests from this address are in progress. Try again in a moment.",
                 code="too_many_connections",
                 retry_after_s=1,
             )
@@ -74,7 +74,7 @@ class AddressBudget:
         if not self._at_once[key]:
             del self._at_once[key]
 
-    def under_way(self) -> int:
+    def requests_in_progress(self) -> int:
         """Requests of all addresses that count."""
         return self._at_once.total()
 

@@ -25,7 +25,7 @@ class EdgeRoom(Room):
             PolledGauge(
                 "penstock_edge_requests_under_way",
                 "Requests that are not yet answered, without those of trusted proxies themselves.",
-                self.address_budget.under_way,
+                self.address_budget.requests_in_progress,
             ),
         ]
 

@@ -130,7 +130,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self._parse(data[start : start + _PIECE_BYTES])
 
     def _parse(self, data: bytes) -> None:
-        """data: a small piece, so that what is too large is noticed early."""
+        """data: a small piece, so that excess size is noticed early."""
         if self._state is _State.REFUSED:
             return
         body_bytes = self._body_bytes
@@ -157,7 +157,7 @@ class EdgeProtocol(HttpToolsProtocol):
         elif self._state is _State.ANSWERING:
             self._deadline_s = inf
 
-    # Called by the parser; what they raise, the parser raises as an error of its own
+    # Called by the parser, which raises their exceptions as its own error
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -166,7 +166,7 @@ class EdgeProtocol(HttpToolsProtocol):
         self._deadline_s = self.loop.time() + self._node.timeouts.head_s
 
     def on_headers_complete(self) -> None:
-        if self._head_bytes:  # it came in several pieces
+        if self._head_bytes:  # it arrived in several pieces
             sizes = (len(name) + len(value) for name, value in self.headers)
             self._check_head(sum(sizes, len(self.url)))
         if len(self.pipeline) >= _MAX_PIPELINED:
@@ -265,7 +265,7 @@ class EdgeProtocol(HttpToolsProtocol):
             raise _Refused
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer, unless another answer is under way or has begun, and close."""
+        """Send a response, unless another has begun, and close the connection."""
         REFUSALS.labels(refusal.reason).inc()
         cycle = self.cycle
         in_progress = cycle is not None and not cycle.response_complete

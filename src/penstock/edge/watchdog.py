@@ -1,4 +1,4 @@
-"""Watches the event loop: how long what is ready waits for its turn, and what held it.
+"""Watches the event loop: how long ready callbacks wait for their turn, and which code held it.
 
 The loop serves all clients, so nothing may hold it for more than a moment. A thread asks the loop
 for a sign of life ten times a second. When none comes, it logs where the loop's thread stands.
@@ -58,18 +58,18 @@ class LoopWatchdog:
 
     def _watch(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
         while not self._stopping.wait(_PERIOD_S):
-            answered = Event()
-            asked_s = time.monotonic()
+            has_run = Event()
+            scheduled_s = time.monotonic()
             try:
-                loop.call_soon_threadsafe(answered.set)
+                loop.call_soon_threadsafe(has_run.set)
             except RuntimeError:  # the loop is closed
                 return
-            if not answered.wait(self._stall_s):
+            if not has_run.wait(self._stall_s):
                 self._note_stall(loop_thread)
-                while not answered.wait(_PERIOD_S):
+                while not has_run.wait(_PERIOD_S):
                     if self._stopping.is_set():
                         return
-            _LAG_S.observe(time.monotonic() - asked_s)
+            _LAG_S.observe(time.monotonic() - scheduled_s)
 
     def _note_stall(self, loop_thread: int) -> None:
         _STALLS.inc()
@@ -84,4 +84,4 @@ def _frames_of(thread: int) -> list[str]:
     """Where a thread stands, innermost frame last: code alone, no values."""
     frame = sys._current_frames().get(thread)
     frames = traceback.extract_stack(frame)[-_DEEPEST_FRAMES:]
-    return [f"{one.filename}:{one.lineno} {one.name}" for one in frames]
+    return [f"{entry.filename}:{entry.lineno} {entry.name}" for entry in frames]

@@ -1,4 +1,4 @@
-"""Many items in one body, each accepted or rejected by itself."""
+"""Many items in one body, each accepted or rejected independently."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
@@ -62,11 +62,11 @@ class ValidatedBatch(NamedTuple):
 
 def _within_body_limit(rejected: dict[int, ItemResult]) -> dict[int, ItemResult]:
     """The results with one fault for each item, and for the first items as many as are left."""
-    spare = MAX_BODY_FAULTS - len(rejected)
+    faults_left = MAX_BODY_FAULTS - len(rejected)
     results = {}
     for index, result in rejected.items():
-        faults = result.faults[: 1 + max(0, spare)]
-        spare -= len(faults) - 1
+        faults = result.faults[: 1 + max(0, faults_left)]
+        faults_left -= len(faults) - 1
         more_faults = result.more_faults + len(result.faults) - len(faults)
         results[index] = result._replace(faults=faults, more_faults=more_faults)
     return results

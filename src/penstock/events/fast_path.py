@@ -3,7 +3,7 @@
 Routing a request through the framework and building its request, dependencies and response costs
 as much as everything that the intake does with an event, so a plain post is answered before the
 framework sees it. Requests with unusual headers and invalid ones take the ordinary path: the
-route's handler says what is wrong. Once an event is submitted there is no way back: the intake may
+route's handler says what is wrong. A submitted event is never handed over again: the intake may
 have stored it, and a second submission could store it twice.
 """
 
@@ -80,7 +80,7 @@ async def _receive_all(receive: Receive, messages: list[HTTPRequestEvent]) -> bo
 
 
 def _replay(messages: Iterable[HTTPRequestEvent], receive: Receive) -> Receive:
-    """A `receive` that returns the messages again before it goes on."""
+    """A `receive` that returns the messages again before it continues."""
     remaining = iter(messages)
 
     async def replay() -> HTTPReceiveMessage:

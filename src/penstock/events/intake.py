@@ -119,7 +119,7 @@ class Intake:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. At the end: refuse new events, commit what was submitted."""
+        """While the service runs. At the end: refuse new events, commit the submitted ones."""
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             for worker in self.workers:
@@ -190,11 +190,11 @@ class Intake:
     def _stored(self, items: Sequence[Item]) -> asyncio.Future[list[Outcome]]:
         if not self._open:
             raise Unavailable(
-                "The service is stopping; send again in a moment.", code="stopping", retry_after_s=1
+                "The service is stopping; try again in a moment.", code="stopping", retry_after_s=1
             )
         if self._waiting + len(items) > MOST_WAITING:
             raise Unavailable(
-                f"More than {MOST_WAITING:,} events wait to be stored; send again later.",
+                f"More than {MOST_WAITING:,} events wait to be stored; try again later.",
                 code="overloaded",
                 retry_after_s=1,
             )
@@ -239,7 +239,7 @@ class Intake:
         for submission, outcome in zip(batch, outcomes, strict=True):
             self._waiting -= len(submission.items)
             (_FAILED if isinstance(outcome, Exception) else _STORED).inc(len(submission.items))
-            if submission.done.done():  # the client went away; its events are stored all the same
+            if submission.done.done():  # the client disconnected; its events are stored anyway
                 continue
             if isinstance(outcome, Exception):
                 submission.done.set_exception(outcome)

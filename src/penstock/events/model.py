@@ -132,7 +132,7 @@ class EventCounts(NamedTuple):
     dropped: int = 0
 
     def plus(self, other: "EventCounts") -> "EventCounts":
-        return EventCounts(*(one + more for one, more in zip(self, other, strict=True)))
+        return EventCounts(*(count + more for count, more in zip(self, other, strict=True)))
 
 
 class Status(StrEnum):
@@ -165,7 +165,7 @@ def dedupe_key(website_id: WebsiteId, family: Family, client_id: str) -> bytes:
 
 @lru_cache(maxsize=1000)
 def scope_tag(scope_id: ScopeId) -> int:
-    """64 bits that stand for an identity scope beside a dedupe key. Stored: it never changes."""
+    """64 bits that identify an identity scope beside a dedupe key. Stored: it never changes."""
     return int.from_bytes(blake2b(scope_id.encode(), digest_size=8).digest(), signed=True)
 
 

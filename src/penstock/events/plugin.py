@@ -78,8 +78,10 @@ class EventsRoom(Room):
         ]
 
 
-def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitors) -> EventsRoom:
-    """forget_elsewhere: deletes what rooms above this one know of visitors."""
+def build(
+    core: Core, accounts: AccountsRoom, *, forget_in_other_rooms: ForgetVisitors
+) -> EventsRoom:
+    """forget_in_other_rooms: deletes what rooms above this one know of visitors."""
     settings, clock, database, warehouse, validation = core
     limits = QuarantineLimits(settings.quarantine_rows, settings.quarantine_bytes)
     shipper = Shipper(database, warehouse, clock, limits)
@@ -99,7 +101,7 @@ def build(core: Core, accounts: AccountsRoom, *, forget_elsewhere: ForgetVisitor
         shipper,
         settings,
         clock,
-        forget_elsewhere=forget_elsewhere,
+        forget_in_other_rooms=forget_in_other_rooms,
     )
     return EventsRoom(
         shipper=shipper,

@@ -23,7 +23,7 @@ def property_faults(properties: Mapping[str, Any], limits: Settings) -> list[Fau
     for key in properties:
         if key.startswith(RESERVED_PREFIX):
             checker.fault(
-                _shown(key),
+                _shortened_key(key),
                 "reserved_property",
                 "Names with $ are reserved for Penstock's own fields; use another name.",
             )
@@ -66,8 +66,8 @@ class _PropertyChecker:
         self.keys += len(value)
         prefix = f"{path}." if path else ""
         for key, item in value.items():
-            self.check_text(prefix + _shown(key), key)
-            self.check_value(prefix + _shown(key), item, level)
+            self.check_text(prefix + _shortened_key(key), key)
+            self.check_value(prefix + _shortened_key(key), item, level)
 
     def check_value(self, path: str, value: Any, level: int) -> None:
         if isinstance(value, str):
@@ -107,6 +107,6 @@ class _PropertyChecker:
             self.fault(path, "nul_character", "Must not contain the NUL character.")
 
 
-def _shown(key: str) -> str:
+def _shortened_key(key: str) -> str:
     """A key as a path shows it."""
     return key if len(key) <= _SHOWN_KEY_CHARS else key[:_SHOWN_KEY_CHARS] + "…"

@@ -16,7 +16,7 @@ from penstock.base.ids import WebsiteId
 from penstock.events import store
 from penstock.events.model import NewEvent
 
-_REMEMBERED = 200_000
+_MAX_CACHED_KEYS = 200_000
 """Hashes in memory, about 20 MB; websites not seen for the longest time are forgotten first."""
 
 
@@ -27,7 +27,7 @@ class PropertyKeys:
         """limit: of different keys per website."""
         self._limit = limit
         self._known: OrderedDict[WebsiteId, set[int]] = OrderedDict()
-        self._remembered = 0
+        self._cached_keys = 0
 
     def faults(
         self, connection: Connection, events: Sequence[NewEvent]
@@ -56,11 +56,11 @@ class PropertyKeys:
         """Keys that are committed."""
         for website_id, keys in hashes.items():
             known = self._known.setdefault(website_id, set())
-            self._remembered += len(keys - known)
+            self._cached_keys += len(keys - known)
             known |= keys
             self._known.move_to_end(website_id)
-        while self._remembered > _REMEMBERED and len(self._known) > 1:
-            self._remembered -= len(self._known.popitem(last=False)[1])
+        while self._cached_keys > _MAX_CACHED_KEYS and len(self._known) > 1:
+            self._cached_keys -= len(self._known.popitem(last=False)[1])
 
     def _add(
         self,
@@ -109,5 +109,5 @@ _CACHED_CHARS = 200
 
 
 def _hash(key: str) -> int:
-    """64 bits that stand for a key. Stored: it never changes."""
+    """64 bits that identify a key. Stored: it never changes."""
     return _short_hash(key) if len(key) <= _CACHED_CHARS else _short_hash.__wrapped__(key)

@@ -178,7 +178,7 @@ async def post_event_batch(
     events: NamedDependency[EventService],
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
-    """Each event is accepted or rejected by itself. Results come in the order of the batch."""
+    """Each event is accepted or rejected independently. Results have the order of the batch."""
     caller = await events.keys.authenticate(request.headers.get("authorization"), KeyScope.INGEST)
     legacy = _is_legacy(request)
     require_json(request)
@@ -245,7 +245,7 @@ async def identify(
     """Call it at sign-up and login: the visitor's earlier events join the user's timeline.
 
     It needs no key; a key that is sent must be valid for the website. Without a key, the answer
-    repeats what was sent, whatever is known of the visitor or the user.
+    repeats the request's values, whatever Penstock knows of the visitor or the user.
     """
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
@@ -274,7 +274,7 @@ async def answer_preflight() -> Response[None]:
 
 
 ROUTES = (
-    answer_preflight,  # first: else the framework answers OPTIONS of these paths by itself
+    answer_preflight,  # first, or the framework would answer OPTIONS of these paths
     post_event,
     post_event_batch,
     post_transaction,

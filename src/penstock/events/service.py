@@ -138,7 +138,7 @@ class EventService:
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
         """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`.
 
-        Without a key, the result is what was sent: it tells nothing about other visitors.
+        Without a key, the result repeats the request: it reveals nothing about other visitors.
         """
         raw = await compute_on(body, parse_object, body)
         context = self._context(await self._website_finder(raw), caller)

@@ -64,7 +64,7 @@ class Shipper:
         """limits: of the quarantine."""
         self._outbox, self._warehouse = Outbox(database, clock, limits), warehouse
         self._installation_id: str | None = None
-        self._hurry = Event()
+        self._end_linger = Event()
         self._linger_s = _LINGER_S
         self._shipped = Condition()
         self._shipping = Lock()
@@ -82,7 +82,7 @@ class Shipper:
             try:
                 yield
             finally:
-                self._hurry.set()
+                self._end_linger.set()
 
     def wake(self) -> None:
         """There is something to ship. Never blocks."""
@@ -100,11 +100,11 @@ class Shipper:
         if newest is None:
             return True
         deadline_s = monotonic() + timeout_s
-        while self._outbox.holds_any_up_to(newest):
+        while self._outbox.has_bundles_up_to(newest):
             left_s = deadline_s - monotonic()
             if left_s <= 0:
                 return False
-            self._hurry.set()
+            self._end_linger.set()
             self.worker.wake()
             with self._shipped:
                 self._shipped.wait(min(left_s, 0.05))
@@ -188,8 +188,8 @@ class Shipper:
         return bool(rows)
 
     def _step(self) -> None:
-        self._hurry.wait(self._linger_s)
-        self._hurry.clear()
+        self._end_linger.wait(self._linger_s)
+        self._end_linger.clear()
         began_s = monotonic()
         self.ship()
         pause_s = (monotonic() - began_s) * _LINGER_FACTOR

@@ -228,7 +228,7 @@ def keys_of_visitors(
 
 
 def clear_keys(connection: Connection, key_ids: Sequence[int]) -> None:
-    """Remove visitor and body hash from dedupe keys, which go on recognising repeats."""
+    """Remove visitor and body hash from dedupe keys, which still recognise repeats."""
     for chunk in chunks(key_ids):
         connection.execute(
             update(dedupe_keys)

@@ -40,7 +40,7 @@ RULES: tuple[Rule, ...] = (has_name_for_type, _has_no_transaction_fields, _has_n
 
 def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAgent) -> NewEvent:
     """`Invalid` with every fault; an unknown website is one. `Unauthorized` for a foreign one."""
-    # A retry has another sentAt and is the same event all the same.
+    # A retry has another sentAt but is the same event.
     has_sent_at = isinstance(raw, dict) and "sentAt" in raw
     content = canonical_hash(
         {name: raw[name] for name in raw if name != "sentAt"} if has_sent_at else raw, context

@@ -130,7 +130,7 @@ def store_items(
     )
     refusals = [item for item in items if isinstance(item, Refusal)]
     dropped = quarantine_store.add(
-        connection, [_entry(one) for one in refusals if one.is_kept], limits
+        connection, [_entry(refusal) for refusal in refusals if refusal.is_kept], limits
     )
     store.add_counts(connection, _counts(items, outcomes, dropped))
     return Stored([outcomes.get(place) for place in range(len(items))], keys)

@@ -60,7 +60,7 @@ def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, An
 def canonical_hash(raw: Any, context: EventValidationContext) -> bytes:
     """Hash of an item's JSON with sorted keys; `Invalid` when that JSON is too large.
 
-    Call it before `validate`: what is too large is not worth the work.
+    Call it before `validate`: an oversized event is not worth the work.
     """
     canonical = json.encode(raw, order="sorted")
     limit = context.limits.max_event_bytes

@@ -1,7 +1,7 @@
 """`/metrics` on a port of its own, in a thread of its own.
 
-So it answers while the event loop is held, no budget of the public port stands in its way, and
-what it tells is not public: it has no log-in, and listens on the loopback unless a setting says
+So it answers while the event loop is blocked, no budget of the public port applies to it, and
+its figures are not public: it has no log-in, and listens on the loopback unless a setting says
 otherwise.
 """
 

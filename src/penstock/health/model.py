@@ -17,7 +17,7 @@ class OutboxState(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """What this process uses, and what is left. Sizes in bytes."""
+    """Resources that this process uses, and free ones. Sizes in bytes."""
 
     open_descriptors: int
     descriptor_limit: int

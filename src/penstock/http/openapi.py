@@ -39,7 +39,7 @@ def described(
     """The `opt` of a route handler.
 
     listed: the response is a page of `answers`. open_to_all: needs neither key nor session.
-    optional_key: checks a key that is sent all the same. takes_read_only: the body may repeat the
+    optional_key: checks a key if one is sent. takes_read_only: the body may repeat the
     fields that only `answers` has. media: type of the body. later: the job record that
     `Prefer: respond-async` returns. scopes: of which an API key needs one; by default `read` for
     GET and `manage` for other methods.

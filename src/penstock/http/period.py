@@ -22,7 +22,7 @@ AS_TIME = WithJsonSchema(
 )
 
 
-def moment(value: Any) -> int | None:
+def read_time_ms(value: Any) -> int | None:
     """Milliseconds of a time as sent. RuleBroken when it is not a time."""
     if value is None:
         return None
@@ -31,10 +31,10 @@ def moment(value: Any) -> int | None:
     try:
         at_ms = parse_time(value)
     except ValueError as error:
-        lost_plus = (
+        plus_hint = (
             "; write + as %2B in a URL" if isinstance(value, str) and " " in value.strip() else ""
         )
-        raise RuleBroken("not_a_time", f"This time {error}{lost_plus}.") from None
+        raise RuleBroken("not_a_time", f"This time {error}{plus_hint}.") from None
     if at_ms > 0 and looks_like_seconds(value):  # 0 is 1970 in both units
         raise RuleBroken(
             "looks_like_seconds",
@@ -49,7 +49,7 @@ def moment(value: Any) -> int | None:
 def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:
     """The end of a period, checked against its start. RuleBroken when they are not a period."""
     if "start_at" not in info.data:
-        return end_ms  # startAt has an error of its own
+        return end_ms  # startAt has its own error
     start_ms = info.data["start_at"]
     if start_ms is None and end_ms is not None:
         raise RuleBroken("needs_start", "Send startAt as well: a period has both ends.")
@@ -79,7 +79,7 @@ class InPeriod(Query):
     ] = None
 
     _complete = model_validator(mode="before")(both_ends)
-    _read_time = field_validator("start_at", "end_at", mode="before")(moment)
+    _read_time = field_validator("start_at", "end_at", mode="before")(read_time_ms)
     _read_period = field_validator("end_at")(ends_after_start)
 
 

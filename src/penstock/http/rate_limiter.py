@@ -10,7 +10,7 @@ _MAX_COUNTERS = 50_000
 
 
 class Quota(NamedTuple):
-    """What is left of a key's quota, and the seconds until the window ends."""
+    """The rest of a key's quota, and the seconds until the window ends."""
 
     left: int
     reset_s: int

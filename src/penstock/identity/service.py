@@ -32,7 +32,7 @@ def forget(
 ) -> VisitorRemoval:
     """Remove a visitor with its IDs, user link, traits and merges. Name it by any ID or its user.
 
-    connection: in a write transaction. Events committed earlier were resolved to what is removed;
+    connection: in a write transaction. Events committed earlier were resolved to the removed rows;
     events committed later create a new visitor, on every node. `ConcurrentUpdate` on PostgreSQL
     when the lock takes too long: roll back and try again.
     """

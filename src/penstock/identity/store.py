@@ -89,7 +89,9 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
         {(claim.scope_id, claim.visitor_id) for claim in claims if claim.visitor_id is not None},
     )
     unsettled = [
-        claim for claim in claims if claim.user_id is not None and not _is_settled(claim, known)
+        claim
+        for claim in claims
+        if claim.user_id is not None and not _is_already_linked(claim, known)
     ]
     links = _read_links(
         connection, {(claim.scope_id, claim.user_id) for claim in unsettled if claim.user_id}
@@ -112,7 +114,7 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
     return IdentityResolver(visitors=known, links=links, absorbed=absorbed)
 
 
-def _is_settled(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
+def _is_already_linked(claim: Claim, known: Mapping[VisitorKey, Visitor]) -> bool:
     """Whether the visitor already belongs to the claim's user, with as much trust."""
     visitor = None if claim.visitor_id is None else known.get((claim.scope_id, claim.visitor_id))
     return visitor is not None and visitor.user_id == claim.user_id and visitor.trust >= claim.trust
@@ -140,7 +142,7 @@ def _changed(
     known: Mapping[VisitorKey, Visitor],
     links: Mapping[UserKey, UserLink],
 ) -> bool:
-    """Whether another transaction changed what was read before the locks were held."""
+    """Whether another transaction changed the rows between their reading and locking."""
     homes = {(scope, link.visitor_id): user for (scope, user), link in links.items()}
     return (
         any(key not in locked or locked[key].canonical_id != key[1] for key in heads)
@@ -297,7 +299,7 @@ def lock_out_other_transactions(connection: Connection) -> None:
     """Wait for every transaction that has read visitors or user links, and block new ones.
 
     `ConcurrentUpdate` when that takes long, for example during a backup: roll back and try again.
-    The time-out is short because all other readers wait meanwhile. SQLite has one writer at a time,
+    The time-out is short because all other readers wait for it. SQLite has one writer at a time,
     which reads inside its transaction, so it needs no lock.
     """
     if connection.dialect.name == "postgresql":

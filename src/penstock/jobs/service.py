@@ -155,7 +155,7 @@ class JobService:
             await may_run.wait()
             job.state = State.RUNNING
             job.started_at_ms, job.started_s = self._clock(), monotonic()
-            # A limiter of its own: the slots bound the threads.
+            # Its own limiter: the slots bound the threads.
             job.response = await to_thread.run_sync(
                 self._compute, job.work, job.workspace_id, compute, limiter=CapacityLimiter(1)
             )

@@ -16,7 +16,7 @@ def page_of(
     return db.execute(statement.limit(page.size).offset(page.offset)).all(), total or 0
 
 
-def named_like(name: ColumnElement[str], search: str) -> ColumnElement[bool]:
+def name_contains(name: ColumnElement[str], search: str) -> ColumnElement[bool]:
     """Whether a name contains a text in any letter case; every name contains the empty text.
 
     SQLite folds ASCII letters only.

@@ -2,7 +2,7 @@
 
 A server that refuses says so at once. One that hangs (a frozen machine, a full disk, a network that
 drops packets) says nothing: TCP acknowledges what is sent, and `statement_timeout` needs a server
-that still works. So the client has a time limit of its own for each answer and closes the
+that still works. So the client has its own time limit for each answer and closes the
 connection when it passes.
 """
 

@@ -77,7 +77,7 @@ def _selects(
         chunk = values[start : start + _SIZES[0]]
         size = min(size for size in _SIZES if size >= len(chunk))
         statement = _select(table.name, what, tuple(where), column, _placeholder(connection), size)
-        # Filled up with the last value: to ask for it twice changes nothing.
+        # Filled up with the last value: reading it twice changes nothing.
         yield statement, (*where.values(), *chunk, *[chunk[-1]] * (size - len(chunk)))
 
 

@@ -87,7 +87,7 @@ def seal_all(database: Database, box: SecretBox) -> None:
             try:
                 sealed = box.seal(box.open(text))
             except Unavailable:
-                raise WrongSecretKey("no secret key opens the stored signing secrets") from None
+                raise WrongSecretKey("no secret key decrypts the stored signing secrets") from None
             db.execute(
                 update(column.table)
                 .where(column.table.c.id == row_id, column == text)

@@ -1,4 +1,4 @@
-"""The metadata DB at one moment, written to a file while others go on writing; and back again."""
+"""A snapshot of the metadata DB, written to a file while others keep writing; its restore."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ class DumpFailed(Exception):
 
 
 class Snapshot:
-    """A read transaction: what it reads is the database of one moment."""
+    """A read transaction: all its reads see the database at one moment."""
 
     def __init__(self, database: Database, connection: Connection, exported: str | None) -> None:
         """exported: the name under which PostgreSQL lets other connections read the same."""
@@ -63,17 +63,17 @@ def restore_dump(database: Database, dump: Path) -> None:
     """Fill an empty PostgreSQL database from a dump, in one transaction. `DumpFailed`."""
     options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
     target = _without_password(database.url).render_as_string()
-    _run("pg_restore", [*options, f"--dbname={target}", str(dump)], database.url, name_it=False)
+    _run("pg_restore", [*options, f"--dbname={target}", str(dump)], database.url, with_target=False)
 
 
-def _run(program: str, arguments: Sequence[str], url: URL, *, name_it: bool = True) -> None:
+def _run(program: str, arguments: Sequence[str], url: URL, *, with_target: bool = True) -> None:
     path = shutil.which(program)
     if path is None:
         raise DumpFailed(
             f"{program} is not installed; install the client programs of PostgreSQL "
             "(Debian: apt install postgresql-client)"
         )
-    target = [_without_password(url).render_as_string()] if name_it else []
+    target = [_without_password(url).render_as_string()] if with_target else []
     run = subprocess.run(
         [path, *arguments, *target],
         env=_environment(url),

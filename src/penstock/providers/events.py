@@ -33,7 +33,7 @@ class CustomerIdentity(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        """Whether one of the IDs stands for somebody."""
+        """Whether one of the IDs identifies a visitor or user."""
         return any(
             sent_id is not None and not is_placeholder(sent_id)
             for sent_id in (self.visitor_id, self.user_id)

@@ -56,7 +56,7 @@ def time_ms(value: Any, field: str) -> int:
 
 
 def find_email(value: Any, paths: Iterable[str]) -> str | None:
-    """The first e-mail address at one of the paths, in lower case."""
+    """The first email address at one of the paths, in lower case."""
     texts = (value_at(value, path) for path in paths)
     return next(
         (text.strip().lower() for text in texts if isinstance(text, str) and "@" in text), None

@@ -188,7 +188,7 @@ class ProviderService:
     async def _fallback_visitor(
         self, sent: ProviderEvent, customer: CustomerIdentity, provider: Provider, website: Website
     ) -> str:
-        """The visitor, for the timeline only, of an event whose metadata names nobody.
+        """The visitor, for the timeline only, of an event whose metadata names no visitor.
 
         The visitor that this customer was before; else one that stands for the customer.
         """
@@ -236,7 +236,7 @@ def _parse(provider: Provider, delivery: Delivery) -> ProviderEvent:
 
 
 def _customer_keys(sent: ProviderEvent, provider: Provider) -> list[bytes]:
-    """The keys of a customer, surest first: the provider's ID, the e-mail address.
+    """The keys of a customer, surest first: the provider's ID, the email address.
 
     Hashes, so that no address is stored.
     """

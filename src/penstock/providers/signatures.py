@@ -63,7 +63,7 @@ def _is_base64(secret: str) -> bool:
 
 
 def _keys(provider: Provider, secret: str) -> list[str | bytes]:
-    """The keys that a secret may stand for.
+    """The keys that a secret may mean.
 
     Polar signs with the secret's text where the standard decodes it, so both are tried for Polar.
     """

@@ -14,7 +14,7 @@ from penstock.metadb.tables import provider_customers, provider_secrets
 from penstock.providers.model import Provider, SigningSecret
 
 # The same statement on SQLite and PostgreSQL. It inserts nothing for a visitor that a deletion has
-# removed meanwhile, and an event that arrives late does not overwrite a newer one.
+# removed in between, and an event that arrives late does not overwrite a newer one.
 _UPSERT_CUSTOMER = text("""
     INSERT INTO provider_customers (scope_id, key, visitor_id, occurred_at)
     SELECT :scope_id, :key, visitor_id, :occurred_at

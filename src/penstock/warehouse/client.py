@@ -210,7 +210,7 @@ class Warehouse:
         for stopped_work in work.stop():
             pause_s = 0.02
             while not stopped_work.wait_idle(0):
-                # Repeated: the statement may be on its way to an engine that does not know it yet.
+                # Repeated: the engine may not have received the statement yet.
                 try:
                     with _translated_errors():
                         self._watcher.command(

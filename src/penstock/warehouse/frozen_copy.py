@@ -20,7 +20,7 @@ _TABLE_FOLDER = Pattern(r"[0-9a-f]{3}/[0-9a-f-]{36}")
 def freeze(warehouse: Warehouse, copy: Path) -> None:
     """Write a copy of the engine's folder to `copy`, a new folder on the same file system.
 
-    Nothing may be inserted meanwhile. The copy can be opened like the original.
+    Nothing may be inserted during it. The copy can be opened like the original.
     """
     folder = warehouse.folder
     assert folder is not None

@@ -1,4 +1,4 @@
-"""Named statements: a room keeps its SQL in files `sql/<name>.sql` of its own."""
+"""Named statements: a room keeps its SQL in its own files `sql/<name>.sql`."""
 
 from functools import cache
 from importlib.resources import files

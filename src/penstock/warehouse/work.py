@@ -104,7 +104,7 @@ class Work:
             self._awaited = shared
             return True
 
-    def wait_no_more(self) -> None:
+    def end_wait(self) -> None:
         """The shared work has ended."""
         with _graph:
             if self._awaited is not None:

@@ -62,5 +62,5 @@ def asset_url(path: str) -> str:
     return f"/static/{version}/{path}"
 
 
-def takes_gzip(request: AnyRequest) -> bool:
+def accepts_gzip(request: AnyRequest) -> bool:
     return "gzip" in request.headers.get("accept-encoding", "")

@@ -1,4 +1,4 @@
-"""Every stable error code, with its meaning and the way out. A test compares it with the source."""
+"""Every stable error code, with its meaning and what to do. A test compares it with the source."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ not_an_event            401 The webhook's signature is valid, but its body is no
 website_not_owned       401 The websiteId does not belong to the key's workspace. Check both.
 owners_only             403 Only owners of the workspace may see this.
 not_signed_in           401 The call needs the session cookie: log in first.
-wrong_login             401 The e-mail address or the password is wrong.
+wrong_login             401 The email address or the password is wrong.
 session_ended           401 The session has expired or was logged out. Log in again.
 forbidden               403 The caller has no right to do this.
 session_required        403 Only a person may do this: log in and use the session cookie instead of
@@ -53,7 +53,7 @@ website_not_of_key      403 The API key is for another website.
 setup_token_required    403 The first account is created on the machine itself, or with the setup
   token that serve printed.
 owner_required          403 Only an owner of the workspace may do this.
-invitation_for_another  403 The invitation is for a different e-mail address than the account's.
+invitation_for_another  403 The invitation is for a different email address than the account's.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
 not_found               404 This workspace has no such record, or the address does not exist.
 invitation_not_found    404 The invitation does not exist: it was used, replaced, withdrawn, or has
@@ -65,8 +65,8 @@ event_not_found         404 No event with this ID is retained, or its time is st
 method_not_allowed      405 The address exists but does not accept this method; Allow lists the
   methods that it accepts.
 conflict                409 The change conflicts with existing data.
-email_taken             409 The e-mail address already has an account. Log in.
-already_member          409 A member of the workspace already has this e-mail address.
+email_taken             409 The email address already has an account. Log in.
+already_member          409 A member of the workspace already has this email address.
 last_owner              409 A workspace needs an owner. Make another member an owner first.
 name_taken              409 Another record has this name. Choose another name.
 slug_taken              409 Another link, possibly a disabled one, has this slug. Choose another
@@ -161,7 +161,7 @@ control_character       - Control characters such as NUL or line breaks are not 
 in_the_past             - The time must be in the future.
 wrong_signature         - The signature was not made with a secret of the website.
 wrong_password          - This is not the current password.
-not_an_email            - The value is not an e-mail address.
+not_an_email            - The value is not an email address.
 not_a_domain            - The value is not a host name.
 not_a_secret            - The value is not a signing secret as the provider shows it.
 not_a_url               - The value is not a usable URL.

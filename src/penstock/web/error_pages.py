@@ -37,7 +37,7 @@ _INTERNAL_ERROR = Message(
     "Something went wrong", "Penstock had an internal error. The service log has the details."
 )
 LIMIT_CODES = frozenset({"query_timeout", "query_too_large"})
-"""Codes of queries that a limit of the workspace stopped. Their details name the way out."""
+"""Codes of queries that a limit of the workspace stopped. Their details say what to do."""
 
 
 def on_log_in_required(request: AnyRequest, error: LogInRequired) -> Response[Any]:

@@ -10,7 +10,7 @@ TypeText = Sequence[tuple[str, str | None]]
 """A type in words: pairs of text and the name of the schema it links to, or None."""
 
 _REF_PREFIX = "#/components/schemas/"
-_FORMATS = {"uri": "URL", "email": "e-mail address", "date-time": "time", "password": "password"}
+_FORMATS = {"uri": "URL", "email": "email address", "date-time": "time", "password": "password"}
 _NAMES = {
     "integer": "integer",
     "number": "number",

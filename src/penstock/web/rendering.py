@@ -16,7 +16,7 @@ from penstock import __version__
 from penstock.base.clock import iso, parse_time
 from penstock.base.patterns import Pattern
 from penstock.http.requests import AnyRequest
-from penstock.web.assets import asset_url, takes_gzip
+from penstock.web.assets import accepts_gzip, asset_url
 
 _CODE = Pattern(r"`([^`]+)`")
 _ISO_TIME = Pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
@@ -104,7 +104,7 @@ def html(
     text = _text(template, block, {**content, "nonce": nonce})
     headers = _headers(nonce)
     body = text.encode()
-    if takes_gzip(request) and len(body) >= _MIN_GZIP_SIZE:
+    if accepts_gzip(request) and len(body) >= _MIN_GZIP_SIZE:
         body, headers["Content-Encoding"] = gzip.compress(body, 6, mtime=0), "gzip"
     return Response(body, status_code=status, media_type="text/html", headers=headers)
 

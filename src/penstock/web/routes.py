@@ -6,7 +6,7 @@ from litestar.params import FromPath
 
 from penstock.base.errors import NotFound
 from penstock.http.requests import AnyRequest
-from penstock.web.assets import assets, takes_gzip
+from penstock.web.assets import accepts_gzip, assets
 from penstock.web.error_pages import PAGE_HANDLERS
 from penstock.web.pages.docs import routes as docs_routes
 from penstock.web.pages.funnel_page import provide_funnel_pages
@@ -68,7 +68,7 @@ def asset(request: AnyRequest, version: FromPath[str], path: FromPath[str]) -> R
         "Cache-Control": "public, max-age=31536000, immutable",
         "Vary": "Accept-Encoding",
     }
-    if takes_gzip(request):
+    if accepts_gzip(request):
         return Response(
             file.gzipped, media_type=file.media_type, headers=headers | {"Content-Encoding": "gzip"}
         )

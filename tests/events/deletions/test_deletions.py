@@ -474,7 +474,7 @@ def test_rule16_several_deletions_are_each_a_gap_and_one_note(scene: Scene, dele
 
 @contextmanager
 def deletions_paused(services: Services) -> Iterator[None]:
-    """No deletion runs meanwhile. On SQLite it never runs again until the service restarts."""
+    """No deletion runs inside the context. On SQLite none runs until the service restarts."""
     if services.database.is_sqlite:
         services.deletions.worker.stop()
         yield
@@ -576,7 +576,7 @@ def test_rule16_an_import_with_a_rejected_line_qualifies_reports_about_its_time(
     assert gaps_and_completeness(200_000, 200_060) == ([], False)
 
 
-# Imports meanwhile ------------------------------------------------------------
+# Imports during a deletion -----------------------------------------------------
 
 
 def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
@@ -586,7 +586,7 @@ def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
     read_lines = import_worker.lines
 
     def slowly(*args: Any, **more: Any) -> Iterator[Line]:
-        """A file whose second half takes until the test lets it go on."""
+        """A file whose second half waits until the test lets it continue."""
         for line in read_lines(*args, **more):
             if line.number > 2 * BATCH_LINES:
                 assert may_continue.wait(60)

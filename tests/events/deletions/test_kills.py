@@ -76,13 +76,13 @@ def test_a_deletion_continues_after_a_kill_at_any_moment(tmp_path: Path) -> None
         (EVENTS, EVENTS)
     ] * VICTIMS
     assert [deletion["dedupeKeysCleared"] for deletion in done] == [EVENTS] * VICTIMS
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", READ_WAREHOUSE, str(data)],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    events, [[aliases]], [[mutations]] = json.loads(told)
+    events, [[aliases]], [[mutations]] = json.loads(output)
     expected = {(f"ben-{number}", "A"): EVENTS for number in range(VICTIMS)} | {
         (f"phone-{number}", "back"): 1 for number in range(VICTIMS)
     }

@@ -335,10 +335,10 @@ def test_refused_opens_are_listed_at_the_link_and_organic_opens_at_the_app(
 def test_matches_are_deleted_after_ninety_days(services, phone, link, matches, clock):
     phone.open(url=link["hostedUrl"])
     clock.advance(90 * 86_400_000)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     assert len(matches(link)) == 1
     clock.advance(1)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     assert matches(link) == []
 
 

@@ -218,11 +218,11 @@ def test_windows_end_with_their_last_millisecond(
 
     first = android.tap(link)
     clock.advance(window_ms)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     assert outcome_of("late", first) == afterwards
     second = android.tap(link)
     clock.advance(window_ms - 1)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     assert outcome_of("in time", second)[1] is None
 
 
@@ -257,7 +257,7 @@ def test_a_retry_gets_the_same_answer(services, clock, android, link, make_link,
     assert android.open(**fields) == first
     android.tap(make_link())
     clock.advance(40 * DAY)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     assert android.open() == first  # the click is deleted, the answer stays
 
 
@@ -283,12 +283,12 @@ def test_match_keys_are_deleted_after_an_hour_and_clicks_after_the_longest_windo
     ) == ("i-1", "click_token", 15, "früh")
     assert click["match_key"] is not None
     clock.advance(2 * HOUR)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     [click] = stored_rows(services, link_clicks)
     assert click["match_key"] is None
     assert stored_rows(services, match_keys) == []
     clock.advance(8 * DAY)
-    services.attribution.tidy()
+    services.attribution.delete_expired()
     assert stored_rows(services, link_clicks) == []
 
 

@@ -168,7 +168,7 @@ def test_a_failure_of_the_fast_path_counts_the_click_once(
     assert [click["first_of_day"] for click in clicks(link, 2)] == [True, True]
 
 
-# The way to the warehouse -------------------------------------------------------------------------
+# From clicks to the warehouse ---------------------------------------------------------------------
 
 
 def test_clicks_wait_in_files_while_the_database_is_busy_and_are_stored_once(

@@ -49,7 +49,7 @@ class Page(HTMLParser):
         )
 
 
-def content_of(answer):
+def page_content(answer):
     """The texts of a page's buttons, or the URL of a redirect."""
     if answer.status_code == 302:
         assert answer.content == b""
@@ -120,8 +120,8 @@ def test_the_decision_table(
     make_link(slug="web", websiteId=app_id, fallbackUrl=WEB)
     make_link(slug="bare", websiteId=app_id)
     for user_agent in user_agents:
-        assert content_of(open_link("web", user_agent)) == with_fallback, user_agent
-        assert content_of(open_link("bare", user_agent)) == without, user_agent
+        assert page_content(open_link("web", user_agent)) == with_fallback, user_agent
+        assert page_content(open_link("bare", user_agent)) == without, user_agent
         assert Page(open_link("bare", user_agent).text).text.count("Acme Shop") >= 1
 
 

@@ -32,7 +32,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One action. actor: e-mail address of the user or name of the key, at that time.
+    """One action. actor: email address of the user or name of the key, at that time.
 
     target: what it concerned: an ID, followed by a name where it has one.
     """

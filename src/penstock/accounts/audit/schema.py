@@ -14,12 +14,14 @@ class AuditRecord(Record):
 
     id: str
     at: str
-    action: Annotated[str, Field(description="What was done, such as key_created.")]
+    action: Annotated[str, Field(description="The action, such as key_created.")]
     actor: Annotated[
-        str, Field(description="E-mail address of the user or name of the API key, at that time.")
+        str, Field(description="Email address of the user or name of the API key, at that time.")
     ]
     actor_id: Annotated[str, Field(description="ID of the user or the key.")]
-    target: Annotated[str, Field(description="What it concerned: an ID, and a name if it has one.")]
+    target: Annotated[
+        str, Field(description="The object of the action: an ID, and a name if it has one.")
+    ]
 
     @classmethod
     def of(cls, entry: AuditEntry) -> Self:

@@ -44,7 +44,7 @@ class AuditLog:
             record(db, by, action, target, self._clock())
 
     def note(self, by: Caller, action: Action, target: str) -> None:
-        """Add an entry soon. Never blocks, so that the time of an answer tells nothing."""
+        """Queue an entry. Never blocks, so that response times reveal nothing."""
         if len(self._noted) < _MOST_NOTED:
             self._noted.append((by, action, target, self._clock()))
         self._writer.wake()

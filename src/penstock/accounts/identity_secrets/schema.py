@@ -15,7 +15,7 @@ class IdentitySecretRecord(Record):
     id: str
     created_at: str
     valid_until: Annotated[
-        str | None, Field(description="Set once another took its place; null for the current one.")
+        str | None, Field(description="Set once it was replaced; null for the current secret.")
     ]
 
     @classmethod

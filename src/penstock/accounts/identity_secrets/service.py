@@ -79,7 +79,7 @@ class IdentitySecretService:
             if secret.is_valid(self._clock())
         ]
         sent = sent_hash.lower().encode()
-        return any(hmac.compare_digest(sent, one.encode()) for one in expected)
+        return any(hmac.compare_digest(sent, signature.encode()) for signature in expected)
 
     def _read(self, website_id: str) -> tuple[IdentitySecret, ...]:
         with self._database.read() as db:

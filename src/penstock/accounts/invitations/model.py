@@ -8,7 +8,7 @@ from penstock.base.ids import InvitationId
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """An open invitation without its token. invited_by: e-mail address at that time."""
+    """An open invitation without its token. invited_by: email address at that time."""
 
     id: InvitationId
     workspace: Workspace

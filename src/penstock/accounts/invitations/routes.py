@@ -1,4 +1,4 @@
-"""HTTP routes of invitations. They require a session: an API key stands for no person."""
+"""HTTP routes of invitations. They require a session: an API key does not identify a person."""
 
 from anyio import to_thread
 from litestar import Response, delete, get, post
@@ -107,7 +107,7 @@ async def read_invitation(
 async def accept_invitation(
     request: AnyRequest, current_user: Me, invitations: Invitations
 ) -> Response[bytes]:
-    """For a user with an account for the invited e-mail address. The session stays where it is."""
+    """For a user with an account for the invited email address. The session stays where it is."""
     form = await read_json(request, InvitationToken)
     return answer(
         MembershipRecord.of(

@@ -66,7 +66,7 @@ class InvitedRecord(Record):
     expires_at: str
     has_account: Annotated[
         bool,
-        Field(description="Whether the e-mail address has an account: if so, log in and accept."),
+        Field(description="Whether the email address has an account: if so, log in and accept."),
     ]
 
     @classmethod

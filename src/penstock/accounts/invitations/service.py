@@ -33,7 +33,7 @@ class InvitationService:
     def invite(self, by: CurrentUser, email: str, role: Role) -> tuple[Invitation, str]:
         """A new invitation and its URL, which cannot be read again.
 
-        It replaces an open one for the same e-mail address. `Conflict` when a member has the
+        It replaces an open one for the same email address. `Conflict` when a member has the
         address.
         """
         now_ms, token = self._clock(), new_token()
@@ -51,7 +51,7 @@ class InvitationService:
             require_owner(db, by)
             if members_store.is_member(db, by.workspace.id, email):
                 raise Conflict(
-                    "A member of this workspace already has this e-mail address.",
+                    "A member of this workspace already has this email address.",
                     code="already_member",
                 )
             store.delete_expired_invitations(db, by.workspace.id, now_ms)
@@ -68,12 +68,12 @@ class InvitationService:
     def withdraw(self, by: CurrentUser, invitation_id: str) -> None:
         with self._database.write() as db:
             if not store.end_invitation(db, by.workspace.id, invitation_id):
-                raise NotFound("This workspace has no such invitation.")
+                raise NotFound("There is no such invitation in this workspace.")
             require_owner(db, by)
             audit.record(db, by.caller, Action.INVITATION_WITHDRAWN, invitation_id, self._clock())
 
     def read(self, token: str) -> tuple[Invitation, bool]:
-        """The invitation with this token, and whether its e-mail address has an account."""
+        """The invitation with this token, and whether its email address has an account."""
         with self._database.read() as db:
             invitation = tokens.find(db, token, None, self._clock())
             return invitation, accounts_store.email_taken(db, invitation.email)

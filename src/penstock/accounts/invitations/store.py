@@ -13,7 +13,7 @@ from penstock.metadb.tables import invitations, workspaces
 
 
 def add_invitation(db: Connection, invitation: Invitation, token_hash: bytes) -> None:
-    """Store the invitation; it replaces an earlier one for the same e-mail address."""
+    """Store the invitation; it replaces an earlier one for the same email address."""
     is_earlier = (
         invitations.c.workspace_id == invitation.workspace.id,
         invitations.c.email == invitation.email,

@@ -18,7 +18,7 @@ def find(db: Connection, token: str, email: str | None, now_ms: int) -> Invitati
         raise _no_such_invitation()
     if email not in (None, invitation.email):
         raise Forbidden(
-            "This invitation is for another e-mail address.", code="invitation_for_another"
+            "This invitation is for another email address.", code="invitation_for_another"
         )
     return invitation
 

@@ -10,7 +10,7 @@ from penstock.http.scopes import ALL_SCOPES, KeyScope
 class ApiKey:
     """An API key without its secret.
 
-    prefix: the first characters, to recognize it by. created_by: e-mail address at that time; None
+    prefix: the first characters, to recognise it by. created_by: email address at that time; None
     for a key from before it was stored. website_id: None for all websites of the workspace.
     """
 

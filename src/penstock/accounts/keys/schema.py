@@ -43,10 +43,10 @@ class NewKey(Input):
 class KeyRecord(Record):
     id: str
     name: str
-    prefix: Annotated[str, Field(description="First characters of the key, to recognize it by.")]
+    prefix: Annotated[str, Field(description="First characters of the key, to recognise it by.")]
     created_at: str
     created_by: Annotated[
-        str | None, Field(description="E-mail address of the member who created it.")
+        str | None, Field(description="Email address of the member who created it.")
     ]
     scopes: tuple[KeyScope, ...]
     website_id: str | None

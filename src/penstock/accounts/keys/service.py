@@ -157,7 +157,7 @@ class KeyService:
             now_ms = self._clock()
             key_hash = store.revoke_key(db, by.workspace_id, key_id, now_ms)
             if key_hash is None:
-                raise NotFound("This workspace has no such API key.")
+                raise NotFound("There is no such API key in this workspace.")
             audit.record(db, by, Action.KEY_REVOKED, key_id, now_ms)
         self.forget([key_hash])
 

@@ -1,4 +1,4 @@
-"""HTTP routes of members. They require a session: an API key stands for no person."""
+"""HTTP routes of members. They require a session: an API key does not identify a person."""
 
 from functools import partial
 

@@ -93,7 +93,7 @@ def _locked_member(db: Connection, by: CurrentUser, user_id: str) -> Member:
     store.lock_members(db, by.workspace.id)
     member = store.member(db, by.workspace.id, user_id)
     if member is None:
-        raise NotFound("This workspace has no such member.")
+        raise NotFound("There is no such member in this workspace.")
     return member
 
 

@@ -54,7 +54,7 @@ class OwnAccountService:
     def end_session(self, user: User, session_id: str) -> None:
         with self._database.write() as db:
             if not store.end_session(db, user.id, session_id):
-                raise NotFound("You have no such session.")
+                raise NotFound("This session does not exist or has already ended.")
 
     def workspaces(self, user: User, page: Page) -> Listing[WorkspaceMembership]:
         """Workspaces of the user, in the order in which they joined them."""
@@ -66,7 +66,7 @@ class OwnAccountService:
         with self._database.write() as db:
             membership = store.membership(db, user.id, workspace_id)
             if membership is None:
-                raise NotFound("You are not a member of such a workspace.")
+                raise NotFound("This workspace does not exist, or you are not a member of it.")
             account = CurrentUser(user, membership.workspace, membership.role)
             store.switch_session(db, hash_secret(token), account)
         return account

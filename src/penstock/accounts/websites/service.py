@@ -30,7 +30,7 @@ class WebsiteService:
         self._apps: TtlCache[None, tuple[MobileApp, ...]] = TtlCache(_CACHE_TTL_S)
 
     def websites_with_retention(self) -> list[Website]:
-        """Websites of every workspace that do not keep all events for ever."""
+        """Websites of every workspace that have a retention."""
         with self._database.read() as db:
             return store.websites_with_retention(db)
 
@@ -188,4 +188,4 @@ def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
 
 
 def _no_such_website() -> NotFound:
-    return NotFound("This workspace has no such website.")
+    return NotFound("There is no such website in this workspace.")

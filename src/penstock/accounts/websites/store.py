@@ -86,7 +86,7 @@ def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
 
 
 def websites_with_retention(db: Connection) -> list[Website]:
-    """Websites of every workspace that do not keep all events for ever."""
+    """Websites of every workspace that have a retention."""
     statement = select(websites).where(
         websites.c.retention_days.is_not(None), websites.c.deleted_at.is_(None)
     )

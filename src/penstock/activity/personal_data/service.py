@@ -21,10 +21,10 @@ from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
 
-Kept = tuple[str, Mapping[str, Any]]
+StoredRecord = tuple[str, Mapping[str, Any]]
 """The type of a line, and what is stored."""
 
-ReadElsewhere = Callable[[Connection, ScopeId, Sequence[VisitorId]], Iterable[Kept]]
+ReadOtherRooms = Callable[[Connection, ScopeId, Sequence[VisitorId]], Iterable[StoredRecord]]
 """What other rooms store about visitors. `penstock.app` composes it."""
 
 
@@ -39,11 +39,11 @@ class PersonalDataService:
         settings: Settings,
         *,
         wait_until_shipped: WaitUntilShipped,
-        read_elsewhere: ReadElsewhere,
+        read_other_rooms: ReadOtherRooms,
     ) -> None:
         self._database, self._warehouse, self._websites = database, warehouse, websites
         self._settings, self._wait_until_shipped = settings, wait_until_shipped
-        self._read_elsewhere = read_elsewhere
+        self._read_other_rooms = read_other_rooms
 
     def export(self, caller: Caller, query: PersonQuery) -> IO[bytes]:
         """The lines in an open temporary file, at its start: one for each thing that is stored.
@@ -61,7 +61,7 @@ class PersonalDataService:
             profile = _find(db, website.scope_id, query)
             lines = [
                 *_identity(profile),
-                *self._read_elsewhere(db, profile.scope_id, profile.ids),
+                *self._read_other_rooms(db, profile.scope_id, profile.ids),
             ]
         self._wait_until_shipped(self._settings.fresh_wait_s)
         parameters = {
@@ -88,18 +88,18 @@ class PersonalDataService:
 
 def _find(db: Connection, scope_id: ScopeId, query: PersonQuery) -> Profile:
     if query.visitor_id is not None:
-        found = profiles.find_by_visitor_id(db, [scope_id], query.visitor_id)
+        matching = profiles.find_by_visitor_id(db, [scope_id], query.visitor_id)
     else:
-        found = profiles.find_by_user_id(db, [scope_id], query.user_id or "")
-    if not found:
+        matching = profiles.find_by_user_id(db, [scope_id], query.user_id or "")
+    if not matching:
         raise NotFound(
-            "Nobody with this ID is known on this website, or they were deleted.",
+            "This website has no person with this ID, or their data were deleted.",
             code="visitor_not_found",
         )
-    return found[0]
+    return matching[0]
 
 
-def _identity(profile: Profile) -> Iterator[Kept]:
+def _identity(profile: Profile) -> Iterator[StoredRecord]:
     yield (
         "visitor",
         {

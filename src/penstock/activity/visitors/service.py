@@ -192,7 +192,7 @@ class VisitorService:
             matches = profiles.find_by_visitor_id(db, list(scopes), visitor_id)
         if not matches:
             raise NotFound(
-                "This workspace has no such visitor, or it was deleted.",
+                "There is no such visitor in this workspace, or it was deleted.",
                 code="visitor_not_found",
             )
         if len(matches) > 1:

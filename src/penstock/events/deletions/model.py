@@ -156,7 +156,7 @@ class DeletionSpan(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What is missing, in a sentence: the same one for all finished deletions."""
+        """Which events are missing, in a sentence that is the same for all finished deletions."""
         if self.state is State.DONE:
             return "Events in the period of this answer were deleted; see the gaps for when."
         return (

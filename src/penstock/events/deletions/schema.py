@@ -125,7 +125,7 @@ class DeletionRecord(Record):
     target: Target
     visitor_id: Annotated[
         str | None,
-        Field(description="As requested; null once done, so that no trace of it stays."),
+        Field(description="As requested; null once done, so that no trace of it remains."),
     ]
     user_id: Annotated[str | None, Field(description="As requested; null once done.")]
     from_: Annotated[str | None, Field(alias="from")]
@@ -134,7 +134,7 @@ class DeletionRecord(Record):
     state: State
     step: Annotated[Step | None, Field(description="The current or next step; null once done.")]
     visitors_removed: Annotated[
-        int, Field(description="IDs of the visitor, absorbed ones included.")
+        int, Field(description="IDs of the visitor, including merged ones.")
     ]
     user_links_removed: int
     events_found: Annotated[int | None, Field(description="Null until they are counted.")]
@@ -150,10 +150,8 @@ class DeletionRecord(Record):
         list[str],
         Field(description="Imports that were unfinished at the request; their events stay."),
     ]
-    error: Annotated[
-        str | None, Field(description="Why it waits at the moment. It goes on by itself.")
-    ]
-    created_at: Annotated[str, Field(description="Events received later stay.")]
+    error: Annotated[str | None, Field(description="Why it waits; it continues by itself.")]
+    created_at: Annotated[str, Field(description="Events received later are not deleted.")]
     updated_at: str
     finished_at: str | None
 

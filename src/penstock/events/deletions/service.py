@@ -58,10 +58,10 @@ class DeletionService:
         settings: Settings,
         clock: Clock,
         *,
-        forget_elsewhere: ForgetVisitors,
+        forget_in_other_rooms: ForgetVisitors,
     ) -> None:
-        """forget_elsewhere: removes other rooms' data about visitors, in the given transaction."""
-        self._forget_elsewhere = forget_elsewhere
+        """forget_in_other_rooms: removes their data about visitors, in the given transaction."""
+        self._forget_in_other_rooms = forget_in_other_rooms
         self._database, self._websites, self._settings, self._clock = (
             database,
             websites,
@@ -73,7 +73,7 @@ class DeletionService:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Carries out deletions meanwhile, interrupted ones too. Needs a running shipper."""
+        """Carries out deletions, interrupted ones too. Needs a running shipper."""
         async with self.worker.running():
             yield
 
@@ -126,7 +126,7 @@ class DeletionService:
                     db, website.scope_id, visitor_id=target.visitor_id, user_id=target.user_id
                 )
             if removal.ids:
-                removed = self._forget_elsewhere(
+                removed = self._forget_in_other_rooms(
                     db, website.scope_id, [VisitorId(visitor_id) for visitor_id in removal.ids]
                 )
             if not is_span:

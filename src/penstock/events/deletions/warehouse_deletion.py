@@ -60,7 +60,7 @@ class WarehouseDeletion:
         return removed
 
     def rebuild_catalogue(self, website_ids: Sequence[WebsiteId]) -> None:
-        """Rebuild the catalogue from the remaining events. Nothing may be inserted meanwhile."""
+        """Rebuild the catalogue from the remaining events. Nothing may be inserted during it."""
         parameters = {"websites": list(website_ids)}
         self._warehouse.command(load(_SQL, "delete_catalogue"), parameters)
         self.await_mutations("catalogue")

@@ -187,7 +187,7 @@ class DeletionWorker:
                 if count is not None
             ]
         if websites:
-            # An insert meanwhile would be summed up twice, or not at all.
+            # A concurrent insert would be counted twice, or not at all.
             with self._shipper.paused():
                 self._warehouse_deletion.rebuild_catalogue(websites)
         return deletion
@@ -240,10 +240,10 @@ def _advance(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
     )
 
 
-def _with_removed(deletion: Deletion, what: str, count: int) -> Deletion:
+def _with_removed(deletion: Deletion, key: str, count: int) -> Deletion:
     """The deletion with what it removed from the event store; a repeated step finds no more."""
     counts = dict(deletion.removed.get("warehouse", {}))
-    counts[what] = max(count, counts.get(what, 0))
+    counts[key] = max(count, counts.get(key, 0))
     return replace(deletion, removed={**deletion.removed, "warehouse": counts})
 
 

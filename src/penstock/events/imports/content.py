@@ -36,7 +36,7 @@ def _inflated(head: bytes) -> bytes:
 
 
 def _problem_with(head: bytes) -> str | None:
-    """Why a file that begins like this is not NDJSON, with the way to convert it; else None."""
+    """Why a file that begins like this is not NDJSON, and how to convert it; else None."""
     if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "The file is UTF-16; save it as UTF-8."
     lines = head.removeprefix(BOM_UTF8).lstrip().splitlines()

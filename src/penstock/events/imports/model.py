@@ -91,8 +91,8 @@ def completed(job: ImportJob) -> ImportJob:
 def stopped(job: ImportJob) -> ImportJob:
     """A job that had too many rejected lines."""
     error = (
-        f"Reading stopped after {job.rejected:,} rejected lines, the limit. Correct the file and "
-        "import it again; events that were stored are recognized."
+        f"The import stopped after {job.rejected:,} rejected lines, the limit. Correct the file "
+        "and import it again; stored events are recognised as duplicates."
     )
     return replace(job, state=ImportState.FAILED, error=error)
 
@@ -129,15 +129,15 @@ class ImportSpan(NamedTuple):
 
     @property
     def note(self) -> str | None:
-        """What is missing, in a sentence; None when the import is done and rejected nothing."""
+        """Which events are missing, in a sentence; None for an import that rejected nothing."""
         name = f"The import of {iso(self.at_ms)}"
         match self.state:
             case ImportState.QUEUED | ImportState.RUNNING:
                 return f"{name} is still running; not all of its events are counted yet."
             case ImportState.FAILED:
-                return f"{name} stopped half-way; the rest of its events is missing."
+                return f"{name} stopped early; its remaining events are missing."
             case ImportState.CANCELLED:
-                return f"{name} was cancelled half-way; the rest of its events is missing."
+                return f"{name} was cancelled early; its remaining events are missing."
             case ImportState.DONE if self.rejected:
                 lines = "1 line" if self.rejected == 1 else f"{self.rejected:,} lines"
                 return f"{name} rejected {lines}; their events are missing."

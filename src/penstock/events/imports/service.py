@@ -54,11 +54,11 @@ class ImportService:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Read files while the service runs, interrupted ones too. Needs a running intake."""
-        await to_thread.run_sync(self._tidy)
+        await to_thread.run_sync(self._remove_left_over_files)
         async with self.worker.running():
             yield
 
-    def _tidy(self) -> None:
+    def _remove_left_over_files(self) -> None:
         """Remove what a crash left behind: partial uploads, and files without an open job."""
         self._files.remove_unfinished()
         with self._database.read() as db:

@@ -41,7 +41,7 @@ BATCH_LINES = 500
 _MAX_BATCH_LINES = 50_000
 """With empty lines, of which a small gzip file can have billions."""
 _SLICE_S = 0.5
-_MAX_READINGS = 64
+_MAX_RUNNING = 64
 """Each has an open file and a temporary database."""
 _OVERLOADED_S = 2.0
 
@@ -61,7 +61,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Reading:
+class _RunningImport:
     """A job in progress, and the step of its current batch: what is set was done and is not
     repeated after an error.
 
@@ -78,7 +78,7 @@ class _Reading:
 class ImportWorker:
     """One job of each workspace at a time, oldest first; each step is a slice of one job's time.
 
-    Workspaces take turns, so that a long import holds up no other one. A node reads the files that
+    Workspaces take turns, so that a long import delays no other. A node reads the files that
     it received, so that several nodes with one metadata DB never share a job. A store that is away
     delays a job and never fails it.
     """
@@ -94,27 +94,27 @@ class ImportWorker:
     ) -> None:
         self._database, self._websites, self._intake = database, websites, intake
         self._files, self._settings, self._clock = files, settings, clock
-        self._readings: OrderedDict[WorkspaceId, _Reading] = OrderedDict()
-        """Begun jobs, the one whose turn is next first."""
+        self._running_imports: OrderedDict[WorkspaceId, _RunningImport] = OrderedDict()
+        """Running imports; the first is the next to continue."""
         self.worker = Worker("imports", self._step, clock)
 
     def _step(self) -> float | None:
         """Seconds until the next step; None when no job waits."""
         self._begin_waiting_jobs()
-        if not self._readings:
+        if not self._running_imports:
             return None
-        workspace_id, reading = next(iter(self._readings.items()))
-        self._readings.move_to_end(workspace_id)
+        workspace_id, running = next(iter(self._running_imports.items()))
+        self._running_imports.move_to_end(workspace_id)
         try:
-            self._read_slice(reading)
+            self._read_slice(running)
         except Unavailable as error:
             if error.code == "overloaded":  # imports give way to live events
                 return _OVERLOADED_S
             raise
-        if reading.finished is not None:
-            self._save(replace(reading.finished, finished_at_ms=self._clock()))
-            self._files.remove(reading.job.id)
-            del self._readings[workspace_id]
+        if running.finished is not None:
+            self._save(replace(running.finished, finished_at_ms=self._clock()))
+            self._files.remove(running.job.id)
+            del self._running_imports[workspace_id]
         return 0.0
 
     def _begin_waiting_jobs(self) -> None:
@@ -122,71 +122,71 @@ class ImportWorker:
 
         Only jobs whose file is on this node.
         """
-        here = self._files.present()
-        if not here - {str(reading.job.id) for reading in self._readings.values()}:
+        stored_files = self._files.present()
+        if not stored_files - {str(running.job.id) for running in self._running_imports.values()}:
             return
         with self._database.read() as db:
-            jobs = [job for job in store.open_jobs(db) if job.id in here]
+            jobs = [job for job in store.open_jobs(db) if job.id in stored_files]
         for job in jobs:
-            if len(self._readings) < _MAX_READINGS:
-                self._readings.setdefault(job.workspace_id, _Reading(job))
+            if len(self._running_imports) < _MAX_RUNNING:
+                self._running_imports.setdefault(job.workspace_id, _RunningImport(job))
 
-    def _read_slice(self, reading: _Reading) -> None:
+    def _read_slice(self, running: _RunningImport) -> None:
         """Store batches until the slice is over or the job is finished. `Unavailable`."""
         until_s = monotonic() + _SLICE_S
-        while reading.finished is None:
+        while running.finished is None:
             try:
-                if not self._store_batch(reading):
-                    reading.finished = completed(reading.job)
-                elif reading.job.rejected >= self._settings.max_import_rejects:
-                    reading.finished = stopped(reading.job)
+                if not self._store_batch(running):
+                    running.finished = completed(running.job)
+                elif running.job.rejected >= self._settings.max_import_rejects:
+                    running.finished = stopped(running.job)
             except UnreadableFile as error:
-                reading.finished = replace(reading.job, state=ImportState.FAILED, error=str(error))
-            if reading.job.state is ImportState.CANCELLED:
-                reading.finished = reading.job
+                running.finished = replace(running.job, state=ImportState.FAILED, error=str(error))
+            if running.job.state is ImportState.CANCELLED:
+                running.finished = running.job
             if monotonic() >= until_s:
                 return
 
-    def _store_batch(self, reading: _Reading) -> bool:
+    def _store_batch(self, running: _RunningImport) -> bool:
         """Store the next batch and the job's progress.
 
         False at the end of the file, or when the job was cancelled. `UnreadableFile`,
         `Unavailable`.
         """
-        if reading.batches is None:
-            website = self._websites.find_website(reading.job.website_id)
+        if running.batches is None:
+            website = self._websites.find_website(running.job.website_id)
             if website is None:
                 raise UnreadableFile("The website was deleted.")
-            reading.job = self._save(replace(reading.job, state=ImportState.RUNNING))
-            if not reading.job.is_open:
+            running.job = self._save(replace(running.job, state=ImportState.RUNNING))
+            if not running.job.is_open:
                 return False
-            reading.batches = self._batches(reading.job, website)
+            running.batches = self._batches(running.job, website)
         try:
-            if reading.batch is None:
+            if running.batch is None:
                 try:
-                    reading.batch = next(reading.batches)
+                    running.batch = next(running.batches)
                 except StopIteration:
                     return False
-                if reading.batch is None:
+                if running.batch is None:
                     return True
-            if reading.receipts is None:
-                events = reading.batch.events
-                reading.receipts = self._intake.submit_from_thread(events) if events else []
+            if running.receipts is None:
+                events = running.batch.events
+                running.receipts = self._intake.submit_from_thread(events) if events else []
         except (UnreadableFile, Unavailable, WorkerStopped):
             raise
         except Exception as error:  # a bug: the other imports must not wait for it
-            log.error("import_failed", import_id=reading.job.id, exc_info=error)
+            log.error("import_failed", import_id=running.job.id, exc_info=error)
             raise UnreadableFile(
                 "Something went wrong on our side; the log has the details."
             ) from error
-        reading.batch, receipts = without_rejected(reading.batch, reading.receipts)
-        job = advance(reading.job, reading.batch, receipts)
-        reading.job = self._save(job, reading.batch.rejects)
-        reading.batch = reading.receipts = None
+        running.batch, receipts = without_rejected(running.batch, running.receipts)
+        job = advance(running.job, running.batch, receipts)
+        running.job = self._save(job, running.batch.rejects)
+        running.batch = running.receipts = None
         return True
 
     def _save(self, job: ImportJob, rejects: list[Reject] | None = None) -> ImportJob:
-        """The job as stored: cancelled, with its counts, if someone cancelled it meanwhile."""
+        """The job as stored: cancelled, with its counts, if someone has cancelled it."""
         job = replace(job, updated_at_ms=self._clock())
         with self._database.write() as db:
             stored = store.find(db, job.workspace_id, job.id, lock=True)

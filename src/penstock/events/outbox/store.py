@@ -148,7 +148,7 @@ class Outbox:
         If the block raises nothing, bundles that it shipped are removed and counted, a refused row
         goes into the quarantine, and any other rest becomes two shipments of half the size.
 
-        On PostgreSQL its row is locked meanwhile; a node that dies releases it. SQLite has one
+        On PostgreSQL its row is locked until the end; a node that dies releases it. SQLite has one
         shipper, and a lock would stop the intake.
         """
         if self._database.is_sqlite:
@@ -180,8 +180,8 @@ class Outbox:
             connection.execute(_REMOVE, {"number": shipment.number})
         else:
             if shipment.refused is not None:
-                kept = self._quarantine(connection, shipment.target, shipment.refused)
-                for website_id, change in kept.items():
+                quarantined = self._quarantine(connection, shipment.target, shipment.refused)
+                for website_id, change in quarantined.items():
                     changes[website_id] = changes.get(website_id, EventCounts()).plus(change)
             _remove(connection, shipment.number)
         add_counts(connection, changes)
@@ -232,7 +232,7 @@ class Outbox:
         age_s = None if oldest_ms is None else max(0.0, (self._clock() - oldest_ms) / 1000)
         return OutboxState(bundles, age_s)
 
-    def holds_any_up_to(self, number: int) -> bool:
+    def has_bundles_up_to(self, number: int) -> bool:
         """Whether a bundle waits whose number is at most this one."""
         with self._database.read() as connection:
             oldest = connection.execute(_OLDEST_BUNDLE).scalar()

@@ -12,7 +12,7 @@ class Reason(StrEnum):
     """Why an entry is in the quarantine. The values are stored."""
 
     REFUSED = "refused"
-    """Validation refused it; its sender was told."""
+    """Validation refused it; its sender got the reason."""
     UNSHIPPABLE = "unshippable"
     """It was accepted, but the warehouse refuses its row."""
 

@@ -47,8 +47,8 @@ async def list_quarantine(
     """Newest first, with an excerpt of each."""
     query, website_id = read_query(request, QuarantineQuery), None
     if query.website_id is not None:
-        owned = partial(website_service.owned_website, caller.workspace_id, query.website_id)
-        website_id = (await to_thread.run_sync(owned)).id
+        find_website = partial(website_service.owned_website, caller.workspace_id, query.website_id)
+        website_id = (await to_thread.run_sync(find_website)).id
     page = partial(
         quarantine.page,
         caller.workspace_id,
@@ -108,8 +108,8 @@ async def replay_all(
 ) -> Response[bytes]:
     """Each entry that is valid now leaves the quarantine, with the time of its receipt."""
     form = await read_json(request, ReplayAll)
-    owned = partial(website_service.owned_website, caller.workspace_id, form.website_id)
-    website = await to_thread.run_sync(owned)
+    find_website = partial(website_service.owned_website, caller.workspace_id, form.website_id)
+    website = await to_thread.run_sync(find_website)
     result = await quarantine.replay_all(caller.workspace_id, website.id)
     return answer(ReplayRecord.of(result))
 

@@ -32,7 +32,7 @@ class ReplayAll(Input):
 class QuarantineRecord(Record):
     """A rejected item or body, or an event that the event store refuses."""
 
-    number: Annotated[int, Field(description="Rises with each entry.")]
+    number: Annotated[int, Field(description="Increases with each entry.")]
     at: str
     reason: Annotated[
         str,
@@ -54,7 +54,7 @@ class QuarantineRecord(Record):
         str | None,
         Field(description="An excerpt as JSON text, without secrets and network addresses."),
     ]
-    replayable: Annotated[bool, Field(description="Whether it can be sent again.")]
+    replayable: Annotated[bool, Field(description="Whether it can be replayed.")]
 
     @classmethod
     def of(cls, entry: QuarantineEntry) -> Self:
@@ -86,7 +86,9 @@ class QuarantinedContent(QuarantineRecord):
 
 class ReplayRecord(Record):
     replayed: int
-    refused: Annotated[int, Field(description="Entries that are still not valid and stay.")]
+    refused: Annotated[
+        int, Field(description="Entries that are still invalid; they stay in the quarantine.")
+    ]
 
     @classmethod
     def of(cls, result: ReplayResult) -> Self:

@@ -38,7 +38,7 @@ from penstock.settings import Settings
 log = structlog.get_logger()
 
 _MAX_PER_BODY = 100
-"""Refused items of one body that are kept; the others are only counted."""
+"""Refused items of one body that are stored; the others are only counted."""
 
 _MAX_DIGITS = 18
 EVENT_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions", "/api/track")
@@ -95,7 +95,7 @@ class QuarantineService:
             return
         try:
             await self._intake.record(refusals)
-        except Unavailable as error:  # the sender knows what was refused, from the answer
+        except Unavailable as error:  # the sender knows from the response which items were refused
             log.warning("refusals_not_recorded", number=len(refusals), reason=error.code)
 
     def _refusals_of_body(
@@ -261,7 +261,7 @@ class QuarantineService:
                     Fault(
                         "",
                         "not_replayable",
-                        "Only single events whose content was kept can be sent again from here.",
+                        "Only a single event whose content is stored can be replayed.",
                     )
                 ]
             )
@@ -329,7 +329,9 @@ def excerpt(entry: QuarantineEntry) -> str | None:
 
 
 def _gone() -> NotFound:
-    return NotFound("There is no such entry in this workspace's quarantine; it may be replayed.")
+    return NotFound(
+        "There is no such entry in this workspace's quarantine; it may have been replayed already."
+    )
 
 
 def _json_or_none(body: bytes) -> Any:

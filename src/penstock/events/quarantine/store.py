@@ -27,7 +27,7 @@ def add(
         return {}
     connection.execute(insert(quarantine), [_values(entry) for entry in entries])
     dropped = Counter[WebsiteId]()
-    for workspace_id, website_id in {(one.workspace_id, one.website_id) for one in entries}:
+    for workspace_id, website_id in {(entry.workspace_id, entry.website_id) for entry in entries}:
         number = _drop_oldest(connection, workspace_id, website_id, limits)
         if website_id is not None and number:
             dropped[website_id] += number
@@ -35,7 +35,7 @@ def add(
 
 
 def _values(entry: QuarantineEntry) -> dict[str, Any]:
-    errors = [[one.field, one.code, one.message] for one in entry.faults[:_MAX_FAULTS]]
+    errors = [[fault.field, fault.code, fault.message] for fault in entry.faults[:_MAX_FAULTS]]
     texts = (entry.content or "", json.encode(errors).decode())
     return {
         "workspace_id": entry.workspace_id,
@@ -144,19 +144,19 @@ def find(connection: Connection, workspace_id: WorkspaceId, number: int) -> Quar
 
 
 def lock(connection: Connection, numbers: Collection[int]) -> set[int]:
-    """The numbers of those entries that are there, which no other node can take meanwhile."""
+    """The numbers of the entries that exist, now locked against other nodes."""
     if not numbers:
         return set()
-    there = connection.execute(select(c.id).where(c.id.in_(numbers)).with_for_update())
-    return set(there.scalars())
+    locked = connection.execute(select(c.id).where(c.id.in_(numbers)).with_for_update())
+    return set(locked.scalars())
 
 
 def remove(connection: Connection, numbers: Collection[int]) -> set[int]:
     """Delete entries. Returns the numbers of those that were there."""
     if not numbers:
         return set()
-    gone = connection.execute(delete(quarantine).where(c.id.in_(numbers)).returning(c.id))
-    return set(gone.scalars())
+    deleted = connection.execute(delete(quarantine).where(c.id.in_(numbers)).returning(c.id))
+    return set(deleted.scalars())
 
 
 def remove_containing(
@@ -169,12 +169,12 @@ def remove_containing(
         number = 0
         while entries := after(connection, workspace_id, website_id, number):
             number = entries[-1].number
-            found = [
+            matching = [
                 entry.number
                 for entry in entries
                 if entry.content is not None and any(needle in entry.content for needle in needles)
             ]
-            removed[website_id] += len(remove(connection, found))
+            removed[website_id] += len(remove(connection, matching))
     return removed
 
 

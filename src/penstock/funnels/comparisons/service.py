@@ -185,7 +185,7 @@ def _record(name: str, arm: Arm, against: AgainstBaselineRecord | None) -> Compa
 def _against(arms: Sequence[Arm], baseline: Arm) -> list[AgainstBaselineRecord | None]:
     """Each arm against the baseline, None for the baseline itself.
 
-    Arms with too few units do not take part in the correction, which would weaken the others.
+    Arms with too few units are left out of the correction, which would weaken the others.
     """
     base = _share(baseline)
     tests = [p_value(_share(arm), base) for arm in arms]

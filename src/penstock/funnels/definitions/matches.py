@@ -73,4 +73,4 @@ def _of_goal(name: str, faults: Sequence[Fault]) -> Iterator[Fault]:
     """Faults of a goal as those of the match that refers to it."""
     for fault in faults:
         at = join_path("match", fault.field)
-        yield Fault("value", fault.code, f"The goal {name} has a fault at {at}: {fault.message}")
+        yield Fault("value", fault.code, f"The goal {name} is invalid at {at}: {fault.message}")

@@ -84,7 +84,7 @@ class _Place:
         )
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         return f"{_capital(str(self))} ({_match(self.row)})"
 
 
@@ -102,9 +102,9 @@ def _row_changes(before: Sequence[SavedStep], after: Sequence[SavedStep]) -> Ite
     for old in removed:
         if new := next((place for place in added if place.row == old.row), None):
             added.remove(new)
-            changes.append((new.at, f"{old.shown} moved: now {new}"))
+            changes.append((new.at, f"{old.description} moved: now {new}"))
         else:
-            changes.append((old.at, f"{old.shown} removed"))
+            changes.append((old.at, f"{old.description} removed"))
     changes += [(new.at, _added(new)) for new in added]
     changes += [(new.at, text) for old, new in pairs for text in _changes_of_row(old, new)]
     yield from (text for _, text in sorted(changes, key=lambda change: change[0]))
@@ -142,7 +142,7 @@ def _changes_of_row(before: _Place, after: _Place) -> Iterator[str]:
     if old == new:
         return
     if old.diagnostic != new.diagnostic:
-        yield f"{before.shown} is now {'a ' if new.diagnostic else ''}{after}"
+        yield f"{before.description} is now {'a ' if new.diagnostic else ''}{after}"
     if (old.type, old.value) != (new.type, new.value):
         yield f"{label} now matches {_match(new)} instead of {_match(old)}"
     if old.mode != new.mode:
@@ -170,15 +170,15 @@ def _setting_changes(old: SavedDefinition, new: SavedDefinition) -> Iterator[str
 
 
 def _list_changes(
-    label: str, old: Sequence[T], new: Sequence[T], words: Callable[[T], str]
+    label: str, old: Sequence[T], new: Sequence[T], describe: Callable[[T], str]
 ) -> Iterator[str]:
     """Removed and added items; for the same items in another order, the new order.
 
     words: of an item. An item that is stored differently and has the same words has changed.
     """
     before, after = (Counter(_comparable(item) for item in items) for items in (old, new))
-    removed = Counter(map(words, _surplus(old, before - after)))
-    added = Counter(map(words, _surplus(new, after - before)))
+    removed = Counter(map(describe, _surplus(old, before - after)))
+    added = Counter(map(describe, _surplus(new, after - before)))
     for text in (removed - added).elements():
         yield f"{label} removed: {text}"
     for text in (added - removed).elements():
@@ -186,7 +186,7 @@ def _list_changes(
     for text in (removed & added).elements():
         yield f"{label} is written differently: {text}"
     if before == after and list(old) != list(new):
-        yield f"{label}: order is now {', '.join(map(words, new))}"
+        yield f"{label}: order is now {', '.join(map(describe, new))}"
 
 
 def _surplus(items: Sequence[T], surplus: Counter[str]) -> Iterator[T]:

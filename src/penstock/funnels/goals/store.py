@@ -8,7 +8,7 @@ from penstock.base.clock import iso
 from penstock.base.ids import GoalId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.schema import GoalRecord, SavedMatch
-from penstock.metadb.pages import named_like, page_of
+from penstock.metadb.pages import name_contains, page_of
 from penstock.metadb.tables import funnel_goals, funnels, goals
 
 
@@ -59,7 +59,7 @@ def goals_page(
 ) -> Listing[GoalRecord]:
     """Newest first. search: part of the name."""
     matching = select(goals).where(
-        goals.c.workspace_id == workspace_id, named_like(goals.c.name, search)
+        goals.c.workspace_id == workspace_id, name_contains(goals.c.name, search)
     )
     rows, total = page_of(db, matching.order_by(goals.c.created_at.desc(), goals.c.id.desc()), page)
     return Listing([_goal(row) for row in rows], page, total)

@@ -1,1 +1,1 @@
-"""Units over time: trends by entry, times between steps, what came next."""
+"""Units over time: trends by entry, times between steps, next events."""

@@ -80,7 +80,7 @@ class DurationsRecord(Record):
 
 
 class TimingRecord(HeadRecord):
-    """Times between steps. asked: the pair of `from` and `to`."""
+    """Times between steps. asked: the requested pair of `from` and `to`."""
 
     overall: DurationsRecord
     steps: list[DurationsRecord]
@@ -88,7 +88,7 @@ class TimingRecord(HeadRecord):
 
 
 class NextQuery(CohortQuery):
-    """The query parameters of what came next."""
+    """The query parameters of next events."""
 
     step: Annotated[int, Field(ge=1, le=19, description="Units whose furthest step this is.")]
     outcome: Annotated[

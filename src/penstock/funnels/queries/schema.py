@@ -95,7 +95,12 @@ class GapRecord(Record):
 
 
 class CoverageRecord(Record):
-    complete: Annotated[bool, Field(description="Whether nothing qualifies the answer.")]
+    complete: Annotated[
+        bool,
+        Field(
+            description="Whether the results are complete: no gap and no other note qualifies them."
+        ),
+    ]
     first_event_at: str | None
     last_event_at: str | None
     period_begins_before_history: Annotated[
@@ -127,7 +132,7 @@ class ServedFrom(StrEnum):
 
 
 class HeadRecord(Record):
-    """The head of every answer about a funnel: what was asked, and when it was computed."""
+    """The head of every response about a funnel: its parameters, and when it was computed."""
 
     funnel_id: Annotated[str | None, Field(description="null in a preview.")]
     definition_revision: Annotated[int | None, Field(description="null in a preview.")]
@@ -136,9 +141,9 @@ class HeadRecord(Record):
     ]
     counting_unit: CountingUnit
     evaluated_at: Annotated[
-        str, Field(description="The moment the answer describes. A reused answer keeps its own.")
+        str, Field(description="The time that the results describe; cached results keep theirs.")
     ]
-    computed_at: Annotated[str, Field(description="When the engine computed the answer.")]
+    computed_at: Annotated[str, Field(description="When the engine computed the results.")]
     served_from: Annotated[
         ServedFrom,
         Field(

@@ -87,7 +87,7 @@ class SingleFlightCache(Generic[V]):
                 while not flight.done.wait(_STOP_CHECK_S):
                     own.check()
         finally:
-            own.wait_no_more()
+            own.end_wait()
         own.check()
         if flight.error is not None:
             raise flight.error

@@ -113,7 +113,7 @@ def figure_names(definition: Definition) -> list[str]:
 def _table_rows(
     definition: Definition, blocks: Iterable[Sequence[Mapping[str, Any]]]
 ) -> Iterator[list[TableRow]]:
-    """The rows block by block, with a total even when nobody entered."""
+    """The rows block by block, with a total even without entries."""
     n, is_empty = len(definition.steps), True
     for block in blocks:
         is_empty = False

@@ -30,7 +30,7 @@ def shape_report(
     cohorts = [_cohort(definition, row) for row in rows if not row["is_total"]]
     cohort_count = total["cohort_count"]
     if not definition.breakdown_properties:
-        # Without a breakdown there is one cohort, even when nobody entered.
+        # Without a breakdown there is one cohort, even without entries.
         all_units = {"cohort": {}, "label": {}, **_aggregate(definition, total)}
         cohorts = [all_units] if params.page.number == 1 else []
         cohort_count = 1

@@ -124,7 +124,7 @@ class FunnelIn(Input):
     conversion_window_seconds: Annotated[
         WindowSeconds | None,
         Field(
-            description="Left out: seven days for attempts, unlimited for visitors. "
+            description="Default: seven days for attempts, unlimited for visitors. "
             "null: unlimited, visitors only."
         ),
     ] = None
@@ -178,7 +178,7 @@ class FunnelIn(Input):
         if seconds is None:
             raise RuleBroken(
                 "window_required",
-                f"An attempt funnel needs a finite window: {_WINDOWS}. Left out, it is seven days.",
+                f"An attempt funnel needs a finite window: {_WINDOWS}. The default is seven days.",
             )
         if seconds not in WINDOWS_S:
             raise RuleBroken(

@@ -106,7 +106,7 @@ class FunnelService:
     ) -> FunnelRecord:
         """Replace the whole definition. Invalid when a read-only field is not the stored one.
 
-        A new revision tells readers of results that the counting rules have changed. So a new name
+        A new revision shows readers of results that the counting rules have changed. So a new name
         alone keeps it, and a replacement without a change leaves the record as it is.
         """
         definition = funnel.saved()

@@ -10,7 +10,7 @@ from penstock.base.ids import FunnelId, GoalId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.funnels.definitions.revisions import Revision
 from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
-from penstock.metadb.pages import named_like, page_of
+from penstock.metadb.pages import name_contains, page_of
 from penstock.metadb.tables import funnel_goals, funnel_revisions, funnels
 
 
@@ -62,7 +62,7 @@ def funnels_page(
 ) -> Listing[FunnelRecord]:
     """Newest first. search: part of the name."""
     matching = select(funnels).where(
-        funnels.c.workspace_id == workspace_id, named_like(funnels.c.name, search)
+        funnels.c.workspace_id == workspace_id, name_contains(funnels.c.name, search)
     )
     rows, total = page_of(
         db, matching.order_by(funnels.c.created_at.desc(), funnels.c.id.desc()), page

@@ -305,7 +305,7 @@ def unit_of(
 
 
 def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collection[int]) -> bool:
-    """Whether an event takes part in its unit (R18). visitors: as of `unit_of`."""
+    """Whether an event counts in its unit (R18). visitors: as of `unit_of`."""
     if definition.counting_unit is CountingUnit.VISITOR or not row["provider"]:
         return True
     return bool(row["verified"]) and (not visitors or row["visitor"] in visitors)

@@ -1,4 +1,4 @@
-"""Keeps phone clicks of people where an app's open can claim them, on their way to the outbox."""
+"""Stores people's clicks on phones where an app open can claim them, before the outbox."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -181,7 +181,7 @@ def _claim(
         and click.claimed_by is None
         and not store.claim_click(db, click.id, install_id, method, now_ms)
     ):
-        # Another node claimed it meanwhile.
+        # Another node has claimed it.
         click = store.find_click(db, click.id) or click
         reason = None if click.claimed_by == install_id else Reason.CLAIMED
     at_ms = now_ms if click.claimed_at_ms is None else click.claimed_at_ms

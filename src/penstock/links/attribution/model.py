@@ -134,10 +134,14 @@ class Touches(NamedTuple):
     last: Touch | None
 
     @classmethod
-    def of(cls, visitor_id: VisitorId, firsts: Sequence[Touch], lasts: Sequence[Touch]) -> Self:
+    def of(
+        cls, visitor_id: VisitorId, first_touches: Sequence[Touch], last_touches: Sequence[Touch]
+    ) -> Self:
         """Of all visitors merged into this one: the earliest first and the latest last touch."""
         return cls(
-            visitor_id, min(firsts, key=_at_ms, default=None), max(lasts, key=_at_ms, default=None)
+            visitor_id,
+            min(first_touches, key=_at_ms, default=None),
+            max(last_touches, key=_at_ms, default=None),
         )
 
 

@@ -64,7 +64,7 @@ async def preflight_resolve() -> Response[None]:
 @get(
     "/api/mobile/deferred-links/{link_id:str}/matches",
     opt=described(
-        "Opens that concerned a link",
+        "App opens that involved a link",
         answers=MatchRecord,
         query=PageQuery,
         listed=True,
@@ -90,7 +90,7 @@ async def list_link_matches(
 @get(
     "/api/mobile/deferred-links/matches",
     opt=described(
-        "Opens that looked for a link",
+        "App opens that asked for a link",
         answers=MatchRecord,
         query=MatchesQuery,
         listed=True,
@@ -115,7 +115,7 @@ async def list_matches(
 @get(
     "/api/mobile/deferred-links/attribution",
     opt=described(
-        "What led a visitor into the app",
+        "First and last touch of a visitor",
         answers=AttributionRecord,
         query=AttributionQuery,
         tag="managed links",

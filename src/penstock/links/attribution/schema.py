@@ -23,7 +23,7 @@ def _install_id(value: str) -> str:
     if is_placeholder(value):
         raise RuleBroken(
             "stands_for_nobody",
-            "This is a placeholder. Generate a random ID when the app first starts, and keep it.",
+            "This is a placeholder. Generate a random ID when the app first starts, and store it.",
         )
     return value
 
@@ -83,7 +83,9 @@ class ResolvedRecord(Record):
     matched: bool
     method: Annotated[
         Method | None,
-        Field(description="What led to the link or click, also when it was refused."),
+        Field(
+            description="The method that found the link or click, also when the match was refused."
+        ),
     ]
     confidence: Annotated[
         float | None,
@@ -95,7 +97,7 @@ class ResolvedRecord(Record):
     clicked_at: Annotated[
         str | None, Field(description="Also null for a match by a URL without a click token.")
     ]
-    visitor_id: Annotated[str, Field(description="The canonical visitor. Use it from now on.")]
+    visitor_id: Annotated[str, Field(description="The canonical visitor; use this ID from now on.")]
     reason: Reason | None
 
     @classmethod

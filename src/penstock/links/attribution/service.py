@@ -55,7 +55,7 @@ class AttributionService:
         self._database, self._websites, self._links = database, websites, links
         self._intake, self._click_buffer = intake, click_buffer
         self._settings, self._clock = settings, clock
-        self.worker = Worker("link_cleanup", self.tidy, clock, period_s=_TIDY_EVERY_S)
+        self.worker = Worker("link_cleanup", self.delete_expired, clock, period_s=_TIDY_EVERY_S)
         self._attempts = RateLimiter(
             RatePolicy("resolve", quota=settings.resolves_per_minute, window_s=60)
         )
@@ -196,12 +196,12 @@ class AttributionService:
         website = self._websites.owned_website(workspace_id, website_id)
         with self._database.read() as db:
             ids = identity.ids_of(db, website.scope_id, visitor_id)
-            firsts, lasts = store.touches_of_visitors(db, website.scope_id, ids)
-        return Touches.of(ids[0], firsts, lasts)
+            first_touches, last_touches = store.touches_of_visitors(db, website.scope_id, ids)
+        return Touches.of(ids[0], first_touches, last_touches)
 
     # Clean-up
 
-    def tidy(self) -> None:
+    def delete_expired(self) -> None:
         """Delete expired clicks, secrets and matches. Blocks."""
         now_ms = self._clock()
         with self._database.write() as db:

@@ -31,7 +31,7 @@ CLICK_COLUMNS = (
 _UTM = ("utm_source", "utm_medium", "utm_campaign")
 _MAX_CANDIDATES = 20
 
-# Valid on SQLite and PostgreSQL. A visitor that was deleted meanwhile gets no touch.
+# Valid on SQLite and PostgreSQL. A visitor that has just been deleted gets no touch.
 _INSERT_FIRST_TOUCH = text("""
     INSERT INTO visitor_touches
         (scope_id, visitor_id, touch, at, link_id, utm_source, utm_medium, utm_campaign)
@@ -253,7 +253,7 @@ def opens_of(
 ) -> list[tuple[str, dict[str, Any]]]:
     """The rows of the visitors' touches and app opens, each with its kind."""
     m, t = link_matches.c, visitor_touches.c
-    found: list[tuple[str, dict[str, Any]]] = []
+    rows: list[tuple[str, dict[str, Any]]] = []
     for chunk in chunks(visitor_ids):
         touches = select(
             t.visitor_id, t.touch, t.at, t.link_id, t.utm_source, t.utm_medium, t.utm_campaign
@@ -263,8 +263,8 @@ def opens_of(
             *(m.method, m.platform, m.os_version, m.app_version, m.first_open, m.install_id),
         ).where(m.scope_id == scope_id, m.visitor_id.in_(chunk))
         for kind, query in (("touch", touches), ("open", opens)):
-            found += [(kind, _readable(row)) for row in db.execute(query)]
-    return found
+            rows += [(kind, _readable(row)) for row in db.execute(query)]
+    return rows
 
 
 def _readable(row: Row[Any]) -> dict[str, Any]:
@@ -276,7 +276,7 @@ def _readable(row: Row[Any]) -> dict[str, Any]:
 
 
 class ForgottenOpens(NamedTuple):
-    """What was cleared of visitors. click_ids: the clicks that they claimed."""
+    """Counts of removed rows of visitors. click_ids: the clicks that they claimed."""
 
     click_ids: list[str]
     touches: int

@@ -1,1 +1,1 @@
-"""Clicks: what is recorded of one, and its way to the outbox."""
+"""Clicks: their columns, and how they reach the outbox."""

@@ -34,7 +34,7 @@ _BACKOFF = Backoff(longest_s=2.0)  # app opens wait for clicks
 
 
 class ClickBuffer:
-    """Rows of one warehouse table on their way to the outbox."""
+    """Rows of one warehouse table that wait for the outbox."""
 
     def __init__(
         self,

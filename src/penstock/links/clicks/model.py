@@ -30,7 +30,7 @@ class Click(NamedTuple):
     robot: why it is not a person; empty for a person.
     token: the click token on the page; empty without one.
     qr: the address came from a QR code.
-    match_key: stands for the network for an hour and never reaches the warehouse; empty for none.
+    match_key: identifies the network for an hour and never reaches the warehouse; empty for none.
     """
 
     id: ClickId

@@ -100,7 +100,7 @@ class LinkRecord(Record):
     updated_at: str
     stats: Annotated[
         TotalsRecord | None,
-        Field(description="Of all time; null while the warehouse is unavailable."),
+        Field(description="Of all time; null while the event store is unavailable."),
     ]
 
     @classmethod

@@ -75,7 +75,9 @@ class StatisticsService:
         start_ms, end_ms = query.start_at, query.end_at
         if start_ms is None or end_ms is None:  # all time; buckets since the link's creation
             edges = query.edges(
-                link.created_at_ms, max(self._clock(), link.created_at_ms), "The life of the link"
+                link.created_at_ms,
+                max(self._clock(), link.created_at_ms),
+                "The lifetime of the link",
             )
         else:
             edges = query.edges(start_ms, end_ms - 1, "The period")

@@ -383,7 +383,7 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
         ),
         DataQualityIssue(
             numbers.units_over_limit,
-            f"{noun(numbers.units_over_limit)} with more events than Penstock reads of one",
+            f"{noun(numbers.units_over_limit)} with more events than the limit per unit",
             f"Counted by the first {MAX_UNIT_EVENTS:,} matching events, or by their first entries.",
             "overLimit",
         ),

@@ -23,7 +23,7 @@ Accounts = NamedDependency[AccountService]
 
 
 @get("/")
-async def front(
+async def start_page(
     request: AnyRequest,
     accounts: Accounts,
     website_service: NamedDependency[WebsiteService],
@@ -93,4 +93,4 @@ async def _invited(
     return html(request, "session/invited.html", content)
 
 
-ROUTES = (front, log_in, sign_up)
+ROUTES = (start_page, log_in, sign_up)

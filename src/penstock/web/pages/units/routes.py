@@ -41,7 +41,7 @@ _QUALITIES = {
     "unknownEntryValue": "with no entry value",
     "conflict": "with a later, different value",
     "severalVisitors": "with events from several visitors",
-    "overLimit": "with more events than Penstock reads of one",
+    "overLimit": "with more events than the limit per unit",
 }
 
 
