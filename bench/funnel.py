@@ -125,7 +125,7 @@ def measure(data: Path) -> dict[str, Any]:
         "seconds": best_seconds(jobs),
         "parts": best_seconds(parts(warehouse)),
         "outcomes": outcomes.measure(
-            outcomes.StoredFunnel(warehouse, definition, QUESTION),
+            outcomes.StoredFunnel(warehouse, definition, QUERY_PARAMS),
             bare(next(iter(BARE.values()))),
             report(definition),
             ROUNDS,
