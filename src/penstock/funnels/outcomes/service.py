@@ -11,13 +11,14 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import structlog
+from anyio import CancelScope, CapacityLimiter, to_thread
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
 from penstock.base.ids import WebsiteId, WorkspaceId, new_id
 from penstock.base.metrics import counter
-from penstock.base.worker import Worker
+from penstock.base.worker import Worker, WorkerStopped
 from penstock.funnels.outcomes.model import Mark, NotStorable, Subject
 from penstock.funnels.outcomes.tables import Backlog, OutcomeTables
 from penstock.funnels.queries.context import QueryContext
@@ -103,7 +104,11 @@ class OutcomeService:
                 yield
             finally:
                 if self._work is not None:
-                    self._warehouse.stop(self._work)
+                    with CancelScope(shield=True):
+                        # A limiter of its own: requests that hang may occupy every shared thread.
+                        await to_thread.run_sync(
+                            self._warehouse.stop, self._work, limiter=CapacityLimiter(1)
+                        )
 
     # What a question asks.
 
@@ -239,6 +244,8 @@ class OutcomeService:
         try:
             with working_on(self._work):
                 yield
+        except Stopped:
+            raise WorkerStopped from None
         finally:
             self._work = None
 

@@ -133,7 +133,7 @@ class OutcomeTables:
                 load(_SQL, "events_since"), {"websites": list(website_ids), "events_block": known}
             )[1]
             earlier, state = state, read_state(self._warehouse)
-            if state.has_inserts_of(earlier):
+            if state.has_same_inserts(earlier):
                 break
         # Where inserts never pause, counts of different moments may look like a loss; then the
         # outcomes are built again.

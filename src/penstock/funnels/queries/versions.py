@@ -28,8 +28,8 @@ class StorageState(NamedTuple):
     aliases_block: int
     parts: int
 
-    def has_inserts_of(self, other: "StorageState") -> bool:
-        """Whether nothing was inserted between both."""
+    def has_same_inserts(self, other: "StorageState") -> bool:
+        """Whether nothing was inserted between the two."""
         return self[:2] == other[:2]
 
 
@@ -70,7 +70,7 @@ class VersionReader:
                 return known.version
             version = self._compare(website_ids, scope_ids, known, state)
             earlier, state = state, read_state(self._warehouse)
-            if state.has_inserts_of(earlier):
+            if state.has_same_inserts(earlier):
                 # The state before: a deletion since then may not be in the counts.
                 self._remember(key, _Known(version, earlier))
                 return version
