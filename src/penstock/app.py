@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from penstock.accounts import plugin as accounts_room
 from penstock.activity import plugin as activity_room
+from penstock.activity.personal_data.service import Person
 from penstock.backup import plugin as backup_room
 from penstock.base.clock import Clock, system_clock
 from penstock.base.fair_queue import FairQueue, QueueLimits
@@ -28,7 +29,9 @@ from penstock.events import plugin as events_room
 from penstock.events.deletions.model import DeletionSpan, RetainedHistory
 from penstock.events.fast_path import FastPath
 from penstock.events.imports.model import ImportSpan
+from penstock.events.imports.service import rejected_texts
 from penstock.events.plugin import EventsRoom
+from penstock.events.quarantine.service import quarantined_texts
 from penstock.funnels import plugin as funnels_room
 from penstock.funnels.queries.coverage import Gap
 from penstock.health import plugin as health_room
@@ -136,7 +139,9 @@ def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
     app = FastPath(
         RedirectFastPath(routes, services.redirects), services.events, services.quarantine
     )
-    return EdgeLayer(app, services.address_budget, services.settings.trusted_proxies)
+    return EdgeLayer(
+        app, services.address_budget, services.body_memory, services.settings.trusted_proxies
+    )
 
 
 def build_routes(services: Services) -> Litestar:
@@ -190,13 +195,14 @@ def _forget_in_other_rooms(
     return {"providerCustomers": customers, **forget_opens(db, scope_id, visitor_ids)}
 
 
-def _read_other_rooms(
-    db: Connection, scope_id: ScopeId, visitor_ids: Sequence[VisitorId]
-) -> list[tuple[str, Mapping[str, Any]]]:
-    """What providers and links store about visitors, for the export of a person's data."""
+def _read_other_rooms(db: Connection, person: Person) -> list[tuple[str, Mapping[str, Any]]]:
+    """What other rooms store about a person, for the export of a person's data."""
+    scope_id, visitor_ids, sent_ids, website_ids = person
     return [
         *(("customer", customer) for customer in customers_of(db, scope_id, visitor_ids)),
         *opens_of(db, scope_id, visitor_ids),
+        *(("rejected", entry) for entry in quarantined_texts(db, website_ids, sent_ids)),
+        *(("rejectedLine", line) for line in rejected_texts(db, website_ids, sent_ids)),
     ]
 
 

@@ -10,7 +10,7 @@ from litestar.types import ControllerRouterHandler
 
 from penstock.base.clock import Clock
 from penstock.base.fair_queue import FairQueue
-from penstock.base.metrics import PolledGauge
+from penstock.base.metrics import PolledGauge, PolledGauges
 from penstock.base.worker import Worker
 from penstock.metadb.database import Database
 from penstock.settings import Settings
@@ -53,8 +53,8 @@ class Room:
         """Background workers, which `/health/ready` reports."""
         return ()
 
-    def gauges(self) -> Sequence[PolledGauge]:
-        """Figures for Prometheus that are read at each scrape."""
+    def gauges(self) -> Sequence[PolledGauge | PolledGauges]:
+        """Figures for Prometheus that are read when it asks."""
         return ()
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:

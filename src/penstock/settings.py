@@ -144,6 +144,15 @@ class Settings(BaseSettings):
         int,
         Field(ge=1024, description="Maximum size of a request body after decompression, in bytes."),
     ] = 10 * 1024 * 1024
+    bodies_bytes: Annotated[
+        int,
+        Field(
+            ge=1024,
+            description="Maximum size of all request bodies over 16 KiB that are in memory, as "
+            "sent and decompressed, in bytes; half of it for one address. To read a body takes "
+            "several times its size for a moment.",
+        ),
+    ] = 128 * 1024 * 1024
     max_id_bytes: Annotated[
         int, Field(ge=1, description="Maximum length of an ID that a client sends, in bytes.")
     ] = 200

@@ -188,6 +188,18 @@ def test_unusable_rights_are_422(workspace: Tenant, rights: dict[str, Any], fiel
     assert answer.json()["errors"][0]["field"] == field
 
 
+@pytest.mark.parametrize("odd", [10**30, "9" * 30, "9999-12-31T23:59:59Z", -1, -(10**30)])
+def test_an_expiry_beyond_every_calendar_is_refused_with_the_range(
+    workspace: Tenant, odd: int | str
+) -> None:
+    form = {"name": "x", "expiresAt": odd}
+    answer = workspace.browser.post("/api/settings/api-keys", json=form)
+    assert answer.status_code == 422, answer.text
+    [error] = answer.json()["errors"]
+    assert (error["field"], error["code"]) == ("expiresAt", "out_of_range")
+    assert error["message"] == "Must be between 1970 and 2299."
+
+
 def test_a_key_for_a_website_of_another_workspace_is_401(
     workspace: Tenant, other_workspace: Tenant
 ) -> None:

@@ -250,36 +250,93 @@ def test_differences_between_the_stores_are_found(
     assert "40 accepted events are missing" in problems[0]
 
 
-KILLED_BACKUP = """
+KILLED = """
 import os, signal, sys
 from penstock.backup import service
 from penstock.cli.main import app
 
-def die(*_):
+name, moment = sys.argv.pop(1).split()
+passed = getattr(service, name)
+
+def die(*arguments):
+    if moment == "after":
+        passed(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
 
-setattr(service, sys.argv.pop(1), die)
+setattr(service, name, die)
 app()
 """
+BACKUP_KILLS = (
+    "_write_durably after",  # the manifest is there, but the backup is not finished
+    "_begin after",
+    "_link_local_files after",
+    "snapshot before",
+    "copy_tree before",
+    "copy_tree after",
+    "sync_folder before",
+)
+RESTORE_KILLS = ("copy_listed after", "_empty after", "copy_listed before", "sync_folder after")
+
+
+def killed(boundary: str, *arguments: str) -> None:
+    """Run a command that dies at a boundary."""
+    run = subprocess.run(
+        [sys.executable, "-c", KILLED, boundary, *arguments],
+        env=environment(),
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert run.returncode == -signal.SIGKILL, run.stderr
+
+
+@pytest.mark.slow("kills a backup and makes another one")
+@pytest.mark.parametrize("boundary", BACKUP_KILLS if ALL else BACKUP_KILLS[:1])
+def test_a_killed_backup_is_never_taken_for_a_backup(
+    stopped: Path, backup: Path, tmp_path: Path, quickly: Command, boundary: str
+) -> None:
+    folder, restored = str(tmp_path / "backup"), ("--data", str(tmp_path / "data"))
+    arguments = ("backup", folder, "--base", str(backup), "--data", str(stopped))
+    killed(boundary, *arguments)
+    if boundary != "sync_folder before":  # everything is there by then
+        for command in ("verify", "restore"):
+            code, output = quickly(command, folder, *restored)
+            assert (code, "is not a complete backup" in output) == (1, True), output
+        based = ("backup", str(tmp_path / "b"), "--base", folder, "--data", str(stopped))
+        assert "is not a complete backup" in quickly(*based)[1]
+        ran(*arguments)
+    assert not any((stopped / "snapshots").glob("*")) or boundary == "sync_folder before"
+    assert quickly("verify", folder)[0] == 0
+    assert quickly("restore", folder, *restored)[0] == 0
+    assert (tmp_path / "data" / "penstock.sqlite3").stat().st_size
+    parts = (tmp_path / "backup" / "data" / "warehouse" / "store").rglob("checksums.txt")
+    assert all(part.stat().st_nlink > 1 for part in parts), "shared with the base"
+
+
+@pytest.mark.parametrize("boundary", RESTORE_KILLS if ALL else RESTORE_KILLS[:1])
+def test_a_killed_restore_is_never_served_and_can_be_repeated(
+    backup: Path, tmp_path: Path, quickly: Command, boundary: str
+) -> None:
+    data = ("--data", str(tmp_path / "data"))
+    killed(boundary, "restore", str(backup), *data)
+    if boundary != "_empty after":  # nothing was written yet
+        assert "half restored" in refused("serve", "--port", "0", *data)
+    code, output = quickly("restore", str(backup), *data)
+    assert (code, "Restored" in output) == (0, True), output
+    if ALL:
+        assert penstock("verify", *data).returncode == 0
 
 
 @pytest.mark.skipif(not ALL, reason="make faults runs it")
 @pytest.mark.slow("kills two backups of a running service")
-def test_a_killed_backup_leaves_nothing_broken(tmp_path: Path, quickly: Command) -> None:
+def test_a_killed_backup_does_not_disturb_the_service(tmp_path: Path, quickly: Command) -> None:
     data, folder = tmp_path / "data", tmp_path / "backup"
     arguments = ["backup", str(folder), "--data", str(data)]
     with Served(data) as service:
         _, website_id = service.first_account()
         send_events(service.client, website_id)
-        for place in ("snapshot", "copy_tree"):
-            killed = subprocess.run(
-                [sys.executable, "-c", KILLED_BACKUP, place, *arguments],
-                env=environment(),
-                capture_output=True,
-                check=False,
-                timeout=PATIENCE_S,
-            )
-            assert killed.returncode == -signal.SIGKILL, killed.stderr
+        for boundary in ("snapshot before", "copy_tree before"):
+            killed(boundary, *arguments)
             assert "is not a complete backup" in quickly("verify", str(folder))[1]
             answer = service.client.get("/health/ready").json()
             assert answer["status"] == "ready"

@@ -112,6 +112,19 @@ def test_events_of_a_website_beyond_its_rate_are_429(service, path):
     assert service.client.post("/api/v1/events", json=other).status_code == 202
 
 
+def test_refused_items_of_an_open_route_count_towards_the_rate_of_the_website(service):
+    website_id = service.client.post(
+        "/api/settings/websites", json={"name": "open", "kind": "web"}
+    ).json()["id"]
+    item = {"websiteId": website_id, "type": "pageview", "typo": 1}
+    batch = {"websiteId": website_id, "events": [item] * 98}
+    answers = [
+        httpx.post(f"{service.url}/api/track", json=body).status_code
+        for body in (batch, item, item, item)
+    ]
+    assert answers == [202, 422, 422, 429]
+
+
 def test_requests_under_way_from_one_address_are_bounded_behind_a_proxy(service):
     head = (
         b"POST /api/track HTTP/1.1\r\nX-Forwarded-For: 203.0.113.50\r\n"

@@ -9,8 +9,10 @@ import pytest
 
 from penstock.base.clock import iso, system_clock
 from penstock.base.ids import ScopeId, WebsiteId
+from penstock.events import intake
 from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.property_keys import PropertyKeys
+from penstock.events.transaction import store_items
 from tests.events.imports.conftest import finished
 from tests.tenant import Tenant, visitor
 
@@ -294,6 +296,8 @@ def test_an_import_rejects_lines_with_new_keys_over_the_limit(workspace):
     ).json()
     job = finished(workspace.client, job["id"])
     assert (job["accepted"], job["rejected"]) == (2, 1)
+    counts = counted(workspace)
+    assert (counts["received"], counts["refused"]) == (3, 1)
 
 
 def replay(tenant: Tenant, number: int) -> httpx.Response:
@@ -333,6 +337,48 @@ def test_everything_of_a_website_is_replayed_and_what_is_still_wrong_stays(works
     [rejection] = refused(workspace)
     assert ("sesionId", "unknown_field") in codes(rejection)
     assert (counted(workspace)["received"], counted(workspace)["refused"]) == (7, 1)
+
+
+@FEW_KEYS
+def test_many_entries_are_replayed_in_one_commit(workspace, services, stored, monkeypatch):
+    for number in range(18):
+        post(
+            workspace,
+            "/api/v1/events",
+            numbered(workspace, "abc"[number % 3] if number < 3 else f"x{number}"),
+        )
+    assert len(refused(workspace)) == 15
+    services.intake._property_keys._limit = 100
+    commits = []
+
+    def counted_commit(connection, items, *more):
+        commits.append(len(items))
+        return store_items(connection, items, *more)
+
+    monkeypatch.setattr(intake, "store_items", counted_commit)
+    form = {"websiteId": workspace.website_id}
+    answer = workspace.client.post("/api/events/refused/replay", json=form)
+    assert answer.json() == {"replayed": 15, "refused": 0}
+    assert commits == [15]
+    assert len(stored()) == 18
+
+
+def test_a_refused_body_waits_for_its_turn_before_it_is_read_again(
+    workspace, services, monkeypatch
+):
+    turns = []
+    run = services.validation.run
+
+    async def run_in_turn(key, call, *arguments):
+        turns.append((key, getattr(call, "func", call).__name__))
+        return await run(key, call, *arguments)
+
+    monkeypatch.setattr(services.validation, "run", run_in_turn)
+    body = {"events": [{"websiteId": workspace.website_id} | BAD] * 3}
+    assert post(workspace, "/api/v1/events/batch", body) == 202
+    owner = turns[0][0]
+    assert turns == [(owner, "_validate_events"), (owner, "_refusals_of_items")]
+    assert len(refused(workspace)) == 3
 
 
 @FEW_KEYS

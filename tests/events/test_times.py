@@ -72,6 +72,18 @@ def test_an_unusual_time_of_a_period_names_its_parameter(workspace: Tenant) -> N
             assert fields <= {"startAt", "endAt"}, (unusual, answer.text)
 
 
+def test_a_time_of_a_filter_beyond_the_years_is_refused_with_the_range(workspace: Tenant) -> None:
+    for unusual in ("999999999999999", "-999999999999999", "9999-12-31T23:59:59-14:00"):
+        filters = [{"property": "at", "operator": "before", "value": unusual}]
+        rows = [{"type": "Event", "value": name, "filters": filters} for name in ("a", "b")]
+        body = {"name": unusual, "countingUnit": "visitor", "steps": rows}
+        answer = workspace.client.post("/api/funnels", json=body)
+        assert answer.status_code == 422, answer.text
+        error = answer.json()["errors"][0]
+        assert error["field"] == "steps[0].filters[0].value"
+        assert error["message"] == "Must be in the years 1 to 9999."
+
+
 def test_an_unusual_time_of_a_filter_is_refused_or_answered(workspace: Tenant) -> None:
     for unusual in UNUSUAL_TIMES:
         filters = [{"property": "at", "operator": "before", "value": str(unusual)}]

@@ -1,28 +1,34 @@
 """A service under mixed load for a while: `python -m tests.faults.soak [MINUTES]`.
 
-Posts, reports, imports and clicks run side by side, and two backups are taken. A line every half
-minute shows memory, open descriptors, and the 99th percentile of each kind of request. At the end
-both stores are verified.
+After an import of 300,000 events, posts, reports, imports and clicks run side by side, and two
+backups are taken. A line every half minute shows memory, open descriptors, and the 99th percentile
+of each kind of request. At the end it says how fast memory and descriptors grew in the second half,
+and both stores are verified.
 """
 
 import json
 import random
+import statistics
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event, Lock, Thread
+from typing import NamedTuple
 
 import httpx
 
 from tests import scratch
 from tests.faults.workload import STEPS, Workload
+from tests.processes import new_python
 from tests.serving import Served, penstock
 
 POSTERS = 4
 BATCH = 50
+FIRST_EVENTS, _FILE_LINES = 300_000, 50_000
+_PAUSE_S = {"post": 1.0, "report": 2.0, "click": 0.1, "import": 20.0}
 _SAMPLE_S = 30.0
 _COLUMNS = ("post", "report", "import", "click")
 
@@ -56,8 +62,9 @@ def soak(minutes: float) -> None:
     scratch.use_memory()
     data = Path(tempfile.mkdtemp(prefix="penstock-soak-")) / "data"
     stop, latencies = Event(), Latencies()
-    with Served(data) as service:
+    with Served(data, start=new_python) as service:
         workload = Workload(service)
+        _fill(service, workload.website_id)
         headers = {"Authorization": f"Bearer {workload.key}"}
 
         def client() -> httpx.Client:
@@ -73,20 +80,20 @@ def soak(minutes: float) -> None:
                         lambda: own.post("/api/v1/events/batch", json={"events": events}),  # noqa: B023
                     )
                     batches += 1
-                    stop.wait(0.2)
+                    stop.wait(_PAUSE_S["post"])
 
         def report() -> None:
             path = f"/api/funnels/{workload.funnel_id}/results"
             with client() as own:
                 while not stop.is_set():
                     latencies.measure("report", lambda: own.get(path))
-                    stop.wait(1)
+                    stop.wait(_PAUSE_S["report"])
 
         def click() -> None:
             with client() as own:
                 while not stop.is_set():
                     latencies.measure("click", lambda: own.get("/l/faults"))
-                    stop.wait(0.05)
+                    stop.wait(_PAUSE_S["click"])
 
         def import_files() -> None:
             number = 0
@@ -100,7 +107,7 @@ def soak(minutes: float) -> None:
                         lambda: own.post("/api/imports", params=query, content=body, headers=kind),  # noqa: B023
                     )
                     number += 1
-                    stop.wait(20)
+                    stop.wait(_PAUSE_S["import"])
 
         def back_up() -> None:
             """Two backups, the second one based on the first."""
@@ -118,23 +125,61 @@ def soak(minutes: float) -> None:
         threads = [Thread(target=target) for target in targets]
         for thread in threads:
             thread.start()
-        _show(service, latencies, minutes)
+        samples = _show(service, latencies, minutes)
         stop.set()
         for thread in threads:
             thread.join()
         assert service.stop() == 0
     total = ", ".join(f"{count:,} {kind}s" for kind, count in latencies.total.items())
     print(f"{total}; {latencies.failed:,} failed")
+    print(_growth(samples[len(samples) // 2 :]))
     verified = penstock("verify", "--data", str(data))
     print(verified.stdout)
     sys.exit(verified.returncode or latencies.failed > 0)
 
 
-def _show(service: Served, latencies: Latencies, minutes: float) -> None:
+def _fill(service: Served, website_id: str) -> None:
+    """Import events first, so that caches which grow with the stores are full."""
+    query, kind = {"websiteId": website_id}, {"Content-Type": "application/x-ndjson"}
+    for number in range(FIRST_EVENTS // _FILE_LINES):
+        file = service.client.post(
+            "/api/imports",
+            params=query,
+            content=_file(f"first-{number}", _FILE_LINES),
+            headers=kind,
+        ).json()
+        while service.client.get(f"/api/imports/{file['id']}").json()["state"] != "done":
+            time.sleep(0.2)
+
+
+class Sample(NamedTuple):
+    """What the process used at a moment. memory: in MB."""
+
+    minute: float
+    memory: int
+    descriptors: int
+
+
+def _growth(samples: Sequence[Sample]) -> str:
+    """How fast memory and descriptors grew, by a line through all samples."""
+    if len(samples) < 3:
+        return "too short to tell a growth"
+    minutes = [sample.minute for sample in samples]
+    memory, descriptors = (
+        statistics.linear_regression(minutes, values).slope
+        for values in zip(*(sample[1:] for sample in samples), strict=True)
+    )
+    return (
+        f"from minute {minutes[0]:.0f} to {minutes[-1]:.0f}: "
+        f"{memory:+.2f} MB and {descriptors:+.2f} descriptors per minute"
+    )
+
+
+def _show(service: Served, latencies: Latencies, minutes: float) -> list[Sample]:
     names = "".join(f"{kind + ' p99 ms':>15}" for kind in _COLUMNS)
     print(f"{'minute':>7}{'memory MB':>11}{'descriptors':>13}{names}", flush=True)
     process = Path(f"/proc/{service.process.pid}")
-    began_s = time.monotonic()
+    samples, began_s = list[Sample](), time.monotonic()
     while (elapsed_s := time.monotonic() - began_s) < minutes * 60:
         time.sleep(min(_SAMPLE_S, minutes * 60 - elapsed_s))
         status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
@@ -144,6 +189,8 @@ def _show(service: Served, latencies: Latencies, minutes: float) -> None:
         minute = (time.monotonic() - began_s) / 60
         descriptors = len(list((process / "fd").iterdir()))
         print(f"{minute:>7.1f}{memory:>11,}{descriptors:>13}{cells}", flush=True)
+        samples.append(Sample(minute, memory, descriptors))
+    return samples
 
 
 def _batch(website_id: str, name: str) -> list[dict[str, object]]:
@@ -159,8 +206,8 @@ def _batch(website_id: str, name: str) -> list[dict[str, object]]:
     ]
 
 
-def _file(name: str) -> bytes:
-    lines = (
+def _file(name: str, lines: int = 2_000) -> bytes:
+    texts = (
         {
             "type": "event",
             "name": random.choice(STEPS),
@@ -169,9 +216,9 @@ def _file(name: str) -> bytes:
             "dedupeKey": f"{name}-{number}",
             "properties": {"checkoutId": f"i-{random.randrange(5_000)}"},
         }
-        for number in range(2_000)
+        for number in range(lines)
     )
-    return "\n".join(map(json.dumps, lines)).encode()
+    return "\n".join(map(json.dumps, texts)).encode()
 
 
 if __name__ == "__main__":

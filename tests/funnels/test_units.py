@@ -3,10 +3,13 @@
 import json
 from base64 import urlsafe_b64encode
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
 
+from penstock.funnels.queries import engine
+from penstock.funnels.units import trace_service
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels import reference
@@ -382,6 +385,50 @@ def test_a_number_and_its_text_are_one_attempt(scene: Scene) -> None:
 def test_an_unknown_unit_is_404(shop: Scene, funnel_id: str) -> None:
     answer = shop.client.get(f"/api/funnels/{funnel_id}/units/nobody")
     assert (answer.status_code, answer.json()["code"]) == (404, "unit_not_found")
+
+
+def test_trace_of_a_unit_with_too_many_events_shows_the_first_and_says_so(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_service, "MAX_EVENTS", 3)
+    funnel_id = scene.attempts("A", "B", "C")
+    scene.story("0/A 5/oops 10/B 20/B", attempt="three")
+    scene.story("0/A 10/B 20/B 30/B 40/C", attempt="many")
+    three, many = trace(scene, funnel_id, "three"), trace(scene, funnel_id, "many")
+    assert (three["matchingOnly"], three["truncated"], len(three["events"])) == (True, False, 3)
+    assert (many["matchingOnly"], many["truncated"]) == (True, True)
+    assert decisions(many) == ["A entry", "B accepted", "B noMatch"]
+    assert "first 3 events that match the funnel" in many["summary"]
+    page = scene.tenant.browser.get(
+        f"/funnels/{funnel_id}/units/many",
+        headers={"HX-Request": "true", "HX-Target": "timeline"},
+    )
+    assert "Only the first" in page.text
+
+
+def test_an_event_that_the_trace_of_its_unit_does_not_reach_is_not_explained(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_service, "MAX_EVENTS", 3)
+    events = [
+        scene.server_event(place, "A", userId="u", properties={"attempt": "a"})
+        for place in range(5)
+    ]
+    funnel_id = scene.attempts("A", "B")
+    assert explain(scene, funnel_id, events[0]["eventId"])["decision"] == "entry"
+    answer = scene.client.get(
+        f"/api/funnels/{funnel_id}/explain", params={"eventId": events[4]["eventId"]}
+    )
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "trace_too_long")
+
+
+def test_a_trace_that_takes_longer_than_the_limit_of_a_query_ends(
+    shop: Scene, funnel_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = count(step=100)
+    monkeypatch.setattr(engine, "monotonic", lambda: float(next(seconds)))
+    answer = shop.client.get(f"/api/funnels/{funnel_id}/units/done")
+    assert (answer.status_code, answer.json()["code"]) == (503, "query_timeout")
 
 
 def explain(scene: Scene, funnel_id: str, event_id: str) -> Json:

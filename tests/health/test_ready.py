@@ -1,8 +1,11 @@
 """`/health/ready`: both stores answer and no worker keeps failing."""
 
+from threading import Event
+
 import pytest
 
 from penstock.base.errors import StoreUnavailable
+from penstock.health import service
 from penstock.warehouse.client import Warehouse
 from tests.waiting import eventually
 
@@ -91,6 +94,32 @@ def test_a_node_whose_outbox_does_not_empty_is_not_ready(
     assert answer.json()["outbox"]["oldestAgeSeconds"] > 300
     broken_inserts()
     eventually(lambda: server.get("/health/ready").json()["outbox"]["bundles"] == 0)
+
+
+def test_failed_shipments_are_told(server, client, workspace, broken_inserts):
+    outbox = server.get("/health/ready").json()["outbox"]
+    assert (outbox["failedShipments"], outbox["lastFailedShipment"]) == (0, None)
+    event = {"websiteId": workspace.website_id, "visitorId": "v", "event": "opened"}
+    assert client.post("/api/v1/events", json=event).status_code == 202
+    outbox = eventually(
+        lambda: (one := server.get("/health/ready").json()["outbox"])["failedShipments"] and one
+    )
+    assert outbox["lastFailedShipment"]["error"] == "unavailable"
+    page = workspace.browser.get("/system").text
+    assert "The last shipment to the event store failed" in page
+    broken_inserts()
+
+
+def test_a_disk_that_hangs_does_not_hang_the_answer(server, services, workspace, monkeypatch):
+    answering = Event()
+    monkeypatch.setattr(services.health, "_answer_s", 0.2)
+    monkeypatch.setattr(service, "read_resources", lambda _: answering.wait())
+    try:
+        answer = server.get("/health/ready")
+        assert (answer.status_code, answer.json()["resources"]) == (200, None)
+        assert workspace.browser.get("/system").status_code == 200
+    finally:
+        answering.set()
 
 
 def test_readiness_shows_what_the_process_uses(server):

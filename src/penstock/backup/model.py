@@ -6,7 +6,7 @@ import msgspec
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-"""Written last: a folder without it is no complete backup."""
+"""Written last: a folder without it is not a complete backup."""
 
 
 class BackupFailed(Exception):

@@ -181,7 +181,7 @@ def restore(settings: Settings, source: Path) -> Manifest:
 
 
 def read_manifest(backup: Path) -> Manifest:
-    """`BackupFailed` when the folder is no complete backup, or one of a newer program."""
+    """`BackupFailed` when the folder is not a complete backup, or one of a newer program."""
     try:
         text = (backup / MANIFEST).read_bytes()
         if (backup / _UNFINISHED).exists():

@@ -8,6 +8,7 @@ from penstock.events.model import Target
 from penstock.metadb.tables import (
     dedupe_keys,
     deletions,
+    event_counts,
     installation,
     links,
     metadata,
@@ -97,14 +98,29 @@ def waiting_events(connection: Connection) -> Iterator[str]:
 
 
 def events_deleted_by_period(connection: Connection) -> int:
-    """Events that deletions of periods removed: their keys stay, with their visitors."""
-    return int(
-        connection.execute(
-            select(func.coalesce(func.sum(deletions.c.events_found), 0)).where(
-                deletions.c.to_at.is_not(None)
-            )
-        ).scalar_one()
+    """Events that deletions of periods removed: their keys stay, with their visitors.
+
+    From the event store, or from the quarantine before they reached it.
+    """
+    d = deletions.c
+    rows = connection.execute(select(d.events_found, d.removed).where(d.to_at.is_not(None)))
+    return sum(
+        (found or 0) + (removed or {}).get("database", {}).get("quarantined", 0)
+        for found, removed in rows
     )
+
+
+def unbalanced_counts(connection: Connection) -> list[str]:
+    """Websites whose counts of events do not add up."""
+    c = event_counts.c
+    parts = c.stored + c.duplicates + c.refused + c.quarantined + c.waiting
+    rows = connection.execute(
+        select(c.website_id, c.received, parts).where(c.received != parts).order_by(c.website_id)
+    )
+    return [
+        f"website {website_id} received {received:,} events, of which {known:,} are accounted for"
+        for website_id, received, known in rows
+    ]
 
 
 def merges_pending(connection: Connection) -> bool:

@@ -155,6 +155,7 @@ def _metadata_references(database: Database, _: Warehouse) -> Iterator[Finding]:
     with database.read() as connection:
         yield _finding("shipments", store.broken_shipments(connection), "complete")
         yield _finding("user links", store.broken_user_links(connection), "lead to visitors")
+        yield _finding("counts of events", store.unbalanced_counts(connection), "add up")
 
 
 _CHECKS: tuple[Callable[[Database, Warehouse], Iterator[Finding]], ...] = (

@@ -33,14 +33,21 @@ def iso_or_none(at_ms: int | None) -> str | None:
     return None if at_ms is None else iso(at_ms)
 
 
+class TimeOutOfRange(ValueError):
+    """A time before the year 1 (is_early) or after 9999."""
+
+    def __init__(self, *, is_early: bool) -> None:
+        super().__init__("is not in the years 1 to 9999")
+        self.is_early = is_early
+
+
 def parse_time(value: Any, *, naive_is_utc: bool = False) -> int:
     """Milliseconds since the epoch, from ISO 8601 with an offset or from epoch milliseconds.
 
     The one parser of times that others send. Digits below a millisecond are cut, as in the
-    warehouse's columns. A time before the year 1 or after 9999 becomes the first or the last
-    millisecond of those years, so that `iso` can spell every result. naive_is_utc: also accept a
-    time without an offset, and a date, which means its first moment. `ValueError` completes the
-    sentence "This time ..." with the reason.
+    warehouse's columns. naive_is_utc: also accept a time without an offset, and a date, which means
+    its first moment. `ValueError` completes the sentence "This time ..." with the reason;
+    `TimeOutOfRange` for one that `iso` could not spell.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(_NOT_A_TIME)
@@ -51,7 +58,9 @@ def parse_time(value: Any, *, naive_is_utc: bool = False) -> int:
         raise ValueError(_NOT_A_TIME)
     else:
         at_ms = int(value)
-    return min(max(at_ms, _FIRST_MS), _LAST_MS)
+    if not _FIRST_MS <= at_ms <= _LAST_MS:
+        raise TimeOutOfRange(is_early=at_ms < 0)
+    return at_ms
 
 
 def _parse_iso(text: str, naive_is_utc: bool) -> int:

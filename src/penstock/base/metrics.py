@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -20,6 +21,8 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -103,12 +106,7 @@ class PolledGauge(Collector):
     label: str | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        try:
-            reading = self.read()
-        except Exception as error:
-            _FAILED_READINGS.labels(self.name).inc()
-            log.warning("metric_not_read", gauge=self.name, error=type(error).__name__)
-            return
+        reading = _reading_of(self.name, self.read)
         if reading is None:
             return
         family = GaugeMetricFamily(
@@ -120,3 +118,30 @@ class PolledGauge(Collector):
         else:
             family.add_metric([], reading)
         yield family
+
+
+@dataclass(frozen=True)
+class PolledGauges(Collector):
+    """As `PolledGauge`, for several values of one reading.
+
+    gauges: names and descriptions. read: the values in their order.
+    """
+
+    gauges: tuple[tuple[str, str], ...]
+    read: Callable[[], Sequence[float]]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        for (name, description), value in zip(
+            self.gauges, _reading_of(self.gauges[0][0], self.read) or (), strict=False
+        ):
+            yield GaugeMetricFamily(name, description, value=value)
+
+
+def _reading_of(name: str, read: Callable[[], T]) -> T | None:
+    """None, and a line in the log, when it fails."""
+    try:
+        return read()
+    except Exception as error:
+        _FAILED_READINGS.labels(name).inc()
+        log.warning("metric_not_read", gauge=name, error=type(error).__name__)
+        return None

@@ -1,4 +1,4 @@
-"""Around every route and fast path: the ID of the request, the budgets of its address, metrics."""
+"""Around every route and fast path: the ID of the request, budgets of address and body, metrics."""
 
 from collections import Counter
 from time import perf_counter
@@ -14,6 +14,7 @@ from penstock.base.metrics import LoopHistogram
 from penstock.base.networks import TrustedNetworks, client_network
 from penstock.base.request_ids import REQUEST_ID, request_id_of
 from penstock.edge.connections import REFUSALS
+from penstock.http.body_memory import SCOPE_KEY, BodyMemory, HeldBody
 from penstock.http.problems import problem_of, rate_headers
 from penstock.http.rate_limiter import RateLimiter
 from penstock.http.requests import AnyRequest
@@ -82,8 +83,10 @@ class AddressBudget:
 class EdgeLayer:
     """ASGI middleware: sets `scope["client"]` to the client that trusted proxies name."""
 
-    def __init__(self, app: ASGIApp, budget: AddressBudget, trusted_proxies: str) -> None:
-        self._app, self._budget = app, budget
+    def __init__(
+        self, app: ASGIApp, budget: AddressBudget, bodies: BodyMemory, trusted_proxies: str
+    ) -> None:
+        self._app, self._budget, self._bodies = app, budget, bodies
         # uvicorn and litestar have types of their own for the same interface
         serve: Any = self._serve
         self._serve_proxied: Any = ProxyHeadersMiddleware(serve, trusted_hosts=trusted_proxies)
@@ -105,7 +108,7 @@ class EdgeLayer:
     async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
         began_s, status = perf_counter(), 0
         headers = [_NOSNIFF, (b"x-request-id", REQUEST_ID.get().encode())]
-        key, rate = "", _NO_HEADERS
+        key, rate, body = "", _NO_HEADERS, None
 
         # No coroutine of its own: it returns that of `send`.
         def send_with_headers(message: Message) -> Any:
@@ -120,6 +123,7 @@ class EdgeLayer:
         try:
             client = scope["client"]
             key, rate = self._budget.enter(client[0] if client else "")
+            body = scope[SCOPE_KEY] = HeldBody(self._bodies, key)
             await self._app(scope, receive, send_with_headers)
         except PenstockError as error:  # of the budget: the application answers its own
             REFUSALS.labels(f"address_{error.code}").inc()
@@ -127,6 +131,8 @@ class EdgeLayer:
             response = problem_of(request, error).to_asgi_response(app=None, request=request)
             await response(scope, receive, send_with_headers)
         finally:
+            if body is not None:
+                body.release()
             if key:
                 self._budget.leave(key)
             route = scope.get("path_template") or "none"

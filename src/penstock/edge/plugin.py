@@ -9,12 +9,14 @@ from penstock.core import Core, Room
 from penstock.edge.connections import Connections
 from penstock.edge.layer import AddressBudget
 from penstock.edge.watchdog import LoopWatchdog
+from penstock.http.body_memory import BodyMemory
 
 
 @dataclass(frozen=True)
 class EdgeRoom(Room):
     connections: Connections
     address_budget: AddressBudget
+    body_memory: BodyMemory
     watchdog: LoopWatchdog
 
     def gauges(self) -> Sequence[PolledGauge]:
@@ -27,6 +29,11 @@ class EdgeRoom(Room):
                 "Requests that are not yet answered, without those of trusted proxies themselves.",
                 self.address_budget.requests_in_progress,
             ),
+            PolledGauge(
+                "penstock_edge_body_bytes",
+                "Large request bodies in memory, as sent and decompressed.",
+                self.body_memory.held,
+            ),
         ]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
@@ -37,5 +44,6 @@ def build(core: Core) -> EdgeRoom:
     return EdgeRoom(
         connections=Connections(core.settings),
         address_budget=AddressBudget(core.settings, core.clock),
+        body_memory=BodyMemory(core.settings.bodies_bytes),
         watchdog=LoopWatchdog(),
     )

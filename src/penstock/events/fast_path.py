@@ -19,6 +19,7 @@ from penstock.events.model import Receipt
 from penstock.events.quarantine.service import QuarantineService
 from penstock.events.server_events import server_event
 from penstock.events.service import EventService
+from penstock.http.bodies import FORM_BYTES
 from penstock.http.problems import problem_of
 from penstock.http.requests import AnyRequest
 from penstock.http.scopes import KeyScope
@@ -35,7 +36,9 @@ class FastPath:
         self._app, self._events, self._quarantine = app, events, quarantine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        authorization = _key_of_plain_post(scope, self._events.settings.max_event_bytes)
+        authorization = _key_of_plain_post(
+            scope, min(self._events.settings.max_event_bytes, FORM_BYTES)
+        )
         if authorization is None:
             await self._app(scope, receive, send)
             return

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, PlainValidator, ValidationInfo, WithJsonSch
 
 from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.model import Caller, Website
-from penstock.base.clock import LATEST_MS, parse_time
+from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
 from penstock.base.errors import Unauthorized
 from penstock.base.paths import page_path
 from penstock.events.properties import HIGHEST_INTEGER, LOWEST_INTEGER, property_faults
@@ -100,10 +100,12 @@ def time_from_1970_ms(value: Any) -> int:
     """Milliseconds of a time as sent. `RuleBroken` when it is not a time from 1970 on."""
     try:
         at_ms = parse_time(value)
+    except TimeOutOfRange as error:
+        raise _before_1970() if error.is_early else _after_2299() from None
     except ValueError as error:
         raise RuleBroken("not_a_time", f"The time {error}.") from None
     if at_ms < 0:
-        raise RuleBroken("before_1970", "Times before 1970 are not accepted.")
+        raise _before_1970()
     return at_ms
 
 
@@ -111,8 +113,16 @@ def timestamp_ms(value: Any) -> int:
     """As `time_from_1970_ms`, and not after 2299, where the warehouse's times end."""
     at_ms = time_from_1970_ms(value)
     if at_ms > LATEST_MS:
-        raise RuleBroken("timestamp_in_future", "Times after 2299 are not accepted.")
+        raise _after_2299()
     return at_ms
+
+
+def _before_1970() -> RuleBroken:
+    return RuleBroken("before_1970", "Times before 1970 are not accepted.")
+
+
+def _after_2299() -> RuleBroken:
+    return RuleBroken("timestamp_in_future", "Times after 2299 are not accepted.")
 
 
 def future_error(at_ms: int, context: EventValidationContext) -> RuleBroken | None:

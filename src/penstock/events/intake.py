@@ -162,22 +162,16 @@ class Intake:
         """Keep and count refused items durably. Errors as `submit`."""
         await self._stored(refusals)
 
-    async def replay(self, replay: Replay) -> Receipt | Rejected | None:
-        """Store an event of the quarantine instead of its entry. None when the entry is gone.
+    async def replay(self, replays: Sequence[Replay]) -> list[Receipt | Rejected | None]:
+        """Store events of the quarantine instead of their entries. None for one that is gone.
 
         Errors as `submit`.
         """
-        [outcome] = await self._stored([replay])
-        return cast("Receipt | Rejected | None", outcome)
+        return cast("list[Receipt | Rejected | None]", await self._stored(replays))
 
     def waiting(self) -> int:
         """Events and identify calls that wait for their commit."""
         return self._waiting
-
-    def forget_old_keys(self) -> None:
-        """Delete the dedupe keys that are older than `dedupe_days`. Blocks."""
-        while self._forget_chunk() is not None:
-            pass
 
     def _forget_chunk(self) -> float | None:
         """Seconds until the next chunk; None when no old key is left."""

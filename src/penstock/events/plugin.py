@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from penstock.accounts.plugin import AccountsRoom
-from penstock.base.metrics import PolledGauge
+from penstock.base.metrics import PolledGauge, PolledGauges
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.events import routes as event_routes
@@ -42,22 +42,22 @@ class EventsRoom(Room):
             self.retention.worker,
         ]
 
-    def gauges(self) -> Sequence[PolledGauge]:
+    def gauges(self) -> Sequence[PolledGauge | PolledGauges]:
         return [
             PolledGauge(
                 "penstock_intake_waiting_items",
                 "Events and identify calls that wait for their commit.",
                 self.intake.waiting,
             ),
-            PolledGauge(
-                "penstock_outbox_bundles",
-                "Bundles of rows that wait for the event store.",
-                lambda: self.shipper.outbox_state().bundles,
-            ),
-            PolledGauge(
-                "penstock_outbox_oldest_age_seconds",
-                "Age of the oldest rows that wait for the event store; 0 when none wait.",
-                lambda: self.shipper.outbox_state().oldest_age_s or 0,
+            PolledGauges(
+                (
+                    ("penstock_outbox_bundles", "Bundles of rows that wait for the event store."),
+                    (
+                        "penstock_outbox_oldest_age_seconds",
+                        "Age of the oldest rows that wait for the event store; 0 when none wait.",
+                    ),
+                ),
+                self._read_outbox,
             ),
             PolledGauge(
                 "penstock_quarantine_entries",
@@ -66,6 +66,10 @@ class EventsRoom(Room):
                 "reason",
             ),
         ]
+
+    def _read_outbox(self) -> tuple[float, float]:
+        state = self.shipper.outbox_state()
+        return state.bundles, state.oldest_age_s or 0
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
         """The shipper stops last: it carries what the others stored."""
@@ -116,7 +120,13 @@ def build(
             clock,
         ),
         quarantine=QuarantineService(
-            database, accounts.website_service, intake, settings, clock, on_stored=shipper.wake
+            database,
+            accounts.website_service,
+            intake,
+            settings,
+            clock,
+            validation,
+            on_stored=shipper.wake,
         ),
         imports=ImportService(database, accounts.website_service, intake, settings, clock),
         deletions=deletions,

@@ -103,6 +103,9 @@ class EventService:
     async def submit(self, event: NewEvent) -> Receipt:
         """Store one event durably. `Invalid`; `Unavailable` when the intake cannot."""
         self._rates.count(event.website_id, self._clock())
+        return await self._store(event)
+
+    async def _store(self, event: NewEvent) -> Receipt:
         [result] = await self._intake.submit([event])
         if isinstance(result, Rejected):
             raise Invalid([result.fault])
@@ -125,15 +128,19 @@ class EventService:
         """
         raw = await compute_on(body, parse_object, body)
         user_agent = await parse_in_thread(user_agent_header)
+        find_website = await self._website_finder(_named_website(raw))
+        website = find_website("")
+        if website is not None:  # before validation: what is refused counts as well
+            items = min(_number_of_items(raw), self.settings.max_batch_events)
+            self._rates.count(website.id, self._clock(), items)
         if "events" in raw:
-            website = (await self._website_finder(_named_website(raw)))("")
             batch = await self._validation.run(
                 website and website.workspace_id, self._validate_tracked, raw, user_agent, caller
             )
-            return await self._submit_batch(batch, caller)
-        context = self._context(await self._website_finder(raw), caller)
+            return await self._submit_batch(batch, caller, counted=website)
+        context = self._context(find_website, caller)
         event = await compute_on(body, tracked_event, raw, context, user_agent)
-        return [ItemResult(_receipt_for_sender(caller, event, await self.submit(event)))]
+        return [ItemResult(_receipt_for_sender(caller, event, await self._store(event)))]
 
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
         """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`.
@@ -160,10 +167,16 @@ class EventService:
         )
         return resolution if caller else as_sent(resolution, request.visitor_id)
 
-    def _count(self, events: Sequence[NewEvent]) -> None:
-        """Count events by website. `RateLimited` when a website has no quota left."""
+    def _count(self, events: Sequence[NewEvent], counted: Website | None) -> None:
+        """Count events by website. `RateLimited` when a website has no quota left.
+
+        counted: the website whose events are counted already.
+        """
         now_ms = self._clock()
-        for website_id, count in Counter(event.website_id for event in events).items():
+        numbers = Counter(event.website_id for event in events)
+        if counted is not None:
+            del numbers[counted.id]
+        for website_id, count in numbers.items():
             self._rates.count(website_id, now_ms, count)
 
     async def _trust_of(self, request: Identify, website: Website, caller: Caller | None) -> Trust:
@@ -215,9 +228,12 @@ class EventService:
         items = [{**defaults, **item} if isinstance(item, dict) else item for item in batch.events]
         return ValidatedBatch.of(items, lambda item: tracked_event(item, context, user_agent))
 
-    async def _submit_batch(self, batch: ValidatedBatch, caller: Caller | None) -> list[ItemResult]:
+    async def _submit_batch(
+        self, batch: ValidatedBatch, caller: Caller | None, counted: Website | None = None
+    ) -> list[ItemResult]:
+        """counted: as of `_count`."""
         events = list(batch.events.values())
-        self._count(events)
+        self._count(events, counted)
         results = await self._intake.submit(events) if events else []
         return batch.results(
             [
@@ -248,9 +264,14 @@ def ship_rows(db: Connection, target: Target, rows: Sequence[str], now_ms: int) 
     store.put_rows_in_outbox(db, target, rows, now_ms)
 
 
+def _number_of_items(raw: RawItem) -> int:
+    items = raw.get("events")
+    return len(items) if isinstance(items, list) else 1
+
+
 def _named_website(raw: RawItem) -> RawItem:
-    """The part of a batch that names its website: the batch, else its first item."""
-    items = raw["events"]
+    """The part of a body that names its website: the body itself, else the first of its items."""
+    items = raw.get("events")
     first = items[0] if isinstance(items, list) and items else None
     return first if "websiteId" not in raw and isinstance(first, dict) else raw
 

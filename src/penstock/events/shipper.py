@@ -17,13 +17,14 @@ import structlog
 from msgspec import json
 
 from penstock.base.clock import Clock
+from penstock.base.errors import StoreUnavailable
 from penstock.base.metrics import counter
 from penstock.base.worker import Worker
 from penstock.events.model import Target
 from penstock.events.outbox.store import Outbox, Shipment, UnshippableRow
 from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS
-from penstock.health.model import OutboxState
+from penstock.health.model import FailedShipment, OutboxState
 from penstock.metadb.database import Database
 from penstock.warehouse.client import QueryFailed, Warehouse
 from penstock.warehouse.queries import load
@@ -63,7 +64,10 @@ class Shipper:
     ) -> None:
         """limits: of the quarantine."""
         self._outbox, self._warehouse = Outbox(database, clock, limits), warehouse
+        self._clock = clock
         self._installation_id: str | None = None
+        self._failures = 0
+        self._last_failure: FailedShipment | None = None
         self._end_linger = Event()
         self._linger_s = _LINGER_S
         self._shipped = Condition()
@@ -123,8 +127,10 @@ class Shipper:
         return self._installation_id
 
     def outbox_state(self) -> OutboxState:
-        """How much waits in the outbox. Blocks; raises the store's errors."""
-        return self._outbox.state()
+        """How much waits in the outbox, and what failed. Blocks; raises the store's errors."""
+        return self._outbox.state()._replace(
+            failures=self._failures, last_failure=self._last_failure
+        )
 
     def ship(self, until_s: float = inf) -> None:
         """Ship everything that waits now. Raises the stores' errors; nothing is lost then.
@@ -153,8 +159,11 @@ class Shipper:
                 token = f"{self.installation_id()}-{shipment.number}-{number}"
                 try:
                     self._warehouse.insert_json_rows(target, piece.rows, COLUMNS[target], token)
+                except StoreUnavailable:
+                    self._note_failure("unavailable")
+                    raise
                 except QueryFailed as error:
-                    _SHIPMENTS.labels("failed").inc()
+                    self._note_failure(f"engine error {error.code}")
                     self._require_fault_of_rows(error, target, piece)
                     _note_refusal(shipment, error)
                     break
@@ -163,6 +172,11 @@ class Shipper:
         with self._shipped:
             self._shipped.notify_all()
         return True
+
+    def _note_failure(self, error: str) -> None:
+        _SHIPMENTS.labels("failed").inc()
+        self._failures += 1
+        self._last_failure = FailedShipment(self._clock(), error)
 
     def _require_fault_of_rows(self, error: QueryFailed, target: Target, piece: "_Piece") -> None:
         """Raise the error again unless it is about these rows: then halves of them may succeed.

@@ -12,7 +12,7 @@ import structlog
 from anyio import to_thread
 from prometheus_client import CollectorRegistry, start_http_server
 
-from penstock.base.metrics import REGISTRY, PolledGauge
+from penstock.base.metrics import REGISTRY, PolledGauge, PolledGauges
 
 log = structlog.get_logger()
 
@@ -20,7 +20,9 @@ log = structlog.get_logger()
 class MetricsServer:
     """Serves what the process counts and the gauges of the rooms."""
 
-    def __init__(self, host: str, port: int | None, gauges: Sequence[PolledGauge]) -> None:
+    def __init__(
+        self, host: str, port: int | None, gauges: Sequence[PolledGauge | PolledGauges]
+    ) -> None:
         """port: None serves nothing; 0 chooses a free one, which the log names."""
         self._host, self._port = host, port
         self._registry = CollectorRegistry()

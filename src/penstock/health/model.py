@@ -6,14 +6,24 @@ from typing import NamedTuple
 from penstock.base.worker import WorkerHealth
 
 
+class FailedShipment(NamedTuple):
+    """An insert that the event store refused or did not answer. error: its kind and code."""
+
+    at_ms: int
+    error: str
+
+
 class OutboxState(NamedTuple):
     """What waits for the event store.
 
-    bundles: of rows. oldest_age_s: of the oldest bundle; None when there is none.
+    bundles: of rows. oldest_age_s: of the oldest bundle; None when there is none. failures: failed
+    shipments of this node since its start. last_failure: the latest of them.
     """
 
     bundles: int
     oldest_age_s: float | None
+    failures: int = 0
+    last_failure: FailedShipment | None = None
 
 
 class Resources(NamedTuple):
@@ -39,6 +49,7 @@ class Readiness(NamedTuple):
 
     failed_workers: those that have failed for a minute or longer. outbox: None when the metadata
     database does not answer. is_outbox_old: whether its oldest rows wait longer than the setting.
+    resources: None when the disk does not answer.
     """
 
     stores: Mapping[str, bool]
@@ -46,7 +57,7 @@ class Readiness(NamedTuple):
     failed_workers: Sequence[WorkerHealth]
     outbox: OutboxState | None
     is_outbox_old: bool
-    resources: Resources
+    resources: Resources | None
 
     @property
     def is_ready(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from penstock.base.metrics import PolledGauge
+from penstock.base.metrics import PolledGauge, PolledGauges
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.health import routes
@@ -30,7 +30,7 @@ class HealthRoom(Room):
 def build(
     core: Core,
     workers: Sequence[Worker],
-    gauges: Sequence[PolledGauge],
+    gauges: Sequence[PolledGauge | PolledGauges],
     outbox: Callable[[], OutboxState],
 ) -> HealthRoom:
     """workers, gauges: of all other rooms. outbox: reads the state of the outbox; blocks."""

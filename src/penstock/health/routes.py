@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Response, get
 from litestar.di import NamedDependency
 
-from penstock.base.clock import iso_or_none
+from penstock.base.clock import iso, iso_or_none
 from penstock.base.worker import WorkerHealth
 from penstock.health.model import Readiness, Resources
 from penstock.health.service import HealthService
@@ -38,10 +38,19 @@ def _outbox(readiness: Readiness) -> dict[str, Any] | None:
         "bundles": state.bundles,
         "oldestAgeSeconds": state.oldest_age_s,
         "tooOld": readiness.is_outbox_old,
+        "failedShipments": state.failures,
+        "lastFailedShipment": {
+            "at": iso(state.last_failure.at_ms),
+            "error": state.last_failure.error,
+        }
+        if state.last_failure
+        else None,
     }
 
 
-def _resources(resources: Resources) -> dict[str, int]:
+def _resources(resources: Resources | None) -> dict[str, int] | None:
+    if resources is None:
+        return None
     return {
         "openDescriptors": resources.open_descriptors,
         "descriptorLimit": resources.descriptor_limit,

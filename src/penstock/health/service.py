@@ -10,7 +10,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker, WorkerHealth
-from penstock.health.model import OutboxState, Readiness
+from penstock.health.model import OutboxState, Readiness, Resources
 from penstock.health.resources import read_resources
 
 FAILED_AFTER_MS = 60_000
@@ -41,6 +41,7 @@ class HealthService:
         """
         self._outbox, self._outbox_age_s, self._data = outbox, outbox_age_s, data
         self._outbox_limiter = CapacityLimiter(_PROBES)
+        self._resource_limiter = CapacityLimiter(_PROBES)
         self._workers, self._clock, self._answer_s = workers, clock, answer_s
         # Threads of their own and few: requests that hang may occupy every shared thread.
         self._probes = {
@@ -51,6 +52,7 @@ class HealthService:
         """Takes at most the time limit of one store check."""
         stores: dict[str, bool] = {}
         outbox: OutboxState | None = None
+        resources: Resources | None = None
 
         async def check(name: str) -> None:
             stores[name] = await self._answers(name)
@@ -59,10 +61,15 @@ class HealthService:
             nonlocal outbox
             outbox = await self._outbox_state()
 
+        async def read_node() -> None:
+            nonlocal resources
+            resources = await self._resources()
+
         async with anyio.create_task_group() as tasks:
             for name in self._probes:
                 tasks.start_soon(check, name)
             tasks.start_soon(read_outbox)
+            tasks.start_soon(read_node)
         workers = [worker.health() for worker in self._workers]
         age_s = outbox.oldest_age_s if outbox else None
         return Readiness(
@@ -71,9 +78,7 @@ class HealthService:
             failed_workers=[worker for worker in workers if self._failed(worker)],
             outbox=outbox,
             is_outbox_old=age_s is not None and age_s > self._outbox_age_s,
-            resources=await to_thread.run_sync(
-                read_resources, self._data, limiter=self._outbox_limiter
-            ),
+            resources=resources,
         )
 
     async def _outbox_state(self) -> OutboxState | None:
@@ -84,6 +89,14 @@ class HealthService:
                 )
             except StoreUnavailable:
                 return None
+        return None
+
+    async def _resources(self) -> Resources | None:
+        """A network file system that hangs must not hang the answer."""
+        with anyio.move_on_after(self._answer_s):
+            return await to_thread.run_sync(
+                read_resources, self._data, limiter=self._resource_limiter, abandon_on_cancel=True
+            )
         return None
 
     async def _answers(self, name: str) -> bool:

@@ -1,5 +1,6 @@
 """Read request bodies and query parameters. Declared lengths and types are never trusted."""
 
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from anyio import to_thread
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from penstock.base.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMedia
+from penstock.http.body_memory import SCOPE_KEY, BodyMemory, HeldBody
 from penstock.http.requests import AnyRequest
 from penstock.http.schema import Query, faults_of
 
@@ -25,6 +27,7 @@ DEFAULT_BODY_BYTES = 1024 * 1024
 FORM_BYTES = 64 * 1024
 """Maximum size of a body with a few fields."""
 _LARGE_BYTES = 16 * 1024
+_PIECE_BYTES = 1024 * 1024
 _MOST_LISTED_FAULTS = 10_000
 
 
@@ -51,9 +54,10 @@ async def read_bytes(
     limit = max_inflated_bytes or max_bytes
     if not zipped:
         return body
+    held = _held_body(request)
     if limit <= FORM_BYTES:
-        return _inflate(body, limit)
-    return await to_thread.run_sync(_inflate, body, limit)
+        return _inflate(body, limit, held)
+    return await to_thread.run_sync(_inflate, body, limit, held)
 
 
 async def compute_on(body: bytes, function: Callable[..., T], *args: Any) -> T:
@@ -78,30 +82,44 @@ def is_zipped(request: AnyRequest) -> bool:
 
 async def read_raw(request: AnyRequest, max_bytes: int) -> bytes:
     """The raw body as it was sent, which signatures cover."""
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > max_bytes:
-        raise _too_large(max_bytes)
+    declared, held = request.headers.get("content-length", ""), _held_body(request)
+    if declared.isdigit():
+        if int(declared) > max_bytes:
+            raise _too_large(max_bytes)
+        held.require_room(int(declared))
     chunks, received = [], 0
     async for chunk in request.stream():
         received += len(chunk)
         if received > max_bytes:
             raise _too_large(max_bytes)
+        held.grow_to(received)
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _inflate(body: bytes, limit: int) -> bytes:
+def _held_body(request: AnyRequest) -> HeldBody:
+    """Of the request; of nothing without the edge around the application, as in some tests."""
+    held = request.scope.get(SCOPE_KEY)
+    return held if isinstance(held, HeldBody) else HeldBody(BodyMemory(sys.maxsize), "")
+
+
+def _inflate(body: bytes, limit: int, held: HeldBody) -> bytes:
+    pieces, size = [], 0
     try:
-        inflated = GzipFile(fileobj=BytesIO(body)).read(limit + 1)
+        with GzipFile(fileobj=BytesIO(body)) as file:
+            while size <= limit and (piece := file.read(min(_PIECE_BYTES, limit + 1 - size))):
+                size += len(piece)
+                held.grow_to(len(body) + size)
+                pieces.append(piece)
     except EOFError:
         raise Malformed("The gzip body is truncated.", code="bad_gzip") from None
     except (BadGzipFile, zlib.error):
         raise Malformed(
             "Content-Encoding is gzip, but the body is not valid gzip.", code="bad_gzip"
         ) from None
-    if len(inflated) > limit:
+    if size > limit:
         raise TooLarge(f"The decompressed body is larger than {limit:,} bytes.")
-    return inflated
+    return b"".join(pieces)
 
 
 def _too_large(limit: int) -> TooLarge:

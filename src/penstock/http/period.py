@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from penstock.base.calendar import Interval, bucket_edges
-from penstock.base.clock import LATEST_MS, looks_like_seconds, parse_time
+from penstock.base.clock import LATEST_MS, TimeOutOfRange, looks_like_seconds, parse_time
 from penstock.base.errors import Fault
 from penstock.http.bodies import bad_parameter
 from penstock.http.schema import Query, RuleBroken
@@ -23,13 +23,15 @@ AS_TIME = WithJsonSchema(
 
 
 def read_time_ms(value: Any) -> int | None:
-    """Milliseconds of a time as sent. RuleBroken when it is not a time."""
+    """Milliseconds of a time as sent. RuleBroken when it is not a time from 1970 to 2299."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise RuleBroken("wrong_type", f"Must be a time: {TIME}.")
     try:
         at_ms = parse_time(value)
+    except TimeOutOfRange:
+        raise _out_of_range() from None
     except ValueError as error:
         plus_hint = (
             "; write + as %2B in a URL" if isinstance(value, str) and " " in value.strip() else ""
@@ -42,8 +44,12 @@ def read_time_ms(value: Any) -> int | None:
             "or an ISO 8601 time with an offset.",
         )
     if not 0 <= at_ms <= LATEST_MS:
-        raise RuleBroken("out_of_range", "Must be between 1970 and 2299.")
+        raise _out_of_range()
     return at_ms
+
+
+def _out_of_range() -> RuleBroken:
+    return RuleBroken("out_of_range", "Must be between 1970 and 2299.")
 
 
 def ends_after_start(end_ms: int | None, info: ValidationInfo) -> int | None:

@@ -44,6 +44,9 @@ _CONFLICT_STATES = (
     "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_FOREIGNKEY",
 )  # fmt: skip
 _MIGRATION_LOCK = 7305808869229538671
+# Negative: in KiB. Each commit empties the caches of the readers, so large ones are only filled in
+# vain, one for each connection of the pool.
+_READER_CACHE_KIB, _WRITER_CACHE_KIB = -4096, -65536
 _READ_ONLY_STATE = "25006"  # a standby, as in the middle of a failover
 
 
@@ -111,6 +114,7 @@ class Database:
 
     def _drop_writer(self) -> None:
         if self._writer is not None:
+            self._writer.invalidate()  # not for readers, with its large cache
             self._writer.close()
             self._writer = None
 
@@ -118,7 +122,10 @@ class Database:
         if not self.is_sqlite:
             return self.engine.connect()
         if self._writer is None:
-            self._writer = self.engine.connect().execution_options(penstock_write=True)
+            writer = self.engine.connect().execution_options(penstock_write=True)
+            assert isinstance(writer.connection.dbapi_connection, sqlite3.Connection)
+            writer.connection.dbapi_connection.execute(f"PRAGMA cache_size={_WRITER_CACHE_KIB}")
+            self._writer = writer
         return nullcontext(self._writer)
 
     @contextmanager
@@ -234,7 +241,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> Non
         "synchronous=FULL",  # an answered event is on disk: every commit syncs the WAL
         "wal_autocheckpoint=10000",  # 40 MB: a page that many commits change is copied back once
         "foreign_keys=ON",
-        "cache_size=-65536",
+        f"cache_size={_READER_CACHE_KIB}",
         "temp_store=MEMORY",
     ):
         connection.execute(f"PRAGMA {pragma}")

@@ -32,6 +32,9 @@ log = structlog.get_logger()
 _QUERY_S = histogram(
     "penstock_warehouse_query_seconds", "Time of a query, from its wait for a turn to its end."
 )
+_ENGINE_CONFIG = Path(__file__).with_name("engine.xml")
+# A stack trace as text opens every library of the process for good, and nobody reads it.
+_EMBEDDED_SETTINGS = {"calculate_text_stack_trace": 0}
 _LONGEST_PAUSE_S = 0.5
 _CONNECT_S = 5
 _ANSWER_S = 300  # for any answer of a server; queries have shorter limits of their own
@@ -105,7 +108,12 @@ class Warehouse:
     def _connect(self, answer_s: int = _ANSWER_S) -> Client:
         with _translated_errors():
             if self._url is None:
-                return clickhouse_connect.get_client(interface="chdb", path=str(self._data))
+                return clickhouse_connect.get_client(
+                    interface="chdb",
+                    path=str(self._data),
+                    chdb_options={"config-file": str(_ENGINE_CONFIG)},
+                    settings=_EMBEDDED_SETTINGS,
+                )
             return clickhouse_connect.get_client(
                 dsn=self._url,
                 autogenerate_session_id=False,

@@ -107,8 +107,8 @@ too_many_jobs           503 The workspace has too many unfinished jobs. Wait, or
 too_many_imports        503 The workspace has too many uploads or unfinished imports. Wait, or
   cancel one.
 store_unavailable       503 The metadata database does not respond; nothing was stored. Try again.
-overloaded              503 Too many events are waiting to be stored; nothing was stored.
-  Retry-After says when to retry.
+overloaded              503 Too many events are waiting to be stored, or too many large bodies
+  to be read; nothing was stored. Retry-After says when to retry.
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.
 secret_key_missing      503 A signing secret was encrypted with a key that this node lacks.
 folder_unavailable      503 The data folder cannot store the file of an import. The operator must
@@ -204,7 +204,7 @@ needs_end               - startAt was sent without endAt.
 unknown_revision        - The funnel has no such revision.
 ends_before_start       - The period ends before it starts.
 not_an_object           - The value is not a JSON object.
-trace_too_long          - The unit has more events than a trace can show.
+trace_too_long          - The event comes after the first 5,000 of its unit, which a trace reads.
 unknown_timezone        - There is no time zone with this name; send an IANA name.
 does_not_fit            - The parameter is well-formed, but does not fit this funnel.
 not_a_breakdown         - The property is not a breakdown property of the funnel.

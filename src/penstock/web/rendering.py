@@ -19,6 +19,7 @@ from penstock.http.requests import AnyRequest
 from penstock.web.assets import accepts_gzip, asset_url
 
 _CODE = Pattern(r"`([^`]+)`")
+_ID = Pattern(r"[a-z]{3}_[0-9a-z]{26}")
 _ISO_TIME = Pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _MIN_GZIP_SIZE = 1000  # bytes
 
@@ -26,6 +27,11 @@ _MIN_GZIP_SIZE = 1000  # bytes
 def _breakable(path: str) -> Markup:
     """A path that breaks after slashes, not inside words."""
     return Markup(str(escape(path)).replace("/", "/<wbr>"))
+
+
+def _with_ids(text: str) -> Markup:
+    """Text in which Penstock's own IDs do not break."""
+    return Markup(_ID.sub(lambda found: f'<span class="id">{found[0]}</span>', str(escape(text))))
 
 
 def _coded(text: str) -> Markup:
@@ -80,6 +86,7 @@ _templates.globals.update(version=__version__, asset=asset_url)
 _templates.filters.update(
     breakable=_breakable,
     coded=_coded,
+    with_ids=_with_ids,
     as_data=_as_data,
     iso=iso,
     ms=parse_time,

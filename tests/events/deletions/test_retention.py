@@ -56,7 +56,7 @@ def test_events_of_one_kind_are_deleted_when_they_are_too_old(
     assert (deletion["kind"], deletion["from"]) == ("pageview", None)
     assert deletion["to"] == iso(midnight(clock, 5))
     assert (deletion["eventsFound"], deletion["eventsRemoved"]) == (2, 2)
-    assert deletion["removed"] == {"warehouse": {"events": 2}}
+    assert deletion["removed"] == {"database": {"quarantined": 0}, "warehouse": {"events": 2}}
     kinds = [event["kind"] for event in stored_at(workspace.website_id)]
     assert sorted(kinds) == ["event"] * 6 + ["pageview"]
     assert len(retain()) == 1, "nothing is left to delete today"
@@ -119,6 +119,7 @@ def test_a_deletion_says_what_it_removed_from_which_store(
             "touches": 0,
             "opensUnlinked": 0,
             "rejectedTexts": 0,
+            "quarantined": 0,
         },
         "warehouse": {"merges": 1, "events": 2},
     }

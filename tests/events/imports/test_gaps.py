@@ -203,10 +203,12 @@ def test_an_early_time_that_no_number_states_is_no_warning(run_import):
     assert run_import([line(1, timestamp="1971-05-01T00:00:00Z")])["warnings"] == []
 
 
-def test_an_import_with_a_country_that_is_no_code_has_a_warning(run_import):
+def test_an_import_with_a_country_that_is_no_code_has_a_warning(run_import, workspace):
     job = run_import([line(1, country="Germany"), line(2, country="DE")])
     assert job["accepted"] == 2
     assert [warning["code"] for warning in job["warnings"]] == ["country_not_iso"]
+    page = workspace.browser.get(f"/imports/{job['id']}")
+    assert "Some lines have a country that is not a two-letter code" in page.text
 
 
 def test_an_import_has_each_warning_once_across_batches(run_import):

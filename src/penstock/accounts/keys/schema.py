@@ -1,25 +1,14 @@
 """Wire types of API keys."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from penstock.accounts.keys.model import ApiKey
-from penstock.base.clock import iso, iso_or_none, parse_time
-from penstock.http.schema import Input, Name, Record, RuleBroken
+from penstock.base.clock import iso, iso_or_none
+from penstock.http.period import read_time_ms
+from penstock.http.schema import Input, Name, Record
 from penstock.http.scopes import KeyScope
-
-_LAST_MS = 253_402_300_799_999  # the end of the year 9999
-
-
-def _expiry(value: Any) -> int:
-    try:
-        at_ms = parse_time(value) if isinstance(value, str | int) else -1
-    except (ValueError, OverflowError):
-        at_ms = -1
-    if not 0 <= at_ms <= _LAST_MS:
-        raise RuleBroken("not_a_time", "Must be an ISO 8601 time with an offset, up to 9999.")
-    return at_ms
 
 
 class NewKey(Input):
@@ -34,7 +23,7 @@ class NewKey(Input):
     ] = None
     expires_at: Annotated[
         int | None,
-        BeforeValidator(lambda value: None if value is None else _expiry(value)),
+        BeforeValidator(read_time_ms),
         WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
         Field(description="When the key stops working; default: never."),
     ] = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -12,7 +12,7 @@ from penstock.activity.personal_data.schema import PersonalDataLine, PersonQuery
 from penstock.activity.schema import StoredEventRecord
 from penstock.base.clock import iso
 from penstock.base.errors import Fault, NotFound
-from penstock.base.ids import ScopeId, VisitorId
+from penstock.base.ids import ScopeId, VisitorId, WebsiteId
 from penstock.http.bodies import bad_parameter
 from penstock.identity.profiles import service as profiles
 from penstock.identity.profiles.model import Profile
@@ -24,8 +24,18 @@ from penstock.warehouse.queries import load
 StoredRecord = tuple[str, Mapping[str, Any]]
 """The type of a line, and what is stored."""
 
-ReadOtherRooms = Callable[[Connection, ScopeId, Sequence[VisitorId]], Iterable[StoredRecord]]
-"""What other rooms store about visitors. `penstock.app` composes it."""
+
+class Person(NamedTuple):
+    """Whom an export is about. sent_ids: every ID that events may name the person by."""
+
+    scope_id: ScopeId
+    visitor_ids: Sequence[VisitorId]
+    sent_ids: Sequence[str]
+    website_ids: Sequence[WebsiteId]
+
+
+ReadOtherRooms = Callable[[Connection, Person], Iterable[StoredRecord]]
+"""What other rooms store about a person. `penstock.app` composes it."""
 
 
 class PersonalDataService:
@@ -59,16 +69,16 @@ class PersonalDataService:
             raise bad_parameter(Fault("visitorId", "required", message))
         with self._database.read() as db:
             profile = _find(db, website.scope_id, query)
-            lines = [
-                *_identity(profile),
-                *self._read_other_rooms(db, profile.scope_id, profile.ids),
-            ]
+            user_id = profile.user.id if profile.user else query.user_id or ""
+            sent_ids = [sent_id for sent_id in (*profile.ids, user_id) if sent_id]
+            person = Person(profile.scope_id, profile.ids, sent_ids, websites)
+            lines = [*_identity(profile), *self._read_other_rooms(db, person)]
         self._wait_until_shipped(self._settings.fresh_wait_s)
         parameters = {
             "websites": websites,
             "scope": profile.scope_id,
             "visitors": profile.ids,
-            "user": profile.user.id if profile.user else query.user_id or "",
+            "user": user_id,
         }
         file = TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:

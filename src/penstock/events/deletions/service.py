@@ -31,7 +31,7 @@ from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.deletions.worker import DeletionWorker
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.store import open_imports, remove_excerpts
-from penstock.events.quarantine.service import forget_quarantined
+from penstock.events.quarantine.service import containing, forget_quarantined, within
 from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
@@ -133,8 +133,11 @@ class DeletionService:
                 sent_ids = {target.visitor_id, target.user_id, removal.user_id, *removal.ids}
                 known_ids = [sent_id for sent_id in sent_ids if sent_id]
                 removed["rejectedTexts"] = remove_excerpts(db, website_ids, known_ids)
-                forget_quarantined(db, website_ids, known_ids)
+                removed["quarantined"] = forget_quarantined(db, website_ids, containing(known_ids))
                 removed |= {"visitors": removal.visitors, "userLinks": removal.user_links}
+            else:
+                period = within(target.from_ or 0, target.to or 0)
+                removed["quarantined"] = forget_quarantined(db, website_ids, period)
             highest, now_ms = events_store.highest_ids(db), self._clock()
             is_unknown = not is_span and not removal.ids
             deletion = replace(
@@ -173,12 +176,14 @@ class DeletionService:
         deletion = replace(
             _new_deletion(website, Target.RETENTION, self._clock()), kind=kind, to_at_ms=from_ms
         )
-        if not self._warehouse_deletion.count(deletion, [website.id]):
-            return
+        has_events = self._warehouse_deletion.count(deletion, [website.id])
         with self._database.write() as db:
+            removed = forget_quarantined(db, [website.id], within(0, from_ms, kind))
             newest = store.retained_since(db, website.id, kind)
-            if newest is None or newest < from_ms:  # no other node was faster
-                store.add(db, deletion, [website.id])
+            is_first = newest is None or newest < from_ms  # no other node was faster
+            if has_events and is_first:
+                counts = {"database": {"quarantined": removed}}
+                store.add(db, replace(deletion, removed=counts), [website.id])
         self.worker.wake()
 
     def find(self, workspace_id: WorkspaceId, deletion_id: str) -> Deletion:

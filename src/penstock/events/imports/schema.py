@@ -10,7 +10,7 @@ from penstock.events.imports.model import ImportJob, ImportState, Reject
 from penstock.events.schema import FaultRecord, TrackedItem, WarningRecord
 from penstock.http.schema import Name, Query, Record
 
-_WARNINGS = {
+WARNINGS = {
     "timestamp_looks_like_seconds": "Some timestamps are numbers below 100,000,000,000, so they "
     "look like seconds. They were read as milliseconds, which are times in the 1970s. If they are "
     "seconds, multiply them by 1,000.",
@@ -74,7 +74,7 @@ class ImportRecord(Record):
             last_event_at=iso_or_none(job.last_event_at_ms),
             error=job.error,
             warnings=tuple(
-                WarningRecord(code=code, message=_WARNINGS[code]) for code in job.warnings
+                WarningRecord(code=code, message=WARNINGS[code]) for code in job.warnings
             ),
             gap_dismissed_at=iso_or_none(job.gap_dismissed_at_ms),
             created_at=iso(job.created_at_ms),

@@ -1,10 +1,12 @@
 """Use cases of imports. Methods other than coroutines block: call them from a worker thread."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 from anyio import to_thread
+from sqlalchemy import Connection
 
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import CurrentUser
@@ -212,3 +214,11 @@ class ImportService:
 
 def _import_not_found() -> NotFound:
     return NotFound("There is no such import in this workspace.")
+
+
+def rejected_texts(
+    db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    """Excerpts of rejected lines that contain one of the IDs, for a person's data."""
+    for import_id, line, _, text in store.excerpts_containing(db, website_ids, sent_ids):
+        yield {"importId": import_id, "line": line, "text": text}

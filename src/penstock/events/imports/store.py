@@ -1,6 +1,6 @@
 """Rows of imports and of their rejected lines."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -107,7 +107,21 @@ def remove_excerpts(
 
     Returns how many.
     """
-    removed = 0
+    found = list(excerpts_containing(connection, website_ids, sent_ids))
+    c = import_rejects.c
+    for import_id, line, faults, _ in found:
+        connection.execute(
+            update(import_rejects)
+            .where(c.import_id == import_id, c.line == line)
+            .values(errors=faults, line_text=None)
+        )
+    return len(found)
+
+
+def excerpts_containing(
+    connection: Connection, website_ids: Collection[str], sent_ids: Collection[str]
+) -> Iterator[tuple[ImportId, int, Any, str]]:
+    """Import, line, faults as stored and excerpt of rejected lines that contain one of the IDs."""
     # As JSON text, because excerpts are; without the end, which they may have cut off.
     needles = [redact(sent_id)[1:-1].removesuffix("…") for sent_id in sent_ids]
     c = import_rejects.c
@@ -117,16 +131,10 @@ def remove_excerpts(
         .join_from(import_rejects, imports, imports.c.id == c.import_id)
         .where(imports.c.website_id.in_(website_ids), has_text)
     )
-    for import_id, line, errors, line_text in rows.all():
+    for import_id, line, errors, line_text in rows:
         faults, excerpt = _faults_and_excerpt(errors, line_text)
         if excerpt is not None and any(needle in excerpt for needle in needles):
-            connection.execute(
-                update(import_rejects)
-                .where(c.import_id == import_id, c.line == line)
-                .values(errors=faults, line_text=None)
-            )
-            removed += 1
-    return removed
+            yield ImportId(import_id), line, faults, excerpt
 
 
 def open_jobs(connection: Connection) -> list[ImportJob]:

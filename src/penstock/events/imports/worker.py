@@ -19,6 +19,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, Unavailable
 from penstock.base.ids import WorkspaceId
 from penstock.base.worker import Worker, WorkerStopped
+from penstock.events import store as events_store
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports import store
 from penstock.events.imports.entries import (
@@ -31,7 +32,7 @@ from penstock.events.imports.entries import (
 from penstock.events.imports.files import ImportFiles, Line, UnreadableFile, lines
 from penstock.events.imports.model import ImportJob, ImportState, Reject, completed, stopped
 from penstock.events.intake import Intake
-from penstock.events.model import NewEvent, Receipt, Rejected, Status
+from penstock.events.model import EventCounts, NewEvent, Receipt, Rejected, Status
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
@@ -193,6 +194,9 @@ class ImportWorker:
             if stored is not None and stored.state is ImportState.CANCELLED:
                 job = replace(job, state=stored.state, finished_at_ms=stored.finished_at_ms)
             store.save(db, job, rejects or ())
+            if rejects:
+                refused = EventCounts(received=len(rejects), refused=len(rejects))
+                events_store.add_counts(db, {job.website_id: refused})
         return job
 
     def _batches(self, job: ImportJob, website: Website) -> Iterator[Batch | None]:

@@ -4,9 +4,11 @@ An entry belongs to the workspace of the key, else of the website that the item 
 neither belongs to nobody and is not recorded.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from anyio import to_thread
@@ -15,8 +17,9 @@ from sqlalchemy import Connection
 
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
+from penstock.base.clock import Clock, iso, parse_time
 from penstock.base.errors import Fault, Invalid, NotFound, PenstockError, Unavailable
+from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.base.patterns import is_digits
@@ -25,7 +28,15 @@ from penstock.events import store as events_store
 from penstock.events.batch import ItemResult
 from penstock.events.fields import EventValidationContext, website_not_owned
 from penstock.events.intake import Intake
-from penstock.events.model import EventCounts, NewEvent, Refusal, Rejected, Replay, Target
+from penstock.events.model import (
+    EventCounts,
+    NewEvent,
+    Receipt,
+    Refusal,
+    Rejected,
+    Replay,
+    Target,
+)
 from penstock.events.quarantine import store
 from penstock.events.quarantine.model import QuarantineEntry, Reason, ReplayResult
 from penstock.events.redaction import redact
@@ -54,10 +65,12 @@ class QuarantineService:
         intake: Intake,
         settings: Settings,
         clock: Clock,
+        validation: FairQueue,
         on_stored: Callable[[], None],
     ) -> None:
-        """on_stored: wakes the shipper."""
+        """validation: the turns of work on large bodies. on_stored: wakes the shipper."""
         self._database, self._websites, self._intake = database, websites, intake
+        self._validation = validation
         self._settings, self._clock, self._on_stored = settings, clock, on_stored
 
     # Recording
@@ -73,7 +86,8 @@ class QuarantineService:
         """Record a body that was refused as a whole. workspace_id: of the key."""
         if error.status < 500 and error.status != 429:
             await self._record(
-                partial(self._refusals_of_body, route, body, error, workspace_id, sender)
+                workspace_id,
+                partial(self._refusals_of_body, route, body, error, workspace_id, sender),
             )
 
     async def record_items(
@@ -86,17 +100,19 @@ class QuarantineService:
     ) -> None:
         """Record the refused items of an accepted batch."""
         await self._record(
-            partial(self._refusals_of_items, route, body, results, workspace_id, sender)
+            workspace_id,
+            partial(self._refusals_of_items, route, body, results, workspace_id, sender),
         )
 
-    async def _record(self, read: Callable[[], list[Refusal]]) -> None:
-        refusals = await to_thread.run_sync(read)
-        if not refusals:
-            return
+    async def _record(
+        self, workspace_id: WorkspaceId | None, read: Callable[[], list[Refusal]]
+    ) -> None:
+        """read: reads the body again, so it waits for its turn."""
         try:
-            await self._intake.record(refusals)
+            if refusals := await self._validation.run(workspace_id, read):
+                await self._intake.record(refusals)
         except Unavailable as error:  # the sender knows from the response which items were refused
-            log.warning("refusals_not_recorded", number=len(refusals), reason=error.code)
+            log.warning("refusals_not_recorded", reason=error.code)
 
     def _refusals_of_body(
         self,
@@ -222,16 +238,34 @@ class QuarantineService:
         await self._replay(entry)
 
     async def replay_all(self, workspace_id: WorkspaceId, website_id: WebsiteId) -> ReplayResult:
-        """Replay every entry of a website, oldest first."""
-        entries = await to_thread.run_sync(lambda: list(self.entries(workspace_id, website_id)))
-        replayed = refused = 0
+        """Replay every entry of a website, oldest first, a page of them in one commit."""
+        result, number = ReplayResult(0, 0), 0
+        while batch := await to_thread.run_sync(
+            self._next_to_replay, workspace_id, website_id, number
+        ):
+            number = batch.last
+            outcomes = await self._intake.replay(batch.replays) if batch.replays else []
+            stored = sum(isinstance(outcome, Receipt) for outcome in outcomes) + batch.shipped
+            result = ReplayResult(result.replayed + stored, result.refused + batch.entries - stored)
+        return result
+
+    def _next_to_replay(
+        self, workspace_id: WorkspaceId, website_id: WebsiteId, after: int
+    ) -> "_ReplayBatch | None":
+        """The next entries as events; rows of the warehouse are on their way to it again."""
+        with self._database.read() as db:
+            entries = store.after(db, workspace_id, website_id, after)
+        if not entries:
+            return None
+        replays = list[Replay]()
         for entry in entries:
-            try:
-                await self._replay(entry)
-                replayed += 1
-            except (Invalid, NotFound):
-                refused += 1
-        return ReplayResult(replayed, refused)
+            if entry.reason is not Reason.UNSHIPPABLE:
+                with suppress(Invalid):
+                    replays.append(Replay(self._read(entry), entry.number))
+        shipped = self._ship_again(
+            [entry for entry in entries if entry.reason is Reason.UNSHIPPABLE]
+        )
+        return _ReplayBatch(replays, shipped, len(entries), entries[-1].number)
 
     def _find(self, workspace_id: WorkspaceId, number: str) -> QuarantineEntry:
         if not (is_digits(number) and len(number) <= _MAX_DIGITS):
@@ -244,10 +278,11 @@ class QuarantineService:
 
     async def _replay(self, entry: QuarantineEntry) -> None:
         if entry.reason is Reason.UNSHIPPABLE:
-            await to_thread.run_sync(self._ship_again, entry)
+            if not await to_thread.run_sync(self._ship_again, [entry]):
+                raise _gone()
             return
         event = await to_thread.run_sync(self._read, entry)
-        outcome = await self._intake.replay(Replay(event, entry.number))
+        [outcome] = await self._intake.replay([Replay(event, entry.number)])
         if isinstance(outcome, Rejected):
             raise Invalid([outcome.fault])
         if outcome is None:
@@ -294,26 +329,111 @@ class QuarantineService:
             raise website_not_owned()
         return website
 
-    def _ship_again(self, entry: QuarantineEntry) -> None:
+    def _ship_again(self, entries: Sequence[QuarantineEntry]) -> int:
+        """Put rows back into the outbox. Returns how many were still in the quarantine."""
+        if not entries:
+            return 0
         with self._database.write() as db:
-            if not store.remove(db, [entry.number]):
-                raise _gone()
-            target = Target(entry.origin)
-            events_store.put_rows_in_outbox(db, target, [entry.content or ""], self._clock())
-            if target is Target.EVENTS and entry.website_id is not None:
-                change = EventCounts(quarantined=-1, waiting=1)
-                events_store.add_counts(db, {entry.website_id: change})
+            there = store.remove(db, [entry.number for entry in entries])
+            changes = dict[WebsiteId, EventCounts]()
+            for target in Target:
+                again = [
+                    entry
+                    for entry in entries
+                    if entry.number in there and Target(entry.origin) is target
+                ]
+                rows = [entry.content or "" for entry in again]
+                events_store.put_rows_in_outbox(db, target, rows, self._clock())
+                for entry in again:
+                    if target is Target.EVENTS and entry.website_id is not None:
+                        before = changes.get(entry.website_id, EventCounts())
+                        changes[entry.website_id] = before.plus(_WAITS_AGAIN)
+            events_store.add_counts(db, changes)
         self._on_stored()
+        return len(there)
+
+
+_WAITS_AGAIN = EventCounts(quarantined=-1, waiting=1)
+
+
+class _ReplayBatch(NamedTuple):
+    """A page of entries to replay.
+
+    replays: those that are valid now. shipped: rows that wait for the warehouse again. entries:
+    how many the page had. last: its last number.
+    """
+
+    replays: Sequence[Replay]
+    shipped: int
+    entries: int
+    last: int
+
+
+def containing(sent_ids: Collection[str]) -> Callable[[QuarantineEntry], bool]:
+    """Whether the content of an entry has one of the IDs."""
+    needles = [json.encode(sent_id).decode() for sent_id in sent_ids]
+
+    def contains(entry: QuarantineEntry) -> bool:
+        content = entry.content
+        return content is not None and any(needle in content for needle in needles)
+
+    return contains
+
+
+def within(from_ms: int, to_ms: int, kind: str | None = None) -> Callable[[QuarantineEntry], bool]:
+    """Whether an entry is of a period and a kind of event, as far as its content says so.
+
+    Without a time of its own it is of the time of its receipt, without a kind of any.
+    """
+
+    def is_within(entry: QuarantineEntry) -> bool:
+        at_ms, own_kind = _time_and_kind(entry)
+        return from_ms <= at_ms < to_ms and own_kind in (None, kind or own_kind)
+
+    return is_within
+
+
+def _time_and_kind(entry: QuarantineEntry) -> tuple[int, str | None]:
+    item = None if entry.content is None else json.decode(entry.content)
+    if not isinstance(item, dict):
+        return entry.at_ms, None
+    sent = item.get("occurred_at" if entry.reason is Reason.UNSHIPPABLE else "timestamp")
+    try:
+        at_ms = parse_time(sent, naive_is_utc=True)
+    except ValueError:
+        at_ms = entry.at_ms
+    kinds = {"/api/v1/transactions": "transaction", "/api/track": item.get("type")}
+    if entry.reason is Reason.UNSHIPPABLE:
+        kind = item.get("kind")
+    else:
+        kind = kinds.get(entry.origin, "event" if entry.origin in EVENT_ROUTES else None)
+    return at_ms, kind if isinstance(kind, str) else None
 
 
 def forget_quarantined(
-    db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
-) -> None:
-    """Delete entries of these websites that contain one of the IDs, in the caller's transaction."""
-    removed = store.remove_containing(db, website_ids, sent_ids)
+    db: Connection, website_ids: Collection[str], condition: Callable[[QuarantineEntry], bool]
+) -> int:
+    """Delete entries of these websites, in the caller's transaction. Returns how many."""
+    removed = Counter[WebsiteId]()
+    for entry in list(store.entries_where(db, website_ids, condition)):
+        if store.remove(db, [entry.number]) and entry.website_id is not None:
+            removed[entry.website_id] += 1
     events_store.add_counts(
         db, {website_id: EventCounts(dropped=number) for website_id, number in removed.items()}
     )
+    return removed.total()
+
+
+def quarantined_texts(
+    db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    """The entries that contain one of the IDs, for the export of a person's data."""
+    for entry in store.entries_where(db, website_ids, containing(sent_ids)):
+        yield {
+            "websiteId": entry.website_id,
+            "receivedAt": iso(entry.at_ms),
+            "content": json.decode(entry.content or "null"),
+        }
 
 
 def is_replayable(entry: QuarantineEntry) -> bool:

@@ -1,7 +1,7 @@
 """SQL of the quarantine."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import json
@@ -120,7 +120,7 @@ def page(
 def after(
     connection: Connection, workspace_id: WorkspaceId, website_id: WebsiteId, number: int
 ) -> list[QuarantineEntry]:
-    """The next entries of a website, oldest first."""
+    """The next entries of a website after a number, oldest first, at most a page."""
     own = (c.workspace_id == workspace_id, c.website_id == website_id)
     rows = connection.execute(
         select(quarantine).where(*own, c.id > number).order_by(c.id).limit(_PAGE)
@@ -159,23 +159,17 @@ def remove(connection: Connection, numbers: Collection[int]) -> set[int]:
     return set(deleted.scalars())
 
 
-def remove_containing(
-    connection: Connection, website_ids: Collection[str], sent_ids: Collection[str]
-) -> Mapping[WebsiteId, int]:
-    """Delete the entries of these websites that contain one of the IDs. Returns how many."""
-    needles = [json.encode(sent_id).decode() for sent_id in sent_ids]
-    removed = Counter[WebsiteId]()
+def entries_where(
+    connection: Connection,
+    website_ids: Collection[str],
+    condition: Callable[[QuarantineEntry], bool],
+) -> Iterator[QuarantineEntry]:
+    """The entries of these websites that meet a condition, read in pages."""
     for website_id, workspace_id in owners(connection, website_ids).items():
         number = 0
         while entries := after(connection, workspace_id, website_id, number):
             number = entries[-1].number
-            matching = [
-                entry.number
-                for entry in entries
-                if entry.content is not None and any(needle in entry.content for needle in needles)
-            ]
-            removed[website_id] += len(remove(connection, matching))
-    return removed
+            yield from filter(condition, entries)
 
 
 def owners(connection: Connection, website_ids: Collection[str]) -> dict[WebsiteId, WorkspaceId]:

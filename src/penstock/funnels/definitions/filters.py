@@ -10,7 +10,7 @@ from typing import Annotated, Any, assert_never
 from pydantic import AfterValidator
 from pydantic_core import from_json
 
-from penstock.base.clock import parse_time
+from penstock.base.clock import TimeOutOfRange, parse_time
 from penstock.base.patterns import Pattern
 from penstock.base.scalar import number_text, plain_text
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
@@ -132,6 +132,8 @@ def _parse_time_ms(value: str) -> int:
     """Milliseconds since 1970. A date means its first moment; a time without an offset is UTC."""
     try:
         return parse_time(value if _TIME.fullmatch(value) else "", naive_is_utc=True)
+    except TimeOutOfRange:
+        raise RuleBroken("out_of_range", "Must be in the years 1 to 9999.") from None
     except ValueError:
         raise RuleBroken(
             "not_a_time",

@@ -1,7 +1,8 @@
 """Step 6: the engine, with limits, and with errors that tell the caller what to do."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any, NamedTuple
 
 from penstock.base.clock import Clock
@@ -82,15 +83,34 @@ class Engine:
         except QueryFailed as error:
             raise self._explained(error) from error
 
+    def deadline(self) -> Callable[[], None]:
+        """A check for work in Python, which has as much time from now on as a statement.
+
+        It raises `Stopped`, or `Unavailable` when the time is up.
+        """
+        work, until_s = current_work(), monotonic() + self._limits()["max_execution_time"]
+
+        def check() -> None:
+            if work is not None:
+                work.check()
+            if monotonic() > until_s:
+                raise self._timeout()
+
+        return check
+
+    def _timeout(self) -> Unavailable:
+        limit_s = self._limits()["max_execution_time"]
+        return Unavailable(
+            f"The funnel took longer than {limit_s:g} seconds, the limit "
+            f"queryTimeoutSeconds. {_SUGGESTION}",
+            code="query_timeout",
+        )
+
     def _explained(self, error: QueryFailed) -> Exception:
         """What the caller can do about a stopped statement; any other failure is ours."""
         limits = self._limits()
         if error.code == TIMEOUT_EXCEEDED:
-            return Unavailable(
-                f"The funnel took longer than {limits['max_execution_time']:g} seconds, the limit "
-                f"queryTimeoutSeconds. {_SUGGESTION}",
-                code="query_timeout",
-            )
+            return self._timeout()
         if error.code == MEMORY_LIMIT_EXCEEDED:
             return Unavailable(
                 f"The funnel needed more than {limits['max_memory_usage']:,} bytes of memory, the "

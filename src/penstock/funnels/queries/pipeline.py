@@ -155,6 +155,10 @@ class FunnelQueryRunner:
         """Step 6 alone, in blocks, for answers too long to hold in memory or in the cache."""
         return self._engine.stream(ask(self._source(context)))
 
+    def deadline(self) -> Callable[[], None]:
+        """As `Engine.deadline`."""
+        return self._engine.deadline()
+
     def now_ms(self) -> int:
         return self._clock()
 

@@ -161,6 +161,13 @@ class TraceRecord(HeadRecord):
             description="Whether events that match no row are left out because there are so many."
         ),
     ]
+    truncated: Annotated[
+        bool,
+        Field(
+            description="Whether only the first of the events that match a row were read. The "
+            "report reads more, so it may count the unit further."
+        ),
+    ]
     events: list[TracedEventRecord]
 
 

@@ -5,12 +5,15 @@ words. They explain single units to people, and the property tests hold the stat
 Source: funnel semantics; "R7" and the like are the attempt counting rules.
 """
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice, takewhile
 
 from penstock.base.scalar import MISSING
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
+from penstock.funnels.statements.entries import MAX_COMPARISONS
 
 
 class Decision(StrEnum):
@@ -131,13 +134,14 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
     events: of one unit, in reading order.
     """
     place, step = required_rows(definition)[0]
+    positions = _positions(definition, events)
     filled: frozenset[int] = frozenset()
     filled_before: frozenset[int] = frozenset()
     verdicts: dict[str, Verdict] = {}
-    now_ms, number = None, None
+    now_ms, now_index, number = None, 0, None
     for index, event in enumerate(events):
         if event.at_ms != now_ms:
-            now_ms, filled_before = event.at_ms, filled
+            now_ms, now_index, filled_before = event.at_ms, index, filled
         matches = event.matched[place] - filled
         if not matches:
             continue
@@ -149,17 +153,33 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
                 continue
         candidates = [
             other
-            for other in events
-            if other.at_ms == now_ms and other.matched[place] - filled_before
+            for other in _simultaneous(events, now_index)
+            if other.matched[place] - filled_before
         ]
         verdicts[event.event_id] = Verdict(Decision.ENTRY, 1, matches, completes=True)
-        yield _followed(definition, events, index, matches, number, candidates, verdicts)
+        yield _followed(definition, events, positions, index, matches, number, candidates, verdicts)
         filled, filled_before, number, verdicts = frozenset(), frozenset(), None, {}
+
+
+def _simultaneous(events: Sequence[MatchedEvent], first: int) -> Iterator[MatchedEvent]:
+    """The events at one time. first: the index of the first of them."""
+    at_ms = events[first].at_ms
+    from_first = (events[index] for index in range(first, len(events)))
+    return takewhile(lambda event: event.at_ms == at_ms, from_first)
+
+
+def _positions(definition: Definition, events: Sequence[MatchedEvent]) -> list[list[int]]:
+    """Where the events are that match each row: a visitor may enter thousands of times."""
+    return [
+        [index for index, event in enumerate(events) if event.matched[place]]
+        for place in range(len(definition.rows))
+    ]
 
 
 def _followed(
     definition: Definition,
     events: Sequence[MatchedEvent],
+    positions: Sequence[Sequence[int]],
     index: int,
     matches: frozenset[int],
     number: int | None,
@@ -168,8 +188,8 @@ def _followed(
 ) -> FunnelPath:
     """The path from the entry `events[index]` on.
 
-    matches: of step 1 that the entry counts for. number: the last usable one of step 1.
-    candidates: *S* of the rules.
+    positions: of the events that match each row. matches: of step 1 that the entry counts for.
+    number: the last usable one of step 1. candidates: *S* of the rules.
     """
     steps, entry = required_rows(definition), events[index]
     values, tied = entry_values(entry, candidates)
@@ -188,10 +208,13 @@ def _followed(
         verdicts=verdicts,
     )
     last, filled = entry, frozenset[int]()
-    for event in path.later:
-        if path.reached == len(steps):
-            break
+    while path.reached < len(steps):
         place, step = steps[path.reached]
+        following = bisect_right(positions[place], index)
+        if following == len(positions[place]):
+            break
+        index = positions[place][following]
+        event = events[index]
         next_step = path.reached + 1
         matches = event.matched[place] - filled
         if not matches:
@@ -298,24 +321,35 @@ def chosen_path(
     events: Sequence[MatchedEvent],
     start_ms: int | None,
     end_ms: int | None,
+    check: Callable[[], None] = lambda: None,
 ) -> FunnelPath | None:
     """The path that counts for a unit, if its entry is inside the period.
 
     An attempt has only its first (R12, R13); a visitor the one that leads furthest, the earliest
-    among equals.
+    among equals. check: called for each path; raises when there is no time left.
     """
 
     def inside(path: FunnelPath) -> bool:
+        check()
         return in_period(path.entry_ms, start_ms, end_ms)
 
     if definition.counting_unit is CountingUnit.ATTEMPT:
         first = next(funnel_paths(definition, events), None)
         return first if first is not None and inside(first) else None
     return max(
-        filter(inside, funnel_paths(definition, events)),
+        islice(filter(inside, funnel_paths(definition, events)), _max_entries(definition, events)),
         key=lambda path: path.reached,
         default=None,
     )
+
+
+def _max_entries(definition: Definition, events: Sequence[MatchedEvent]) -> int | None:
+    """How many entries of a visitor compete, as in a report; None: all, where time decides."""
+    if definition.sequence_property is None and not any(
+        row.all_of for _, row in required_rows(definition)
+    ):
+        return None
+    return max(1, MAX_COMPARISONS // max(1, sum(any(event.matched) for event in events)))
 
 
 def in_period(at_ms: int, start_ms: int | None, end_ms: int | None) -> bool:

@@ -1,8 +1,8 @@
 """The decision on each event of one unit, and why one stored event counts or not."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.errors import Fault, Invalid, NotFound
@@ -12,9 +12,10 @@ from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.parameters import Selection, unfit_parameters
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
-from penstock.funnels.queries.provenance import Provenance, QueryResult, head_of
+from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import PeriodQuery
+from penstock.funnels.statements.entries import MAX_UNIT_EVENTS
 from penstock.funnels.statements.matching import TYPES
 from penstock.funnels.statements.one_unit import (
     UnitSelector,
@@ -54,7 +55,8 @@ class Unit:
     """The events of a unit, and what the rules make of them.
 
     path: the one that counts; of a unit outside the period, the one that would count without it.
-    matching_only: whether events that match no row are left out.
+    matching_only: whether events that match no row are left out. truncated: whether only the
+    first of those that match one were read.
     """
 
     name: str
@@ -63,6 +65,16 @@ class Unit:
     selected: bool
     decisions: Mapping[str, Explanation]
     matching_only: bool
+    truncated: bool
+
+
+class _UnitEvents(NamedTuple):
+    """Events of a unit. matching_only, truncated: as of `Unit`."""
+
+    rows: Sequence[Mapping[str, Any]]
+    provenance: Provenance
+    matching_only: bool
+    truncated: bool
 
 
 class TraceService:
@@ -112,6 +124,8 @@ class TraceService:
         by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
         selector = attempt_named(name) if by_attempt else UnitSelector((event["unit"],))
         unit, provenance = self._unit(context, name, selector)
+        if unit.truncated and event["event_id"] not in unit.decisions:
+            raise _too_long()
         provenance += result.provenance
         if names.provenance is not None:
             provenance += names.provenance
@@ -129,7 +143,8 @@ class TraceService:
     ) -> tuple[Unit, Provenance]:
         definition, params = context.definition, context.params
         by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
-        events, matching_only = self._events(context, selector)
+        check = self._runner.deadline()
+        events = self._events(context, selector)
         if not events.rows:
             raise _unknown_unit(definition)
         if not by_attempt and len({row["visitor"] for row in events.rows}) > 1:
@@ -146,11 +161,20 @@ class TraceService:
             others = self._runner.fetch_events(context, statement)
             visitors = {row["visitor"] for row in others.rows}
             provenance += others.provenance
-        unit = unit_of(definition, params, name, events.rows, visitors, matching_only=matching_only)
+        unit = unit_of(
+            definition,
+            params,
+            name,
+            events.rows,
+            visitors,
+            matching_only=events.matching_only,
+            truncated=events.truncated,
+            check=check,
+        )
         return unit, provenance
 
-    def _events(self, context: QueryContext, selector: UnitSelector) -> tuple[QueryResult, bool]:
-        """The unit's events, and whether those that match no row are left out: too many."""
+    def _events(self, context: QueryContext, selector: UnitSelector) -> _UnitEvents:
+        """All of the unit's events; else those that match a row; else the first of these."""
         for matching in (False, True):
             statement = unit_events(
                 context.definition,
@@ -162,12 +186,10 @@ class TraceService:
                 matching=matching,
             )
             result = self._runner.fetch_events(context, statement)
-            if len(result.rows) <= MAX_EVENTS:
-                return result, matching
-        message = (
-            f"More than {MAX_EVENTS:,} events of this unit match the funnel, the limit of a trace."
-        )
-        raise Invalid([Fault("unit", "trace_too_long", message)])
+            truncated = len(result.rows) > MAX_EVENTS
+            if not truncated:
+                break
+        return _UnitEvents(result.rows[:MAX_EVENTS], result.provenance, matching, truncated)
 
     def _trace_record(
         self, context: QueryContext, unit: Unit, provenance: Provenance
@@ -204,6 +226,7 @@ class TraceService:
                 "entryValues": _entry_values(definition, path) if path else {},
                 "conflicts": _conflicts(definition, path) if path else [],
                 "matchingOnly": unit.matching_only,
+                "truncated": unit.truncated,
                 "events": [
                     _event(definition, row, unit.decisions[row["event_id"]], visitors)
                     for row in unit.rows
@@ -284,11 +307,14 @@ def unit_of(
     rows: Sequence[Mapping[str, Any]],
     visitors: Collection[int],
     *,
-    matching_only: bool,
+    matching_only: bool = False,
+    truncated: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> Unit:
     """A unit with the decision on each of its events.
 
     visitors: of the attempt's events that do not come from a payment provider (R18).
+    matching_only, truncated: as of `Unit`. check: as of `chosen_path`.
     """
     in_order = sorted(
         ((_matched_event(definition, row), row) for row in rows), key=lambda pair: pair[0].order
@@ -296,12 +322,13 @@ def unit_of(
     outside = [row for row in rows if not _takes_part(definition, row, visitors)]
     outside_ids = {row["event_id"] for row in outside}
     events = [event for event, _ in in_order if event.event_id not in outside_ids]
-    path = chosen_path(definition, events, params.start_ms, params.end_ms)
+    path = chosen_path(definition, events, params.start_ms, params.end_ms, check)
     selected = path is not None
-    path = path or chosen_path(definition, events, None, None)
+    path = path or chosen_path(definition, events, None, None, check)
     decisions = explain_events(definition, path, events)
     decisions |= {row["event_id"]: left_out(verified=row["verified"]) for row in outside}
-    return Unit(name, [row for _, row in in_order], path, selected, decisions, matching_only)
+    in_order_rows = [row for _, row in in_order]
+    return Unit(name, in_order_rows, path, selected, decisions, matching_only, truncated)
 
 
 def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collection[int]) -> bool:
@@ -417,7 +444,17 @@ def _conflicts(definition: Definition, path: FunnelPath) -> list[ConflictRecord]
 
 
 def _summary(context: QueryContext, unit: Unit) -> str:
-    """The outcome of the unit, in one or two sentences."""
+    """The outcome of the unit, in a few sentences."""
+    outcome = _outcome(context, unit)
+    if not unit.truncated:
+        return outcome
+    return (
+        f"{outcome} Only its first {MAX_EVENTS:,} events that match the funnel were read; "
+        f"a report reads up to {MAX_UNIT_EVENTS:,}."
+    )
+
+
+def _outcome(context: QueryContext, unit: Unit) -> str:
     definition, params, path = context.definition, context.params, unit.path
     kind = "attempt" if definition.counting_unit is CountingUnit.ATTEMPT else "visitor"
     if path is None:
@@ -436,6 +473,14 @@ def _summary(context: QueryContext, unit: Unit) -> str:
         outcome = f"and reached step {reached} of {n}; the window ended at {end}."
     in_report = unit.selected or in_period(path.entry_ms, params.start_ms, params.end_ms)
     return f"{entry} {outcome}{'' if in_report else ' The entry is outside the period.'}"
+
+
+def _too_long() -> Invalid:
+    message = (
+        f"The event is not among the first {MAX_EVENTS:,} of its unit that match the funnel, "
+        "the limit of a trace."
+    )
+    return Invalid([Fault("eventId", "trace_too_long", message)])
 
 
 def _unknown_unit(definition: Definition) -> NotFound:

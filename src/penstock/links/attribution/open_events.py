@@ -1,5 +1,6 @@
 """An app's open as an event: `install` for the first open, `open` for later ones."""
 
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from msgspec import json
@@ -27,49 +28,38 @@ def visitor_of_install(website_id: WebsiteId, install_id: str) -> VisitorId:
     return VisitorId(f"vis_{digest}")
 
 
-def install_event(
-    app_open: AppOpen,
-    website: Website,
-    visitor_id: VisitorId,
-    decision: Decision,
-    user_agent: UserAgent,
-    now_ms: int,
-) -> NewEvent:
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """An open of an app, and what is known of it."""
+
+    app_open: AppOpen
+    website: Website
+    visitor_id: VisitorId
+    decision: Decision
+    user_agent: UserAgent
+    at_ms: int
+
+
+def install_event(opening: Opening) -> NewEvent:
     """One event per install, however often the app reports its first open."""
-    return _event(
-        INSTALL, app_open.install_id, app_open, website, visitor_id, decision, user_agent, now_ms
-    )
+    return _event(INSTALL, opening.app_open.install_id, opening)
 
 
-def open_event(
-    app_open: AppOpen,
-    website: Website,
-    visitor_id: VisitorId,
-    decision: Decision,
-    user_agent: UserAgent,
-    now_ms: int,
-) -> NewEvent:
+def open_event(opening: Opening) -> NewEvent:
     """One event per `dedupeKey`, or else per click, or else per link and minute."""
+    app_open, decision = opening.app_open, opening.decision
     if app_open.dedupe_key is not None:
         own_id = f"key\0{app_open.dedupe_key}"
     elif decision.matched and decision.click is not None:
         own_id = f"{app_open.install_id}\0{decision.click.id}"
     else:
         link_id = decision.link.id if decision.link else ""
-        own_id = f"{app_open.install_id}\0{link_id}\0{now_ms // SAME_OPEN_MS}"
-    return _event(OPEN, own_id, app_open, website, visitor_id, decision, user_agent, now_ms)
+        own_id = f"{app_open.install_id}\0{link_id}\0{opening.at_ms // SAME_OPEN_MS}"
+    return _event(OPEN, own_id, opening)
 
 
-def _event(
-    name: str,
-    own_id: str,
-    app_open: AppOpen,
-    website: Website,
-    visitor_id: VisitorId,
-    decision: Decision,
-    user_agent: UserAgent,
-    now_ms: int,
-) -> NewEvent:
+def _event(name: str, own_id: str, opening: Opening) -> NewEvent:
+    app_open, website, decision = opening.app_open, opening.website, opening.decision
     link = decision.link
     attribution = (
         {"link": link.slug, "link_method": str(decision.method), **decision.utm} if link else {}
@@ -85,15 +75,15 @@ def _event(
         kind=Kind.EVENT,
         name=name,
         source=Source.APP,
-        occurred_at_ms=now_ms,
-        stated_at_ms=now_ms,
-        received_at_ms=now_ms,
-        visitor_id=visitor_id,
+        occurred_at_ms=opening.at_ms,
+        stated_at_ms=opening.at_ms,
+        received_at_ms=opening.at_ms,
+        visitor_id=opening.visitor_id,
         user_id=None,
         body_hash=body_hash(json.encode([attribution.get("link")])),
         dedupe_key=dedupe_key(website.id, Family.OPENS, f"{name}\0{own_id}"),
         columns={
-            **user_agent_columns(user_agent, Source.APP),
+            **user_agent_columns(opening.user_agent, Source.APP),
             "os": _OS[app_open.platform],
             **attribution,
         },

@@ -25,7 +25,12 @@ from penstock.identity import service as identity
 from penstock.links.attribution import store
 from penstock.links.attribution.evidence_lookup import OpenContext, decide
 from penstock.links.attribution.model import Decision, ListedMatch, Match, Reason, Touches
-from penstock.links.attribution.open_events import install_event, open_event, visitor_of_install
+from penstock.links.attribution.open_events import (
+    Opening,
+    install_event,
+    open_event,
+    visitor_of_install,
+)
 from penstock.links.attribution.schema import AppOpen
 from penstock.links.clicks.buffer import ClickBuffer
 from penstock.links.clicks.match_keys import delete_expired_secrets
@@ -142,19 +147,16 @@ class AttributionService:
 
         An install that is stored without a link and matches one only now adds an `open` event.
         """
+        opening = Opening(app_open, website, visitor_id, decision, user_agent, now_ms)
         if app_open.first_open:
-            install = await self._intake.submit_own(
-                install_event(app_open, website, visitor_id, decision, user_agent, now_ms)
-            )
+            install = await self._intake.submit_own(install_event(opening))
             if (
                 install.status is Status.ACCEPTED
                 or not decision.matched
                 or not any(warning.code == "body_differs" for warning in install.warnings)
             ):
                 return install
-        return await self._intake.submit_own(
-            open_event(app_open, website, visitor_id, decision, user_agent, now_ms)
-        )
+        return await self._intake.submit_own(open_event(opening))
 
     def _add_touch(self, scope_id: ScopeId, visitor_id: VisitorId, decision: Decision) -> None:
         assert decision.link is not None

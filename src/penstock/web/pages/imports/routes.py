@@ -13,6 +13,7 @@ from penstock.base.ids import WorkspaceId
 from penstock.events.deletions.model import STEPS, Deletion, State
 from penstock.events.deletions.service import DeletionService
 from penstock.events.imports.model import ImportJob, ImportState
+from penstock.events.imports.schema import WARNINGS
 from penstock.events.imports.service import ImportService
 from penstock.http.schema import PageQuery, RecordsQuery
 from penstock.jobs.cancellable import CancellableResponse
@@ -59,6 +60,7 @@ def read_import(
     names = names_of(website_service.websites(view.workspace_id))
     return view.render(
         "imports/import.html",
+        warnings=[WARNINGS[code] for code in job.warnings],
         parts=("import",),
         job=job,
         share=share_read(job),

@@ -1,0 +1,84 @@
+"""The memory that all large request bodies take together.
+
+Bodies of a few kilobytes do not count: the limit of connections bounds them.
+"""
+
+from collections import Counter
+from threading import Lock
+
+from penstock.base.errors import Unavailable
+
+COUNTED_BYTES = 16 * 1024
+"""A body counts once it is larger."""
+SCOPE_KEY = "penstock.body"
+"""Where the ASGI scope has the `HeldBody` of a request."""
+
+
+class BodyMemory:
+    """How many bytes of bodies are in memory, as sent and decompressed. Threads may call it."""
+
+    def __init__(self, limit: int) -> None:
+        """limit: in bytes; one address may use half of it, and in any case hold one body."""
+        self._limit, self._held = limit, 0
+        self._by_address = Counter[str]()
+        self._lock = Lock()
+
+    def held(self) -> int:
+        """Bytes of all bodies."""
+        return self._held
+
+    def has_room(self, address: str, count: int) -> bool:
+        """Whether there is room for more bytes. address: empty for one without limits."""
+        own = self._by_address[address] if address else 0
+        return self._held + count <= self._limit and (own == 0 or own + count <= self._limit // 2)
+
+    def take(self, address: str, count: int) -> bool:
+        """Whether there was room; it is taken then."""
+        with self._lock:
+            if not self.has_room(address, count):
+                return False
+            self._held += count
+            self._by_address[address] += count
+            return True
+
+    def release(self, address: str, count: int) -> None:
+        with self._lock:
+            self._held -= count
+            self._by_address[address] -= count
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+
+class HeldBody:
+    """What the body of one request takes until the request is answered."""
+
+    __slots__ = ("_address", "_bytes", "_memory")
+
+    def __init__(self, memory: BodyMemory, address: str) -> None:
+        self._memory, self._address, self._bytes = memory, address, 0
+
+    def require_room(self, size: int) -> None:
+        """`Unavailable` when a body of this size has no room now."""
+        if size > COUNTED_BYTES and not self._memory.has_room(self._address, size):
+            raise _overloaded()
+
+    def grow_to(self, size: int) -> None:
+        """The body takes this much by now. `Unavailable` without room."""
+        if size <= max(COUNTED_BYTES, self._bytes):
+            return
+        if not self._memory.take(self._address, size - self._bytes):
+            raise _overloaded()
+        self._bytes = size
+
+    def release(self) -> None:
+        if self._bytes:
+            self._memory.release(self._address, self._bytes)
+            self._bytes = 0
+
+
+def _overloaded() -> Unavailable:
+    return Unavailable(
+        "Too many large bodies are being read. Send it again in a moment, with the same IDs.",
+        code="overloaded",
+        retry_after_s=1,
+    )

@@ -1,0 +1,99 @@
+"""Deletions and retention remove what the quarantine has of a person, a period or a kind."""
+
+from typing import Any
+
+import pytest
+
+from penstock.app import Services
+from penstock.base.clock import iso
+from tests.conftest import ShiftedClock
+from tests.events.imports.conftest import finished as import_finished
+from tests.events.test_quarantine import counted, refused
+from tests.funnels.scenario import DAY_S
+from tests.tenant import Tenant
+
+DAY_MS = DAY_S * 1000
+
+
+@pytest.fixture
+def metadb_url(database_url: str) -> str:
+    return database_url
+
+
+def reject(workspace: Tenant, name: str, **fields: Any) -> None:
+    """An event with an unknown field, so that it is quarantined."""
+    event = {"websiteId": workspace.website_id, "event": name, "userId": "u", "typo": 1}
+    assert workspace.client.post("/api/v1/events", json=event | fields).status_code == 422
+
+
+def names(workspace: Tenant) -> list[str]:
+    texts = [entry["item"] for entry in refused(workspace)]
+    return sorted(text.split('"event":"')[1].split('"')[0] for text in texts)
+
+
+def test_the_deletion_of_a_user_counts_the_quarantined_events_it_removed(
+    workspace: Tenant, delete: Any
+) -> None:
+    workspace.client.post(
+        "/api/v1/events",
+        json={"websiteId": workspace.website_id, "event": "e", "userId": "ann"},
+    )
+    reject(workspace, "hers", userId="ann")
+    reject(workspace, "another", userId="bob")
+    deletion = delete(userId="ann")
+    assert deletion["removed"]["database"]["quarantined"] == 1
+    assert names(workspace) == ["another"]
+    assert counted(workspace)["dropped"] == 1
+
+
+def test_the_deletion_of_a_period_removes_quarantined_events_of_it(
+    workspace: Tenant, clock: ShiftedClock, delete: Any
+) -> None:
+    now_ms = clock()
+    reject(workspace, "old", timestamp=now_ms - 5 * DAY_MS)
+    reject(workspace, "new", timestamp=now_ms)
+    reject(workspace, "without")
+    reject(workspace, "odd", timestamp="never")
+    span = {"from": iso(now_ms - 6 * DAY_MS), "to": iso(now_ms - 4 * DAY_MS)}
+    deletion = delete(**span)
+    assert deletion["removed"]["database"]["quarantined"] == 1
+    assert names(workspace) == ["new", "odd", "without"]
+    deletion = delete(**{"from": iso(now_ms - DAY_MS), "to": iso(clock() + DAY_MS)})
+    assert deletion["removed"]["database"]["quarantined"] == 3
+    assert names(workspace) == []
+
+
+def test_retention_removes_quarantined_events_of_its_kind(
+    workspace: Tenant, services: Services, clock: ShiftedClock
+) -> None:
+    old = clock() - 5 * DAY_MS
+    reject(workspace, "event", timestamp=old)
+    reject(workspace, "new", timestamp=clock())
+    page = {"type": "pageview", "visitorId": "v", "path": "/", "timestamp": old, "event": "page"}
+    page["websiteId"] = workspace.website_id
+    assert workspace.client.post("/api/track", json=page).status_code == 422
+    address = f"/api/settings/websites/{workspace.website_id}"
+    assert workspace.client.patch(address, json={"eventRetentionDays": 3}).status_code == 200
+    services.retention._step()
+    assert names(workspace) == ["new", "page"]
+
+
+def test_the_export_of_a_person_has_their_rejected_events_and_lines(workspace: Tenant) -> None:
+    event = {"websiteId": workspace.website_id, "event": "e", "userId": "ann"}
+    assert workspace.client.post("/api/v1/events", json=event).status_code == 202
+    reject(workspace, "hers", userId="ann")
+    reject(workspace, "another", userId="bob")
+    lines = [f'{{"type": "event", "nam": "e", "userId": "{user}"}}' for user in ("ann", "bob")]
+    job = workspace.client.post(
+        "/api/imports",
+        params={"websiteId": workspace.website_id},
+        content="\n".join(lines),
+        headers={"Content-Type": "application/x-ndjson"},
+    ).json()
+    assert import_finished(workspace.client, job["id"])["rejected"] == 2
+    parameters = {"websiteId": workspace.website_id, "userId": "ann"}
+    text = workspace.client.get("/api/personal-data", params=parameters).text
+    by_type = [line for line in text.splitlines() if '"rejected' in line]
+    assert len(by_type) == 2
+    assert '"hers"' in by_type[0]
+    assert all("bob" not in line for line in by_type)

@@ -1,0 +1,68 @@
+"""What the embedded engine holds while it works: few descriptors and threads, bounded caches."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.warehouse.client import QueryFailed, Warehouse
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+
+CACHES = 512 * 1024**2
+"""More than all caches together may become, in bytes."""
+THREADS = "SELECT value FROM system.metrics WHERE metric = 'GlobalThread'"
+
+
+def open_libraries() -> int:
+    """Descriptors of shared libraries and of files with their symbols."""
+    names = list[str]()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            names.append(str(descriptor.readlink()))
+    return sum(".so" in name or name.endswith(".debug") for name in names)
+
+
+def one(warehouse: Warehouse, sql: str) -> Any:
+    [[value]] = warehouse.query(sql)[1]
+    return value
+
+
+def test_an_error_of_the_engine_opens_no_libraries(warehouse: Warehouse) -> None:
+    for statement in ("SELECT nothing", "SELECT throwIf(number = 1) FROM numbers(2)"):
+        with pytest.raises(QueryFailed):
+            warehouse.query(statement)
+        with pytest.raises(QueryFailed):
+            warehouse.command(statement)
+    assert open_libraries() == 0
+
+
+def test_the_removal_of_many_parts_starts_no_threads(warehouse: Warehouse) -> None:
+    """A thread of the engine stays, with three descriptors."""
+    before = one(warehouse, THREADS)
+    warehouse.command(
+        "CREATE TABLE many_parts (n UInt64) ENGINE = MergeTree ORDER BY n PARTITION BY n"
+    )
+    warehouse.command(
+        "INSERT INTO many_parts SELECT number FROM numbers(300) "
+        "SETTINGS max_partitions_per_insert_block = 0, max_threads = 1"
+    )
+    warehouse.command("DROP TABLE many_parts SYNC")
+    assert one(warehouse, THREADS) - before < 20
+
+
+def test_caches_are_bounded(warehouse: Warehouse) -> None:
+    caches = "SELECT sum(toUInt64(value)) FROM system.server_settings WHERE name IN (%s)"
+    names = ("mark_cache_size", "index_mark_cache_size", "primary_index_cache_size",
+             "uncompressed_cache_size", "query_condition_cache_size",
+             "compiled_expression_cache_size")  # fmt: skip
+    assert one(warehouse, caches % ", ".join(f"'{name}'" for name in names)) <= CACHES
+
+
+def test_what_a_merge_writes_is_synced_before_its_parts_are_removed(warehouse: Warehouse) -> None:
+    setting = (
+        "SELECT value FROM system.merge_tree_settings "
+        "WHERE name = 'min_compressed_bytes_to_fsync_after_merge'"
+    )
+    assert one(warehouse, setting) == "1"
