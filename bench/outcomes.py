@@ -75,9 +75,9 @@ class StoredFunnel:
     def report_after_changes(self) -> object:
         backlog = self.tables.backlog(self.subject.website_ids, self.mark)
         until_ms = self.params.evaluated_at_ms
-        units = self.tables.changed_units(self.subject, self.mark, until_ms, max(CHANGES))
-        assert units is not None
-        self.mark = self.tables.refresh(self.subject, self.mark, backlog, units, until_ms)
+        changes = self.tables.changes(self.subject, self.mark, until_ms, max(CHANGES))
+        assert changes is not None
+        self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, until_ms)
         self.tables.save(self.mark)
         return self.report()
 

@@ -144,14 +144,14 @@ class Stored:
         if backlog.has_lost:
             self._fill("again", at_ms)
             return
-        units = self.tables.changed_units(self.subject, self.mark, at_ms, 10_000)
-        assert units is not None
+        changes = self.tables.changes(self.subject, self.mark, at_ms, 10_000)
+        assert changes is not None
         if self.random.random() < 0.3:
             self.statements_left = self.random.randint(0, 8)
             with suppress(Killed):
-                self.tables.refresh(self.subject, self.mark, backlog, units, at_ms)
+                self.tables.refresh(self.subject, self.mark, backlog, changes, at_ms)
             self.statements_left = None
-        self.mark = self.tables.refresh(self.subject, self.mark, backlog, units, at_ms)
+        self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, at_ms)
 
     def _compare(self, name: str, direct: DataProfile, stored: DataProfile) -> None:
         reports = [

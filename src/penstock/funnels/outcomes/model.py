@@ -8,6 +8,10 @@ from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import Definition
 
 
+class Unsettled(Exception):
+    """Inserts came in so fast that their events could not be counted."""
+
+
 class NotStorable(Exception):
     """Events of payment providers match the funnel: whether they count depends on other events."""
 

@@ -19,7 +19,7 @@ from penstock.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
 from penstock.base.ids import WebsiteId, WorkspaceId, new_id
 from penstock.base.metrics import counter
 from penstock.base.worker import Worker, WorkerStopped
-from penstock.funnels.outcomes.model import Mark, NotStorable, Subject
+from penstock.funnels.outcomes.model import Mark, NotStorable, Subject, Unsettled
 from penstock.funnels.outcomes.tables import Backlog, OutcomeTables
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
@@ -125,6 +125,8 @@ class OutcomeService:
             build = self._refreshed(context, subject)
         except Stopped:
             raise
+        except Unsettled:
+            return None
         except (QueryFailed, StoreUnavailable) as error:
             log.warning("outcomes_not_refreshed", error=str(error))
             return None
@@ -191,15 +193,15 @@ class OutcomeService:
     ) -> Mark | None:
         """The mark after folding changed units; None, with nothing done, for more than `most`."""
         try:
-            units = self._tables.changed_units(subject, mark, at_ms, most)
+            changes = self._tables.changes(subject, mark, at_ms, most)
         except NotStorable:
             self._not_storable.add(mark.outcome)
             self._forget(mark, "provider_events")
             return None
-        if units is None:
+        if changes is None:
             return None
-        mark = self._tables.refresh(subject, mark, backlog, units, at_ms)
-        self._remember(mark, save=True)
+        mark = self._tables.refresh(subject, mark, backlog, changes, at_ms)
+        self._remember(mark, save=not changes.none)
         return mark
 
     def _remember(self, mark: Mark, *, save: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from penstock.base.chunks import chunks
 from penstock.base.clock import LATEST_MS
 from penstock.base.ids import WebsiteId
-from penstock.funnels.outcomes.model import Mark, NotStorable, Subject
+from penstock.funnels.outcomes.model import Mark, NotStorable, Subject, Unsettled
 from penstock.funnels.queries.snapshot import read_profile
 from penstock.funnels.queries.versions import read_state
 from penstock.funnels.statements import storing
@@ -44,6 +44,21 @@ class Backlog(NamedTuple):
     block: int
     events_in_all: int
     has_lost: bool
+
+
+class Changes(NamedTuple):
+    """What events that a mark does not know change.
+
+    units: those of the events, each with the time of the first of these. has_unitless: whether some
+    have no unit.
+    """
+
+    units: Mapping[int, int]
+    has_unitless: bool
+
+    @property
+    def none(self) -> bool:
+        return not self.units and not self.has_unitless
 
 
 class OutcomeTables:
@@ -86,17 +101,19 @@ class OutcomeTables:
         subject: Subject,
         mark: Mark,
         backlog: Backlog,
-        units: Mapping[int, int],
+        changes: Changes,
         until_ms: int,
     ) -> Mark:
         """Fold changed units again. Returns what the rows know then.
 
-        units: of `changed_units`. until_ms: later events are not read.
+        until_ms: later events are not read.
         """
+        if changes.none:
+            return replace(mark, events_block=backlog.block, events=backlog.events_in_all)
         if backlog.events:
             new = Subset(after_block=mark.events_block)
-            self._store_events(subject, mark.build, new, _FEW)
-        for some in self._by_age(mark.build, units, until_ms):
+            self._store_events(subject, mark.build, new, _FEW, changes)
+        for some in self._by_age(mark.build, changes.units, until_ms):
             # From the first event of any of them on: what it costs does not grow with history.
             subset = Subset(units=list(some), after_ms=min(some.values()) - 1)
             for store in (storing.store_units, storing.store_rest):
@@ -125,7 +142,7 @@ class OutcomeTables:
                 yield {unit: firsts[unit] for unit in some}
 
     def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
-        """What came in since a mark; since ever for None."""
+        """What came in since a mark; since ever for None. `Unsettled`."""
         known = 0 if mark is None else mark.events_block
         state = read_state(self._warehouse)
         for _ in range(_TRIES):
@@ -134,32 +151,31 @@ class OutcomeTables:
             )[1]
             earlier, state = state, read_state(self._warehouse)
             if state.has_same_inserts(earlier):
-                break
-        # Where inserts never pause, counts of different moments may look like a loss; then the
-        # outcomes are built again.
-        has_lost = mark is not None and in_all - new != mark.events
-        return Backlog(new, earlier.events_block, in_all, has_lost)
+                # Counts of different moments would look like a loss.
+                has_lost = mark is not None and in_all - new != mark.events
+                return Backlog(new, earlier.events_block, in_all, has_lost)
+        raise Unsettled
 
-    def changed_units(
-        self, subject: Subject, mark: Mark, until_ms: int, most: int
-    ) -> Mapping[int, int] | None:
-        """The units of events that a mark does not know, each with the time of the first of these.
+    def changes(self, subject: Subject, mark: Mark, until_ms: int, most: int) -> Changes | None:
+        """What events change that a mark does not know; None for more than `most` units.
 
-        None for more than `most`. `NotStorable` when provider events are among them.
+        `NotStorable` when provider events are among them.
         """
-        subsets = [Subset(after_block=mark.events_block)]
+        # New ones in the future too: their texts are stored now, though they count later.
+        subsets = [(Subset(after_block=mark.events_block), LATEST_MS)]
         if 0 < mark.next_event_ms <= until_ms:
-            subsets.append(Subset(after_ms=mark.read_until_ms))
+            subsets.append((Subset(after_ms=mark.read_until_ms), until_ms))
         units: dict[int, int] = {}
-        for subset in subsets:
-            plan = self._plan(subject, until_ms, _FEW, subset)
-            for unit, first_ms, has_provider_event in self._run(storing.units_of(plan, most + 1)):
-                if has_provider_event:
+        for subset, end_ms in subsets:
+            plan = self._plan(subject, end_ms, _FEW, subset)
+            for unit, first_ms, has_provider_event in self._run(storing.units_of(plan, most + 2)):
+                if has_provider_event and unit:
                     raise NotStorable
                 units[unit] = min(first_ms, units.get(unit, first_ms))
-            if len(units) > most:
+            if len(units) > most + 1:
                 return None
-        return units
+        has_unitless = units.pop(0, None) is not None
+        return Changes(units, has_unitless)
 
     def agrees(self, subject: Subject, mark: Mark, share: int) -> bool | None:
         """Whether the rows of a share of units are what their events say.
@@ -184,13 +200,23 @@ class OutcomeTables:
         return int(first_ms)
 
     def _store_events(
-        self, subject: Subject, build: str, subset: Subset, profile: DataProfile
+        self,
+        subject: Subject,
+        build: str,
+        subset: Subset,
+        profile: DataProfile,
+        changes: Changes | None = None,
     ) -> None:
-        """What is stored of events rather than units; those in the future too."""
-        if subject.definition.breakdown_properties:
+        """What is stored of events rather than units; those in the future too.
+
+        changes: what the events change; None: not known.
+        """
+        if subject.definition.breakdown_properties and (changes is None or changes.units):
             plan = self._plan(subject, LATEST_MS, profile, subset)
             self._run(storing.store_values(plan, build))
-        self._run(storing.store_unitless(self._plan(subject, LATEST_MS, profile, subset), build))
+        if changes is None or changes.has_unitless:
+            plan = self._plan(subject, LATEST_MS, profile, subset)
+            self._run(storing.store_unitless(plan, build))
 
     def _profile(self, subject: Subject, until_ms: int) -> DataProfile:
         params = QueryParams(subject.website_ids, (), None, None, until_ms)

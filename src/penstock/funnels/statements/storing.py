@@ -124,10 +124,13 @@ def store_unitless(plan: Plan, build: str) -> Statement:
 
 
 def units_of(plan: Plan, most: int) -> Statement:
-    """The units of the plan's events. Columns: unit, first_ms (of these), has_provider_event."""
+    """The units of the plan's events, 0 for those without one.
+
+    Columns: unit, first_ms (of these events), has_provider_event.
+    """
     sql = f"""
     SELECT unit, min(ts) AS first_ms, max(provider) AS has_provider_event
-    FROM ({matched_events(plan)}) WHERE unit != 0 GROUP BY unit
+    FROM ({matched_events(plan)}) GROUP BY unit
     LIMIT {plan.binder.bind("UInt64", most)}"""
     return Statement(sql, plan.binder.values)
 
