@@ -14,7 +14,7 @@ from penstock.cli.stores import InUse, data_folder_lock, opened_stores
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
-    from penstock.backup.verification import Finding
+    from penstock.backup.model import Finding
     from penstock.stores import Stores
 
 
@@ -107,7 +107,7 @@ def verify(
 
 def _outcomes(settings: Settings, stores: "Stores") -> "list[Finding]":
     from penstock.app import build_services
-    from penstock.backup.verification import Finding
+    from penstock.backup.model import Finding
 
     texts = {True: "as the events say", False: "differ, built again", None: "not compared"}
     verified = build_services(settings, stores=stores).outcomes.verify()
