@@ -134,7 +134,7 @@ class OutcomeService:
             turn.release()
         return None if build is None else StoredBuild(build, _places(context))
 
-    def asked(self, context: QueryContext, took_s: float) -> None:
+    def note_direct(self, context: QueryContext, took_s: float) -> None:
         """A question about a funnel was evaluated directly, in that time."""
         if (
             not self.is_enabled
@@ -402,7 +402,7 @@ class OutcomeService:
             return ()
         websites = self._websites.select_websites(workspace_id, None)
         ids = tuple(WebsiteId(website.id) for website in websites)
-        return [Subject(definition, some) for some in (ids, *((one,) for one in ids))]
+        return [Subject(definition, scope) for scope in (ids, *((website,) for website in ids))]
 
     def _run(self, statement: Statement) -> Sequence[Sequence[Any]]:
         return self._warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)[1]

@@ -113,9 +113,9 @@ class OutcomeTables:
         if backlog.events:
             new = Subset(after_block=mark.events_block)
             self._store_events(subject, mark.build, new, _FEW, changes)
-        for some in self._by_age(mark.build, changes.units, until_ms):
+        for group in self._by_age(mark.build, changes.units, until_ms):
             # From the first event of any of them on: what it costs does not grow with history.
-            subset = Subset(units=list(some), after_ms=min(some.values()) - 1)
+            subset = Subset(units=list(group), after_ms=min(group.values()) - 1)
             for store in (storing.store_units, storing.store_rest):
                 plan = self._plan(subject, until_ms, _FEW, subset)
                 self._run(store(plan, mark.build, backlog.block))
@@ -132,14 +132,14 @@ class OutcomeTables:
     ) -> Iterator[Mapping[int, int]]:
         """Units with the time of their first event, in groups of a similar age."""
         firsts = dict(units)
-        for some in chunks(list(units), _UNITS_PER_STATEMENT):
-            for unit, first_ms in self._run(storing.first_times(build, some)):
+        for chunk in chunks(list(units), _UNITS_PER_STATEMENT):
+            for unit, first_ms in self._run(storing.first_times(build, chunk)):
                 firsts[unit] = min(first_ms, firsts[unit])
         oldest_first = sorted(firsts, key=lambda unit: firsts[unit])
         edges = [bisect_left(oldest_first, until_ms - age, key=firsts.__getitem__) for age in _AGES]
         for start, end in pairwise([0, *edges, len(oldest_first)]):
-            for some in chunks(oldest_first[start:end], _UNITS_PER_STATEMENT):
-                yield {unit: firsts[unit] for unit in some}
+            for chunk in chunks(oldest_first[start:end], _UNITS_PER_STATEMENT):
+                yield {unit: firsts[unit] for unit in chunk}
 
     def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
         """What came in since a mark; since ever for None. `Unsettled`."""

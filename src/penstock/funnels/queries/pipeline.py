@@ -55,7 +55,7 @@ class StoredOutcomes(Protocol):
     def current(self, context: QueryContext) -> StoredBuild | None:
         """Rows that know every event of the question's data; None: evaluate it directly."""
 
-    def asked(self, context: QueryContext, took_s: float) -> None:
+    def note_direct(self, context: QueryContext, took_s: float) -> None:
         """A question was evaluated directly, in that time."""
 
 
@@ -169,7 +169,7 @@ class FunnelQueryRunner:
         rows = self._engine.run(ask(source))
         if source.build is not None:
             return rows._replace(is_stored=True)
-        self._outcomes.asked(context, monotonic() - began_s)
+        self._outcomes.note_direct(context, monotonic() - began_s)
         return rows
 
     def _source(self, context: QueryContext) -> DataProfile:
