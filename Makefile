@@ -9,6 +9,8 @@ DATA ?= penstock-data
 
 RUN := $(VENV)/.ready-run
 DEV := $(VENV)/.ready-dev
+SDK := $(VENV)/.ready-sdk
+NPM := cd sdk/js && PATH="$$PATH:$(CURDIR)/$(BIN)" npm --loglevel=error
 # One worker more than CI has cores: each waits a third of its time for files, processes and pages.
 PYTEST = $(BIN)/pytest -n 3 --dist worksteal
 UV_COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --generate-hashes
@@ -25,6 +27,9 @@ $(RUN): requirements.lock pyproject.toml scripts/setup
 
 $(DEV): requirements.lock requirements-dev.lock pyproject.toml scripts/setup
 	@scripts/setup dev
+
+$(SDK): sdk/js/package-lock.json scripts/setup | $(DEV)
+	@scripts/setup sdk
 
 .PHONY: setup
 setup: $(DEV) ## Create .venv with everything for development
@@ -54,7 +59,7 @@ dependencies:
 	$(BIN)/deptry tests bench examples --ignore DEP002,DEP004
 
 .PHONY: test
-test: check ## Run all checks, then all tests (ARGS="-k tie" for some)
+test: check test-sdk ## Run all checks, then all tests (ARGS="-k tie" for some)
 	@scripts/setup tests
 	$(PYTEST) --durations=50 $(ARGS)
 
@@ -63,13 +68,23 @@ test-full: check ## As test, with all sets on both databases, 20,000 examples an
 	@scripts/setup tests
 	PENSTOCK_DATABASES=all PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) PENSTOCK_KILLS=$(or $(KILLS),200) $(PYTEST) $(ARGS)
 
+.PHONY: sdk
+sdk: $(SDK) ## Check, test and build the JavaScript client, and /t.js of the service from it
+	$(NPM) run all
+	cp sdk/js/dist/t.iife.js src/penstock/web/client/t.js
+
+.PHONY: test-sdk
+test-sdk: $(SDK) ## Check, test and build the JavaScript client; /t.js of the service must be current
+	$(NPM) run all
+	@cmp sdk/js/dist/t.iife.js src/penstock/web/client/t.js || { echo "/t.js is not built from sdk/js; run: make sdk" >&2; exit 1; }
+
 .PHONY: property
 property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
 	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -v tests/funnels/test_property.py
 
 .PHONY: fuzz
-fuzz: $(DEV) ## Read EXAMPLES=20000 random times
-	PENSTOCK_FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(BIN)/pytest -v tests/events/test_times.py
+fuzz: $(DEV) ## EXAMPLES=500 random requests to each route, random use beside a model, random bytes
+	PENSTOCK_FUZZ_EXAMPLES=$(or $(EXAMPLES),500) $(BIN)/pytest -v -s tests/fuzz tests/events/test_times.py
 
 .PHONY: kills
 kills: $(DEV) ## Kill the service KILLS=200 times while clients post events

@@ -10,6 +10,7 @@ from litestar import Litestar
 
 import penstock.app
 import penstock.backup.service
+import penstock.backup.verification
 import penstock.cli.backup
 import penstock.cli.demo
 import penstock.cli.import_file

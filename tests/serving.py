@@ -1,5 +1,6 @@
 """A real `penstock serve` process that tests start, call, stop and kill."""
 
+import json
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -157,3 +159,11 @@ def run_module(
         return subprocess.CompletedProcess(
             [module, *arguments], code, stdout.read_text("utf-8"), stderr.read_text("utf-8")
         )
+
+
+def query_warehouse(data: Path, *statements: str) -> list[list[list[Any]]]:
+    """The rows of each statement on the embedded event store of a stopped service."""
+    run = run_module("tests.query_warehouse", str(data), *statements)
+    assert run.returncode == 0, run.stderr
+    results: list[list[list[Any]]] = json.loads(run.stdout)
+    return results

@@ -10,6 +10,7 @@ ROOMS = {
     re.compile(r"^import json$|^from json import"): {"cli", "web"},
     re.compile(r"^from pydantic_core import .*\b(from|to)_json\b"): {
         "http",
+        "accounts",
         "events",
         "funnels",
         "edge",

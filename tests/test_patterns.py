@@ -67,9 +67,11 @@ def repeats_in_repeats(parsed: parser.SubPattern, inside: bool = False) -> bool:
     return False
 
 
-def test_no_script_of_the_dashboard_has_a_repeat_in_a_repeat() -> None:
+def test_no_script_of_the_dashboard_and_the_client_has_a_repeat_in_a_repeat() -> None:
     count = 0
-    for path in sorted((SOURCE / "web").rglob("*.js")):
+    scripts = (SOURCE / "web/static").rglob("*.js")
+    sources = (SOURCE.parents[1] / "sdk/js/src").rglob("*.ts")
+    for path in sorted([*scripts, *sources]):
         if "vendor" in path.parts:
             continue
         for line in path.read_text("utf-8").splitlines():

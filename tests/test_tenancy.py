@@ -318,6 +318,8 @@ def test_every_record_of_another_workspace_is_404(workspace, other_workspace, op
     assert problems_of(foreign, 404) == {}
     still_refused = own.pop("POST /api/events/refused/{number}/replay")
     assert still_refused.status_code == 422
+    no_second_factor = own.pop("DELETE /api/settings/members/{user_id}/second-factor")
+    assert no_second_factor.json()["code"] == "second_factor_off"
     finished = own.pop("POST /api/imports/{import_id}/cancel")
     assert finished.json()["code"] == "import_finished"
     assert {route: answer.text for route, answer in own.items() if answer.status_code >= 400} == {}

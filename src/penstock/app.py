@@ -136,9 +136,13 @@ def build_app(services: Services) -> ASGIApp:
 
 def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
     """The edge around all; plain posts of events and visits of links before the framework."""
-    app = FastPath(
+    app: ASGIApp = FastPath(
         RedirectFastPath(routes, services.redirects), services.events, services.quarantine
     )
+    if services.settings.otlp_endpoint is not None:
+        from penstock.edge.tracing import TracedApp  # its packages are optional
+
+        app = TracedApp(app)
     return EdgeLayer(
         app, services.address_budget, services.body_memory, services.settings.trusted_proxies
     )
@@ -167,7 +171,7 @@ def build_routes(services: Services) -> Litestar:
         route_handlers=[*http_routes.ROUTES, *(route for room in ROOMS for route in room.routes)],
         dependencies=dependencies,
         exception_handlers=EXCEPTION_HANDLERS | {HTTPException: on_unknown_address},
-        before_request=http_routes.check_address,
+        before_request=http_routes.check_request,
         lifespan=[lifespan],
         on_app_init=[http_routes.answer_head],
         openapi_config=None,

@@ -54,7 +54,7 @@ class Room:
         return ()
 
     def gauges(self) -> Sequence[PolledGauge | PolledGauges]:
-        """Figures for Prometheus that are read when it asks."""
+        """Figures for Prometheus that are read at each scrape."""
         return ()
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:

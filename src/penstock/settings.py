@@ -1,16 +1,21 @@
 """All settings: environment variables `PENSTOCK_<NAME>`, read once at start, frozen."""
 
-from ipaddress import ip_network
+from email.utils import parseaddr
+from importlib.util import find_spec
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 DAY_S = 86_400
 MOST_WAITING_EVENTS = 20_000
 """Events that may wait for a commit of the intake. A larger batch could never be accepted."""
+SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
+"""Default port of each kind of mail server's URL."""
 MIN_QUERY_BYTES = 64 * 1024**2
 """No funnel query works with less memory."""
 
@@ -124,6 +129,53 @@ class Settings(BaseSettings):
             description="Whether anyone may sign up without an invitation once an account exists."
         ),
     ] = False
+    smtp_url: Annotated[
+        SecretStr | None,
+        Field(
+            description="Mail server, `smtp://user:password@host:587` (with STARTTLS) or "
+            "`smtps://`; `smtp+insecure://` does not encrypt. Default: no mail is sent."
+        ),
+    ] = None
+    mail_from: Annotated[
+        str | None,
+        Field(description="Sender of mails, such as `Penstock <penstock@example.com>`."),
+    ] = None
+    oidc_issuer: Annotated[
+        str | None,
+        Field(
+            description="Identity provider for single sign-on (OpenID Connect): its issuer URL, "
+            "`https` except on this machine. Default: none."
+        ),
+    ] = None
+    oidc_client_id: Annotated[
+        str | None, Field(description="Client ID of Penstock at the identity provider.")
+    ] = None
+    oidc_client_secret: Annotated[
+        SecretStr | None, Field(description="Client secret of Penstock there.")
+    ] = None
+    oidc_scopes: Annotated[str, Field(description="Scopes to ask for, separated by blanks.")] = (
+        "openid email"
+    )
+    oidc_name: Annotated[
+        str, Field(max_length=60, description="Name in the button `Log in with ...`.")
+    ] = "single sign-on"
+    oidc_email_domains: Annotated[
+        str | None,
+        Field(
+            description="Domains of email addresses that may log in by single sign-on, "
+            "comma-separated; default: all."
+        ),
+    ] = None
+    oidc_join_workspace: Annotated[
+        str | None,
+        Field(
+            description="ID of the workspace that people without an account join by single "
+            "sign-on; needs domains. Default: they are refused."
+        ),
+    ] = None
+    oidc_join_role: Annotated[
+        Literal["member", "owner"], Field(description="Their role in that workspace.")
+    ] = "member"
     session_days: Annotated[int, Field(ge=1, description="Days until an unused session ends.")] = 30
 
     max_event_bytes: Annotated[
@@ -317,10 +369,27 @@ class Settings(BaseSettings):
         str,
         Field(description="Address that `/metrics` listens on; it has no log-in."),
     ] = "127.0.0.1"
+    otlp_endpoint: Annotated[
+        str | None,
+        Field(
+            description="Base URL of an OpenTelemetry collector over HTTP, such as "
+            "`http://localhost:4318`, that gets traces; default: none. Needs "
+            "`pip install penstock[telemetry]`."
+        ),
+    ] = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Field(description="Minimum level of log messages."),
     ] = "info"
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _require_telemetry(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and find_spec("opentelemetry") is None:
+            raise PydanticCustomError(
+                "no_telemetry", "Traces need more packages: pip install 'penstock[telemetry]'."
+            )
+        return endpoint
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -342,6 +411,56 @@ class Settings(BaseSettings):
                 raise PydanticCustomError("not_an_address", message, {"proxy": proxy}) from error
         return proxies
 
+    @field_validator("smtp_url")
+    @classmethod
+    def _require_smtp(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not _is_smtp_url(url.get_secret_value()):
+            raise PydanticCustomError(
+                "not_an_smtp_url", "Must be a URL such as smtp://user:password@host:587."
+            )
+        return url
+
+    @field_validator("mail_from")
+    @classmethod
+    def _require_sender(cls, sender: str | None) -> str | None:
+        if sender is not None and not ("@" in parseaddr(sender)[1] and sender.isprintable()):
+            raise PydanticCustomError(
+                "not_a_sender", "Must be an address such as Penstock <penstock@example.com>."
+            )
+        return sender
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _require_issuer(cls, issuer: str | None) -> str | None:
+        if issuer is not None and not is_provider_url(issuer):
+            raise PydanticCustomError(
+                "not_an_issuer", "Must be an https URL; http only for this machine."
+            )
+        return issuer
+
+    @model_validator(mode="after")
+    def _require_client(self) -> "Settings":
+        if self.oidc_issuer and not (self.oidc_client_id and self.oidc_client_secret):
+            raise PydanticCustomError(
+                "client_missing",
+                "PENSTOCK_OIDC_ISSUER also needs PENSTOCK_OIDC_CLIENT_ID and "
+                "PENSTOCK_OIDC_CLIENT_SECRET.",
+            )
+        if self.oidc_join_workspace and not self.oidc_email_domains:
+            raise PydanticCustomError(
+                "domains_missing",
+                "PENSTOCK_OIDC_JOIN_WORKSPACE also needs PENSTOCK_OIDC_EMAIL_DOMAINS.",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _require_mail_from(self) -> "Settings":
+        if self.smtp_url is not None and self.mail_from is None:
+            raise PydanticCustomError(
+                "mail_from_missing", "PENSTOCK_SMTP_URL also needs PENSTOCK_MAIL_FROM."
+            )
+        return self
+
     @property
     def base_url(self) -> str:
         return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
@@ -349,3 +468,30 @@ class Settings(BaseSettings):
     @property
     def metadb_url(self) -> str:
         return self.database_url or f"sqlite:///{self.data / 'penstock.sqlite3'}"
+
+
+def _is_smtp_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in SMTP_PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number
+        return False
+
+
+def is_provider_url(url: str) -> bool:
+    """Whether an address of an identity provider is `https`, or `http` on this machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (
+        parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

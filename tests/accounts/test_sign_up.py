@@ -28,7 +28,13 @@ FORM = {"email": "Ada@Example.com", "password": PASSWORD, "workspaceName": "Acme
 
 def another_node(services):
     """The account service of another node over the same database."""
-    return AccountService(services.database, services.audit_log, services.settings, services.clock)
+    return AccountService(
+        services.database,
+        services.audit_log,
+        services.second_factors,
+        services.settings,
+        services.clock,
+    )
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from penstock.cli.main import app
 from tests.faults.test_kills import ALL
 from tests.processes import ForkedProcess, new_python
-from tests.serving import Served, Start, environment, penstock
+from tests.serving import Served, Start, environment, penstock, query_warehouse
 from tests.stores.build_data_0_1_0 import create_funnels, merge_visitors, send_events
 from tests.stores.reports import comparable, report_paths
 from tests.waiting import PATIENCE_S
@@ -235,11 +235,7 @@ def test_differences_between_the_stores_are_found(
     data = ("--data", str(tmp_path / "data"))
     assert quickly("restore", str(backup), *data)[0] == 0
     delete = "ALTER TABLE events DELETE WHERE name = 'order_placed' SETTINGS mutations_sync = 1"
-    code = (
-        "import sys; from pathlib import Path; from penstock.warehouse.client import Warehouse;"
-        "Warehouse(data=Path(sys.argv[1]), url=None).command(sys.argv[2])"
-    )
-    subprocess.run([sys.executable, "-c", code, data[1], delete], env=environment(), check=True)
+    query_warehouse(tmp_path / "data", delete)
     verified = penstock("verify", *data)
     assert verified.returncode == 1
     problems = [line for line in verified.stdout.splitlines() if line.startswith("PROBLEM")]
@@ -320,7 +316,7 @@ def test_a_killed_restore_is_never_served_and_can_be_repeated(
     data = ("--data", str(tmp_path / "data"))
     killed(boundary, "restore", str(backup), *data)
     if boundary != "_empty after":  # nothing was written yet
-        assert "half restored" in refused("serve", "--port", "0", *data)
+        assert "only partly restored" in refused("serve", "--port", "0", *data)
     code, output = quickly("restore", str(backup), *data)
     assert (code, "Restored" in output) == (0, True), output
     if ALL:

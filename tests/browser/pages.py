@@ -31,6 +31,8 @@ def at(path: str) -> Callable[[Ids], str]:
 
 PAGES = (
     ShownPage("login", "/login", at("/login"), signed_in=False, dark=True),
+    ShownPage("reset-password", "/reset-password", at("/reset-password"), signed_in=False),
+    ShownPage("new-password", "/reset-password/new", at("/reset-password/new#x"), signed_in=False),
     ShownPage("signup", "/signup", at("/signup"), signed_in=False),
     ShownPage("welcome", "/welcome", at("/welcome")),
     ShownPage("welcome-waiting", "/welcome/{website_id}", at("/welcome/{silent}")),
@@ -108,7 +110,7 @@ PAGES = (
     ShownPage("settings-account", "/settings/account", at("/settings/account")),
 )
 
-ONLY_LEAD_ON = {"/", "/settings"}
+ONLY_LEAD_ON = {"/", "/login/sso", "/login/sso/callback", "/settings"}
 """Routes of pages that show nothing of their own."""
 
 PARTS = {"/funnels/{funnel_id}/row"}

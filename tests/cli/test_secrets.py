@@ -5,12 +5,29 @@ import hmac
 import stat
 from pathlib import Path
 
+import pyotp
 import pytest
 
 from tests.serving import Served
+from tests.waiting import eventually
 
 PASSWORD, NEW_PASSWORD, WRONG_PASSWORD = "canary-password", "canary-changed", "canary-wrong"
 SIGNING_SECRET = "whsec_Y2FuYXJ5LXNpZ25pbmc="
+AWAY = {
+    "PENSTOCK_SMTP_URL": "smtp+insecure://user:canary-smtp@127.0.0.1:1",
+    "PENSTOCK_MAIL_FROM": "penstock@example.com",
+    "PENSTOCK_OIDC_ISSUER": "http://127.0.0.1:1",
+    "PENSTOCK_OIDC_CLIENT_ID": "penstock",
+    "PENSTOCK_OIDC_CLIENT_SECRET": "canary-oidc",
+}
+"""A mail server and an identity provider that do not answer."""
+COLLECTOR_PASSWORD, COLLECTOR_TOKEN = "canary-collector", "canary-header"
+COLLECTOR = {
+    "PENSTOCK_OTLP_ENDPOINT": f"http://penstock:{COLLECTOR_PASSWORD}@127.0.0.1:9",
+    "OTEL_EXPORTER_OTLP_HEADERS": f"authorization={COLLECTOR_TOKEN}",
+    "OTEL_BSP_SCHEDULE_DELAY": "100",
+}
+"""Nothing listens there, so what the exporter says of its failures is in the log too."""
 APP = {"kind": "mobile", "androidPackage": "com.example.shop"}
 
 
@@ -31,8 +48,9 @@ def test_no_secret_is_logged_at_debug_level_and_all_files_are_private(tmp_path: 
     old_file.write_text("x")
     for path, mode in ((data, 0o755), (data / "imports", 0o755), (old_file, 0o644)):
         path.chmod(mode)
-    with Served(data, PENSTOCK_LOG_LEVEL="debug") as service:
+    with Served(data, PENSTOCK_LOG_LEVEL="debug", **AWAY, **COLLECTOR) as service:
         client, secrets = service.client, {PASSWORD, NEW_PASSWORD, WRONG_PASSWORD, SIGNING_SECRET}
+        secrets |= {"canary-smtp", "canary-oidc", COLLECTOR_PASSWORD, COLLECTOR_TOKEN}
         account = {"email": "owner@example.com", "password": PASSWORD}
         assert client.post("/api/auth/signup", json={**account, "workspaceName": "Acme"}).is_success
         secrets.add(client.cookies["service_session"])
@@ -41,6 +59,17 @@ def test_no_secret_is_logged_at_debug_level_and_all_files_are_private(tmp_path: 
         secrets.add(client.cookies["service_session"])
         change = {"current": PASSWORD, "new": NEW_PASSWORD}
         assert client.post("/api/auth/password", json=change).is_success
+        enrolment = client.post("/api/auth/second-factor", json={"password": NEW_PASSWORD}).json()
+        secrets.add(enrolment["secret"])
+        code = pyotp.TOTP(enrolment["secret"]).now()
+        confirmed = client.post("/api/auth/second-factor/confirm", json={"code": code}).json()
+        secrets |= set(confirmed["recoveryCodes"])
+        new_account = account | {"password": NEW_PASSWORD}
+        assert client.post("/api/auth/login", json=new_account).status_code == 401
+        secrets.add(client.cookies["service_pending_log_in"])
+        recovery_code = {"code": confirmed["recoveryCodes"][0]}
+        assert client.post("/api/auth/login/code", json=recovery_code).is_success
+        secrets.add(client.cookies["service_session"])
         invitation = {"email": "member@example.com", "role": "member"}
         url = client.post("/api/settings/invitations", json=invitation).json()["url"]
         secrets.add(url.partition("invitation=")[2])
@@ -67,11 +96,15 @@ def test_no_secret_is_logged_at_debug_level_and_all_files_are_private(tmp_path: 
         hosted = client.post("/api/mobile/deferred-links", json=link, headers=bearer).json()
         client.get(hosted["hostedUrl"], headers={"User-Agent": "Android 14; Mobile"})
         client.get("/api/nothing", params={"token": key})
+        forgotten = {"email": account["email"]}
+        assert client.post("/api/auth/password-resets", json=forgotten).is_success
+        eventually(lambda: "mail_not_sent" in service.output())
+        assert client.get("/login/sso").status_code == 503
         assert client.post("/api/auth/logout").is_success
         assert service.stop() == 0
     log = service.output()
     secrets |= set((data / "secret.key").read_text().split())
-    assert len(secrets) == 11
+    assert len(secrets) == 28
     assert [secret for secret in secrets if secret in log] == []
     assert modes(data) == {}
     with Served(data) as service:

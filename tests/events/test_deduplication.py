@@ -153,7 +153,7 @@ def hundred_days(settings: Settings) -> Settings:
 
 def clean_up(services: Services, clock: ShiftedClock) -> None:
     """Let the worker that removes old keys run once more."""
-    [worker] = [one for one in services.intake.workers if one.name == "dedupe_key_cleanup"]
+    [worker] = [worker for worker in services.intake.workers if worker.name == "dedupe_key_cleanup"]
     before_ms = clock()
     worker.wake()
     eventually(lambda: (worker.health().last_success_at_ms or 0) > before_ms)

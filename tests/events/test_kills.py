@@ -3,11 +3,8 @@
 `PENSTOCK_KILLS` says how often the service is killed; `make kills` does it 200 times.
 """
 
-import json
 import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,21 +17,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.serving import Served, http_client
+from tests.serving import Served, http_client, query_warehouse
 from tests.waiting import PATIENCE_S
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "20"))
 CLIENTS = 6
 BATCH = 10
-
-READ_WAREHOUSE = """
-import json, sys
-from pathlib import Path
-from penstock.warehouse.client import Warehouse
-warehouse = Warehouse(data=Path(sys.argv[1]), url=None)
-print(json.dumps(warehouse.query("SELECT name, event_id FROM events")[1]))
-warehouse.close()
-"""
 
 
 @dataclass
@@ -153,13 +141,8 @@ def test_every_acknowledged_event_is_there_exactly_once_after_kills(
     finally:
         served.kill()
 
-    output = subprocess.run(
-        [sys.executable, "-c", READ_WAREHOUSE, str(data)],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    stored = [tuple(row) for row in json.loads(output)]
+    [rows] = query_warehouse(data, "SELECT name, event_id FROM events")
+    stored = [tuple(row) for row in rows]
     acknowledged = {pair for client in clients for pair in client.acknowledged.items()}
     repeats = sum(client.repeats for client in clients)
     print(

@@ -1,18 +1,16 @@
 """Times that senders, filters and periods name: each is read or refused, and none stops a batch."""
 
-import os
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.base.clock import LATEST_MS, iso, parse_time
 from tests.events.conftest import Stored
+from tests.fuzz.examples import fuzz_settings
 from tests.tenant import Tenant
-
-EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "100"))
 
 UNUSUAL_TIMES: list[Any] = [
     10**15,
@@ -97,7 +95,7 @@ def test_an_unusual_time_of_a_filter_is_refused_or_answered(workspace: Tenant) -
             assert answer.status_code == 422, (unusual, answer.text)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@fuzz_settings(100, times=20)
 @given(
     st.one_of(
         st.integers(),
@@ -125,7 +123,7 @@ def test_every_input_is_a_valid_time_or_a_value_error(value: object) -> None:
         assert parse_time(iso(at_ms)) == at_ms
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@fuzz_settings(100, times=20)
 @given(
     st.datetimes(timezones=st.timezones() | st.just(UTC)),
     st.sampled_from(["milliseconds", "microseconds", "seconds"]),

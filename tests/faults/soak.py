@@ -29,7 +29,9 @@ POSTERS = 4
 BATCH = 50
 FIRST_EVENTS, _FILE_LINES = 300_000, 50_000
 _PAUSE_S = {"post": 1.0, "report": 2.0, "click": 0.1, "import": 20.0}
+_PERIOD_MS = 5 * 60 * 1000
 _SAMPLE_S = 30.0
+_SETTLE_S = 30.0
 _COLUMNS = ("post", "report", "import", "click")
 
 
@@ -86,7 +88,10 @@ def soak(minutes: float) -> None:
             path = f"/api/funnels/{workload.funnel_id}/results"
             with client() as own:
                 while not stop.is_set():
-                    latencies.measure("report", lambda: own.get(path))
+                    # Of the same length each time: the store grows, and what a report needs too.
+                    now_ms = time.time_ns() // 1_000_000
+                    period = {"startAt": now_ms - _PERIOD_MS, "endAt": now_ms}
+                    latencies.measure("report", lambda: own.get(path, params=period))  # noqa: B023
                     stop.wait(_PAUSE_S["report"])
 
         def click() -> None:
@@ -129,6 +134,8 @@ def soak(minutes: float) -> None:
         stop.set()
         for thread in threads:
             thread.join()
+        time.sleep(_SETTLE_S)
+        print(f"memory {_SETTLE_S:.0f} s later: {_memory_mb(service):,} MB")
         assert service.stop() == 0
     total = ", ".join(f"{count:,} {kind}s" for kind, count in latencies.total.items())
     print(f"{total}; {latencies.failed:,} failed")
@@ -182,8 +189,7 @@ def _show(service: Served, latencies: Latencies, minutes: float) -> list[Sample]
     samples, began_s = list[Sample](), time.monotonic()
     while (elapsed_s := time.monotonic() - began_s) < minutes * 60:
         time.sleep(min(_SAMPLE_S, minutes * 60 - elapsed_s))
-        status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-        memory = int(status["VmRSS"].split()[0]) // 1024
+        memory = _memory_mb(service)
         p99 = latencies.take()
         cells = "".join(f"{p99[kind]:>15.0f}" if kind in p99 else f"{'':>15}" for kind in _COLUMNS)
         minute = (time.monotonic() - began_s) / 60
@@ -191,6 +197,12 @@ def _show(service: Served, latencies: Latencies, minutes: float) -> list[Sample]
         print(f"{minute:>7.1f}{memory:>11,}{descriptors:>13}{cells}", flush=True)
         samples.append(Sample(minute, memory, descriptors))
     return samples
+
+
+def _memory_mb(service: Served) -> int:
+    status = Path(f"/proc/{service.process.pid}/status").read_text().splitlines()
+    [resident] = [line for line in status if line.startswith("VmRSS:")]
+    return int(resident.split()[1]) // 1024
 
 
 def _batch(website_id: str, name: str) -> list[dict[str, object]]:

@@ -297,8 +297,8 @@ def test_events_of_payment_providers_that_match_are_counted_directly(
     for name, source in (("X", "outcomes"), ("C", "query")):
         warehouse.command(
             "INSERT INTO events SELECT * REPLACE ('provider' AS source, {name:String} AS name) "
-            "FROM events WHERE website_id = {w:String} AND name = 'C' AND source != 'provider' "
-            "LIMIT 1",
+            "FROM events WHERE website_id = {w:String} AND events.name = 'C' "
+            "AND events.source != 'provider' LIMIT 1",
             {"w": funnel.scene.tenant.website_id, "name": name},
         )
         assert funnel.ask()["servedFrom"] == source

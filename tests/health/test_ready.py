@@ -102,7 +102,9 @@ def test_failed_shipments_are_told(server, client, workspace, broken_inserts):
     event = {"websiteId": workspace.website_id, "visitorId": "v", "event": "opened"}
     assert client.post("/api/v1/events", json=event).status_code == 202
     outbox = eventually(
-        lambda: (one := server.get("/health/ready").json()["outbox"])["failedShipments"] and one
+        lambda: (
+            (outbox := server.get("/health/ready").json()["outbox"])["failedShipments"] and outbox
+        )
     )
     assert outbox["lastFailedShipment"]["error"] == "unavailable"
     page = workspace.browser.get("/system").text

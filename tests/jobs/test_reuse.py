@@ -279,9 +279,13 @@ def test_replacing_an_event_invalidates_the_cache(scene, workspace, warehouse):
     of_cache(scene, funnel)
     warehouse.command(
         "INSERT INTO events SELECT * REPLACE ('X' AS name) FROM events "
-        "WHERE website_id = {w:String} AND name = 'B'",
+        "WHERE website_id = {w:String} AND events.name = 'B'",
         {"w": workspace.website_id},
     )
+    [[events]] = warehouse.query(
+        "SELECT count() FROM events WHERE website_id = {w:String}", {"w": workspace.website_id}
+    )[1]
+    assert events == 3
     warehouse.command(
         "ALTER TABLE events DELETE WHERE website_id = {w:String} AND name = 'B' "
         "SETTINGS mutations_sync = 1",

@@ -763,3 +763,24 @@ def test_metadata_does_not_overwrite_the_providers_properties(
     properties = stored()[0]["properties"]
     assert (properties["amount"], properties["provider"]) == (5, "stripe")
     assert {name: properties[f"metadata.{name}"] for name in metadata} == metadata
+
+
+def test_the_client_reference_of_a_checkout_has_visitor_and_attempt(
+    sender: Sender, stored: Stored
+) -> None:
+    """`sdk/js/tests/attempt.test.ts` has the same reference."""
+    for reference in (
+        "penstock_di0xCmNoZWNrb3V0SWQKYy05",
+        "penstock_not base64",
+        "penstock_AAAA",
+        "penstock_",
+        "cart-7",
+        "penstock_" + "A" * 200,
+        7,
+    ):
+        answer = sender.stripe(
+            "checkout.session.completed", {"id": "cs_1", "client_reference_id": reference}
+        )
+        assert answer.status_code == 200, answer.text
+    properties = [row["properties"] for row in stored()]
+    assert [row.get("checkoutId") for row in properties] == ["c-9", *[None] * 6]

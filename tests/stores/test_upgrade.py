@@ -3,18 +3,15 @@
 import json
 import signal
 import sqlite3
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.serving import Served, environment, penstock, run_module
+from tests.serving import Served, penstock, query_warehouse, run_module
 from tests.stores.build_data_0_1_0 import ARCHIVE
 from tests.stores.reports import comparable
-from tests.waiting import PATIENCE_S
 
 BOUNDARIES = (
     "database 0002 inside",
@@ -23,7 +20,8 @@ BOUNDARIES = (
     "database 0005 inside",
     "database 0006 inside",
     "database 0007 inside",
-    "database 0007 after",
+    "database 0008 inside",
+    "database 0008 after",
     "warehouse 1 inside",
     "warehouse 1 after",
     "warehouse 2 inside",
@@ -75,7 +73,8 @@ def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
     upgraded = penstock("migrate", "--data", str(release_0_1_0))
     assert (upgraded.returncode, upgraded.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0007, event store 0005.\n",
+        "Both stores are up to date: metadata database 0008, event store 0005.
+",
     )
     assert_same_reports(release_0_1_0)
 
@@ -95,20 +94,14 @@ def test_a_metadata_database_of_a_newer_program_is_refused(release_0_1_0: Path) 
     run = penstock("migrate", "--data", str(release_0_1_0))
     assert run.returncode == 1
     assert "The metadata database has schema version 9999" in run.stderr
-    assert "only knows versions up to 0007" in run.stderr
+    assert "only knows versions up to 0008" in run.stderr
 
 
 def test_an_event_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
     assert penstock("migrate", "--data", data).returncode == 0
     newer = "INSERT INTO schema_migrations (version, name) VALUES (9999, 'newer')"
-    code = (
-        "import sys; from pathlib import Path; from penstock.warehouse.client import Warehouse;"
-        "Warehouse(data=Path(sys.argv[1]), url=None).command(sys.argv[2])"
-    )
-    subprocess.run(
-        [sys.executable, "-c", code, data, newer], env=environment(), check=True, timeout=PATIENCE_S
-    )
+    query_warehouse(tmp_path / "data", newer)
     run = penstock("serve", "--port", "0", "--data", data)
     assert run.returncode == 1
     assert "The event store has schema version 9999" in run.stderr

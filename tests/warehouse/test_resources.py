@@ -24,7 +24,7 @@ def open_libraries() -> int:
     return sum(".so" in name or name.endswith(".debug") for name in names)
 
 
-def one(warehouse: Warehouse, sql: str) -> Any:
+def single_value(warehouse: Warehouse, sql: str) -> Any:
     [[value]] = warehouse.query(sql)[1]
     return value
 
@@ -40,7 +40,7 @@ def test_an_error_of_the_engine_opens_no_libraries(warehouse: Warehouse) -> None
 
 def test_the_removal_of_many_parts_starts_no_threads(warehouse: Warehouse) -> None:
     """A thread of the engine stays, with three descriptors."""
-    before = one(warehouse, THREADS)
+    before = single_value(warehouse, THREADS)
     warehouse.command(
         "CREATE TABLE many_parts (n UInt64) ENGINE = MergeTree ORDER BY n PARTITION BY n"
     )
@@ -49,7 +49,7 @@ def test_the_removal_of_many_parts_starts_no_threads(warehouse: Warehouse) -> No
         "SETTINGS max_partitions_per_insert_block = 0, max_threads = 1"
     )
     warehouse.command("DROP TABLE many_parts SYNC")
-    assert one(warehouse, THREADS) - before < 20
+    assert single_value(warehouse, THREADS) - before < 20
 
 
 def test_caches_are_bounded(warehouse: Warehouse) -> None:
@@ -57,7 +57,7 @@ def test_caches_are_bounded(warehouse: Warehouse) -> None:
     names = ("mark_cache_size", "index_mark_cache_size", "primary_index_cache_size",
              "uncompressed_cache_size", "query_condition_cache_size",
              "compiled_expression_cache_size")  # fmt: skip
-    assert one(warehouse, caches % ", ".join(f"'{name}'" for name in names)) <= CACHES
+    assert single_value(warehouse, caches % ", ".join(f"'{name}'" for name in names)) <= CACHES
 
 
 def test_what_a_merge_writes_is_synced_before_its_parts_are_removed(warehouse: Warehouse) -> None:
@@ -65,4 +65,4 @@ def test_what_a_merge_writes_is_synced_before_its_parts_are_removed(warehouse: W
         "SELECT value FROM system.merge_tree_settings "
         "WHERE name = 'min_compressed_bytes_to_fsync_after_merge'"
     )
-    assert one(warehouse, setting) == "1"
+    assert single_value(warehouse, setting) == "1"

@@ -14,7 +14,16 @@ FUNNEL = {
     "steps": [{"type": "Event", "value": "signed_up"}, {"type": "Event", "value": "paid"}],
 }
 GOAL = {"name": "Paid", "match": {"type": "Event", "value": "paid"}}
-OPEN = {"/", "/login", "/signup", "/settings"}
+OPEN = {
+    "/",
+    "/login",
+    "/login/sso",
+    "/login/sso/callback",
+    "/reset-password",
+    "/reset-password/new",
+    "/signup",
+    "/settings",
+}
 
 
 def pages(services):
@@ -75,6 +84,36 @@ def test_every_record_of_another_workspace_is_a_404_page(services, workspace, ot
             404,
             "text/html; charset=utf-8",
         ), path
+
+
+FOREIGN = "of-the-other"
+
+
+def test_no_page_shows_anything_of_another_workspace(services, workspace, other_workspace):
+    """With the IDs of its records in every parameter that pages read, and as whole pages do."""
+    website = {"name": FOREIGN, "kind": "web", "domain": f"{FOREIGN}.example.com"}
+    site = other_workspace.client.post("/api/settings/websites", json=website).json()["id"]
+    event = {"websiteId": site, "event": FOREIGN, "visitorId": FOREIGN, "userId": FOREIGN}
+    other_workspace.client.post("/api/v1/events", json=event).raise_for_status()
+    funnel = FUNNEL | {"name": FOREIGN}
+    other_funnel = other_workspace.client.post("/api/funnels", json=funnel).json()["id"]
+    other_workspace.client.post("/api/goals", json=GOAL | {"name": FOREIGN}).raise_for_status()
+    own = {
+        "website_id": workspace.website_id,
+        "funnel_id": creator("/api/funnels", FUNNEL)(workspace),
+        "goal_id": creator("/api/goals", GOAL)(workspace),
+        "link_id": link_into_app(workspace),
+        "unit": "any",
+        "visitor_id": "ann",
+        "import_id": _import(workspace),
+    }
+    foreign = {"websiteId": site, "website": site, "funnelId": other_funnel, "funnel": other_funnel}
+    assert FOREIGN in other_workspace.browser.get("/settings/websites").text
+    for path in pages(services):
+        for query in ({}, foreign):
+            answer = workspace.browser.get(path.format_map(own), params=query)
+            assert answer.status_code < 500, path
+            assert FOREIGN not in answer.text, (path, query)
 
 
 def _import(workspace):

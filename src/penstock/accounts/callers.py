@@ -16,7 +16,8 @@ from litestar.di import NamedDependency
 
 from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, CurrentUser
-from penstock.accounts.service import AccountService
+from penstock.accounts.service import PENDING_S, AccountService
+from penstock.accounts.single_sign_on.service import ATTEMPT_S
 from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.http.bodies import require_json
 from penstock.http.requests import AnyRequest
@@ -26,6 +27,10 @@ from penstock.settings import DAY_S, Settings
 SESSION_COOKIE = "service_session"
 _HOST_COOKIE = f"__Host-{SESSION_COOKIE}"
 """A second cookie over HTTPS: browsers accept it only from this very host, with `Secure`."""
+_PENDING_COOKIE = "service_pending_log_in"
+"""Holds a log-in that waits for the code of the second factor."""
+_SIGN_ON_COOKIE = "service_sign_on"
+"""Holds an attempt of single sign-on, sealed."""
 _COOKIE_DAYS = 400
 """Longest lifetime that browsers allow. The server ends sessions, so cookies need no renewal."""
 UPLOAD_MEDIA_TYPE = "upload_media_type"
@@ -49,19 +54,59 @@ def set_session(
     documented one, and the other takes precedence, so that no other host of the domain can plant a
     session in its place.
     """
-    is_https = request.scope["scheme"] == "https" or settings.base_url.startswith("https://")
-    for name in (SESSION_COOKIE, _HOST_COOKIE) if is_https else (SESSION_COOKIE,):
-        response.cookies.append(
-            Cookie(
-                key=name,
-                value=token or "",
-                path="/",
-                httponly=True,
-                samesite="lax",
-                secure=is_https,
-                max_age=_COOKIE_DAYS * DAY_S if token else 0,
-            )
+    names = (SESSION_COOKIE, _HOST_COOKIE) if _is_https(request, settings) else (SESSION_COOKIE,)
+    for name in names:
+        _set_cookie(response, request, settings, name, token, _COOKIE_DAYS * DAY_S)
+
+
+def pending_log_in_token(request: AnyRequest) -> str:
+    """The token of the log-in that waits for a code; empty without one."""
+    return request.cookies.get(_PENDING_COOKIE, "")
+
+
+def set_pending_log_in(
+    response: Response[Any], request: AnyRequest, settings: Settings, token: str | None
+) -> None:
+    """Set the cookie of a log-in that waits for a code; None removes it."""
+    _set_cookie(response, request, settings, _PENDING_COOKIE, token, PENDING_S)
+
+
+def sign_on_attempt(request: AnyRequest) -> str:
+    """The sealed attempt of single sign-on; empty without one."""
+    return request.cookies.get(_SIGN_ON_COOKIE, "")
+
+
+def set_sign_on_attempt(
+    response: Response[Any], request: AnyRequest, settings: Settings, sealed: str | None
+) -> None:
+    """Set the cookie of a sealed attempt of single sign-on; None removes it."""
+    _set_cookie(response, request, settings, _SIGN_ON_COOKIE, sealed, ATTEMPT_S)
+
+
+def _is_https(request: AnyRequest, settings: Settings) -> bool:
+    return request.scope["scheme"] == "https" or settings.base_url.startswith("https://")
+
+
+def _set_cookie(
+    response: Response[Any],
+    request: AnyRequest,
+    settings: Settings,
+    name: str,
+    value: str | None,
+    max_age_s: int,
+) -> None:
+    """None removes the cookie."""
+    response.cookies.append(
+        Cookie(
+            key=name,
+            value=value or "",
+            path="/",
+            httponly=True,
+            samesite="lax",
+            secure=_is_https(request, settings),
+            max_age=max_age_s if value else 0,
         )
+    )
 
 
 async def provide_caller(

@@ -35,14 +35,17 @@ def password_matches(password: str, stored_hash: str | None) -> bool:
     """Whether the password fits. stored_hash: None for an unknown account, which takes as long."""
     try:
         return (
-            _hasher.verify(stored_hash or _hash_of_nobody(), password) and stored_hash is not None
+            _hasher.verify(stored_hash or unusable_password_hash(), password)
+            and stored_hash is not None
         )
     except VerifyMismatchError:
         return False
 
 
-def _hash_of_nobody() -> str:
+def unusable_password_hash() -> str:
     """A hash that no password has, with the parameters of real ones.
+
+    Users who join by single sign-on have one, until they reset their password.
 
     Compared with the password of an unknown account, so that timing does not reveal accounts: to
     verify a password costs the same for every hash with these parameters. It is made of random

@@ -58,6 +58,13 @@ class CurrentUser:
         return Caller(self.workspace.id, user_id=self.user.id, name=self.user.email)
 
 
+@dataclass(frozen=True, slots=True)
+class PendingLogIn:
+    """A log-in that waits for the code of the second factor. token: for the browser's cookie."""
+
+    token: str
+
+
 class WebsiteKind(StrEnum):
     WEB = "web"
     MOBILE = "mobile"

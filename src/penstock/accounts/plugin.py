@@ -16,11 +16,17 @@ from penstock.accounts.invitations import routes as invitation_routes
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.keys import routes as key_routes
 from penstock.accounts.keys.service import KeyService
+from penstock.accounts.mail.service import Mailer
 from penstock.accounts.members import routes as member_routes
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.own_account import routes as own_account_routes
 from penstock.accounts.own_account.service import OwnAccountService
+from penstock.accounts.password_resets import routes as password_reset_routes
+from penstock.accounts.password_resets.service import PasswordResetService
+from penstock.accounts.second_factor import routes as second_factor_routes
+from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.accounts.service import AccountService
+from penstock.accounts.single_sign_on.service import SingleSignOnService
 from penstock.accounts.websites import routes as website_routes
 from penstock.accounts.websites.service import WebsiteService
 from penstock.accounts.workspace import routes as workspace_routes
@@ -39,6 +45,10 @@ class AccountsRoom(Room):
     members: MemberService
     invitations: InvitationService
     own_account: OwnAccountService
+    second_factors: SecondFactorService
+    password_resets: PasswordResetService
+    mailer: Mailer
+    single_sign_on: SingleSignOnService
     limits: WorkspaceService
     audit_log: AuditLog
 
@@ -50,6 +60,8 @@ class AccountsRoom(Room):
         *member_routes.ROUTES,
         *invitation_routes.ROUTES,
         *own_account_routes.ROUTES,
+        *second_factor_routes.ROUTES,
+        *password_reset_routes.ROUTES,
         *workspace_routes.ROUTES,
         *audit_routes.ROUTES,
     )
@@ -59,12 +71,14 @@ class AccountsRoom(Room):
     }
 
     def workers(self) -> Sequence[Worker]:
-        return [self.key_service.worker, *self.audit_log.workers]
+        mail = [self.mailer.worker] if self.mailer.is_set_up else []
+        return [self.key_service.worker, *self.audit_log.workers, *mail]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
         return [
             self.key_service.running(),
             *(worker.running() for worker in self.audit_log.workers),
+            *([self.mailer.worker.running()] if self.mailer.is_set_up else []),
         ]
 
 
@@ -73,14 +87,22 @@ def build(core: Core, box: SecretBox) -> AccountsRoom:
     audit_log = AuditLog(database, clock)
     websites = WebsiteService(database, clock)
     keys = KeyService(database, websites, clock)
+    own_account = OwnAccountService(database, clock)
+    mailer = Mailer(settings, clock)
+    second_factors = SecondFactorService(database, own_account, box, clock)
+    accounts = AccountService(database, audit_log, second_factors, settings, clock)
     return AccountsRoom(
-        accounts=AccountService(database, audit_log, settings, clock),
+        accounts=accounts,
         key_service=keys,
         website_service=websites,
         identity_secrets=IdentitySecretService(database, websites, box, clock),
         members=MemberService(database, keys, clock),
-        invitations=InvitationService(database, settings, clock),
-        own_account=OwnAccountService(database, clock),
+        invitations=InvitationService(database, mailer, settings, clock),
+        own_account=own_account,
+        second_factors=second_factors,
+        password_resets=PasswordResetService(database, mailer, settings, clock),
+        mailer=mailer,
+        single_sign_on=SingleSignOnService(accounts, box, settings, clock),
         limits=WorkspaceService(database, settings, clock),
         audit_log=audit_log,
     )

@@ -6,16 +6,20 @@ from litestar.di import NamedDependency
 
 from penstock.accounts.callers import (
     is_local_client,
+    pending_log_in_token,
     require_same_origin,
     session_token,
+    set_pending_log_in,
     set_session,
 )
-from penstock.accounts.model import CurrentUser
-from penstock.accounts.schema import LogIn, SessionRecord, SignUp
+from penstock.accounts.model import CurrentUser, PendingLogIn
+from penstock.accounts.schema import CodeForm, LogIn, SessionRecord, SignUp
 from penstock.accounts.service import AccountService
+from penstock.base.errors import Unauthorized
 from penstock.http.answers import answer, no_content
 from penstock.http.bodies import read_json
 from penstock.http.openapi import described
+from penstock.http.problems import on_penstock_error
 from penstock.http.requests import AnyRequest, address_of
 from penstock.settings import Settings
 
@@ -63,11 +67,56 @@ async def log_in(
     accounts: NamedDependency[AccountService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
+    """401 `second_factor_required` asks for a code next: `/api/auth/login/code`.
+
+    The answer then has the cookie that this call needs, for five minutes.
+    """
     require_same_origin(request, settings)
     form = await read_json(request, LogIn)
     password = form.password.get_secret_value()
-    token, account = await accounts.log_in(form.email, password, address_of(request))
-    return _with_session(request, settings, token, account)
+    opened = await accounts.log_in(form.email, password, address_of(request))
+    if isinstance(opened, PendingLogIn):
+        response = on_penstock_error(request, _second_factor_required())
+        set_pending_log_in(response, request, settings, opened.token)
+        return response
+    return _with_session(request, settings, *opened)
+
+
+def _second_factor_required() -> Unauthorized:
+    return Unauthorized(
+        "The password is right. Send a code of your authenticator app to /api/auth/login/code.",
+        code="second_factor_required",
+    )
+
+
+@post(
+    "/api/auth/login/code",
+    status_code=200,
+    opt=described(
+        "Log in, second step",
+        body=CodeForm,
+        answers=SessionRecord,
+        open_to_all=True,
+        tag="accounts",
+    ),
+)
+async def log_in_with_code(
+    request: AnyRequest,
+    accounts: NamedDependency[AccountService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """With a code of the second factor, and the cookie of the first step."""
+    require_same_origin(request, settings)
+    form = await read_json(request, CodeForm)
+    token, account = await to_thread.run_sync(
+        accounts.finish_log_in,
+        pending_log_in_token(request),
+        form.code.get_secret_value(),
+        address_of(request),
+    )
+    response = _with_session(request, settings, token, account)
+    set_pending_log_in(response, request, settings, None)
+    return response
 
 
 @post(
@@ -92,4 +141,4 @@ async def session(current_user: NamedDependency[CurrentUser]) -> Response[bytes]
     return answer(SessionRecord.of(current_user))
 
 
-ROUTES = (sign_up, log_in, log_out, session)
+ROUTES = (sign_up, log_in, log_in_with_code, log_out, session)

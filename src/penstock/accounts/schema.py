@@ -45,8 +45,23 @@ def not_null(value: str | None) -> str | None:
     return value
 
 
-Email = Annotated[str, Field(max_length=254), AfterValidator(_email)]
-NewPassword = Annotated[SecretStr, AfterValidator(_new_password)]
+Email = Annotated[
+    str, Field(max_length=254, json_schema_extra={"format": "email"}), AfterValidator(_email)
+]
+NewPassword = Annotated[
+    SecretStr,
+    AfterValidator(_new_password),
+    Field(json_schema_extra={"minLength": 8, "maxLength": 1024}),
+]
+
+Code = Annotated[
+    SecretStr,
+    Field(
+        min_length=1,
+        max_length=64,
+        description="Six digits of the authenticator app, or a recovery code.",
+    ),
+]
 
 
 class SignUp(Input):
@@ -87,6 +102,12 @@ class SignUp(Input):
 class LogIn(Input):
     email: Annotated[str, Field(max_length=254)]
     password: Annotated[SecretStr, Field(max_length=1024)]
+
+
+class CodeForm(Input):
+    """A code of the second factor."""
+
+    code: Code
 
 
 class UserRecord(Record):

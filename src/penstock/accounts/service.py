@@ -16,27 +16,26 @@ from penstock.accounts.credentials import (
     new_token,
     password_hash,
     password_matches,
+    unusable_password_hash,
 )
 from penstock.accounts.invitations import tokens as invitation_tokens
-from penstock.accounts.model import CurrentUser, Role, User, Workspace
+from penstock.accounts.log_in_limits import LogInLimits
+from penstock.accounts.model import CurrentUser, PendingLogIn, Role, User, Workspace
 from penstock.accounts.schema import SignUp
+from penstock.accounts.second_factor import store as second_factor_store
+from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, Forbidden, QueueFull, RatePolicy, Unauthorized
+from penstock.base.errors import Conflict, Forbidden, QueueFull, Unauthorized
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId, new_id
 from penstock.base.networks import client_network
-from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
-_GUESSES = RatePolicy("login", quota=10, window_s=300)
-"""Attempts for one email address from one network."""
-_GUESSES_OF_ACCOUNT = RatePolicy("login_account", quota=50, window_s=300)
-"""Failed attempts for one email address from all networks."""
-_GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
-"""Failed attempts from one network for all email addresses."""
-
-
+PENDING_S = 300
+"""Seconds in which a log-in must be finished with a code."""
+_MAX_WRONG_CODES = 5
+"""After these a pending log-in ends, and the password is needed again."""
 _PASSWORD_WORK = QueueLimits(slots=2, slots_per_key=1, waiting=40, waiting_per_key=8)
 """Hashes take 50 ms of a core and 64 MB each. A full queue of one network takes half a second."""
 
@@ -48,13 +47,16 @@ class AccountService:
     """
 
     def __init__(
-        self, database: Database, audit_log: AuditLog, settings: Settings, clock: Clock
+        self,
+        database: Database,
+        audit_log: AuditLog,
+        second_factors: SecondFactorService,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
         self._database, self._settings, self._clock = database, settings, clock
-        self._audit_log = audit_log
-        self._guesses = RateLimiter(_GUESSES)
-        self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT)
-        self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK)
+        self._audit_log, self._second_factors = audit_log, second_factors
+        self._limits = LogInLimits()
         self.password_work = FairQueue("log-ins", _PASSWORD_WORK)
         self._has_accounts = False
         self._setup_token = new_token()
@@ -154,8 +156,12 @@ class AccountService:
                 "This email address already has an account. Log in instead.", code="email_taken"
             )
 
-    async def log_in(self, email: str, password: str, address: str) -> tuple[str, CurrentUser]:
+    async def log_in(
+        self, email: str, password: str, address: str
+    ) -> tuple[str, CurrentUser] | PendingLogIn:
         """Open a session: its token and the user. address: IP address of the client.
+
+        `PendingLogIn` when the user has a second factor: `finish_log_in` is the next step.
 
         `Unauthorized`, with the same text and timing whether or not the email address has an
         account. `RateLimited`, before any work is done, after too many attempts for this email
@@ -163,22 +169,19 @@ class AccountService:
         """
         now_ms, email = self._clock(), email.strip().lower()
         network = client_network(address)
-        self._guesses.count((email, network), now_ms)
-        self._guesses_of_network.count((network,), now_ms)
-        self._guesses_of_account.count((email,), now_ms)
+        self._limits.count(email, network, now_ms)
         try:
-            session = await self.password_work.run(network, self._log_in, email, password)
+            opened = await self.password_work.run(network, self._log_in, email, password)
         except QueueFull:  # no password was compared
-            self._guesses.forgive((email, network))
-            self._guesses_of_network.forgive((network,))
-            self._guesses_of_account.forgive((email,))
+            self._limits.forgive(email, network)
             raise
-        self._guesses.forget((email, network))
-        self._guesses_of_network.forgive((network,))
-        self._guesses_of_account.forgive((email,))
-        return session
+        if isinstance(opened, PendingLogIn):  # wrong codes before it still count
+            self._limits.forgive(email, network)
+        else:
+            self._limits.succeed(email, network)
+        return opened
 
-    def _log_in(self, email: str, password: str) -> tuple[str, CurrentUser]:
+    def _log_in(self, email: str, password: str) -> tuple[str, CurrentUser] | PendingLogIn:
         now_ms = self._clock()
         with self._database.read() as db:
             account = store.account_by_email(db, email)
@@ -188,15 +191,98 @@ class AccountService:
                 target = f"{account[0].user.id} {email}"
                 self._audit_log.note(account[0].caller, Action.SIGN_IN_FAILED, target)
             raise _wrong_login()
+        user_id = account[0].user.id
         with self._database.write() as db:
-            store.lock_user(db, account[0].user.id)
+            store.lock_user(db, user_id)
             # The password may have changed, or the user been removed, while we hashed.
             if store.account_by_email(db, email) != account:
                 raise _wrong_login()
-            store.delete_expired_sessions(db, now_ms)
-            target = f"{account[0].user.id} {email}"
-            audit.record(db, account[0].caller, Action.SIGNED_IN, target, now_ms)
-            return self._open_session(db, account[0], now_ms), account[0]
+            return self._sign_in(db, account[0], f"{user_id} {email}", now_ms)
+
+    def _sign_in(
+        self, db: Connection, account: CurrentUser, target: str, now_ms: int
+    ) -> tuple[str, CurrentUser] | PendingLogIn:
+        """Open a session, or ask for the second factor first. target: for the audit log."""
+        store.delete_expired_sessions(db, now_ms)
+        if second_factor_store.is_enabled(db, account.user.id):
+            pending, expires_at_ms = new_token(), now_ms + PENDING_S * 1000
+            store.add_pending_log_in(db, hash_secret(pending), account.user.id, expires_at_ms)
+            return PendingLogIn(pending)
+        audit.record(db, account.caller, Action.SIGNED_IN, target, now_ms)
+        return self._open_session(db, account, now_ms), account
+
+    def log_in_verified(self, email: str) -> tuple[str, CurrentUser] | PendingLogIn | None:
+        """Open a session for a person whom an identity provider verified; None if unknown.
+
+        As `log_in` without the password.
+        """
+        with self._database.write() as db:
+            match = store.account_by_email(db, email)
+            if match is None:
+                return None
+            account, _ = match
+            store.lock_user(db, account.user.id)
+            if store.account_by_email(db, email) != match:  # removed while we waited for the lock
+                return None
+            target = f"{account.user.id} {email}: single sign-on"
+            return self._sign_in(db, account, target, self._clock())
+
+    def join_verified(
+        self, email: str, workspace_id: WorkspaceId, role: Role
+    ) -> tuple[str, CurrentUser] | None:
+        """As `log_in_verified`, for a person without an account, who joins this workspace.
+
+        None when the workspace does not exist, or the person has an account by now.
+        """
+        now_ms = self._clock()
+        user = User(UserAccountId(new_id("usr", now_ms)), email, now_ms)
+        with self._database.write() as db:
+            store.lock_sign_ups(db)
+            workspace = store.workspace(db, workspace_id)
+            if workspace is None or store.email_taken(db, email):
+                return None
+            store.add_user(db, user, unusable_password_hash())
+            account = CurrentUser(user, workspace, role)
+            store.add_member(db, account, now_ms)
+            target = f"{user.id} {email}: single sign-on"
+            audit.record(db, account.caller, Action.MEMBER_JOINED, target, now_ms)
+            return self._open_session(db, account, now_ms), account
+
+    def finish_log_in(self, pending: str, code: str, address: str) -> tuple[str, CurrentUser]:
+        """Open the session of a pending log-in, with a code of the second factor.
+
+        pending: token of `PendingLogIn`. `Unauthorized` for a wrong code, and when the log-in has
+        expired, is finished, or had too many wrong codes. `RateLimited` as `log_in`.
+        """
+        now_ms, token_hash, network = self._clock(), hash_secret(pending), client_network(address)
+        with self._database.read() as db:
+            account = store.account_of_pending_log_in(db, token_hash, now_ms)
+        if account is None:
+            raise _expired_log_in()
+        user = account.user
+        target = f"{user.id} {user.email}"
+        self._limits.count(user.email, network, now_ms)
+        with self._database.write() as db:
+            store.lock_user(db, user.id)
+            # Again: another request may have finished it, or turned the second factor off.
+            if store.account_of_pending_log_in(db, token_hash, now_ms) != account:
+                raise _expired_log_in()
+            is_valid = self._second_factors.verify(db, user, code)
+            if is_valid:
+                store.end_pending_log_in(db, token_hash)
+                audit.record(db, account.caller, Action.SIGNED_IN, target, now_ms)
+                session = self._open_session(db, account, now_ms)
+            else:
+                store.count_wrong_code(db, token_hash, _MAX_WRONG_CODES)
+        if not is_valid:
+            self._audit_log.note(account.caller, Action.SIGN_IN_FAILED, f"{target}: wrong code")
+            raise Unauthorized(
+                "The code is wrong or was used already. Wait for the next one, or use a recovery "
+                "code.",
+                code="wrong_login_code",
+            )
+        self._limits.succeed(user.email, network)
+        return session, account
 
     def _open_session(self, db: Connection, account: CurrentUser, now_ms: int) -> str:
         token = new_token()
@@ -233,6 +319,12 @@ class AccountService:
 
 def _is_setup_token(db: Connection, token: str | None) -> bool:
     return token is not None and store.has_setup_token(db, hash_secret(token))
+
+
+def _expired_log_in() -> Unauthorized:
+    return Unauthorized(
+        "This log-in has expired. Enter your password again.", code="log_in_expired"
+    )
 
 
 def _wrong_login() -> Unauthorized:

@@ -2,11 +2,18 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, text, update
+from sqlalchemy import Column, Connection, Row, Select, delete, insert, select, text, update
 
 from penstock.accounts.model import CurrentUser, Role, User, Workspace
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId
-from penstock.metadb.tables import memberships, sessions, setup_tokens, users, workspaces
+from penstock.metadb.tables import (
+    memberships,
+    pending_log_ins,
+    sessions,
+    setup_tokens,
+    users,
+    workspaces,
+)
 
 MAX_SETUP_TOKENS = 100
 """Each start of a node adds one while no account exists."""
@@ -67,6 +74,12 @@ def add_workspace(db: Connection, workspace: Workspace) -> None:
     )
 
 
+def workspace(db: Connection, workspace_id: str) -> Workspace | None:
+    c = workspaces.c
+    row = db.execute(select(c.id, c.name, c.created_at).where(c.id == workspace_id)).first()
+    return None if row is None else Workspace(*row)
+
+
 def add_member(db: Connection, account: CurrentUser, now_ms: int) -> None:
     """Add the user to the workspace, with the role."""
     membership = {
@@ -101,15 +114,50 @@ def _current_user(row: Row[*tuple[Any, ...]]) -> CurrentUser:
 
 def account_by_email(db: Connection, email: str) -> tuple[CurrentUser, str] | None:
     """The user in their oldest workspace, and the password hash."""
-    row = db.execute(
-        select(*_ACCOUNT, users.c.password_hash)
+    row = db.execute(_accounts(users.c.password_hash).where(users.c.email == email)).first()
+    return None if row is None else (_current_user(row), row.password_hash)
+
+
+def _accounts(*more: Column[Any]) -> Select[Any]:
+    """One user in their oldest workspace, once the user is chosen. more: further columns."""
+    return (
+        select(*_ACCOUNT, *more)
+        .select_from(users)
         .join(memberships, memberships.c.user_id == users.c.id)
         .join(workspaces, workspaces.c.id == memberships.c.workspace_id)
-        .where(users.c.email == email)
         .order_by(memberships.c.created_at, workspaces.c.id)
         .limit(1)
-    ).first()
-    return None if row is None else (_current_user(row), row.password_hash)
+    )
+
+
+def add_pending_log_in(
+    db: Connection, token_hash: bytes, user_id: UserAccountId, expires_at_ms: int
+) -> None:
+    db.execute(
+        insert(pending_log_ins).values(
+            token_hash=token_hash, user_id=user_id, wrong_codes=0, expires_at=expires_at_ms
+        )
+    )
+
+
+def account_of_pending_log_in(db: Connection, token_hash: bytes, now_ms: int) -> CurrentUser | None:
+    """The user of a log-in that waits for a code, in their oldest workspace."""
+    c = pending_log_ins.c
+    statement = _accounts().join(pending_log_ins, c.user_id == users.c.id)
+    row = db.execute(statement.where(c.token_hash == token_hash, c.expires_at > now_ms)).first()
+    return None if row is None else _current_user(row)
+
+
+def count_wrong_code(db: Connection, token_hash: bytes, most: int) -> None:
+    """most: the log-in ends with so many wrong codes."""
+    c = pending_log_ins.c
+    is_log_in = c.token_hash == token_hash
+    db.execute(update(pending_log_ins).where(is_log_in).values(wrong_codes=c.wrong_codes + 1))
+    db.execute(delete(pending_log_ins).where(is_log_in, c.wrong_codes >= most))
+
+
+def end_pending_log_in(db: Connection, token_hash: bytes) -> None:
+    db.execute(delete(pending_log_ins).where(pending_log_ins.c.token_hash == token_hash))
 
 
 def add_session(
@@ -162,4 +210,6 @@ def end_session(db: Connection, token_hash: bytes) -> None:
 
 
 def delete_expired_sessions(db: Connection, now_ms: int) -> None:
-    db.execute(delete(sessions).where(sessions.c.expires_at <= now_ms))
+    """Also log-ins that were never finished."""
+    for table in (sessions, pending_log_ins):
+        db.execute(delete(table).where(table.c.expires_at <= now_ms))

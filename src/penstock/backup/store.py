@@ -105,8 +105,8 @@ def events_deleted_by_period(connection: Connection) -> int:
     d = deletions.c
     rows = connection.execute(select(d.events_found, d.removed).where(d.to_at.is_not(None)))
     return sum(
-        (found or 0) + (removed or {}).get("database", {}).get("quarantined", 0)
-        for found, removed in rows
+        (events or 0) + (removed or {}).get("database", {}).get("quarantined", 0)
+        for events, removed in rows
     )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
+from penstock.cli.accounts import reset_password, reset_second_factor
 from penstock.cli.backup import backup, restore, verify
 from penstock.cli.demo import demo
 from penstock.cli.import_file import import_file
@@ -40,6 +41,8 @@ app.command()(migrate)
 app.command()(backup)
 app.command()(restore)
 app.command()(verify)
+app.command()(reset_password)
+app.command()(reset_second_factor)
 app.add_typer(links, name="links")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.model import Caller, Website
@@ -187,16 +187,19 @@ TIME_SCHEMA = WithJsonSchema(
     }
 )
 
-SentId = Annotated[str, AfterValidator(_id)]
+_NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
+"""For the API document: validation has messages of its own, and limits of the settings."""
+
+SentId = Annotated[str, AfterValidator(_id), _NOT_EMPTY]
 """An opaque ID of the client's, 1 to 200 bytes."""
 
 KnownWebsite = Annotated[SentId, AfterValidator(_known_website)]
 """The ID of an existing website or app."""
 
-EventName = Annotated[str, AfterValidator(_name)]
+EventName = Annotated[str, AfterValidator(_name), _NOT_EMPTY]
 """An event, screen or goal name, a country or a region: 1 to 200 characters."""
 
-PagePath = Annotated[str, AfterValidator(_path)]
+PagePath = Annotated[str, AfterValidator(_path), Field(json_schema_extra={"pattern": "^/"})]
 """A page path, normalised."""
 
 Text = Annotated[str, AfterValidator(_text)]
@@ -211,6 +214,12 @@ PastTimestamp = Annotated[int, PlainValidator(_past_timestamp), TIME_SCHEMA]
 Properties = Annotated[dict[str, Any], AfterValidator(_properties)]
 """Structured event metadata."""
 
-Number = Annotated[int | float, PlainValidator(_number), WithJsonSchema({"type": "number"})]
+Number = Annotated[
+    int | float,
+    PlainValidator(_number),
+    WithJsonSchema({"type": "number", "minimum": LOWEST_INTEGER, "maximum": HIGHEST_INTEGER}),
+]
 
-Currency = Annotated[str, AfterValidator(_currency)]
+Currency = Annotated[
+    str, AfterValidator(_currency), Field(json_schema_extra={"pattern": "^[A-Z]{3}$"})
+]

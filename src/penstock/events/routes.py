@@ -21,7 +21,7 @@ from penstock.events.schema import (
     Identify,
     IdentifyRecord,
     ServerEvent,
-    TrackItem,
+    Tracked,
     TransactionEvent,
 )
 from penstock.events.server_events import (
@@ -33,7 +33,7 @@ from penstock.http.answers import answer
 from penstock.http.bodies import compute_on, read_bytes, require_json
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, path_of
 from penstock.http.scopes import KeyScope
 
 _CONTRACT_HEADER = "x-service-identity-contract"
@@ -112,7 +112,7 @@ async def _post_single(
     require_json(request)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
     sender = {"legacy": legacy}
-    refusals = _Refusals(quarantine, request.url.path, body, caller.workspace_id, sender)
+    refusals = _Refusals(quarantine, path_of(request), body, caller.workspace_id, sender)
     async with refusals.recorded():
         event = await events.read_event(caller, body, reader, legacy=legacy)
         receipt = await events.submit(event)
@@ -184,7 +184,7 @@ async def post_event_batch(
     require_json(request)
     body = await _read_large_body(request, events)
     sender = {"legacy": legacy}
-    refusals = _Refusals(quarantine, request.url.path, body, caller.workspace_id, sender)
+    refusals = _Refusals(quarantine, path_of(request), body, caller.workspace_id, sender)
     async with refusals.recorded():
         results = await events.accept_batch(caller, body, legacy=legacy)
     return await refusals.answer_batch(results, _DEPRECATED if legacy else None)
@@ -196,7 +196,7 @@ async def post_event_batch(
     middleware=[AnyOriginCors()],
     opt=described(
         "Track page views and events in a browser or an app",
-        body=TrackItem,
+        body=Tracked,
         answers=BatchRecord,
         open_to_all=True,
         optional_key=True,
@@ -218,7 +218,7 @@ async def track(
     body = await _read_large_body(request, events)
     user_agent = request.headers.get("user-agent", "")
     sender = {"userAgent": user_agent[:MAX_CHARS]}
-    refusals = _Refusals(quarantine, request.url.path, body, _workspace_of(caller), sender)
+    refusals = _Refusals(quarantine, path_of(request), body, _workspace_of(caller), sender)
     async with refusals.recorded():
         results = await events.track(body, user_agent, caller)
     return await refusals.answer_batch(results)
@@ -250,7 +250,7 @@ async def identify(
     caller = await _caller_of_optional_key(request, events)
     require_json(request, text_plain=True)
     body = await read_bytes(request, max_bytes=events.settings.max_event_bytes)
-    refusals = _Refusals(quarantine, request.url.path, body, _workspace_of(caller), {})
+    refusals = _Refusals(quarantine, path_of(request), body, _workspace_of(caller), {})
     async with refusals.recorded():
         resolution = await events.identify(body, caller)
     return answer(IdentifyRecord.of(resolution))

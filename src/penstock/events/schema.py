@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from operator import not_
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, RootModel, ValidationInfo, field_validator
 
 from penstock.base.errors import Fault
 from penstock.base.paths import path_of_url, split_url
@@ -154,6 +154,10 @@ class TrackBatch(_Envelope):
     sent_at: Timestamp | None = Field(
         default=None, description="The sender's clock at the time of sending."
     )
+
+
+class Tracked(RootModel[TrackItem | TrackBatch]):
+    """The body of `/api/track`: one item or many."""
 
 
 class Identify(Input):

@@ -13,18 +13,20 @@ from penstock.health.model import OutboxState
 from penstock.health.resources import resource_gauges
 from penstock.health.service import HealthService, worker_gauges
 from penstock.health.store_sizes import StoreSizes
+from penstock.health.trace_exporter import TraceExporter
 
 
 @dataclass(frozen=True)
 class HealthRoom(Room):
     health: HealthService
     metrics_server: MetricsServer
+    trace_exporter: TraceExporter
     store_sizes: StoreSizes
 
     routes = routes.ROUTES
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.metrics_server.running()]
+        return [self.trace_exporter.running(), self.metrics_server.running()]
 
 
 def build(
@@ -50,6 +52,7 @@ def build(
             data=settings.data,
         ),
         store_sizes=sizes,
+        trace_exporter=TraceExporter(settings.otlp_endpoint),
         metrics_server=MetricsServer(
             settings.metrics_host,
             settings.metrics_port,

@@ -5,10 +5,18 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 _PREFLIGHT = {
+    "Allow": "OPTIONS, POST",
     "Access-Control-Allow-Methods": "POST",
     "Access-Control-Allow-Headers": "Content-Type, Content-Encoding",
     "Access-Control-Max-Age": "86400",
 }
+
+
+_ANSWER = [
+    (b"access-control-allow-origin", b"*"),
+    # Clients wait as long as the server says, and learn from its date how wrong their clock is.
+    (b"access-control-expose-headers", b"Retry-After, Date, X-Request-ID"),
+]
 
 
 class AnyOriginCors(ASGIMiddleware):
@@ -17,7 +25,7 @@ class AnyOriginCors(ASGIMiddleware):
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         async def send_with_header(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"access-control-allow-origin", b"*")]
+                message["headers"] = [*message["headers"], *_ANSWER]
             await send(message)
 
         await next_app(scope, receive, send_with_header)

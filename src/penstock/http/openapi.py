@@ -6,6 +6,7 @@ types: each route declares them.
 
 from collections.abc import Iterable
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 from litestar import HttpMethod, Litestar
@@ -19,6 +20,7 @@ from penstock.http.scopes import KeyScope, scopes_of
 
 _READ_ONLY = "Read-only: leave it out, or send the value that the API returned."
 _REF = "#/components/schemas/{model}"
+_PROBLEM_TEXTS = ("type", "title", "code", "detail", "instance")
 
 
 def described(
@@ -32,6 +34,7 @@ def described(
     optional_key: bool = False,
     takes_read_only: bool = False,
     media: str = "application/json",
+    returns: tuple[str, ...] = ("application/json",),
     later: type[BaseModel] | None = None,
     scopes: tuple[KeyScope, ...] = (),
     tag: str,
@@ -40,7 +43,8 @@ def described(
 
     listed: the response is a page of `answers`. open_to_all: needs neither key nor session.
     optional_key: checks a key if one is sent. takes_read_only: the body may repeat the
-    fields that only `answers` has. media: type of the body. later: the job record that
+    fields that only `answers` has. media: type of the body. returns: types of the answer's body;
+    without `answers`, its shape is not described. later: the job record that
     `Prefer: respond-async` returns. scopes: of which an API key needs one; by default `read` for
     GET and `manage` for other methods.
     """
@@ -49,6 +53,7 @@ def described(
             "summary": summary, "body": body, "answers": answers, "query": query, "listed": listed,
             "open": open_to_all, "media": media, "tag": tag, "later": later,
             "optional_key": optional_key, "takes_read_only": takes_read_only, "scopes": scopes,
+            "returns": returns,
         }
     }  # fmt: skip
 
@@ -92,13 +97,13 @@ def openapi_document(
             paths.setdefault(path, {})[str(method).lower()] = _operation(
                 path, handler, entry, names, definitions.get("$defs", {})
             )
+    _add_links(paths)
     problem = {
         "type": "object",
         "description": "RFC 9457 problem document",
+        "required": [*_PROBLEM_TEXTS, "status"],
         "properties": {
-            **{
-                name: {"type": "string"} for name in ("type", "title", "code", "detail", "instance")
-            },
+            **{name: {"type": "string"} for name in (*_PROBLEM_TEXTS, "requestId")},
             "status": {"type": "integer"},
             "errors": {
                 "type": "array",
@@ -192,12 +197,15 @@ def _operation(
         if entry["listed"]:
             shape = {
                 "type": "object",
+                "required": ["data", "page", "pageSize", "total"],
                 "properties": {
                     "data": {"type": "array", "items": shape},
                     **{name: {"type": "integer"} for name in ("page", "pageSize", "total")},
                 },
             }
-        success["content"] = {"application/json": {"schema": shape}}
+        success["content"] = {media: {"schema": shape} for media in entry["returns"]}
+    elif handler.status_code != 204:
+        success["content"] = {media: {"schema": {}} for media in entry["returns"]}
     operation: dict[str, Any] = {
         "summary": entry["summary"],
         "tags": [entry["tag"]],
@@ -206,12 +214,8 @@ def _operation(
         "parameters": parameters,
         "responses": {
             str(handler.status_code): success,
-            "4XX": {
-                "description": "Error, as a problem document",
-                "content": {
-                    "application/problem+json": {"schema": {"$ref": _REF.format(model="Problem")}}
-                },
-            },
+            "4XX": _problem("Error, as a problem document"),
+            "503": _problem("Too much work, or a store cannot be reached; try again"),
         },
     }
     if entry["later"]:
@@ -235,9 +239,42 @@ def _operation(
         operation["security"] = [{}, {"key": []}] if entry["optional_key"] else []
     else:
         method = next(iter(handler.http_methods - {HttpMethod.HEAD}))
-        scopes = [scope.value for scope in scopes_of(handler, method)]
-        operation["security"] = [*({"key": [scope]} for scope in scopes), {"session": []}]
+        scopes = [] if _needs_session(handler) else scopes_of(handler, method)
+        operation["security"] = [*({"key": [scope.value]} for scope in scopes), {"session": []}]
     return operation
+
+
+def _problem(description: str) -> dict[str, Any]:
+    schema = {"$ref": _REF.format(model="Problem")}
+    return {
+        "description": description,
+        "content": {"application/problem+json": {"schema": schema}},
+    }
+
+
+def _add_links(paths: dict[str, dict[str, Any]]) -> None:
+    """Link each route that creates a record to the routes that take its ID in the path."""
+    for path, methods in paths.items():
+        responses = methods.get("post", {}).get("responses", {})
+        if "201" not in responses:
+            continue
+        links = {
+            operation["operationId"]: {
+                "operationId": operation["operationId"],
+                "parameters": {parameter: "$response.body#/id"},
+            }
+            for other, operations in paths.items()
+            if other.startswith(f"{path}/{{")
+            for operation in operations.values()
+            for parameter in [other.removeprefix(f"{path}/{{").partition("}")[0]]
+        }
+        if links:
+            responses["201"]["links"] = links
+
+
+def _needs_session(handler: HTTPRouteHandler) -> bool:
+    """Whether only a person may call it: it asks for the user, and an API key has none."""
+    return "current_user" in signature(getattr(handler.fn, "func", handler.fn)).parameters
 
 
 def _target(reference: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from penstock.base.errors import (
     Unavailable,
 )
 from penstock.base.request_ids import REQUEST_ID
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, path_of
 
 log = structlog.get_logger()
 
@@ -34,7 +34,7 @@ def problem(
         "status": status,
         "code": code,
         "detail": detail,
-        "instance": request.url.path,
+        "instance": path_of(request),
         **({"requestId": request_id} if request_id else {}),
         **more,
     }
@@ -84,13 +84,13 @@ def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[byt
 
 def on_store_unavailable(request: AnyRequest, error: StoreUnavailable) -> Response[bytes]:
     """The log has the driver's reason, which may name hosts; the caller does not."""
-    log.warning(error.code, method=request.method, path=request.url.path, reason=error.reason)
+    log.warning(error.code, method=request.method, path=path_of(request), reason=error.reason)
     return on_penstock_error(request, error)
 
 
 def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
     """A bug of ours. The log has the trace; the caller sees nothing of it."""
-    log.error("request_failed", method=request.method, path=request.url.path, exc_info=error)
+    log.error("request_failed", method=request.method, path=path_of(request), exc_info=error)
     return problem(
         request,
         500,

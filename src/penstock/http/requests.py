@@ -13,6 +13,12 @@ def address_of(request: AnyRequest) -> str:
     return request.client.host if request.client else ""
 
 
+def path_of(request: AnyRequest) -> str:
+    """The decoded path. Not `request.url`, which cannot be read when the `Host` is malformed."""
+    path: str = request.scope["path"]
+    return path
+
+
 def raw_path_after(request: AnyRequest, prefix: str) -> str:
     """The encoded path after `prefix`. The framework would split an ID at encoded slashes."""
     raw_path: str = request.scope["raw_path"].decode("ascii").partition("?")[0]

@@ -3,6 +3,7 @@
 from litestar import HttpMethod, Response, Router, get
 from litestar.config.app import AppConfig
 from litestar.handlers import HTTPRouteHandler
+from litestar.routes import http
 
 from penstock.base.errors import Fault, NotFound
 from penstock.http.answers import answer
@@ -16,11 +17,34 @@ def openapi(request: AnyRequest) -> Response[bytes]:
     return answer(openapi_document_of(request.app))
 
 
-async def check_address(request: AnyRequest) -> None:
+async def check_request(request: AnyRequest) -> Response[None] | None:
+    """What holds before every handler: `OPTIONS` is answered, a bad address is refused.
+
+    A coroutine, since the framework runs plain functions in a thread.
+    """
+    if request.method == "OPTIONS" and request.route_handler.fn.__module__ == http.__name__:
+        return _options(request)
+    _check_address(request)
+    return None
+
+
+def _options(request: AnyRequest) -> Response[None]:
+    """The framework's own answer lists only the methods of the first handler of an address."""
+    template = request.scope["path_template"]
+    methods = {
+        method
+        for route in request.app.routes
+        if isinstance(route, http.HTTPRoute) and route.path_format == template
+        for method in route.methods
+    }
+    return Response(None, status_code=204, headers={"Allow": ", ".join(sorted(methods))})
+
+
+def _check_address(request: AnyRequest) -> None:
     """`NotFound` for a NUL in the path, `Malformed` for parameters of a route that has none.
 
     PostgreSQL accepts no NUL in a text. Public routes accept any parameter, because other sites
-    add theirs to links. A coroutine, since the framework runs plain functions in a thread.
+    add theirs to links.
     """
     if "\x00" in request.scope["path"]:
         raise NotFound("There is nothing at this address.")

@@ -18,6 +18,7 @@ from pydantic import (
     field_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
 
 from penstock.base.errors import Fault
 from penstock.base.paging import MAX_PAGE_SIZE, Page
@@ -132,8 +133,18 @@ def _not_blank(value: str) -> str:
 Line = Annotated[str, Field(max_length=200), AfterValidator(without_controls)]
 """Up to 200 characters on one line, stored as sent."""
 
-Name = Annotated[Line, AfterValidator(_not_blank)]
+Name = Annotated[
+    Line, AfterValidator(_not_blank), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})
+]
 """A name that people choose: 1 to 200 characters on one line, stored as sent."""
+
+
+def _without_default(schema: JsonDict) -> None:
+    schema.pop("default", None)
+
+
+OMITTABLE = Field(json_schema_extra=_without_default)
+"""A field of a change that keeps its value when it is omitted: null is no value of it."""
 
 
 class PageQuery(Query):

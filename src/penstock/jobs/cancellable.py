@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from penstock.accounts.model import Caller
 from penstock.base.ids import WorkspaceId
 from penstock.http.answers import answer
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, path_of
 from penstock.jobs.prefer import RESPOND_ASYNC, prefers_async
 from penstock.jobs.service import ComputeAnswer, JobService
 from penstock.warehouse.work import Work
@@ -49,7 +49,7 @@ class CancellableResponse:
             await asyncio.wait({computation, disconnect}, return_when=asyncio.FIRST_COMPLETED)
             if computation.done():
                 return computation.result()
-            log.info("client_left", path=self._request.url.path)
+            log.info("client_left", path=path_of(self._request))
             await self._stop(work, computation)
             return Response(b"", status_code=CLIENT_CLOSED_REQUEST)
         except asyncio.CancelledError:  # the server stops

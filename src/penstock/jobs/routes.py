@@ -21,7 +21,10 @@ async def read_job(
     return answer(await to_thread.run_sync(jobs.record, jobs.get(caller.workspace_id, job_id)))
 
 
-@get("/api/jobs/{job_id:str}/result", opt=described("The result of a job", tag="jobs"))
+@get(
+    "/api/jobs/{job_id:str}/result",
+    opt=described("The result of a job", returns=("*/*",), tag="jobs"),
+)
 async def read_job_result(
     job_id: FromPath[str], caller: NamedDependency[Caller], jobs: NamedDependency[JobService]
 ) -> Response[bytes]:

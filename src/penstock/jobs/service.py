@@ -24,7 +24,7 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import WorkspaceId, new_id
 from penstock.http.answers import answer
 from penstock.http.problems import problem_of
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, path_of
 from penstock.jobs.schema import JobRecord, State
 from penstock.warehouse.client import QueryFailed, Warehouse
 from penstock.warehouse.work import Stopped, Work, working_on
@@ -134,7 +134,7 @@ class JobService:
         job = Job(
             new_id("job", now_ms),
             workspace_id,
-            f"{request.method} {request.url.path}",
+            f"{request.method} {path_of(request)}",
             Work(owner=workspace_id),
             now_ms,
         )

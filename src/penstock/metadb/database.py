@@ -184,6 +184,12 @@ class Database:
         scripts = ScriptDirectory.from_config(_alembic_config())
         return [script.revision for script in scripts.walk_revisions()][::-1]
 
+    def is_up_to_date(self) -> bool:
+        """Whether the schema is this program's."""
+        with self.read() as connection:
+            version = MigrationContext.configure(connection).get_current_revision()
+        return version == self.known_versions()[-1]
+
     def migrate(self) -> str:
         """Bring the schema to this program's version and return that version.
 

@@ -1,4 +1,4 @@
-"""Encryption of the secrets that the metadata DB has to return: signing secrets.
+"""Encryption of the secrets that the metadata DB has to return: of signatures and second factors.
 
 Passwords, sessions and API keys are stored as hashes instead. Fernet: AES-128-CBC with HMAC-SHA256.
 """
@@ -12,14 +12,18 @@ from sqlalchemy import Column, select, update
 
 from penstock.base.errors import Unavailable
 from penstock.metadb.database import Database
-from penstock.metadb.tables import identity_secrets, provider_secrets
+from penstock.metadb.tables import identity_secrets, provider_secrets, second_factors
 from penstock.settings import Settings
 
 KEY_FILE = "secret.key"
 """Where the keys are in the data folder, unless a setting says otherwise."""
 
 _PREFIX = "fernet:"
-_SEALED: tuple[Column[str], ...] = (provider_secrets.c.secret, identity_secrets.c.secret)
+_SEALED: tuple[Column[str], ...] = (
+    provider_secrets.c.secret,
+    identity_secrets.c.secret,
+    second_factors.c.secret,
+)
 """Every column of sealed texts. Its table has a column `id`."""
 
 
@@ -59,6 +63,14 @@ class SecretBox:
                 "A stored secret cannot be read: the secret key of the installation has changed.",
                 code="secret_key_missing",
             ) from None
+
+    def seal_token(self, text: str) -> str:
+        """Seal for a cookie: letters, digits, `-` and `_` only."""
+        return self._first.encrypt(text.encode()).decode().rstrip("=")
+
+    def open_token(self, token: str) -> str:
+        """What `seal_token` sealed. `Unavailable` for anything else."""
+        return self.open(_PREFIX + token + "=" * (-len(token) % 4))
 
     def is_sealed_with_first(self, stored: str) -> bool:
         try:

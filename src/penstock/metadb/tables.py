@@ -105,6 +105,47 @@ sessions = Table(
     Column("expires_at", BigInteger, nullable=False, index=True),
 )
 
+second_factors = Table(
+    "second_factors",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column(
+        "user_id",
+        Text,
+        ForeignKey("users.id", ondelete="CASCADE"),
+        nullable=False,
+        unique=True,
+    ),
+    Column("secret", Text, nullable=False, comment="encrypted: codes are computed with it"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("confirmed_at", BigInteger, comment="unset: log-in does not ask for it yet"),
+    Column("last_step", BigInteger, comment="time step of the last accepted code"),
+)
+
+recovery_codes = Table(
+    "recovery_codes",
+    metadata,
+    Column("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
+    Column("code_hash", LargeBinary, primary_key=True, comment="SHA-256 of the code"),
+)
+
+pending_log_ins = Table(
+    "pending_log_ins",
+    metadata,
+    Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the cookie"),
+    Column("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("wrong_codes", Integer, nullable=False, comment="it ends with the fifth"),
+    Column("expires_at", BigInteger, nullable=False, index=True),
+)
+
+password_resets = Table(
+    "password_resets",
+    metadata,
+    Column("token_hash", LargeBinary, primary_key=True, comment="SHA-256 of the token in the URL"),
+    Column("user_id", Text, ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("expires_at", BigInteger, nullable=False, index=True),
+)
+
 invitations = Table(
     "invitations",
     metadata,

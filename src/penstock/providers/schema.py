@@ -30,7 +30,11 @@ def _secret(value: SecretStr) -> SecretStr:
 class NewSecret(Input):
     """A new current signing secret. Earlier ones stay valid for a while, so rotation has no gap."""
 
-    signing_secret: Annotated[SecretStr, AfterValidator(_secret)]
+    signing_secret: Annotated[
+        SecretStr,
+        AfterValidator(_secret),
+        Field(json_schema_extra={"minLength": 1, "maxLength": MAX_SECRET_CHARS}),
+    ]
     previous_valid_seconds: Annotated[
         int,
         Field(

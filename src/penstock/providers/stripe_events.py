@@ -1,5 +1,6 @@
 """Events of Stripe, from JSON to `ProviderEvent`."""
 
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,7 +80,7 @@ def stripe_event(body: Any) -> ProviderEvent:
 
 
 def _metadata(payload: Any) -> Any:
-    """The object's own metadata over that of its subscription."""
+    """The object's own metadata over its client reference, and that over its subscription's."""
     own = value_at(payload, "metadata")
     inherited = next(
         (
@@ -89,4 +90,35 @@ def _metadata(payload: Any) -> Any:
         ),
         {},
     )
-    return {**inherited, **(own or {})} if own is None or isinstance(own, dict) else own
+    if own is not None and not isinstance(own, dict):
+        return own
+    reference = client_reference(value_at(payload, "client_reference_id"))
+    return {**inherited, **reference, **(own or {})}
+
+
+_REFERENCE_PREFIX = "penstock_"
+_MAX_REFERENCE_CHARS = 200
+
+
+def client_reference(value: Any) -> dict[str, str]:
+    """Visitor and attempt from a `client_reference_id` that a client of Penstock made, else empty.
+
+    `penstock_` and the URL-safe base64, without padding, of three lines: the visitor's ID, the
+    attempt property, the attempt's ID. `attempt.ts` of `sdk/js` makes it. Stripe allows 200
+    characters.
+    """
+    if not isinstance(value, str) or len(value) > _MAX_REFERENCE_CHARS:
+        return {}
+    encoded = value.removeprefix(_REFERENCE_PREFIX)
+    if encoded == value:
+        return {}
+    padded = encoded + "=" * (-len(encoded) % 4)
+    try:
+        text = b64decode(padded, altchars=b"-_", validate=True).decode()
+    except ValueError:
+        return {}
+    parts = text.split("\n")
+    if len(parts) != 3 or not all(parts):
+        return {}
+    visitor_id, attempt_property, attempt_id = parts
+    return {"visitorId": visitor_id, attempt_property: attempt_id}

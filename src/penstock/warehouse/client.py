@@ -24,6 +24,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalErr
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.metrics import histogram
+from penstock.base.tracing import span
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import Stopped, Work, current_work
 
@@ -175,7 +176,12 @@ class Warehouse:
         next one of its connection, so a connection is not used again after a stop or an error.
         """
         work = current_work() or Work()
-        with _QUERY_S.time(), self._turns.slot(work.owner, work.check):
+        attributes = {"db.system.name": "clickhouse", "penstock.log_comment": work.id}
+        with (
+            span("warehouse query", attributes),
+            _QUERY_S.time(),
+            self._turns.slot(work.owner, work.check),
+        ):
             client, is_reusable = self._readers.get(), False
             try:
                 client = client or self._connect()
@@ -260,7 +266,8 @@ class Warehouse:
             "async_insert": 0,
             "date_time_input_format": "best_effort",
         }
-        with _translated_errors():
+        attributes = {"db.system.name": "clickhouse", "db.collection.name": table}
+        with span("warehouse insert", attributes), _translated_errors():
             if self._url is not None:
                 self._writer.raw_insert(
                     table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings

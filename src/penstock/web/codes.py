@@ -42,6 +42,11 @@ website_not_owned       401 The websiteId does not belong to the key's workspace
 owners_only             403 Only owners of the workspace may see this.
 not_signed_in           401 The call needs the session cookie: log in first.
 wrong_login             401 The email address or the password is wrong.
+second_factor_required  401 The password is right; the log-in needs a code of the second factor.
+  Send it to /api/auth/login/code.
+wrong_login_code        401 The code of the second factor is wrong or was used already.
+log_in_expired          401 The log-in waited too long for its code, or had too many wrong ones. Log
+  in again.
 session_ended           401 The session has expired or was logged out. Log in again.
 forbidden               403 The caller has no right to do this.
 session_required        403 Only a person may do this: log in and use the session cookie instead of
@@ -55,10 +60,22 @@ setup_token_required    403 The first account is created on the machine itself, 
 owner_required          403 Only an owner of the workspace may do this.
 invitation_for_another  403 The invitation is for a different email address than the account's.
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
+sign_on_invalid         401 The identity provider did not confirm who the person is.
+sign_on_refused         401 The identity provider did not log the person in.
+sign_on_expired         401 The single sign-on took longer than ten minutes, or was begun in another
+  browser. Try again.
+sign_on_unknown_user    403 The person has no account here. An owner can invite them.
+sign_on_email_not_verified 403 The identity provider does not confirm the email address.
+sign_on_domain_not_allowed 403 The email address is not in a domain that may log in.
+own_second_factor       403 Owners reset the second factor of other members, and turn off their
+  own in their account.
 not_found               404 This workspace has no such record, or the address does not exist.
 invitation_not_found    404 The invitation does not exist: it was used, replaced, withdrawn, or has
   expired. Ask for a new one.
 app_not_found           404 The websiteId is not a mobile app of the workspace.
+sign_on_not_set_up      404 This Penstock has no identity provider.
+reset_not_found         404 The link for a new password was used already or is older than an hour.
+  Request a new one.
 visitor_not_found       404 There is no such visitor, or it was deleted.
 unit_not_found          404 No event of this attempt or visitor is retained.
 event_not_found         404 No event with this ID is retained, or its time is still to come.
@@ -68,6 +85,11 @@ conflict                409 The change conflicts with existing data.
 email_taken             409 The email address already has an account. Log in.
 already_member          409 A member of the workspace already has this email address.
 last_owner              409 A workspace needs an owner. Make another member an owner first.
+second_factor_on        409 The second factor is on already. Turn it off first.
+second_factor_off       409 The user has no second factor.
+second_factor_not_begun 409 No second factor is being set up: begin again.
+member_elsewhere        409 The member is also in other workspaces, so only the operator may do
+  this.
 name_taken              409 Another record has this name. Choose another name.
 slug_taken              409 Another link, possibly a disabled one, has this slug. Choose another
   slug.
@@ -110,6 +132,9 @@ store_unavailable       503 The metadata database does not respond; nothing was 
 overloaded              503 Too many events are waiting to be stored, or too many large bodies
   to be read; nothing was stored. Retry-After says when to retry.
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.
+mail_not_set_up         503 This Penstock sends no mail, so it cannot send a link for a new
+  password. Its operator can run penstock reset-password.
+sign_on_unavailable     503 The identity provider does not answer right now.
 secret_key_missing      503 A signing secret was encrypted with a key that this node lacks.
 folder_unavailable      503 The data folder cannot store the file of an import. The operator must
   check the disk.
@@ -161,6 +186,7 @@ control_character       - Control characters such as NUL or line breaks are not 
 in_the_past             - The time must be in the future.
 wrong_signature         - The signature was not made with a secret of the website.
 wrong_password          - This is not the current password.
+wrong_code              - The code is wrong or was used already.
 not_an_email            - The value is not an email address.
 not_a_domain            - The value is not a host name.
 not_a_secret            - The value is not a signing secret as the provider shows it.

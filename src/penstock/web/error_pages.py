@@ -9,7 +9,7 @@ from litestar.response import Redirect
 
 from penstock.base.errors import PenstockError
 from penstock.http.problems import EXCEPTION_HANDLERS, on_http_exception, problem_of
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, path_of
 from penstock.web.rendering import html
 from penstock.web.view import LogInRequired
 
@@ -62,7 +62,7 @@ def on_page_error(request: AnyRequest, error: Exception) -> Response[Any]:
 def on_unknown_address(request: AnyRequest, error: HTTPException) -> Response[Any]:
     """An address without a route: a page for browsers, a problem document for programs."""
     accepts_html = "text/html" in request.headers.get("accept", "")
-    is_program = request.url.path.startswith(_PROGRAM_PATHS)
+    is_program = path_of(request).startswith(_PROGRAM_PATHS)
     if accepts_html and request.method in ("GET", "HEAD") and not is_program:
         return on_page_error(request, error)
     return on_http_exception(request, error)

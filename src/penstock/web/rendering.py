@@ -31,7 +31,7 @@ def _breakable(path: str) -> Markup:
 
 def _with_ids(text: str) -> Markup:
     """Text in which Penstock's own IDs do not break."""
-    return Markup(_ID.sub(lambda found: f'<span class="id">{found[0]}</span>', str(escape(text))))
+    return Markup(_ID.sub(lambda match: f'<span class="id">{match[0]}</span>', str(escape(text))))
 
 
 def _coded(text: str) -> Markup:

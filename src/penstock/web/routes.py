@@ -7,6 +7,7 @@ from litestar.params import FromPath
 from penstock.base.errors import NotFound
 from penstock.http.requests import AnyRequest
 from penstock.web.assets import accepts_gzip, assets
+from penstock.web.client.routes import ROUTES as CLIENT_SCRIPT_ROUTES
 from penstock.web.error_pages import PAGE_HANDLERS
 from penstock.web.pages.docs import routes as docs_routes
 from penstock.web.pages.funnel_page import provide_funnel_pages
@@ -75,4 +76,4 @@ def asset(request: AnyRequest, version: FromPath[str], path: FromPath[str]) -> R
     return Response(file.body, media_type=file.media_type, headers=headers)
 
 
-ROUTES = (PAGES, asset, *docs_routes.ROUTES)
+ROUTES = (PAGES, asset, *CLIENT_SCRIPT_ROUTES, *docs_routes.ROUTES)

@@ -17,7 +17,7 @@ from penstock.accounts.service import AccountService
 from penstock.base.errors import Unauthorized
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, path_of
 from penstock.http.schema import Query, faults_of
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.service import JobService
@@ -107,7 +107,7 @@ class View:
         shared = {
             "reader": self.reader,
             "view": self,
-            "path": self.request.url.path,
+            "path": path_of(self.request),
             "nav": [entry for entry in NAV if self.is_owner or not entry.for_owners],
             "settings_nav": SETTINGS,
         }
@@ -133,7 +133,7 @@ async def provide_view(
     reader = await reader_of(request, accounts)
     if reader is None:
         query = request.scope["query_string"].decode("latin-1")
-        raise LogInRequired(request.url.path + (f"?{query}" if query else ""))
+        raise LogInRequired(path_of(request) + (f"?{query}" if query else ""))
     return View(request, reader, own_account)
 
 

@@ -1,10 +1,7 @@
 """A deletion survives SIGKILL at any moment: it removes its visitors and nobody else."""
 
-import json
 import random
 import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,22 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.events.deletions.conftest import finished, request_deletion
-from tests.serving import Served
+from tests.serving import Served, query_warehouse
 
 VICTIMS = 8
 EVENTS = 150
-READ_WAREHOUSE = """
-import json, sys
-from pathlib import Path
-from penstock.warehouse.client import Warehouse
-warehouse = Warehouse(data=Path(sys.argv[1]), url=None)
-print(json.dumps([warehouse.query(sql)[1] for sql in (
-    "SELECT visitor_id, name FROM events",
-    "SELECT count() FROM visitor_aliases",
-    "SELECT count() FROM system.mutations WHERE NOT is_done",
-)]))
-warehouse.close()
-"""
 
 
 @pytest.mark.slow("kills the service eight times")
@@ -76,13 +61,12 @@ def test_a_deletion_continues_after_a_kill_at_any_moment(tmp_path: Path) -> None
         (EVENTS, EVENTS)
     ] * VICTIMS
     assert [deletion["dedupeKeysCleared"] for deletion in done] == [EVENTS] * VICTIMS
-    output = subprocess.run(
-        [sys.executable, "-c", READ_WAREHOUSE, str(data)],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    events, [[aliases]], [[mutations]] = json.loads(output)
+    events, [[aliases]], [[mutations]] = query_warehouse(
+        data,
+        "SELECT visitor_id, name FROM events",
+        "SELECT count() FROM visitor_aliases",
+        "SELECT count() FROM system.mutations WHERE NOT is_done",
+    )
     expected = {(f"ben-{number}", "A"): EVENTS for number in range(VICTIMS)} | {
         (f"phone-{number}", "back"): 1 for number in range(VICTIMS)
     }

@@ -1,8 +1,6 @@
 """What a click records, and its way to the warehouse."""
 
 import json
-import subprocess
-import sys
 import time
 from hashlib import sha256
 from threading import Thread
@@ -19,7 +17,7 @@ from tests import user_agents
 from tests.applications import application
 from tests.links.conftest import LINKS
 from tests.links.redirect.test_redirect import OPEN, WEB, Page
-from tests.serving import Served
+from tests.serving import Served, query_warehouse
 from tests.tenant import BASE_URL
 from tests.waiting import eventually
 
@@ -237,17 +235,6 @@ def test_names_of_removed_files_are_forgotten(services, make_link, open_link, cl
         assert len(db.execute(select(click_buffer_files)).all()) == 1
 
 
-READ_CLICKS = """
-import json, sys
-from pathlib import Path
-from threading import Thread
-from penstock.warehouse.client import Warehouse
-warehouse = Warehouse(data=Path(sys.argv[1]), url=None)
-print(json.dumps([row[0] for row in warehouse.query("SELECT referrer_host FROM clicks")[1]]))
-warehouse.close()
-"""
-
-
 @pytest.mark.slow("kills the service three times")
 def test_every_answered_redirect_is_one_click_after_kills(tmp_path):
     data, hosts = tmp_path / "data", []
@@ -280,7 +267,5 @@ def test_every_answered_redirect_is_one_click_after_kills(tmp_path):
         assert served.stop() == 0
     finally:
         served.kill()
-    output = subprocess.run(
-        [sys.executable, "-c", READ_CLICKS, str(data)], check=True, capture_output=True, text=True
-    ).stdout
-    assert sorted(json.loads(output)) == sorted(hosts)
+    [rows] = query_warehouse(data, "SELECT referrer_host FROM clicks")
+    assert sorted(host for [host] in rows) == sorted(hosts)

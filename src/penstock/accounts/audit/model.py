@@ -11,6 +11,12 @@ class Action(StrEnum):
     SIGNED_IN = "signed_in"
     SIGN_IN_FAILED = "sign_in_failed"
     PASSWORD_CHANGED = "password_changed"  # noqa: S105 - no password
+    PASSWORD_RESET_REQUESTED = "password_reset_requested"  # noqa: S105 - no password
+    PASSWORD_RESET = "password_reset"  # noqa: S105 - no password
+    SECOND_FACTOR_ENABLED = "second_factor_enabled"
+    SECOND_FACTOR_DISABLED = "second_factor_disabled"
+    SECOND_FACTOR_RESET = "second_factor_reset"
+    RECOVERY_CODES_CREATED = "recovery_codes_created"
     MEMBER_INVITED = "member_invited"
     INVITATION_WITHDRAWN = "invitation_withdrawn"
     MEMBER_JOINED = "member_joined"

@@ -36,13 +36,13 @@ async def invite(
 ) -> Response[bytes]:
     """For owners. The response shows the URL once; it expires in seven days.
 
-    Penstock sends no mail: pass the URL on yourself.
+    It is also mailed if this Penstock has a mail server; otherwise pass it on yourself.
     """
     form = await read_json(request, NewInvitation)
-    invitation, url = await to_thread.run_sync(
+    invitation, url, is_mailed = await to_thread.run_sync(
         invitations.invite, current_user, form.email, form.role
     )
-    return answer(NewInvitationRecord.with_url(invitation, url), status=201)
+    return answer(NewInvitationRecord.with_url(invitation, url, mailed=is_mailed), status=201)
 
 
 @get(

@@ -51,9 +51,11 @@ class NewInvitationRecord(InvitationRecord):
         ),
     ]
 
+    mailed: Annotated[bool, Field(description="Whether Penstock also sends the URL by mail.")]
+
     @classmethod
-    def with_url(cls, invitation: Invitation, url: str) -> Self:
-        return cls(**dict(InvitationRecord.of(invitation)), url=url)
+    def with_url(cls, invitation: Invitation, url: str, *, mailed: bool) -> Self:
+        return cls(**dict(InvitationRecord.of(invitation)), url=url, mailed=mailed)
 
 
 class InvitedRecord(Record):

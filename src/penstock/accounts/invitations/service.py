@@ -1,4 +1,4 @@
-"""Use cases of invitations. Penstock sends no mail: owners pass the URL on themselves."""
+"""Use cases of invitations. Without a mail server, owners pass the URL on themselves."""
 
 from penstock.accounts import store as accounts_store
 from penstock.accounts.audit import service as audit
@@ -6,6 +6,8 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import hash_secret, new_token
 from penstock.accounts.invitations import store, tokens
 from penstock.accounts.invitations.model import Invitation
+from penstock.accounts.mail.model import Mail
+from penstock.accounts.mail.service import Mailer
 from penstock.accounts.members import store as members_store
 from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import CurrentUser, Role
@@ -27,11 +29,18 @@ class InvitationService:
     `Forbidden` unless the user is an owner of the workspace.
     """
 
-    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, mailer: Mailer, settings: Settings, clock: Clock
+    ) -> None:
         self._database, self._settings, self._clock = database, settings, clock
+        self._mailer = mailer
 
-    def invite(self, by: CurrentUser, email: str, role: Role) -> tuple[Invitation, str]:
-        """A new invitation and its URL, which cannot be read again.
+    @property
+    def are_mailed(self) -> bool:
+        return self._mailer.is_set_up
+
+    def invite(self, by: CurrentUser, email: str, role: Role) -> tuple[Invitation, str, bool]:
+        """A new invitation, its URL, which cannot be read again, and whether it is mailed.
 
         It replaces an open one for the same email address. `Conflict` when a member has the
         address.
@@ -58,7 +67,9 @@ class InvitationService:
             store.add_invitation(db, invitation, hash_secret(token))
             target = f"{invitation.id} {email}: {role}"
             audit.record(db, by.caller, Action.MEMBER_INVITED, target, now_ms)
-        return invitation, f"{self._settings.base_url}/signup?invitation={token}"
+        url = f"{self._settings.base_url}/signup?invitation={token}"
+        mail = Mail(email, "Invitation to Penstock", _MAIL.format(invitation=invitation, url=url))
+        return invitation, url, self._mailer.post(lambda: mail)
 
     def invitations(self, workspace_id: WorkspaceId, page: Page) -> Listing[Invitation]:
         """Open invitations, newest first."""
@@ -95,3 +106,16 @@ class InvitationService:
                 target = f"{by.user.id} {by.user.email}"
                 audit.record(db, joined.caller, Action.MEMBER_JOINED, target, now_ms)
         return membership or WorkspaceMembership(invitation.workspace, invitation.role, now_ms)
+
+
+_MAIL = """\
+Hello,
+
+{invitation.invited_by} invites you to the workspace
+"{invitation.workspace.name}" on Penstock. To accept, open this link within
+seven days:
+
+{url}
+
+If you do not know what this is about, ignore this mail.
+"""

@@ -7,8 +7,12 @@ from penstock.accounts.model import Role, User
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A user in a workspace. since_ms: when they joined."""
+    """A user in a workspace. since_ms: when they joined.
+
+    has_second_factor: whether their log-in asks for a code.
+    """
 
     user: User
     role: Role
     since_ms: int
+    has_second_factor: bool

@@ -43,7 +43,8 @@ async def change_role(
 ) -> Response[bytes]:
     """For owners. A workspace always has at least one owner.
 
-    Read-only fields (`userId`, `email`, `since`) may be sent back with their stored values.
+    Read-only fields (`userId`, `email`, `since`, `secondFactor`) may be sent back with their
+    stored values.
     """
     change, read_only = await read_changes(request, RoleChange, MemberRecord)
     member = await to_thread.run_sync(

@@ -25,6 +25,7 @@ class MemberRecord(Record):
     email: str
     role: Role
     since: Annotated[str, Field(description="When the user joined the workspace.")]
+    second_factor: Annotated[bool, Field(description="Whether their log-in asks for a code.")]
 
     @classmethod
     def of(cls, member: Member) -> Self:
@@ -33,4 +34,5 @@ class MemberRecord(Record):
             email=member.user.email,
             role=member.role,
             since=iso(member.since_ms),
+            second_factor=member.has_second_factor,
         )

@@ -9,7 +9,7 @@ from penstock.accounts.model import Role, User
 from penstock.base.ids import UserAccountId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.metadb.pages import page_of
-from penstock.metadb.tables import memberships, sessions, users, workspaces
+from penstock.metadb.tables import memberships, second_factors, sessions, users, workspaces
 
 
 def lock_members(db: Connection, workspace_id: WorkspaceId) -> None:
@@ -28,15 +28,18 @@ def _members(workspace_id: WorkspaceId) -> Select[Any]:
         users.c.created_at,
         memberships.c.role,
         memberships.c.created_at.label("since"),
+        second_factors.c.confirmed_at,
     )
     rows = select(*columns).join(memberships, memberships.c.user_id == users.c.id)
+    rows = rows.outerjoin(second_factors, second_factors.c.user_id == users.c.id)
     return rows.where(memberships.c.workspace_id == workspace_id).order_by(
         memberships.c.created_at, users.c.id
     )
 
 
 def _member(row: Row[Any]) -> Member:
-    return Member(User(UserAccountId(row.id), row.email, row.created_at), Role(row.role), row.since)
+    user = User(UserAccountId(row.id), row.email, row.created_at)
+    return Member(user, Role(row.role), row.since, row.confirmed_at is not None)
 
 
 def members(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Member]:

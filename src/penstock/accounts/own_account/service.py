@@ -31,20 +31,26 @@ class OwnAccountService:
         `Invalid` when `current` is wrong, `RateLimited` after too many attempts.
         """
         user = by.user
-        self._attempts.count((user.id,), self._clock())
-        with self._database.read() as db:
-            stored_hash = store.password_hash(db, user.id)
-        if not password_matches(current, stored_hash):
-            raise Invalid(
-                [Fault("current", "wrong_password", "This is not your current password.")]
-            )
-        self._attempts.forget((user.id,))
+        self.require_password(user, current, "current")
         new_hash = password_hash(new)
         with self._database.write() as db:
             store.change_password(db, user.id, new_hash)
             store.end_other_sessions(db, user.id, hash_secret(token))
+            store.end_pending_log_ins(db, user.id)
             target = f"{user.id} {user.email}"
             audit.record(db, by.caller, Action.PASSWORD_CHANGED, target, self._clock())
+
+    def require_password(self, user: User, password: str, field: str) -> None:
+        """`Invalid`, at this field of the input, unless it is the user's password.
+
+        `RateLimited` after too many attempts. Takes as long as a password hash.
+        """
+        self._attempts.count((user.id,), self._clock())
+        with self._database.read() as db:
+            stored_hash = store.password_hash(db, user.id)
+        if not password_matches(password, stored_hash):
+            raise Invalid([Fault(field, "wrong_password", "This is not your current password.")])
+        self._attempts.forget((user.id,))
 
     def sessions(self, user: User, token: str, page: Page) -> Listing[UserSession]:
         """Open sessions in all workspaces, most recently seen first."""

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, select, update
+from sqlalchemy import Connection, Row, Select, delete, func, select, update
 
 from penstock.accounts.model import CurrentUser, Role, Workspace
 from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.metadb.pages import page_of
-from penstock.metadb.tables import memberships, sessions, users, workspaces
+from penstock.metadb.tables import memberships, pending_log_ins, sessions, users, workspaces
 
 
 def password_hash(db: Connection, user_id: UserAccountId) -> str | None:
@@ -59,6 +59,15 @@ def end_other_sessions(db: Connection, user_id: UserAccountId, token_hash: bytes
     db.execute(
         delete(sessions).where(sessions.c.user_id == user_id, sessions.c.token_hash != token_hash)
     )
+
+
+def end_pending_log_ins(db: Connection, user_id: UserAccountId) -> None:
+    db.execute(delete(pending_log_ins).where(pending_log_ins.c.user_id == user_id))
+
+
+def workspace_count(db: Connection, user_id: UserAccountId) -> int:
+    count = select(func.count()).select_from(memberships)
+    return db.scalar(count.where(memberships.c.user_id == user_id)) or 0
 
 
 def _memberships(user_id: UserAccountId) -> Select[Any]:

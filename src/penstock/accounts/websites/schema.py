@@ -6,13 +6,14 @@ from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from penstock.accounts.model import MobileApp, Website, WebsiteKind
 from penstock.accounts.schema import not_null
 from penstock.base.clock import iso
 from penstock.base.errors import Fault
 from penstock.base.patterns import Pattern
-from penstock.http.schema import Input, Name, Record, RuleBroken
+from penstock.http.schema import OMITTABLE, Input, Name, Record, RuleBroken
 
 _HOST_LABEL = Pattern(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _FINGERPRINT = Pattern(r"[0-9A-F]{2}(?::[0-9A-F]{2}){31}")
@@ -246,12 +247,13 @@ class NewWebsite(AppFields, RetentionFields, _NewWebsite):
 class WebsiteChanges(AppFields, RetentionFields):
     """Omitted fields keep their value; null clears a field. Kind and identity scope are fixed."""
 
-    name: Annotated[Name | None, AfterValidator(not_null)] = None
+    name: Annotated[Name | SkipJsonSchema[None], AfterValidator(not_null), OMITTABLE] = None
     domain: Domain | None = None
     requires_signed_identities: Annotated[
-        bool | None,
+        bool | SkipJsonSchema[None],
         AfterValidator(not_null),
         Field(description="Whether identify without an API key needs a `userHash`."),
+        OMITTABLE,
     ] = None
 
 

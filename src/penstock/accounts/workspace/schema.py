@@ -3,16 +3,17 @@
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from penstock.accounts.schema import not_null
-from penstock.http.schema import Input, Name, Record
+from penstock.http.schema import OMITTABLE, Input, Name, Record
 from penstock.settings import MIN_QUERY_BYTES
 
 
 class WorkspaceChanges(Input):
     """Omitted fields keep their value; a limit of null restores the operator's limit."""
 
-    name: Annotated[Name | None, AfterValidator(not_null)] = None
+    name: Annotated[Name | SkipJsonSchema[None], AfterValidator(not_null), OMITTABLE] = None
     query_timeout_seconds: Annotated[
         float | None, Field(ge=0.1, description="Maximum time of one query, in seconds.")
     ] = None

@@ -28,6 +28,7 @@ _CHUNK_BYTES = 256 * 1024
     opt=described(
         "Everything stored about a person",
         answers=PersonalDataLine,
+        returns=("application/x-ndjson",),
         query=PersonQuery,
         later=JobRecord,
         scopes=(KeyScope.MANAGE,),

@@ -107,15 +107,15 @@ def remove_excerpts(
 
     Returns how many.
     """
-    found = list(excerpts_containing(connection, website_ids, sent_ids))
+    rows = list(excerpts_containing(connection, website_ids, sent_ids))
     c = import_rejects.c
-    for import_id, line, faults, _ in found:
+    for import_id, line, faults, _ in rows:
         connection.execute(
             update(import_rejects)
             .where(c.import_id == import_id, c.line == line)
             .values(errors=faults, line_text=None)
         )
-    return len(found)
+    return len(rows)
 
 
 def excerpts_containing(

@@ -12,7 +12,7 @@ from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
 from penstock.events.quarantine.schema import (
-    EventCountsRecord,
+    AllEventCountsRecord,
     ExportQuery,
     QuarantinedContent,
     QuarantineQuery,
@@ -64,6 +64,7 @@ async def list_quarantine(
     opt=described(
         "Export the quarantine",
         answers=QuarantinedContent,
+        returns=("application/x-ndjson",),
         query=ExportQuery,
         scopes=(KeyScope.MANAGE,),
         tag="activity",
@@ -131,14 +132,14 @@ async def replay_one(
 
 @get(
     "/api/events/counts",
-    opt=described("Counts of events", answers=EventCountsRecord, tag="activity"),
+    opt=described("Counts of events", answers=AllEventCountsRecord, tag="activity"),
 )
 async def read_counts(
     caller: NamedDependency[Caller], quarantine: NamedDependency[QuarantineService]
 ) -> Response[bytes]:
     """For each website what became of the events that it received."""
     counts = await to_thread.run_sync(quarantine.counts, caller.workspace_id)
-    return answer({"data": [EventCountsRecord.of(counted) for counted in counts]})
+    return answer(AllEventCountsRecord.of(counts))
 
 
 ROUTES = (list_quarantine, export_quarantine, replay_all, replay_one, read_counts)

@@ -1,5 +1,6 @@
 """Wire types of the quarantine and of the counts of events."""
 
+from collections.abc import Iterable
 from typing import Annotated, Self
 
 from pydantic import Field
@@ -116,3 +117,13 @@ class EventCountsRecord(Record):
     def of(cls, counted: tuple[Website, EventCounts]) -> Self:
         website, counts = counted
         return cls(website_id=website.id, **counts._asdict())
+
+
+class AllEventCountsRecord(Record):
+    """The counts of every website of the workspace."""
+
+    data: tuple[EventCountsRecord, ...]
+
+    @classmethod
+    def of(cls, counts: Iterable[tuple[Website, EventCounts]]) -> Self:
+        return cls(data=tuple(EventCountsRecord.of(counted) for counted in counts))

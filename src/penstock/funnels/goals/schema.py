@@ -3,10 +3,11 @@
 from typing import Annotated, Any
 
 from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, match_units, sent_match
 from penstock.funnels.definitions.schema import GOAL, MatchIn, MatchTypeIn
-from penstock.http.schema import Input, Name, RuleBroken, RulesBroken
+from penstock.http.schema import OMITTABLE, Input, Name, RuleBroken, RulesBroken
 
 
 class GoalMatchIn(MatchIn):
@@ -39,10 +40,14 @@ class GoalChange(Input):
     """Changes of a goal; absent fields keep their values."""
 
     name: Annotated[
-        Name | None, Field(description="A new name; refused while a funnel uses the goal.")
+        Name | SkipJsonSchema[None],
+        Field(description="A new name; refused while a funnel uses the goal."),
+        OMITTABLE,
     ] = None
     match: Annotated[
-        GoalMatchIn | None, Field(description="A new match, which replaces the old one.")
+        GoalMatchIn | SkipJsonSchema[None],
+        Field(description="A new match, which replaces the old one."),
+        OMITTABLE,
     ] = None
 
     @field_validator("name", "match")

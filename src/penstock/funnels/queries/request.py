@@ -23,10 +23,15 @@ Q = TypeVar("Q", bound=PeriodQuery)
 
 
 def describe_query(
-    summary: str, query: type[PeriodQuery], answers: type[BaseModel] | None = None
+    summary: str,
+    query: type[PeriodQuery],
+    answers: type[BaseModel] | None = None,
+    returns: tuple[str, ...] = ("application/json",),
 ) -> dict[str, Any]:
     """As `described`, for a route that answers about a funnel."""
-    return described(summary, query=query, answers=answers, later=JobRecord, tag="funnels")
+    return described(
+        summary, query=query, answers=answers, returns=returns, later=JobRecord, tag="funnels"
+    )
 
 
 class FunnelRequest:

@@ -73,7 +73,10 @@ async def preview_funnel(
     return await respond(partial(results.preview, caller.workspace_id, draft))
 
 
-@get("/api/funnels/{funnel_id:str}/export", opt=describe_query("Export of a funnel", ExportQuery))
+@get(
+    "/api/funnels/{funnel_id:str}/export",
+    opt=describe_query("Export of a funnel", ExportQuery, returns=tuple(MEDIA_TYPES.values())),
+)
 async def export_funnel(
     funnel: NamedDependency[FunnelRequest],
     exports: NamedDependency[ExportService],

@@ -132,7 +132,8 @@ class FunnelIn(Input):
         list[StepIn],
         Field(
             description=f"{MIN_STEPS} to {MAX_STEPS} required steps; "
-            f"with diagnostic rows at most {MAX_ROWS} rows."
+            f"with diagnostic rows at most {MAX_ROWS} rows.",
+            json_schema_extra={"minItems": MIN_STEPS, "maxItems": MAX_ROWS},
         ),
     ]
 

@@ -108,7 +108,12 @@ async def set_link_state(
 
 @get(
     "/api/mobile/deferred-links/{link_id:str}/qr",
-    opt=described("QR code of a managed link", query=QrQuery, tag="managed links"),
+    opt=described(
+        "QR code of a managed link",
+        query=QrQuery,
+        returns=tuple(_QR_MEDIA_TYPES.values()),
+        tag="managed links",
+    ),
 )
 async def read_qr_code(
     request: AnyRequest,

@@ -45,12 +45,18 @@ class NewLink(Input):
     slug: Annotated[
         str,
         AfterValidator(_slug),
-        Field(description="End of the public address; unique in the installation."),
+        Field(
+            description="End of the public address; unique in the installation.",
+            json_schema_extra={"pattern": f"^(?:{SLUG.pattern})$"},
+        ),
     ]
     destination_path: Annotated[
         str,
         AfterValidator(destination_path),
-        Field(description="Route inside the app, such as /products/1."),
+        Field(
+            description="Route inside the app, such as /products/1.",
+            json_schema_extra={"pattern": "^/"},
+        ),
     ]
     fallback_url: Annotated[
         str | None, Field(description="Web page for people who cannot open the app.")

@@ -4,4 +4,5 @@ import "./clipboard.js";
 import "./dialogs.js";
 import "./formats.js";
 import "./forms.js";
+import "./log-in.js";
 import "./parts.js";

@@ -1,7 +1,7 @@
 // Sends forms with data-api to the API as JSON (macro ui.form). The input stays until it is stored.
 //
 // Events at the form, for modules of pages: "form:body" before sending, detail.body may be changed; "form:done" with
-// detail.answer, preventDefault() keeps the page as it is; "form:refused" with detail.problem.
+// detail.answer, preventDefault() keeps the page as it is; "form:refused" with detail.problem, preventDefault() hides it.
 import { call, Unreachable } from "./api.js";
 import { collect } from "./form-body.js";
 import { clearFaults, showAbove, showFaults } from "./faults.js";
@@ -46,8 +46,9 @@ function refuse(form, answer) {
     sessionEnded(() => send(form));
     return;
   }
-  form.dispatchEvent(new CustomEvent("form:refused", { detail: { problem: answer.problem } }));
-  showFaults(form, withField(form, answer.problem));
+  const detail = { problem: answer.problem };
+  const isShown = form.dispatchEvent(new CustomEvent("form:refused", { bubbles: true, cancelable: true, detail }));
+  if (isShown) showFaults(form, withField(form, answer.problem));
 }
 
 function withField(form, problem) {

@@ -1,4 +1,4 @@
-// When the session has ended: a dialog asks for the password on the open page, then repeats the request.
+// When the session has ended: a dialog asks for the password (and code) on the open page, then repeats the request.
 
 let retryRequest = null;
 let wasShown = false;
@@ -18,7 +18,7 @@ document.addEventListener("form:done", (event) => {
   if (!form.matches("[data-log-in-again]")) return;
   const { user, workspace } = event.detail.answer;
   const { account, workspace: pageWorkspace } = document.body.dataset;
-  form.querySelector("[name=password]").value = "";
+  document.querySelector("#again-password").value = "";
   if (user.id !== account || workspace.id !== pageWorkspace) location.reload(); // this page belongs to another account
   wasShown = false;
   retryRequest?.();

@@ -9,6 +9,7 @@ from penstock.accounts.keys.service import KeyService
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.model import Role
 from penstock.accounts.own_account.service import OwnAccountService
+from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.base.paging import MAX_PAGE_SIZE, Page
 from penstock.http.schema import PageQuery
 from penstock.settings import Settings
@@ -29,6 +30,7 @@ def members(
         parts=("members", "invitations"),
         members=members.members(view.workspace_id, view.query(PageQuery).pagination),
         invitations=invitations.invitations(view.workspace_id, _LARGEST_PAGE),
+        invitations_are_mailed=invitations.are_mailed,
         is_owner=view.reader.role is Role.OWNER,
         key_counts=key_service.counts_by_creator(view.workspace_id),
     )
@@ -38,12 +40,14 @@ def members(
 def account(
     view: NamedDependency[View],
     own_account: NamedDependency[OwnAccountService],
+    second_factors: NamedDependency[SecondFactorService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     token = session_token(view.request) or ""
     return view.render(
         "people/account.html",
-        parts=("sessions",),
+        parts=("sessions", "second_factor"),
+        second_factor=second_factors.state(view.reader.user),
         sessions=own_account.sessions(view.reader.user, token, view.query(PageQuery).pagination),
         session_days=settings.session_days,
     )

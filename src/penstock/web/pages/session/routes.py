@@ -8,18 +8,39 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.response import Redirect
 
-from penstock.accounts.callers import is_local_client, session_token
+from penstock.accounts.callers import (
+    is_local_client,
+    pending_log_in_token,
+    session_token,
+    set_pending_log_in,
+    set_session,
+    set_sign_on_attempt,
+    sign_on_attempt,
+)
 from penstock.accounts.invitations.service import InvitationService
+from penstock.accounts.model import PendingLogIn
+from penstock.accounts.password_resets.service import PasswordResetService
 from penstock.accounts.service import AccountService
+from penstock.accounts.single_sign_on.model import ProviderAnswer
+from penstock.accounts.single_sign_on.service import SingleSignOnService
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.errors import NotFound
-from penstock.http.requests import AnyRequest
+from penstock.base.errors import (
+    Forbidden,
+    NotFound,
+    PenstockError,
+    RateLimited,
+    Unauthorized,
+    Unavailable,
+)
+from penstock.http.problems import problem_of
+from penstock.http.requests import AnyRequest, address_of
 from penstock.settings import Settings
 from penstock.web.nav import NAV
 from penstock.web.rendering import html
 from penstock.web.view import reader_of, safe_next
 
 Accounts = NamedDependency[AccountService]
+SingleSignOn = NamedDependency[SingleSignOnService]
 
 
 @get("/")
@@ -39,8 +60,12 @@ async def start_page(
 
 @get("/login")
 async def log_in(
-    request: AnyRequest, accounts: Accounts, settings: NamedDependency[Settings]
+    request: AnyRequest,
+    accounts: Accounts,
+    single_sign_on: SingleSignOn,
+    settings: NamedDependency[Settings],
 ) -> Response[Any]:
+    """With `code`: the second step, for a log-in by single sign-on."""
     next_path = safe_next(request.query_params.get("next"))
     if await reader_of(request, accounts):
         return Redirect(next_path, status_code=302)
@@ -48,8 +73,80 @@ async def log_in(
         "next": next_path,
         "session_ended": session_token(request) is not None,
         "signup_open": settings.signup_open,
+        "provider_name": single_sign_on.provider_name,
+        "needs_code": "code" in request.query_params and bool(pending_log_in_token(request)),
     }
     return html(request, "session/login.html", content)
+
+
+@get("/login/sso")
+async def leave_for_provider(
+    request: AnyRequest, single_sign_on: SingleSignOn, settings: NamedDependency[Settings]
+) -> Response[Any]:
+    """Leads to the identity provider."""
+    next_path = safe_next(request.query_params.get("next"))
+    try:
+        url, sealed_attempt = await single_sign_on.begin(next_path, address_of(request))
+    except (Unavailable, RateLimited) as error:
+        return _sign_on_failed(request, error)
+    response = Redirect(url, status_code=302, headers={"Cache-Control": "no-store"})
+    set_sign_on_attempt(response, request, settings, sealed_attempt)
+    return response
+
+
+@get("/login/sso/callback")
+async def return_from_provider(
+    request: AnyRequest, single_sign_on: SingleSignOn, settings: NamedDependency[Settings]
+) -> Response[Any]:
+    """Where the identity provider sends the browser back to."""
+    query = request.query_params
+    answer = ProviderAnswer(
+        query.get("code"), query.get("state"), query.get("iss"), query.get("error")
+    )
+    try:
+        opened, next_path = await single_sign_on.finish(
+            sign_on_attempt(request), answer, address_of(request)
+        )
+    except (Forbidden, Unauthorized, Unavailable, RateLimited) as error:
+        response: Response[Any] = _sign_on_failed(request, error)
+        set_sign_on_attempt(response, request, settings, None)
+        return response
+    if isinstance(opened, PendingLogIn):
+        query_text = urlencode({"next": next_path, "code": ""})
+        response = Redirect(f"/login?{query_text}", status_code=302)
+        set_pending_log_in(response, request, settings, opened.token)
+    else:
+        response = Redirect(next_path, status_code=302)
+        set_session(response, request, settings, opened[0])
+    set_sign_on_attempt(response, request, settings, None)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _sign_on_failed(request: AnyRequest, error: PenstockError) -> Response[bytes]:
+    problem = problem_of(request, error)
+    content = {"detail": error.detail}
+    response = html(request, "session/sign_on_failed.html", content, status=error.status)
+    if "Retry-After" in problem.headers:
+        response.headers["Retry-After"] = problem.headers["Retry-After"]
+    return response
+
+
+@get("/reset-password")
+async def reset_password(
+    request: AnyRequest, password_resets: NamedDependency[PasswordResetService]
+) -> Response[bytes]:
+    content = {
+        "is_set_up": password_resets.is_set_up,
+        "is_sent": "sent" in request.query_params,
+    }
+    return html(request, "session/forgotten.html", content)
+
+
+@get("/reset-password/new")
+async def new_password(request: AnyRequest) -> Response[bytes]:
+    """Where a mailed link leads. Its token stands behind `#`, so only the browser knows it."""
+    return html(request, "session/new_password.html", {})
 
 
 @get("/signup")
@@ -93,4 +190,12 @@ async def _invited(
     return html(request, "session/invited.html", content)
 
 
-ROUTES = (start_page, log_in, sign_up)
+ROUTES = (
+    start_page,
+    log_in,
+    leave_for_provider,
+    return_from_provider,
+    reset_password,
+    new_password,
+    sign_up,
+)

@@ -1,0 +1,119 @@
+import type { Properties } from "./queue";
+import type { Store } from "./store";
+
+export interface AttemptOptions {
+  /** The property with the attempt's ID: `attemptProperty` of the funnel. */
+  property: string;
+  /** The property with the event's number: `sequenceProperty` of the funnel. */
+  sequence?: string;
+}
+
+/** What an attempt needs of its client. */
+export interface AttemptHost {
+  readonly store: Store;
+  readonly visitorId: string;
+  readonly tab: number;
+  newId(): string;
+  track(name: string, properties: Properties): void;
+}
+
+interface State {
+  id: string;
+  /** The last number; absent for an attempt of elsewhere whose last number is unknown. */
+  last?: number;
+}
+
+/**
+ * One journey, such as a checkout. Its ID and numbers are shared by all tabs and visits until it
+ * ends.
+ *
+ * Numbers rise by thousands and end in three digits of the tab, so that two tabs at the same
+ * instant never use a number twice.
+ */
+export class Attempt {
+  readonly #host: AttemptHost;
+  readonly #key: string;
+  readonly #options: AttemptOptions;
+
+  constructor(host: AttemptHost, name: string, options: AttemptOptions) {
+    this.#host = host;
+    this.#key = `penstock.attempt.${name}`;
+    this.#options = options;
+  }
+
+  #state(): State {
+    const stored = this.#host.store.get(this.#key);
+    return stored ? (JSON.parse(stored) as State) : this.#begin(this.#host.newId(), 0);
+  }
+
+  #begin(id: string, last?: number): State {
+    const state: State = { id, ...(last !== undefined && { last }) };
+    this.#host.store.set(this.#key, JSON.stringify(state));
+    return state;
+  }
+
+  /** The attempt's ID. Begins the attempt if there is none. */
+  get id(): string {
+    return this.#state().id;
+  }
+
+  /** The number of the last event. Undefined if unknown: see `resume`. */
+  get lastNumber(): number | undefined {
+    return this.#state().last;
+  }
+
+  /** Send an event of this attempt, with its ID and the next number. */
+  track(name: string, properties: Properties = {}): void {
+    const { property, sequence } = this.#options;
+    const { id, last } = this.#state();
+    const own: Properties = { [property]: id };
+    if (sequence && last !== undefined) {
+      const next = (Math.floor(last / 1_000) + 1) * 1_000 + this.#host.tab;
+      this.#begin(id, next);
+      own[sequence] = next;
+    }
+    this.#host.track(name, { ...properties, ...own });
+  }
+
+  /**
+   * Continue an attempt that began elsewhere: its ID came by a link or from the backend. Without
+   * the number of its last event, its events have no numbers; their times prove the order.
+   */
+  resume(id: string, lastNumber?: number): void {
+    if (this.#host.store.get(this.#key) && this.#state().id === id) {
+      const last = this.#state().last;
+      if (lastNumber !== undefined) this.#begin(id, Math.max(last ?? 0, lastNumber));
+      return;
+    }
+    this.#begin(id, lastNumber);
+  }
+
+  /** Begin a new attempt and forget the current one. */
+  restart(): void {
+    this.#begin(this.#host.newId(), 0);
+  }
+
+  /** Forget the attempt. The next event begins a new one. */
+  end(): void {
+    this.#host.store.remove(this.#key);
+  }
+
+  /** Metadata for a payment provider, from which its webhook knows visitor and attempt. */
+  metadata(): Record<string, string> {
+    return { visitorId: this.#host.visitorId, [this.#options.property]: this.id };
+  }
+
+  /**
+   * Visitor and attempt as a `client_reference_id` for Stripe: at most 200 letters, digits, dashes
+   * and underscores. RangeError if the IDs are too long for it.
+   */
+  clientReferenceId(): string {
+    const parts = [this.#host.visitorId, this.#options.property, this.id];
+    const bytes = new TextEncoder().encode(parts.join("\n"));
+    const url = { "+": "-", "/": "_", "=": "" } as Record<string, string>;
+    const base64 = btoa(String.fromCharCode(...bytes));
+    const text = `penstock_${base64.replace(/[+\/=]/g, (sign) => url[sign] ?? "")}`;
+    if (text.length > 200) throw new RangeError("IDs too long for Stripe");
+    return text;
+  }
+}

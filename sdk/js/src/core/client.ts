@@ -1,0 +1,197 @@
+import { Attempt, type AttemptHost, type AttemptOptions } from "./attempt";
+import { Clock, type TimeSource } from "./clock";
+import { Queue, TRACK, type Properties } from "./queue";
+import { Sender, type Transport } from "./sender";
+import { memoryStore, moveAll, type Store } from "./store";
+
+export type Consent = "granted" | "denied" | "pending";
+
+export interface CommonOptions {
+  /** The ID of the website or app, from its page in the dashboard. */
+  website: string;
+  /** Your own ID of the visitor. Default: a random one that is kept on the device. */
+  visitorId?: string;
+  /** `pending`: nothing is stored or sent before `consent("granted")`. Default: `granted`. */
+  consent?: Consent;
+  /** Say in the console what the server refuses. Default: on local hosts and in development. */
+  debug?: boolean;
+}
+
+export interface IdentifyOptions {
+  traits?: Properties;
+  /** HMAC-SHA256 of the user ID in hex, from your backend. */
+  userHash?: string;
+}
+
+export interface Transaction {
+  /** A second transaction with this ID is a duplicate. */
+  id?: string;
+  amount?: number;
+  /** Three capital letters, such as `EUR`. */
+  currency?: string;
+  properties?: Properties;
+}
+
+/** What differs between browsers, apps and tests. */
+export interface Platform {
+  store: Store;
+  /** How old events of another tab must be before this one sends them. Default: 0. */
+  adoptAfterMs?: number;
+  time: TimeSource;
+  transport: Transport;
+  newId(): string;
+  /** Fields of every event, such as `url`. */
+  context(): Properties;
+  warn(text: string): void;
+}
+
+export const VISITOR = "penstock.visitor";
+const MAX_WAITING = 1_000;
+const SEND_AFTER_MS = 250;
+
+/** Keeps events on the device until the server has answered for them. */
+export class Client implements AttemptHost {
+  readonly tab = Math.floor(Math.random() * 1_000);
+  readonly #options: CommonOptions;
+  readonly #platform: Platform;
+  readonly #clock: Clock;
+  readonly #warned = new Set<string>();
+  #consent: Consent;
+  #store!: Store;
+  #queue!: Queue;
+  #sender!: Sender;
+
+  constructor(options: CommonOptions, platform: Platform) {
+    if (!options.website) throw new TypeError("penstock: website is missing");
+    this.#options = options;
+    this.#platform = platform;
+    this.#clock = new Clock(platform.time, platform.newId());
+    this.#consent = options.consent ?? "granted";
+    this.#open(this.#consent === "granted" ? platform.store : memoryStore());
+  }
+
+  #open(store: Store): void {
+    const isGranted = this.#consent === "granted";
+    this.#store = store;
+    this.#queue = new Queue(store, MAX_WAITING, this.#platform.adoptAfterMs);
+    this.#sender = new Sender(this.#queue, this.#clock, this.#platform.transport, (text) =>
+      this.#warn(text),
+    );
+    if (isGranted) this.#sender.schedule(SEND_AFTER_MS);
+    else this.#sender.stop();
+  }
+
+  #warn(text: string): void {
+    if (!this.#options.debug || this.#warned.has(text)) return;
+    this.#warned.add(text);
+    this.#platform.warn(`penstock: ${text}`);
+  }
+
+  get store(): Store {
+    return this.#store;
+  }
+
+  newId(): string {
+    return this.#platform.newId();
+  }
+
+  /** The visitor's ID. Only an ID of this session while there is no consent. */
+  get visitorId(): string {
+    const known = this.#options.visitorId ?? this.#store.get(VISITOR);
+    if (known) return known;
+    const created = this.newId();
+    this.#store.set(VISITOR, created);
+    return created;
+  }
+
+  /** Send a custom event. */
+  track(name: string, properties?: Properties): void {
+    this.send({ type: "event", name, properties });
+  }
+
+  /** Send a screen view of an app. */
+  screen(name: string, properties?: Properties): void {
+    this.send({ type: "screenview", screen: name, properties });
+  }
+
+  /** Send a transaction, such as `purchase`. */
+  transaction(name: string, { id, amount, currency, properties }: Transaction = {}): void {
+    const facts: Properties = { ...properties, amount, currency, transactionId: id };
+    this.send({ type: "transaction", name, properties: facts, dedupeKey: id });
+  }
+
+  /** Tell who the visitor is, at sign-up and log-in. */
+  identify(userId: string, { traits, userHash }: IdentifyOptions = {}): void {
+    if (this.#consent === "denied") return;
+    const body = { websiteId: this.#options.website, visitorId: this.visitorId, userId };
+    this.#add("/api/identify", { ...body, traits, userHash }, this.newId());
+  }
+
+  /** Queue an item of `/api/track`. */
+  send(item: Properties): void {
+    if (this.#consent === "denied") return;
+    const id = this.newId();
+    const body = {
+      websiteId: this.#options.website,
+      visitorId: this.visitorId,
+      ...this.#platform.context(),
+      ...item,
+      dedupeKey: item.dedupeKey ?? id,
+    };
+    this.#add(TRACK, body, id);
+  }
+
+  #add(path: string, body: Properties, id: string): void {
+    this.#queue.add({ path, body, at: this.#clock.now() }, id);
+    this.#sender.schedule(SEND_AFTER_MS);
+  }
+
+  /** Forget visitor and attempts, at log-out. What waits is still sent. */
+  reset(): void {
+    forget(this.#store, "penstock.attempt.");
+  }
+
+  /** Tell whether the visitor agreed. `denied` deletes everything that is kept on the device. */
+  consent(state: Consent): void {
+    const before = this.#store;
+    const isGranted = state === "granted";
+    const { store } = this.#platform;
+    this.#consent = state;
+    this.#sender.stop();
+    if (state === "denied") {
+      forget(before, "penstock.");
+      forget(store, "penstock.");
+    } else if (isGranted && before !== store) {
+      if (store.get(VISITOR)) before.remove(VISITOR);
+      moveAll(before, store);
+    }
+    this.#open(isGranted ? store : memoryStore());
+  }
+
+  /** A journey whose events share an ID and have rising numbers. */
+  attempt(name: string, options: AttemptOptions): Attempt {
+    return new Attempt(this, name, options);
+  }
+
+  /** Send what waits now. Ends when the server has answered for it, or cannot be reached. */
+  flush(): Promise<void> {
+    return this.#sender.flush();
+  }
+
+  /** For platforms: the device is online again. */
+  wake(): void {
+    this.#sender.wake();
+  }
+
+  /** For platforms: a body that can be handed over while the page goes. */
+  lastBatch(): string | undefined {
+    return this.#consent === "granted" ? this.#sender.lastBatch() : undefined;
+  }
+}
+
+/** Removes the visitor and all keys with a prefix. */
+function forget(store: Store, prefix: string): void {
+  for (const key of [VISITOR, ...store.keys()]) {
+    if (key === VISITOR || key.startsWith(prefix)) store.remove(key);
+  }
+}

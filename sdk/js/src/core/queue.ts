@@ -1,0 +1,99 @@
+import type { Moment } from "./clock";
+import type { Store } from "./store";
+
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json | undefined };
+export type Properties = { [key: string]: Json | undefined };
+
+/** A request that waits for an answer of the server. */
+export interface Entry {
+  /** The route of one such request, such as `/api/track`. */
+  path: string;
+  body: Properties;
+  at: Moment;
+}
+
+export type KeyedEntry = Entry & { key: string };
+
+export const TRACK = "/api/track";
+
+const PREFIX = "penstock.event.";
+const DROPPED = "penstock.dropped";
+/** Entries that wait, each under a key of its own, so that tabs never overwrite one another's. */
+export class Queue {
+  readonly #store: Store;
+  readonly #limit: number;
+  readonly #adoptAfterMs: number;
+  #count = 0;
+  #added = 0;
+
+  /**
+   * `adoptAfterMs`: what another client has left is sent only when it is this old, because its own
+   * tab may be sending it.
+   */
+  constructor(store: Store, limit: number, adoptAfterMs = 0) {
+    this.#adoptAfterMs = adoptAfterMs;
+    this.#store = store;
+    this.#limit = limit;
+    this.#count = this.#keys().length;
+  }
+
+  #keys(): string[] {
+    return this.#store.keys().filter((key) => key.startsWith(PREFIX));
+  }
+
+  /** Keep an entry until it is removed. Beyond the limit it is dropped and counted. */
+  add(entry: Entry, id: string): void {
+    if (this.#count >= this.#limit) this.#count = this.#keys().length;
+    if (this.#count >= this.#limit) {
+      this.#store.set(DROPPED, String(this.#dropped() + 1));
+      return;
+    }
+    if (entry.path === TRACK && this.#dropped()) {
+      entry.body.droppedBefore = this.#dropped();
+      this.#store.remove(DROPPED);
+    }
+    this.#count += 1;
+    const time = sortable(entry.at.wall, 9) + sortable((this.#added += 1), 6);
+    this.#store.set(`${PREFIX}${time}.${id}`, JSON.stringify(entry));
+  }
+
+  get length(): number {
+    return this.#count;
+  }
+
+  #dropped(): number {
+    return Number(this.#store.get(DROPPED)) || 0;
+  }
+
+  /**
+   * What may be sent now, oldest first: all of this client, and what others have left. The latter
+   * waits for a first answer, if there is something to get one for: it tells the server's time.
+   */
+  waiting(now: Moment): KeyedEntry[] {
+    const keys = this.#keys().sort();
+    this.#count = keys.length;
+    const entries: KeyedEntry[] = [];
+    for (const key of keys) {
+      try {
+        entries.push({ ...(JSON.parse(this.#store.get(key) ?? "") as Entry), key });
+      } catch {
+        this.#store.remove(key); // Cut: it can never be sent.
+      }
+    }
+    const isOwn = ({ at }: Entry): boolean => at.client === now.client;
+    if (now.offset === undefined && entries.some(isOwn)) return entries.filter(isOwn);
+    return entries.filter(
+      (entry) => isOwn(entry) || Math.abs(now.wall - entry.at.wall) >= this.#adoptAfterMs,
+    );
+  }
+
+  remove(entries: KeyedEntry[]): void {
+    for (const { key } of entries) this.#store.remove(key);
+    this.#count = Math.max(0, this.#count - entries.length);
+  }
+}
+
+/** A number as a text of fixed length, so that texts sort as their numbers. */
+function sortable(number: number, length: number): string {
+  return number.toString(36).padStart(length, "0");
+}

@@ -1,0 +1,132 @@
+/** Penstock for Node.js backends: server events with an API key. */
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { Clock } from "./core/clock";
+import { deviceTime, httpTransport, newId } from "./core/platform";
+import { Queue, type Properties } from "./core/queue";
+import { Sender } from "./core/sender";
+import { memoryStore, type Store } from "./core/store";
+
+export type { Json, Properties } from "./core/queue";
+
+export interface Options {
+  /** Where Penstock runs, such as `https://penstock.example`. */
+  host: string;
+  /** The ID of the website or app, from its page in the dashboard. */
+  website: string;
+  /** A key with the scope `ingest`. */
+  apiKey: string;
+  /** A folder that keeps events until they are answered for, also when the process is killed. */
+  spillTo?: string;
+  /** Events beyond this number are dropped. Default: 10,000. */
+  maxWaiting?: number;
+  /** Called with what the server refuses. Default: `console.warn`. */
+  onRefused?: (text: string) => void;
+}
+
+/** `userId` or `visitorId` is required. */
+export interface Person {
+  userId?: string;
+  visitorId?: string;
+}
+
+export interface ServerEvent extends Person {
+  event: string;
+  /** Your own ID of the event. A second event with it is a duplicate. Default: a random one. */
+  eventId?: string;
+  /** When it happened. Default: now. */
+  timestamp?: Date;
+  properties?: Properties;
+  country?: string;
+  region?: string;
+}
+
+export interface ServerTransaction extends ServerEvent {
+  transactionId?: string;
+  amount?: number;
+  currency?: string;
+}
+
+const SEND_AFTER_MS = 100;
+
+/** Keeps events until the server has answered for them. */
+export class Penstock {
+  readonly #website: string;
+  readonly #clock = new Clock(deviceTime, newId());
+  readonly #queue: Queue;
+  readonly #sender: Sender;
+
+  constructor(options: Options) {
+    const { website, host, apiKey, spillTo, maxWaiting = 10_000, onRefused } = options;
+    this.#website = website;
+    this.#queue = new Queue(spillTo ? folderStore(spillTo) : memoryStore(), maxWaiting);
+    const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
+    const report = onRefused ?? ((text: string) => console.warn(`penstock: ${text}`));
+    this.#sender = new Sender(this.#queue, this.#clock, httpTransport(host, headers), report);
+    this.#sender.schedule(SEND_AFTER_MS);
+  }
+
+  track(event: ServerEvent): void {
+    this.#add("/api/v1/events", event);
+  }
+
+  transaction(event: ServerTransaction): void {
+    this.#add("/api/v1/transactions", event);
+  }
+
+  /** Link a visitor to a user. */
+  identify(userId: string, visitorId: string, traits?: Properties): void {
+    this.#queueBody("/api/identify", { userId, visitorId, traits }, newId());
+  }
+
+  /** How many events wait for an answer of the server. */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  /** Send what waits. Ends when the server has answered for it, or cannot be reached. */
+  flush(): Promise<void> {
+    return this.#sender.flush();
+  }
+
+  /** Send what waits and stop, before the process ends. */
+  async close(): Promise<void> {
+    await this.flush();
+    this.#sender.stop();
+  }
+
+  #add(path: string, event: ServerTransaction): void {
+    const id = event.eventId ?? event.transactionId ?? newId();
+    const timestamp = (event.timestamp ?? new Date()).toISOString();
+    const own = event.transactionId && !event.eventId ? {} : { eventId: id };
+    this.#queueBody(path, { ...event, ...own, timestamp }, newId());
+  }
+
+  #queueBody(path: string, body: Properties, id: string): void {
+    const at = this.#clock.now();
+    this.#queue.add({ path, body: { websiteId: this.#website, ...body }, at }, id);
+    this.#sender.schedule(SEND_AFTER_MS);
+  }
+}
+
+/** A file for each key. A file that is cut by a kill is not read: it has not its name yet. */
+function folderStore(folder: string): Store {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const path = (key: string): string => join(folder, encodeURIComponent(key));
+  return {
+    keys: () => readdirSync(folder).filter((name) => !name.endsWith(".part")).map(decodeURIComponent),
+    get(key) {
+      try {
+        return readFileSync(path(key), "utf8");
+      } catch {
+        return null;
+      }
+    },
+    set(key, value) {
+      writeFileSync(`${path(key)}.part`, value, { mode: 0o600 });
+      renameSync(`${path(key)}.part`, path(key));
+    },
+    remove: (key) => rmSync(path(key), { force: true }),
+  };
+}

@@ -1,0 +1,76 @@
+/** Penstock for React Native. Storage comes from the app, such as its AsyncStorage. */
+import { Client, type CommonOptions } from "./core/client";
+import { deviceTime, httpTransport, newId } from "./core/platform";
+import { memoryStore, type Store } from "./core/store";
+
+export type { Attempt, AttemptOptions } from "./core/attempt";
+export type { Consent, IdentifyOptions, Transaction } from "./core/client";
+export type { Json, Properties } from "./core/queue";
+
+/** What this module needs of a storage: `@react-native-async-storage/async-storage` has it. */
+export interface AsyncStorage {
+  getAllKeys(): Promise<readonly string[]>;
+  getItem(key: string): Promise<string | null>;
+  setItem(key: string, value: string): Promise<void>;
+  removeItem(key: string): Promise<void>;
+}
+
+/** What this module needs of `AppState` of React Native. */
+export interface AppState {
+  addEventListener(type: "change", listener: (state: string) => void): unknown;
+}
+
+export interface Options extends CommonOptions {
+  /** Where Penstock runs, such as `https://penstock.example`. */
+  host: string;
+  storage: AsyncStorage;
+  /** Sends what waits when the app goes to the background or comes back. */
+  appState?: AppState;
+}
+
+/** A client for one app. Call it once, and await it: it reads what earlier runs left. */
+export async function init(options: Options): Promise<Client> {
+  const isDevelopment = Boolean((globalThis as { __DEV__?: boolean }).__DEV__);
+  const client = new Client(
+    { debug: isDevelopment, ...options },
+    {
+      store: await mirrored(options.storage),
+      time: deviceTime,
+      transport: httpTransport(options.host, { "Content-Type": "application/json" }),
+      newId,
+      context: () => ({}),
+      warn: (text) => console.warn(text),
+    },
+  );
+  options.appState?.addEventListener("change", () => client.wake());
+  return client;
+}
+
+/** Reads everything once; then writes behind, in order, and tries a failed write once more. */
+async function mirrored(storage: AsyncStorage): Promise<Store> {
+  const memory = memoryStore();
+  try {
+    for (const key of await storage.getAllKeys()) {
+      const value = key.startsWith("penstock.") ? await storage.getItem(key) : null;
+      if (value !== null) memory.set(key, value);
+    }
+  } catch {
+    // Without storage, the events of this run wait in memory.
+  }
+  let writes = Promise.resolve();
+  const write = (action: () => Promise<void>): void => {
+    writes = writes.then(action).catch(action).catch(() => undefined);
+  };
+  return {
+    keys: memory.keys,
+    get: memory.get,
+    set(key, value) {
+      memory.set(key, value);
+      write(() => storage.setItem(key, value));
+    },
+    remove(key) {
+      memory.remove(key);
+      write(() => storage.removeItem(key));
+    },
+  };
+}

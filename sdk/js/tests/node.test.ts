@@ -1,0 +1,104 @@
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Properties } from "../src/core/queue";
+import { Penstock } from "../src/node";
+
+interface Received {
+  url: string | undefined;
+  key: string | undefined;
+  body: Properties & { events?: Properties[] };
+}
+
+let server: Server;
+let host: string;
+let folder: string;
+let isDown: boolean;
+const received: Received[] = [];
+
+beforeEach(async () => {
+  received.length = 0;
+  isDown = false;
+  folder = mkdtempSync(join(tmpdir(), "penstock-"));
+  server = createServer((request, response) => {
+    let text = "";
+    request.on("data", (part) => (text += part));
+    request.on("end", () => {
+      if (isDown) return void request.socket.destroy();
+      const body = JSON.parse(text) as Received["body"];
+      received.push({ url: request.url, key: request.headers.authorization, body });
+      const results = (body.events ?? []).map(() => ({ status: "accepted" }));
+      response.writeHead(202, { "Content-Type": "application/json" });
+      response.end(JSON.stringify({ results }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  host = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+
+afterEach(async () => {
+  rmSync(folder, { recursive: true });
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+function client(): Penstock {
+  return new Penstock({ host, website: "web_1", apiKey: "key", spillTo: folder });
+}
+
+test("events go in batches, with the key, an ID and the time of the call", async () => {
+  const penstock = client();
+  const timestamp = new Date("2026-05-01T10:00:00Z");
+  penstock.track({ event: "a", userId: "u-1", timestamp, properties: { plan: "pro" } });
+  penstock.track({ event: "b", visitorId: "v-1", eventId: "mine" });
+  await penstock.close();
+  expect(received).toMatchObject([
+    {
+      url: "/api/v1/events/batch",
+      key: "Bearer key",
+      body: {
+        events: [
+          {
+            websiteId: "web_1",
+            event: "a",
+            userId: "u-1",
+            eventId: expect.any(String),
+            timestamp: "2026-05-01T10:00:00.000Z",
+            properties: { plan: "pro" },
+          },
+          { event: "b", visitorId: "v-1", eventId: "mine" },
+        ],
+      },
+    },
+  ]);
+  expect(penstock.waiting).toBe(0);
+});
+
+test("transactions and identify calls have their own routes", async () => {
+  const penstock = client();
+  penstock.transaction({ event: "purchase", userId: "u-1", transactionId: "o-1", amount: 5 });
+  penstock.identify("u-1", "v-1");
+  await penstock.close();
+  expect(received.map(({ url, body }) => [url, body])).toMatchObject([
+    ["/api/v1/transactions", { transactionId: "o-1", amount: 5 }],
+    ["/api/identify", { websiteId: "web_1", userId: "u-1", visitorId: "v-1" }],
+  ]);
+  expect(received[0]?.body).not.toHaveProperty("eventId");
+});
+
+test("what a dead process left in its folder is sent by the next one", async () => {
+  isDown = true;
+  const first = client();
+  first.track({ event: "a", userId: "u-1" });
+  await first.close();
+  expect(readdirSync(folder)).toHaveLength(1);
+  isDown = false;
+  const next = client();
+  await next.close();
+  expect(received.flatMap(({ body }) => body.events)).toMatchObject([{ event: "a" }]);
+  expect(readdirSync(folder)).toEqual([]);
+});

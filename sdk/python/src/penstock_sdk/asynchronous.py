@@ -1,0 +1,85 @@
+"""The client for asyncio."""
+
+import asyncio
+from typing import Any, Unpack
+
+import httpx
+
+from penstock_sdk import calls
+from penstock_sdk.client import EXIT_S
+from penstock_sdk.sending import Sending
+
+
+class AsyncPenstock(Sending):
+    """Sends events from a task of its own: `async with AsyncPenstock(...) as penstock:`.
+
+    Options: see `Sending`. With `spill_to`, a call writes a small file, which blocks for its sync.
+    """
+
+    def __init__(self, host: str, **options: Any) -> None:
+        super().__init__(host, **options)
+        self._http = httpx.AsyncClient(**self._http_options)
+        self._added, self._settled = asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "AsyncPenstock":
+        self._task = asyncio.create_task(self._deliver())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def flush(self, timeout_s: float = EXIT_S) -> bool:
+        """Wait until everything is answered for. False if something still waits after the time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self.waiting:
+                    self._settled.clear()
+                    await self._settled.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self, timeout_s: float = EXIT_S) -> bool:
+        """Deliver what waits and stop. False if something is left, which `spill_to` keeps."""
+        is_empty = await self.flush(timeout_s)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._http.aclose()
+        return is_empty
+
+    async def results(self, funnel_id: str, **query: Unpack[calls.ResultsQuery]) -> dict[str, Any]:
+        """The results of a saved funnel. `PenstockError`, or httpx's errors without an answer."""
+        return await self._answer(calls.results(self._http, funnel_id, query))
+
+    async def import_file(self, content: bytes, *, file_name: str | None = None) -> dict[str, Any]:
+        """Start an import of NDJSON. Ask `import_state` with its `id` how far it is."""
+        return await self._answer(
+            calls.import_file(self._http, self._website_id, content, file_name)
+        )
+
+    async def import_state(self, import_id: str) -> dict[str, Any]:
+        return await self._answer(calls.import_state(self._http, import_id))
+
+    async def _answer(self, request: httpx.Request) -> dict[str, Any]:
+        return calls.read_answer(await self._http.send(request))
+
+    def _wake(self) -> None:
+        self._added.set()
+
+    async def _deliver(self) -> None:
+        while True:
+            request = self._delivery.next_request()
+            if request is None:
+                self._added.clear()
+                await self._added.wait()
+                continue
+            try:
+                response = await self._http.post(request.path, json=request.body)
+            except httpx.HTTPError:
+                wait_s = self._delivery.failed()
+            else:
+                wait_s = self._delivery.answered(request, response)
+            self._settled.set()
+            await asyncio.sleep(wait_s)

@@ -1,0 +1,65 @@
+"""Entries that wait for an answer of the server, oldest first."""
+
+import os
+from collections import OrderedDict
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+
+from penstock_sdk.events import Entry
+
+
+class Full(Exception):
+    """As many entries wait as may wait: the server has been out of reach for long."""
+
+
+class Outbox:
+    """A queue in memory and, if there is a folder, a file for each entry.
+
+    Thread-safe. A folder belongs to one process at a time; what a dead one left is read at the
+    start. Files are written under another name first, so a kill never leaves half an entry.
+    """
+
+    def __init__(self, folder: Path | None, max_waiting: int) -> None:
+        self._folder, self._max_waiting, self._lock = folder, max_waiting, Lock()
+        self._entries = OrderedDict[int, Entry]()
+        self._next = 0
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for file in sorted(folder.glob("*.json")):
+                self._entries[int(file.stem)] = Entry.load(file.read_text("utf-8"))
+            self._next = max(self._entries, default=-1) + 1
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, entry: Entry) -> None:
+        """`Full`; ValueError for what is not JSON; OSError when the folder cannot be written."""
+        text = entry.dump()
+        with self._lock:
+            if len(self._entries) >= self._max_waiting:
+                raise Full(f"{self._max_waiting:,} events wait for Penstock already")
+            if self._folder is not None:
+                part = self._folder / f"{self._next}.part"
+                with part.open("w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                part.rename(self._file(self._folder, self._next))
+            self._entries[self._next] = Entry.load(text)
+            self._next += 1
+
+    def first(self, count: int) -> list[tuple[int, Entry]]:
+        with self._lock:
+            return list(islice(self._entries.items(), count))
+
+    def remove(self, numbers: list[int]) -> None:
+        with self._lock:
+            for number in numbers:
+                del self._entries[number]
+                if self._folder is not None:
+                    self._file(self._folder, number).unlink(missing_ok=True)
+
+    @staticmethod
+    def _file(folder: Path, number: int) -> Path:
+        return folder / f"{number:020}.json"

@@ -1,0 +1,81 @@
+"""The calls that queue events: the same for both clients."""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from penstock_sdk.delivery import Delivery
+from penstock_sdk.events import (
+    EVENTS,
+    JSON,
+    TRANSACTIONS,
+    Entry,
+    EventFields,
+    Refusal,
+    TransactionFields,
+    event_entry,
+    identify_entry,
+)
+from penstock_sdk.outbox import Outbox
+
+_log = logging.getLogger("penstock_sdk")
+
+TIMEOUT_S = 30.0
+
+
+def log_refusal(refusal: Refusal) -> None:
+    _log.warning("%s", refusal)
+
+
+class Sending:
+    """Events wait in the outbox until a subclass has delivered them."""
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        api_key: str,
+        website_id: str,
+        spill_to: str | Path | None = None,
+        max_waiting: int = 10_000,
+        on_refused: Callable[[Refusal], None] = log_refusal,
+    ) -> None:
+        """api_key: with the scope `ingest`, and `read` for results. spill_to: a folder that keeps
+        events over the death of the process. max_waiting: beyond it, calls raise `Full`.
+        on_refused: called with each event that the server refuses.
+        """
+        self._website_id = website_id
+        self._outbox = Outbox(None if spill_to is None else Path(spill_to), max_waiting)
+        self._delivery = Delivery(self._outbox, on_refused)
+        self._http_options: dict[str, Any] = {
+            "base_url": host,
+            "headers": {"Authorization": f"Bearer {api_key}"},
+            "timeout": TIMEOUT_S,
+        }
+
+    @property
+    def waiting(self) -> int:
+        """How many entries have no answer yet."""
+        return len(self._outbox)
+
+    def track(self, event: str, **fields: Unpack[EventFields]) -> None:
+        """Queue an event. `Full` when too many wait; ValueError for what cannot be sent."""
+        self._add(event_entry(EVENTS, self._website_id, event, fields))
+
+    def transaction(self, event: str, **fields: Unpack[TransactionFields]) -> None:
+        """Queue a transaction, such as `purchase`."""
+        self._add(event_entry(TRANSACTIONS, self._website_id, event, fields))
+
+    def identify(
+        self, user_id: str, visitor_id: str, traits: Mapping[str, JSON] | None = None
+    ) -> None:
+        """Queue the link of a visitor to a user, after all events before it."""
+        self._add(identify_entry(self._website_id, user_id, visitor_id, traits))
+
+    def _add(self, entry: Entry) -> None:
+        self._outbox.add(entry)
+        self._wake()
+
+    def _wake(self) -> None:
+        raise NotImplementedError

@@ -1,0 +1,37 @@
+"""Limits on log-ins: of an account, of a network, and of both."""
+
+from penstock.base.errors import RatePolicy
+from penstock.http.rate_limiter import RateLimiter
+
+_GUESSES = RatePolicy("login", quota=10, window_s=300)
+"""Attempts for one email address from one network."""
+_GUESSES_OF_ACCOUNT = RatePolicy("login_account", quota=50, window_s=300)
+"""Failed attempts for one email address from all networks."""
+_GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
+"""Failed attempts from one network for all email addresses."""
+
+
+class LogInLimits:
+    """Counts attempts to log in, whether or not the email address has an account."""
+
+    def __init__(self) -> None:
+        self._guesses = RateLimiter(_GUESSES)
+        self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT)
+        self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK)
+
+    def count(self, email: str, network: str, now_ms: int) -> None:
+        """Count an attempt, before any work is done on it. `RateLimited`."""
+        self._guesses.count((email, network), now_ms)
+        self._guesses_of_network.count((network,), now_ms)
+        self._guesses_of_account.count((email,), now_ms)
+
+    def forgive(self, email: str, network: str) -> None:
+        """Take back an attempt that was right, or was not made after all."""
+        self._guesses.forgive((email, network))
+        self._guesses_of_network.forgive((network,))
+        self._guesses_of_account.forgive((email,))
+
+    def succeed(self, email: str, network: str) -> None:
+        """The user is logged in: earlier attempts from their network no longer count for them."""
+        self.forgive(email, network)
+        self._guesses.forget((email, network))

@@ -1,0 +1,107 @@
+"""The mails that wait for the mail server, and the worker that sends them."""
+
+import smtplib
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from penstock.accounts.mail.model import Mail
+from penstock.accounts.mail.smtp import SmtpServer
+from penstock.base.clock import Clock
+from penstock.base.worker import Worker
+from penstock.settings import Settings
+
+log = structlog.get_logger()
+
+Compose = Callable[[], Mail | None]
+"""Writes a mail, in the worker. None: there is nobody to write to."""
+
+_MOST_WAITING = 1000
+_RETRY_AFTER_S = (5, 30, 120, 600, 600)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """mail: None until it is composed."""
+
+    compose: Compose
+    due_ms: int
+    mail: Mail | None = None
+    failures: int = 0
+
+
+class Mailer:
+    """Sends mails, one after the other, when the settings name a mail server.
+
+    A mail that the server does not take is tried again for twenty minutes, then logged and dropped;
+    the others do not wait for it. A restart loses the mails that wait: people ask for them again.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        url, self._clock = settings.smtp_url, clock
+        self._server = SmtpServer(url.get_secret_value(), settings.mail_from or "") if url else None
+        self._waiting: deque[_Waiting] = deque()
+        self.worker = Worker("mail", self._send_due, clock, last_step=self._send_due)
+
+    @property
+    def is_set_up(self) -> bool:
+        return self._server is not None
+
+    def post(self, compose: Compose) -> bool:
+        """Send a mail soon. Never blocks. False, without a mail server or with too many waiting."""
+        if self._server is None or len(self._waiting) >= _MOST_WAITING:
+            return False
+        self._waiting.append(_Waiting(compose, self._clock()))
+        self.worker.wake()
+        return True
+
+    def _send_due(self) -> float | None:
+        """Send what is due: seconds until the next mail is; None when none waits."""
+        for _ in range(len(self._waiting)):
+            self.worker.report_progress()
+            first = self._waiting[0]
+            is_done = first.due_ms <= self._clock() and self._is_done(first)
+            self._waiting.popleft()
+            if not is_done:
+                self._waiting.append(first)
+                if self.worker.stopping:  # a server that is away must not delay the stop
+                    break
+        if not self._waiting:
+            return None
+        next_ms = min(waiting.due_ms for waiting in list(self._waiting))
+        return max(0.1, (next_ms - self._clock()) / 1000)
+
+    def _is_done(self, waiting: _Waiting) -> bool:
+        """Whether the mail was sent, or never will be; otherwise it is due later.
+
+        An error of `compose` passes: the worker repeats the step.
+        """
+        assert self._server is not None
+        waiting.mail = waiting.mail or waiting.compose()
+        if waiting.mail is None:
+            return True
+        try:
+            self._server.send(waiting.mail, self._clock())
+        except (OSError, smtplib.SMTPException) as error:
+            waiting.failures += 1
+            is_last = _is_final(error) or waiting.failures > len(_RETRY_AFTER_S)
+            log.warning(
+                "mail_dropped" if is_last else "mail_not_sent",
+                error=type(error).__name__,
+                smtp_code=getattr(error, "smtp_code", None),
+                failures=waiting.failures,
+            )
+            if is_last:
+                return True
+            waiting.due_ms = self._clock() + _RETRY_AFTER_S[waiting.failures - 1] * 1000
+            return False
+        return True
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether the server refuses this mail for good."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return all(code >= 500 for code, _ in error.recipients.values())
+    return isinstance(error, smtplib.SMTPDataError) and error.smtp_code >= 500

@@ -1,0 +1,62 @@
+"""HTTP routes of forgotten passwords."""
+
+from litestar import Response, post
+from litestar.di import NamedDependency
+
+from penstock.accounts.callers import require_same_origin
+from penstock.accounts.password_resets.schema import PasswordReset, PasswordResetRequest
+from penstock.accounts.password_resets.service import PasswordResetService
+from penstock.accounts.service import AccountService
+from penstock.base.networks import client_network
+from penstock.http.answers import no_content
+from penstock.http.bodies import read_json
+from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest, address_of
+from penstock.settings import Settings
+
+PasswordResets = NamedDependency[PasswordResetService]
+
+
+@post(
+    "/api/auth/password-resets",
+    status_code=204,
+    opt=described(
+        "Forgot the password", body=PasswordResetRequest, open_to_all=True, tag="accounts"
+    ),
+)
+async def request_password_reset(
+    request: AnyRequest, password_resets: PasswordResets, settings: NamedDependency[Settings]
+) -> Response[None]:
+    """Mails a link to the address if it has an account. The answer is the same if it has none."""
+    require_same_origin(request, settings)
+    form = await read_json(request, PasswordResetRequest)
+    password_resets.request(form.email, address_of(request))
+    return no_content()
+
+
+@post(
+    "/api/auth/password-resets/redeem",
+    status_code=204,
+    opt=described(
+        "Set a forgotten password anew", body=PasswordReset, open_to_all=True, tag="accounts"
+    ),
+)
+async def reset_password(
+    request: AnyRequest,
+    password_resets: PasswordResets,
+    accounts: NamedDependency[AccountService],
+    settings: NamedDependency[Settings],
+) -> Response[None]:
+    """With the token of the mail, which works once within an hour. Ends all sessions."""
+    require_same_origin(request, settings)
+    form = await read_json(request, PasswordReset)
+    await accounts.password_work.run(
+        client_network(address_of(request)),
+        password_resets.reset,
+        form.token.get_secret_value(),
+        form.password.get_secret_value(),
+    )
+    return no_content()
+
+
+ROUTES = (request_password_reset, reset_password)

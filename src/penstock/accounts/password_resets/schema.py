@@ -1,0 +1,19 @@
+"""Wire types of password resets."""
+
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+
+from penstock.accounts.schema import Email, NewPassword
+from penstock.http.schema import Input
+
+
+class PasswordResetRequest(Input):
+    email: Email
+
+
+class PasswordReset(Input):
+    """The token is sent in a body, never in a URL: URLs end up in logs."""
+
+    token: Annotated[SecretStr, Field(max_length=200)]
+    password: NewPassword

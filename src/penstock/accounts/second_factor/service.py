@@ -1,0 +1,192 @@
+"""Use cases of the second factor: set up, verify, turn off.
+
+Methods block on the metadata DB: call them from a worker thread.
+"""
+
+from sqlalchemy import Connection
+
+from penstock.accounts import store as accounts_store
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
+from penstock.accounts.credentials import hash_secret
+from penstock.accounts.members import store as members_store
+from penstock.accounts.members.service import require_owner
+from penstock.accounts.model import Caller, CurrentUser, User
+from penstock.accounts.own_account import store as own_account_store
+from penstock.accounts.own_account.service import OwnAccountService
+from penstock.accounts.second_factor import store
+from penstock.accounts.second_factor.codes import (
+    bare_code,
+    matching_step,
+    new_recovery_codes,
+    new_totp_secret,
+    totp_uri,
+)
+from penstock.accounts.second_factor.model import Enrolment, SecondFactorState
+from penstock.base.clock import Clock
+from penstock.base.errors import Conflict, Fault, Forbidden, Invalid, NotFound, RatePolicy
+from penstock.base.ids import new_id
+from penstock.http.rate_limiter import RateLimiter
+from penstock.metadb.database import Database
+from penstock.metadb.secret_box import SecretBox
+
+_GUESSES = RatePolicy("second_factor", quota=20, window_s=3600, counted="wrong codes")
+"""Wrong codes of one user. Of a million codes three are valid, so a guess takes 16,000 hours."""
+
+
+class SecondFactorService:
+    """Second factors of users. `Conflict` when the state does not fit the call."""
+
+    def __init__(
+        self, database: Database, own_account: OwnAccountService, box: SecretBox, clock: Clock
+    ) -> None:
+        self._database, self._own_account = database, own_account
+        self._box, self._clock = box, clock
+        self._guesses = RateLimiter(_GUESSES)
+
+    def state(self, user: User) -> SecondFactorState:
+        with self._database.read() as db:
+            return store.state(db, user.id)
+
+    def begin(self, by: CurrentUser, password: str) -> Enrolment:
+        """A new secret, which log-in ignores until `confirm`. It replaces an unconfirmed one."""
+        self._own_account.require_password(by.user, password, "password")
+        secret, now_ms = new_totp_secret(), self._clock()
+        with self._database.write() as db:
+            accounts_store.lock_user(db, by.user.id)
+            if store.is_enabled(db, by.user.id):
+                raise Conflict(
+                    "The second factor is on already. Turn it off first.",
+                    code="second_factor_on",
+                )
+            sealed = self._box.seal(secret)
+            store.begin(db, new_id("tfa", now_ms), by.user.id, sealed, now_ms)
+        return Enrolment(secret, totp_uri(secret, by.user.email))
+
+    def confirm(self, by: CurrentUser, session_token: str, code: str) -> list[str]:
+        """Turn the second factor on and end the user's other sessions: the recovery codes."""
+        now_ms, codes = self._clock(), new_recovery_codes()
+        with self._database.write() as db:
+            accounts_store.lock_user(db, by.user.id)
+            factor = store.second_factor(db, by.user.id)
+            if factor is None or factor.confirmed_at_ms is not None:
+                raise Conflict(
+                    "No second factor is being set up. Begin again.", code="second_factor_not_begun"
+                )
+            self._guesses.count(by.user.id, now_ms)
+            step = matching_step(self._box.open(factor.secret), bare_code(code), now_ms)
+            if step is None:
+                raise _wrong_code()
+            self._guesses.forgive(by.user.id)
+            store.use_step(db, by.user.id, step)
+            store.confirm(db, by.user.id, now_ms)
+            store.replace_recovery_codes(db, by.user.id, _hashes(codes))
+            own_account_store.end_other_sessions(db, by.user.id, hash_secret(session_token))
+            self._record(db, by, Action.SECOND_FACTOR_ENABLED, by.user)
+        return codes
+
+    def renew_recovery_codes(
+        self, by: CurrentUser, password: str | None, code: str | None
+    ) -> list[str]:
+        """New recovery codes; the earlier ones no longer work."""
+        codes = new_recovery_codes()
+        self._require_proof(by.user, password, code)
+        with self._database.write() as db:
+            accounts_store.lock_user(db, by.user.id)
+            if not store.is_enabled(db, by.user.id):
+                raise _not_on()
+            store.replace_recovery_codes(db, by.user.id, _hashes(codes))
+            self._record(db, by, Action.RECOVERY_CODES_CREATED, by.user)
+        return codes
+
+    def turn_off(self, by: CurrentUser, password: str | None, code: str | None) -> None:
+        self._require_proof(by.user, password, code)
+        with self._database.write() as db:
+            accounts_store.lock_user(db, by.user.id)
+            if not store.delete_second_factor(db, by.user.id):
+                raise _not_on()
+            self._record(db, by, Action.SECOND_FACTOR_DISABLED, by.user)
+
+    def reset(self, by: CurrentUser, user_id: str) -> None:
+        """Turn off the second factor of a member who has lost it. For owners.
+
+        `Conflict` for a member of other workspaces too, whose owners did not agree.
+        """
+        with self._database.write() as db:
+            member = members_store.member(db, by.workspace.id, user_id)
+            if member is None:
+                raise NotFound("This workspace has no such member.")
+            require_owner(db, by)
+            if user_id == by.user.id:
+                raise Forbidden(
+                    "Turn off your own second factor in your account.", code="own_second_factor"
+                )
+            if own_account_store.workspace_count(db, member.user.id) > 1:
+                raise Conflict(
+                    "This person is also in other workspaces. Ask the operator of Penstock to run "
+                    "`penstock reset-second-factor`.",
+                    code="member_elsewhere",
+                )
+            if not store.delete_second_factor(db, user_id):
+                raise _not_on()
+            self._record(db, by, Action.SECOND_FACTOR_RESET, member.user)
+
+    def verify(self, db: Connection, user: User, code: str) -> bool:
+        """Whether the code, or recovery code, is the user's; it is used up then.
+
+        `RateLimited` after too many wrong ones. The caller has locked the user.
+        """
+        now_ms, bare = self._clock(), bare_code(code)
+        factor = store.second_factor(db, user.id)
+        if factor is None or factor.confirmed_at_ms is None:
+            return False
+        self._guesses.count(user.id, now_ms)
+        step = matching_step(self._box.open(factor.secret), bare, now_ms)
+        is_valid = (
+            store.use_step(db, user.id, step)
+            if step is not None
+            else store.use_recovery_code(db, user.id, hash_secret(bare))
+        )
+        if is_valid:
+            self._guesses.forgive(user.id)
+        return is_valid
+
+    def _require_proof(self, user: User, password: str | None, code: str | None) -> None:
+        """`Invalid` unless the password or the code is the user's. One of them is given."""
+        if password is not None:
+            self._own_account.require_password(user, password, "password")
+            return
+        with self._database.write() as db:
+            accounts_store.lock_user(db, user.id)
+            is_valid = self.verify(db, user, code or "")
+        if not is_valid:
+            raise _wrong_code()
+
+    def _record(self, db: Connection, by: CurrentUser, action: Action, user: User) -> None:
+        audit.record(db, by.caller, action, f"{user.id} {user.email}", self._clock())
+
+
+def operator_reset(database: Database, email: str, now_ms: int) -> bool:
+    """Turn off a user's second factor for the operator. False when there is none."""
+    with database.write() as db:
+        match = accounts_store.account_by_email(db, email.strip().lower())
+        if match is None or not store.delete_second_factor(db, match[0].user.id):
+            return False
+        account, _ = match
+        by, target = Caller(account.workspace.id, name="operator"), f"{account.user.id} {email}"
+        audit.record(db, by, Action.SECOND_FACTOR_RESET, target, now_ms)
+        return True
+
+
+def _hashes(codes: list[str]) -> list[bytes]:
+    return [hash_secret(bare_code(code)) for code in codes]
+
+
+def _wrong_code() -> Invalid:
+    return Invalid(
+        [Fault("code", "wrong_code", "This code is wrong or was used. Wait for the next one.")]
+    )
+
+
+def _not_on() -> Conflict:
+    return Conflict("The second factor is not on.", code="second_factor_off")

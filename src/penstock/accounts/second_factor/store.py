@@ -1,0 +1,79 @@
+"""SQL of second factors. Each function runs in the transaction of its connection."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
+
+from penstock.accounts.second_factor.model import SecondFactor, SecondFactorState
+from penstock.metadb.tables import pending_log_ins, recovery_codes, second_factors
+
+
+def second_factor(db: Connection, user_id: str) -> SecondFactor | None:
+    """Also one that is not confirmed yet."""
+    c = second_factors.c
+    row = db.execute(
+        select(c.secret, c.confirmed_at, c.last_step).where(c.user_id == user_id)
+    ).first()
+    return None if row is None else SecondFactor(*row)
+
+
+def is_enabled(db: Connection, user_id: str) -> bool:
+    factor = second_factor(db, user_id)
+    return factor is not None and factor.confirmed_at_ms is not None
+
+
+def state(db: Connection, user_id: str) -> SecondFactorState:
+    factor = second_factor(db, user_id)
+    count = select(func.count()).select_from(recovery_codes)
+    left = db.scalar(count.where(recovery_codes.c.user_id == user_id))
+    return SecondFactorState(factor.confirmed_at_ms if factor else None, left or 0)
+
+
+def begin(db: Connection, factor_id: str, user_id: str, secret: str, now_ms: int) -> None:
+    """Store a secret that is not confirmed yet; it replaces an earlier one."""
+    delete_second_factor(db, user_id)
+    db.execute(
+        insert(second_factors).values(
+            id=factor_id, user_id=user_id, secret=secret, created_at=now_ms
+        )
+    )
+
+
+def confirm(db: Connection, user_id: str, now_ms: int) -> None:
+    """From now on log-in asks for a code."""
+    db.execute(
+        update(second_factors)
+        .where(second_factors.c.user_id == user_id)
+        .values(confirmed_at=now_ms)
+    )
+
+
+def use_step(db: Connection, user_id: str, step: int) -> bool:
+    """Mark the code of a time step as used. False when it, or a later one, is used already."""
+    c = second_factors.c
+    is_unused = (c.user_id == user_id, or_(c.last_step.is_(None), c.last_step < step))
+    return db.execute(update(second_factors).where(*is_unused).values(last_step=step)).rowcount > 0
+
+
+def replace_recovery_codes(db: Connection, user_id: str, hashes: Iterable[bytes]) -> None:
+    db.execute(delete(recovery_codes).where(recovery_codes.c.user_id == user_id))
+    db.execute(
+        insert(recovery_codes),
+        [{"user_id": user_id, "code_hash": code_hash} for code_hash in hashes],
+    )
+
+
+def use_recovery_code(db: Connection, user_id: str, code_hash: bytes) -> bool:
+    """Delete the code. False when it does not exist, or is used already."""
+    c = recovery_codes.c
+    is_code = (c.user_id == user_id, c.code_hash == code_hash)
+    return db.execute(delete(recovery_codes).where(*is_code)).rowcount > 0
+
+
+def delete_second_factor(db: Connection, user_id: str) -> bool:
+    """Delete it with its recovery codes and pending log-ins. False when there is none."""
+    for table in (pending_log_ins, recovery_codes):
+        db.execute(delete(table).where(table.c.user_id == user_id))
+    return (
+        db.execute(delete(second_factors).where(second_factors.c.user_id == user_id)).rowcount > 0
+    )

@@ -1,0 +1,1 @@
+"""Single sign-on: log-in by an identity provider (OpenID Connect)."""

@@ -1,0 +1,223 @@
+"""The identity provider of the settings: its discovery document, its keys, its ID tokens.
+
+Its answers are bounded in bytes and time, and only `https` addresses are asked. The provider of a
+test or a trial may be on this machine, over `http`.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx
+import structlog
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
+from authlib.oidc.core import CodeIDToken
+from joserfc import jwt
+from joserfc.errors import InvalidKeyIdError, JoseError
+from joserfc.jwk import KeySet
+from pydantic_core import from_json
+
+from penstock.accounts.single_sign_on.model import Claims, SignOnAttempt
+from penstock.base.clock import Clock
+from penstock.base.errors import Unauthorized, Unavailable
+from penstock.settings import Settings, is_provider_url
+
+log = structlog.get_logger()
+
+_MAX_BYTES = 512 * 1024
+_TIMEOUT_S, _DEADLINE_S = 5.0, 10.0
+_VALID_MS = 3_600_000
+_RETRY_MS = 10_000
+_REREAD_MS = 60_000
+_LEEWAY_S = 60
+_ALGORITHMS = (
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
+)  # fmt: skip
+"""Signatures with the provider's own key. One with the client secret is not accepted."""
+
+
+class _Discovery(NamedTuple):
+    authorization_url: str
+    token_url: str
+    userinfo_url: str | None
+    keys: KeySet
+    read_at_ms: int
+
+
+class IdentityProvider:
+    """An OpenID provider. Methods block: call them from a worker thread."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        """settings: with an issuer."""
+        self._issuer, self._client_id = settings.oidc_issuer or "", settings.oidc_client_id or ""
+        secret = settings.oidc_client_secret
+        self._client_secret = secret.get_secret_value() if secret else ""
+        self._scopes, self._clock = settings.oidc_scopes, clock
+        self._discovery: _Discovery | None = None
+        self._failed_at_ms: int | None = None
+
+    def authorization_url(self, attempt: SignOnAttempt, redirect_uri: str) -> str:
+        """Where to send the browser. `Unavailable` when the provider does not answer."""
+        url: str = prepare_grant_uri(
+            self._discovered().authorization_url,
+            self._client_id,
+            "code",
+            redirect_uri=redirect_uri,
+            scope=self._scopes,
+            state=attempt.state,
+            nonce=attempt.nonce,
+            code_challenge=create_s256_code_challenge(attempt.verifier),
+            code_challenge_method="S256",
+        )
+        return url
+
+    def claims(self, code: str, attempt: SignOnAttempt, redirect_uri: str) -> Claims:
+        """What the provider says about the person, for a code that it gave the browser.
+
+        `Unauthorized` when it refuses the code or its answer is not valid, `Unavailable`.
+        """
+        discovery = self._discovered()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": attempt.verifier,
+        }
+        # Both are encoded as form values first. Source: RFC 6749, section 2.3.1.
+        credentials = (quote(self._client_id, safe=""), quote(self._client_secret, safe=""))
+        status, token = self._fetch(
+            "POST", discovery.token_url, data=form, auth=httpx.BasicAuth(*credentials)
+        )
+        if status != 200 or not isinstance(token.get("id_token"), str):
+            log.warning("single_sign_on_token_refused", status=status)
+            raise _invalid_answer()
+        claims = self._id_token(token, attempt)
+        if "email" not in claims and discovery.userinfo_url:
+            claims |= self._userinfo(discovery.userinfo_url, token, claims["sub"])
+        return claims
+
+    def _id_token(self, token: Claims, attempt: SignOnAttempt) -> Claims:
+        """The claims of the ID token, verified."""
+        options = {
+            "iss": {"essential": True, "value": self._issuer},
+            "aud": {"essential": True, "value": self._client_id},
+        }
+        params = {
+            "nonce": attempt.nonce,
+            "client_id": self._client_id,
+            "access_token": token.get("access_token"),
+        }
+        try:
+            signed = self._verified(token["id_token"])
+            claims = CodeIDToken(signed.claims, signed.header, options, params)
+            claims.validate(now=self._clock() // 1000, leeway=_LEEWAY_S)
+        except (JoseError, ValueError, TypeError, KeyError) as error:
+            log.warning("single_sign_on_token_invalid", error=type(error).__name__)
+            raise _invalid_answer() from None
+        return dict(claims)
+
+    def _verified(self, id_token: str) -> jwt.Token:
+        """The ID token; the keys are read again if its key is not among them."""
+        discovery = self._discovered()
+        try:
+            return jwt.decode(id_token, discovery.keys, algorithms=_ALGORITHMS)
+        except InvalidKeyIdError:
+            if self._clock() - discovery.read_at_ms < _REREAD_MS:
+                raise
+        self._discovery = None
+        return jwt.decode(id_token, self._discovered().keys, algorithms=_ALGORITHMS)
+
+    def _userinfo(self, url: str, token: Claims, subject: str) -> Claims:
+        """Email address of the person, from a provider whose ID tokens lack it."""
+        bearer = {"Authorization": f"Bearer {token.get('access_token')}"}
+        status, record = self._fetch("GET", url, headers=bearer)
+        if status != 200 or record.get("sub") != subject:
+            log.warning("single_sign_on_userinfo_refused", status=status)
+            raise _invalid_answer()
+        return {name: record[name] for name in ("email", "email_verified") if name in record}
+
+    def _discovered(self) -> _Discovery:
+        """The discovery document and keys, cached for an hour; a failure for ten seconds."""
+        now_ms, known = self._clock(), self._discovery
+        if known is not None and now_ms - known.read_at_ms < _VALID_MS:
+            return known
+        if self._failed_at_ms is not None and now_ms - self._failed_at_ms < _RETRY_MS:
+            raise _unavailable()
+        try:
+            self._discovery = self._discover(now_ms)
+        except Unavailable:
+            self._failed_at_ms = now_ms
+            raise
+        self._failed_at_ms = None
+        return self._discovery
+
+    def _discover(self, now_ms: int) -> _Discovery:
+        url = self._issuer.rstrip("/") + "/.well-known/openid-configuration"
+        status, document = self._fetch("GET", url)
+        if status != 200 or document.get("issuer") != self._issuer:
+            log.warning("single_sign_on_discovery_refused", status=status)
+            raise _unavailable()
+        try:
+            keys = KeySet.import_key_set(self._fetch("GET", document["jwks_uri"])[1])  # type: ignore[arg-type]
+            return _Discovery(
+                self._checked(document["authorization_endpoint"]),
+                self._checked(document["token_endpoint"]),
+                document.get("userinfo_endpoint"),
+                keys,
+                now_ms,
+            )
+        except (JoseError, ValueError, TypeError, KeyError) as error:
+            log.warning("single_sign_on_discovery_invalid", error=type(error).__name__)
+            raise _unavailable() from None
+
+    def _checked(self, url: Any) -> str:
+        """`ValueError` unless it is an address that may be asked."""
+        if not isinstance(url, str) or not is_provider_url(url):
+            raise ValueError("not an https URL")
+        if url.startswith("http:") and not self._issuer.startswith("http:"):
+            raise ValueError("not an https URL")
+        return url
+
+    def _fetch(
+        self,
+        method: str,
+        url: Any,
+        *,
+        data: Mapping[str, str] | None = None,
+        auth: httpx.Auth | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Claims]:
+        """Status and JSON object of an answer. `Unavailable` when there is none, or a huge one."""
+        give_up_s, body = time.monotonic() + _DEADLINE_S, bytearray()
+        accept = {"Accept": "application/json", **(headers or {})}
+        try:
+            with (
+                httpx.Client(timeout=_TIMEOUT_S, follow_redirects=False, auth=auth) as client,
+                client.stream(method, self._checked(url), data=data, headers=accept) as response,
+            ):
+                for chunk in response.iter_bytes(16_384):
+                    body += chunk
+                    if len(body) > _MAX_BYTES or time.monotonic() > give_up_s:
+                        raise ValueError("answer too large or too slow")
+            record = from_json(bytes(body))
+            if not isinstance(record, dict):
+                raise ValueError("not a JSON object")
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            log.warning("single_sign_on_provider_away", error=type(error).__name__)
+            raise _unavailable() from None
+        return response.status_code, record
+
+
+def _invalid_answer() -> Unauthorized:
+    return Unauthorized(
+        "The identity provider did not confirm who you are. Try again.", code="sign_on_invalid"
+    )
+
+
+def _unavailable() -> Unavailable:
+    return Unavailable(
+        "The identity provider does not answer right now. Try again, or log in with a password.",
+        code="sign_on_unavailable",
+    )

@@ -1,0 +1,61 @@
+"""Spans of OpenTelemetry, for operators who want them: off, and not even imported, until then."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from penstock.base.request_ids import REQUEST_ID
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanKind, Tracer
+
+Attributes = Mapping[str, str | int]
+
+_tracer: "Tracer | None" = None
+_OFF: AbstractContextManager[None] = nullcontext()
+
+
+def use_tracer(tracer: "Tracer | None") -> None:
+    """Record spans with it from now on, in the whole process; None: no more."""
+    global _tracer
+    _tracer = tracer
+
+
+def span(name: str, attributes: Attributes) -> "AbstractContextManager[Span | None]":
+    """A part of the current trace. attributes: never what a client sent, nor a secret."""
+    return _OFF if _tracer is None else _recorded(_tracer, name, attributes)
+
+
+def request_span(
+    name: str, parent: "Context", kind: "SpanKind"
+) -> "AbstractContextManager[Span | None]":
+    """The span of a whole request. parent: what the client's `traceparent` names, if anything."""
+    return _OFF if _tracer is None else _recorded(_tracer, name, {}, parent, kind)
+
+
+@contextmanager
+def _recorded(
+    tracer: "Tracer",
+    name: str,
+    attributes: Attributes,
+    parent: "Context | None" = None,
+    kind: "SpanKind | None" = None,
+) -> "Iterator[Span]":
+    """Of an error only the type is recorded: its text may repeat what a client sent."""
+    from opentelemetry.trace import SpanKind, Status, StatusCode
+
+    with tracer.start_as_current_span(
+        name,
+        parent,
+        kind or SpanKind.CLIENT,
+        {"penstock.request_id": REQUEST_ID.get(), **attributes},
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as current:
+        try:
+            yield current
+        except BaseException as error:
+            current.set_attribute("error.type", type(error).__name__)
+            current.set_status(Status(StatusCode.ERROR))
+            raise

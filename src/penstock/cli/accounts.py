@@ -1,0 +1,67 @@
+"""`penstock reset-password` and `penstock reset-second-factor`: for people who are locked out.
+
+Both open only the metadata DB, so they also work while the service runs.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.base.clock import system_clock
+from penstock.cli.logs import configure_logs
+from penstock.cli.options import Data, fail, read_settings
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from penstock.metadb.database import Database
+
+Email = Annotated[str, typer.Argument(help="Email address of the account.")]
+
+
+def reset_password(email: Email, data: Data = None) -> None:
+    """Print a link with which a person sets a new password, within an hour."""
+    from penstock.accounts.password_resets.service import operator_reset_url
+
+    settings = read_settings(data=data)
+    with _metadata_database(settings) as database:
+        url = operator_reset_url(database, settings, email, system_clock())
+    if url is None:
+        fail(f"{email} has no account")
+    print(f"Give this link only to {email}. It works once, for one hour:\n\n  {url}\n")
+
+
+def reset_second_factor(email: Email, data: Data = None) -> None:
+    """Turn off the second factor of a person who has lost it."""
+    from penstock.accounts.second_factor.service import operator_reset
+
+    with _metadata_database(read_settings(data=data)) as database:
+        was_on = operator_reset(database, email, system_clock())
+    if not was_on:
+        fail(f"{email} has no account with a second factor")
+    print(f"The second factor of {email} is off: the password alone is enough to log in.")
+
+
+@contextmanager
+def _metadata_database(settings: Settings) -> "Iterator[Database]":
+    """The metadata DB. Ends the command with one line when it cannot be used as it is."""
+    from penstock.base.errors import StoreUnavailable
+    from penstock.metadb.database import Database, InvalidUrl
+
+    configure_logs(settings.log_level)
+    os.umask(0o077)
+    try:
+        database = Database(settings.metadb_url, settings.database_timeout_s)
+        if database.is_sqlite and not Path(database.url.database or "").exists():
+            fail(f"{settings.data} has no data of Penstock")
+        if not database.is_up_to_date():
+            fail("the metadata database has another version; run penstock migrate first")
+        yield database
+        database.close()
+    except InvalidUrl:
+        fail("PENSTOCK_DATABASE_URL is not a database URL")
+    except StoreUnavailable as error:
+        fail(f"cannot use the metadata database: {error.reason}")

@@ -1,0 +1,1 @@
+"""The client for browsers, which this service serves."""

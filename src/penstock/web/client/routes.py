@@ -1,0 +1,47 @@
+"""`/t.js`: the client for browsers. `make sdk` builds it from `sdk/js` into `client/t.js`."""
+
+import gzip
+from hashlib import sha256
+from importlib.resources import files
+
+from litestar import Response, get
+
+from penstock.http.requests import AnyRequest
+from penstock.web.assets import accepts_gzip
+
+_BODY = files("penstock.web").joinpath("client", "t.js").read_bytes()
+_GZIPPED = gzip.compress(_BODY, 9, mtime=0)
+_HASH = sha256(_BODY).hexdigest()[:12]
+_HEADERS = {"Vary": "Accept-Encoding", "Access-Control-Allow-Origin": "*"}
+"""Any page may load the script, also with an `integrity` attribute, which needs CORS."""
+
+SCRIPT_PATH = "/t.js"
+"""The address for pages: browsers ask for changes every five minutes."""
+IMMUTABLE_SCRIPT_PATH = f"/t-{_HASH}.js"
+"""The address of this very version."""
+
+
+@get(SCRIPT_PATH, sync_to_thread=False)
+def script(request: AnyRequest) -> Response[bytes]:
+    """304 without a body when the browser has this version."""
+    headers = {"Cache-Control": "public, max-age=300", "ETag": f'W/"{_HASH}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(b"", status_code=304, headers=_HEADERS | headers)
+    return _answer(request, headers)
+
+
+@get(IMMUTABLE_SCRIPT_PATH, sync_to_thread=False)
+def immutable_script(request: AnyRequest) -> Response[bytes]:
+    return _answer(request, {"Cache-Control": "public, max-age=31536000, immutable"})
+
+
+def _answer(request: AnyRequest, headers: dict[str, str]) -> Response[bytes]:
+    headers = _HEADERS | headers
+    if accepts_gzip(request):
+        return Response(
+            _GZIPPED, media_type="text/javascript", headers=headers | {"Content-Encoding": "gzip"}
+        )
+    return Response(_BODY, media_type="text/javascript", headers=headers)
+
+
+ROUTES = (script, immutable_script)

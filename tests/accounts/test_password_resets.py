@@ -1,0 +1,188 @@
+"""Forgotten passwords: a link by mail, that works once; invitations by mail; the mail server."""
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import select
+
+from penstock.app import Services
+from penstock.metadb.tables import password_resets
+from penstock.settings import Settings
+from tests.conftest import ShiftedClock
+from tests.mail_server import MailServer, mail_server
+from tests.tenant import BASE_URL, PASSWORD, Tenant, beside, invited
+from tests.waiting import eventually
+
+NEW = "another horse battery"
+REQUEST = "/api/auth/password-resets"
+
+
+@pytest.fixture
+def mails() -> Iterator[MailServer]:
+    with mail_server() as server:
+        yield server
+
+
+@pytest.fixture
+def settings(settings: Settings, mails: MailServer) -> Settings:
+    return settings.model_copy(
+        update={
+            "smtp_url": SecretStr(mails.url),
+            "mail_from": "Penstock <penstock@example.com>",
+            "trusted_proxies": "*",
+        }
+    )
+
+
+def forget(tenant: Tenant, email: str | None = None, address: str = "192.0.2.1") -> httpx.Response:
+    return beside(tenant).post(
+        REQUEST, json={"email": email or tenant.email}, headers={"X-Forwarded-For": address}
+    )
+
+
+def token_in(text: str) -> str:
+    [token] = re.findall(rf"{re.escape(BASE_URL)}/reset-password/new#([\w-]{{43}})\n", text)
+    return str(token)
+
+
+def redeem(tenant: Tenant, token: str, password: str = NEW) -> httpx.Response:
+    form = {"token": token, "password": password}
+    return beside(tenant).post(f"{REQUEST}/redeem", json=form)
+
+
+def log_in(tenant: Tenant, password: str) -> httpx.Response:
+    form = {"email": tenant.email, "password": password}
+    return beside(tenant).post("/api/auth/login", json=form)
+
+
+def actions(tenant: Tenant) -> list[tuple[str, str]]:
+    log = tenant.client.get("/api/settings/audit-log").json()["data"]
+    return [(entry["action"], entry["actor"]) for entry in log]
+
+
+def test_the_mailed_link_sets_a_new_password_once_and_ends_all_sessions(
+    workspace: Tenant, mails: MailServer, services: Services
+) -> None:
+    assert forget(workspace, workspace.email.upper()).status_code == 204
+    mail = mails.mail()
+    assert (mail["To"], mail["From"], mail["Subject"]) == (
+        workspace.email,
+        "Penstock <penstock@example.com>",
+        "Reset your Penstock password",
+    )
+    assert mail.get_content_type() == "text/plain"
+    token = token_in(mails.text())
+    with services.database.read() as db:
+        [(stored,)] = db.execute(select(password_resets.c.token_hash)).all()
+    assert (len(stored), token.encode() in stored) == (32, False)
+    assert redeem(workspace, token, "short").json()["errors"][0]["field"] == "password"
+    assert redeem(workspace, token).status_code == 204
+    assert workspace.browser.get("/api/auth/session").status_code == 401
+    assert (log_in(workspace, PASSWORD).status_code, log_in(workspace, NEW).status_code) == (
+        401,
+        200,
+    )
+    again = redeem(workspace, token, PASSWORD)
+    assert (again.status_code, again.json()["code"]) == (404, "reset_not_found")
+    assert mails.mail(1)["Subject"] == "Your Penstock password was changed"
+    assert ("password_reset", workspace.email) in actions(workspace)
+    assert ("password_reset_requested", workspace.email) in actions(workspace)
+
+
+def test_a_link_expires_after_an_hour_and_the_others_with_the_first_that_is_used(
+    workspace: Tenant, mails: MailServer, clock: ShiftedClock
+) -> None:
+    forget(workspace)
+    first = token_in(mails.text(0))
+    clock.advance(seconds=3601)
+    assert redeem(workspace, first).status_code == 404
+    forget(workspace)
+    forget(workspace)
+    second, third = token_in(mails.text(1)), token_in(mails.text(2))
+    assert redeem(workspace, second).status_code == 204
+    assert redeem(workspace, third).status_code == 404
+
+
+def test_an_unknown_address_gets_the_same_answer_and_no_mail(
+    workspace: Tenant, mails: MailServer, monkeypatch: pytest.MonkeyPatch, services: Services
+) -> None:
+    with monkeypatch.context() as nobody_reads:
+        # Neither answer depends on the database, so neither can tell anything by its time.
+        nobody_reads.setattr(services.password_resets, "_database", None)
+        nobody_reads.setattr(services.mailer.worker, "wake", lambda: None)
+        known, unknown = forget(workspace), forget(workspace, "nobody@example.com")
+    assert (known.status_code, known.content) == (unknown.status_code, unknown.content)
+    assert set(known.headers) == set(unknown.headers)
+    services.mailer.worker.wake()
+    assert mails.mail()["To"] == workspace.email
+    forget(workspace, address="192.0.2.2")
+    assert mails.mail(1)["To"] == workspace.email
+    assert len(mails.mails) == 2
+
+
+def test_requests_are_limited_per_address_of_mail_and_per_network(
+    workspace: Tenant, clock: ShiftedClock
+) -> None:
+    for email in (workspace.email, "nobody@example.com"):
+        statuses = [
+            forget(workspace, email, f"198.51.100.{number}").status_code for number in range(4)
+        ]
+        assert statuses == [204, 204, 204, 429]
+    statuses = [
+        forget(workspace, f"nobody{number}@example.com", "203.0.113.1").status_code
+        for number in range(21)
+    ]
+    assert statuses == [204] * 20 + [429]
+    clock.advance(seconds=3600)
+    assert forget(workspace).status_code == 204
+
+
+def test_a_foreign_page_cannot_request_it(workspace: Tenant) -> None:
+    headers = {"Origin": "https://evil.example"}
+    for path, body in (
+        (REQUEST, {"email": workspace.email}),
+        (f"{REQUEST}/redeem", {"token": "x", "password": NEW}),
+    ):
+        answer = beside(workspace).post(path, json=body, headers=headers)
+        assert answer.json()["code"] == "foreign_origin"
+
+
+def test_a_mail_that_fails_is_tried_again_and_delays_no_other(
+    workspace: Tenant, mails: MailServer, clock: ShiftedClock, services: Services
+) -> None:
+    mails.answers = ["451 try again later", "554 never"]
+    forget(workspace)
+    eventually(lambda: mails.attempts == 1)
+    invited(workspace)
+    eventually(lambda: mails.attempts == 2)
+    invitation = invited(workspace)
+    assert mails.mail()["To"] == invitation["email"]
+    clock.advance(seconds=6)
+    services.mailer.worker.wake()
+    assert token_in(mails.text(1))
+    assert services.mailer.worker.health().failing_since_ms is None
+    clock.advance(seconds=3600)
+    services.mailer.worker.wake()
+    invited(workspace)
+    mails.mail(2)
+    assert mails.attempts == 5, "the refused one was not tried again"
+
+
+def test_more_mails_than_can_wait_are_refused(
+    workspace: Tenant, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.accounts.mail.service._MOST_WAITING", 0)
+    answer = forget(workspace)
+    assert (answer.status_code, answer.json()["code"]) == (503, "busy")
+    assert invited(workspace)["mailed"] is False
+
+
+def test_an_invitation_is_mailed(workspace: Tenant, mails: MailServer) -> None:
+    invitation = invited(workspace)
+    assert invitation["mailed"] is True
+    assert mails.mail()["To"] == invitation["email"]
+    assert invitation["url"] in mails.text()
+    assert workspace.email in mails.text()

@@ -1,0 +1,141 @@
+"""`/t.js` in Chromium: what a page sends, and that nothing is lost or doubled on a bad network."""
+
+import os
+import random
+import time
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, Route
+from playwright.sync_api import Error as PlaywrightError
+
+from tests.browser.conftest import patient
+from tests.stopped_store import rows_of
+from tests.waiting import PATIENCE_S
+
+EVENTS = int(os.environ.get("PENSTOCK_CLIENT_EVENTS", "300"))
+SITE = "http://shop.localhost"
+DAY_MS = 24 * 3_600_000
+STORED = "SELECT name, toUnixTimestamp64Milli(occurred_at) FROM events WHERE kind = 'event'"
+SET_CLOCK = "(ms) => { const now = Date.now; Date.now = () => now() + ms }"
+
+
+def test_the_script_is_served_small_fresh_and_immutable(shared_service) -> None:
+    script = shared_service.client.get("/t.js", headers={"Accept-Encoding": "gzip"})
+    assert script.status_code == 200
+    assert script.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert script.headers["access-control-allow-origin"] == "*"
+    assert int(script.headers["content-length"]) <= 4096
+    assert script.headers["cache-control"] == "public, max-age=300"
+    tag = script.headers["etag"]
+    unchanged = shared_service.client.get("/t.js", headers={"If-None-Match": tag})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    named = shared_service.client.get(f"/t-{tag.strip('W/')[1:-1]}.js")
+    assert named.text == script.text
+    assert "immutable" in named.headers["cache-control"]
+    assert shared_service.client.get("/t-000000000000.js").status_code == 404
+
+
+class Site:
+    """A made-up site with the script in its pages. Its calls can be refused, cut or lost."""
+
+    def __init__(self, context: BrowserContext, service_url: str, website_id: str) -> None:
+        self.context = patient(context)
+        self.trouble = random.Random(0)
+        self.troubled_share = 0.0
+        tag = f'<script src="{service_url}/t.js" data-website="{website_id}"></script>'
+        context.route(
+            f"{SITE}/**",
+            lambda route: route.fulfill(
+                body=f"<html><head><title>Shop</title>{tag}</head></html>",
+                content_type="text/html",
+            ),
+        )
+        context.route("**/api/track", self._forward)
+
+    def _forward(self, route: Route) -> None:
+        cors = {"access-control-allow-origin": "*", "access-control-expose-headers": "Retry-After"}
+        kind = self.trouble.random() / self.troubled_share if self.troubled_share else 1.0
+        with suppress(PlaywrightError):  # The tab is gone.
+            if kind < 0.25:
+                route.fulfill(status=503, headers=cors, body="{}")
+            elif kind < 0.5:
+                route.fulfill(status=429, headers=cors | {"Retry-After": "1"}, body="{}")
+            elif kind < 0.75:
+                route.abort("connectionreset")
+            elif kind < 1:
+                route.fetch()
+                route.abort("connectionreset")  # Stored, but the answer is cut.
+            else:
+                route.continue_()
+
+    def open(self, path: str = "/") -> Page:
+        page = self.context.new_page()
+        page.goto(SITE + path)
+        return page
+
+
+def waiting(page: Page) -> int:
+    return page.evaluate(
+        "Object.keys(localStorage).filter((key) => key.startsWith('penstock.event.')).length"
+    )
+
+
+def until_sent(page: Page, *, at_most: int = 0) -> None:
+    deadline = time.monotonic() + 2 * PATIENCE_S
+    while waiting(page) > at_most:
+        assert time.monotonic() < deadline, f"{waiting(page)} events still wait"
+        page.evaluate("penstock.wake()")
+        page.wait_for_timeout(200)
+
+
+@pytest.mark.slow("hundreds of events over a bad network, in tabs that die")
+def test_every_event_is_stored_once_with_its_time_whatever_happens(service, browser) -> None:
+    """Offline spells, killed tabs, two tabs at once, clock changes, 503, 429 and cut answers."""
+    _, website_id = service.first_account()
+    chance = random.Random(7)
+    sent: dict[str, float] = {}
+    with browser.new_context() as context:
+        site = Site(context, service.url, website_id)
+        tabs = [site.open("/a"), site.open("/b")]
+        for tab in tabs:
+            until_sent(tab)  # They know the server's time now.
+        site.troubled_share = 0.5
+        while len(sent) < EVENTS:
+            tab = chance.choice(tabs)
+            names = [f"event-{len(sent) + n}" for n in range(chance.randint(1, 10))]
+            at = time.time()
+            tab.evaluate("(names) => { for (const name of names) penstock.track(name); }", names)
+            sent |= dict.fromkeys(names, at)
+            if waiting(tab) > 800:  # At 1,000 events would be dropped.
+                context.set_offline(False)
+                for other in tabs:
+                    until_sent(other, at_most=400)
+            match chance.randrange(12):
+                case 0:
+                    context.set_offline(True)
+                case 1 | 2 | 3:
+                    context.set_offline(False)
+                case 4:
+                    shift = chance.choice((-DAY_MS, DAY_MS))
+                    tab.evaluate(SET_CLOCK, shift)
+                case 5:
+                    tabs.remove(tab)
+                    tab.close()
+                    context.set_offline(False)
+                    tabs.append(site.open("/again"))
+                case _:
+                    tab.wait_for_timeout(chance.randint(0, 100))
+        site.troubled_share = 0.0
+        context.set_offline(False)
+        for tab in tabs:
+            tab.close()
+        last = site.open("/last")
+        last.evaluate(SET_CLOCK, 40_000)  # Tabs leave younger events of others alone.
+        until_sent(last)
+    service.stop()
+    rows = rows_of(service.data, STORED)
+    assert Counter(name for name, _ in rows) == Counter(sent.keys())
+    wrong = {name: int(at_ms) / 1000 - sent[name] for name, at_ms in rows}
+    assert max(map(abs, wrong.values())) < 1.5, sorted(wrong.items(), key=lambda item: item[1])[-5:]

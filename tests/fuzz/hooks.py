@@ -1,0 +1,75 @@
+"""What schemathesis loads: bodies of NDJSON, names of real records, and two checks of ours.
+
+It invents IDs, and a route that finds no record has shown little. So most valid requests name
+records that exist: those of the environment variable `KNOWN`, a JSON object from field to ID.
+"""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import schemathesis
+
+from penstock.web.codes import PROBLEMS
+
+KNOWN = "PENSTOCK_FUZZ_KNOWN"
+ANSWERS = "PENSTOCK_FUZZ_ANSWERS"
+"""Name of the file that gets the number of answers by operation and status."""
+
+_known: dict[str, str] = json.loads(os.environ.get(KNOWN, "{}"))
+_codes = frozenset(entry.name for entry in PROBLEMS)
+
+
+@schemathesis.serializer("application/x-ndjson")
+def as_lines(_: Any, value: Any) -> bytes:
+    """Bytes as they are; other values as one or more lines of JSON."""
+    if isinstance(value, bytes):
+        return value
+    lines = value if isinstance(value, list) else [value]
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+@schemathesis.hook
+def before_call(_: Any, case: Any, kwargs: dict[str, Any]) -> None:
+    """Name real records in valid requests, and leave the website alive that others name."""
+    if case.meta is None or not case.meta.generation.mode.is_negative:
+        for place in (case.path_parameters, case.query, case.body):
+            if isinstance(place, dict):
+                _name_records(place)
+    if case.method.upper() == "DELETE" and case.path.endswith("/websites/{website_id}"):
+        case.path_parameters["website_id"] = "web_of_nobody"
+
+
+def _name_records(place: dict[str, Any]) -> None:
+    for name in _known.keys() & place.keys():
+        if isinstance(place[name], str) and crc32(place[name].encode("utf-8", "replace")) % 5:
+            place[name] = _known[name]
+
+
+@schemathesis.check
+def errors_are_problem_documents(_: Any, response: Any, case: Any) -> None:
+    """Every error is a problem document whose code is in the documentation."""
+    if response.status_code < 400 or response.request.method == "HEAD":
+        return
+    assert response.headers["content-type"] == ["application/problem+json"], "not a problem"
+    problem = response.json()
+    assert problem["status"] == response.status_code, "the status is another"
+    assert problem["code"] in _codes, f"the code {problem['code']} is not documented"
+
+
+@schemathesis.check
+class counts_answers:  # noqa: N801 - the name of a check
+    """Writes which operations answered how, for the figures in the docs."""
+
+    def __init__(self) -> None:
+        self.answers: Counter[str] = Counter()
+
+    def after_response(self, _: Any, response: Any, case: Any) -> None:
+        self.answers[f"{case.operation.label} {response.status_code}"] += 1
+
+    def after_run(self, _: Any) -> None:
+        if path := os.environ.get(ANSWERS):
+            Path(path).write_text(json.dumps(self.answers))

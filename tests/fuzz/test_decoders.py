@@ -1,0 +1,297 @@
+"""Every decoder of what comes from outside returns a value or raises its documented error, soon."""
+
+import gzip
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import thread_time
+from typing import Any, NamedTuple
+
+import pytest
+import re2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.accounts.identity_secrets.model import user_hash
+from penstock.activity.live.cursor import Cursor
+from penstock.base.clock import LATEST_MS
+from penstock.base.cursors import decode_cursor, encode_cursor
+from penstock.base.errors import Invalid, Malformed, TooLarge
+from penstock.base.networks import TrustedNetworks, client_network
+from penstock.base.paths import path_of_url, split_url
+from penstock.base.request_ids import request_id_of
+from penstock.base.scalar import plain_text, tagged, untagged, value_hash
+from penstock.base.user_agent import parse_user_agent
+from penstock.events.imports.entries import line_excerpt, stated_ms
+from penstock.events.imports.files import UnreadableFile, lines
+from penstock.funnels.definitions.filters import parse_comparison
+from penstock.funnels.definitions.operators import Operator
+from penstock.funnels.definitions.regexes import regex_checker
+from penstock.http import bodies
+from penstock.http.period import moment
+from penstock.http.schema import RuleBroken
+from penstock.jobs.prefer import prefers_async
+from penstock.links.attribution.evidence import parse_opened_url, referrer_token
+from penstock.links.management.addresses import WebUrlRules, destination_path, web_url
+from penstock.links.redirect.languages import accepted_languages
+from penstock.providers.model import Delivery, NotAnEvent, Provider
+from penstock.providers.signatures import is_signed, is_usable_secret
+from penstock.providers.standard_events import standard_event
+from penstock.providers.stripe_events import stripe_event
+from tests.fuzz.examples import fuzz_settings
+from tests.fuzz.texts import (
+    GZIP_BODIES,
+    JSON_BODIES,
+    JSON_VALUES,
+    objects,
+    repeated,
+    spliced,
+    texts,
+)
+from tests.providers.conftest import standard_headers, stripe_headers
+
+CPU_S = 1.0
+"""More than any decoder needs for the longest text here, on the slowest machine."""
+NOW_MS = 1_800_000_000_000
+_RULES = WebUrlRules("https://links.example.com", private_hosts=False)
+_PROXIES = TrustedNetworks("127.0.0.1,10.0.0.0/8,2001:db8::/32")
+
+URLS = texts(
+    *(
+        "https://",
+        "http:/",
+        "//",
+        "[::1]",
+        "127.1",
+        "0x7f",
+        "example.com",
+        ".localhost",
+        ":80",
+        "@",
+    ),
+    *(
+        "%2e%2e",
+        "..",
+        "\\",
+        "?lk=lnk_1",
+        "&ct=x",
+        "#",
+        "/l/spring",
+        "ä",
+        "xn--",
+        "。",
+        "\u202e",
+        ":",
+    ),
+)
+TIMES = texts("2026-01-01", "T10:00", "+14:00", "Z", "-", "9", "1e9", ".", ":", "24", " ")
+NUMBERS = ('"', "[", "]", ",", "-", "1e400", "0.1", "9" * 20, "true", "null", "\\ud800", "10, 20")
+WEBHOOK = objects(
+    *("id", "type", "created", "data", "livemode", "timestamp", "metadata", "amount", "currency")
+)
+KNOWN_TYPE = st.sampled_from(
+    ["charge.refunded", "invoice.paid", "order.paid", "subscription.active", "customer.created"]
+)
+
+
+class Decoder(NamedTuple):
+    """errors: what it may raise."""
+
+    name: str
+    decode: Callable[[Any], Any]
+    inputs: st.SearchStrategy[Any]
+    errors: tuple[type[Exception], ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _compared(operator_and_value: tuple[Operator, str]) -> object:
+    return parse_comparison(*operator_and_value, lambda _: None)
+
+
+def _with_object(kind: str, event: dict[str, Any], thing: Any) -> dict[str, Any]:
+    """An event of a known type whose object is anything."""
+    return {"id": "evt_1", "created": 1, **event, "type": kind, "data": {"object": thing, **thing}}
+
+
+_EVENTS = JSON_VALUES | WEBHOOK | st.builds(_with_object, KNOWN_TYPE, WEBHOOK, WEBHOOK)
+
+DECODERS = [
+    Decoder("json", bodies.parse_json, JSON_BODIES, (Malformed,)),
+    Decoder("object", bodies.parse_object, JSON_BODIES, (Malformed, Invalid)),
+    Decoder("gzip", lambda body: bodies._inflate(body, 10_000), GZIP_BODIES, (Malformed, TooLarge)),
+    Decoder("import excerpt", line_excerpt, JSON_BODIES),
+    Decoder("import time", stated_ms, JSON_BODIES),
+    Decoder("period", moment, TIMES | JSON_VALUES, (RuleBroken,)),
+    Decoder("cursor", decode_cursor, texts("AAAA", "=", "_-", "+"), (ValueError,)),
+    Decoder("live cursor", Cursor.parse, texts("AAAA", "=", "_-"), (ValueError,)),
+    Decoder(
+        "filter",
+        _compared,
+        st.tuples(st.sampled_from(Operator), spliced(*NUMBERS) | TIMES | repeated(*NUMBERS)),
+        (RuleBroken,),
+    ),
+    Decoder(
+        "user agent",
+        parse_user_agent,
+        texts(
+            *(
+                "Mozilla/5.0 (",
+                "Android 10; K)",
+                "iPhone OS 18_",
+                "FBAN/",
+                " Line/",
+                "bot",
+                "WhatsApp/",
+            ),
+            *("Chrome/", "; wv)", "9" * 30, "(", ")", ";", " "),
+        ),
+    ),
+    Decoder("network", client_network, texts("1.2.3.4", "::", "ffff:", "%", ".", "/64", "2001:")),
+    Decoder("proxy", _PROXIES.__contains__, texts("10.0.0.1", "::", "ffff:", "%", ".", "/")),
+    Decoder("page path", lambda url: path_of_url(split_url(url)), URLS),
+    Decoder("link target", lambda url: web_url(url, _RULES), URLS, (RuleBroken,)),
+    Decoder("destination", destination_path, URLS, (RuleBroken,)),
+    Decoder("opened URL", lambda url: parse_opened_url(url, "https://links.example.com"), URLS),
+    Decoder("install referrer", referrer_token, texts("ct=", "%26", "&", "=", "%", "utm_source")),
+    Decoder("languages", accepted_languages, texts("de-AT", ";q=", "0.5", ",", "*", " ")),
+    Decoder(
+        "Prefer",
+        lambda value: prefers_async([value]),
+        texts("respond-async", ";", " ", '"', "\\", "=", ",", "wait"),
+    ),
+    Decoder("request ID", request_id_of, st.binary() | st.none()),
+    Decoder("Stripe event", stripe_event, _EVENTS, (NotAnEvent,)),
+    Decoder(
+        "standard event",
+        lambda event: standard_event(event, Provider.POLAR, "msg_1", 1),
+        _EVENTS,
+        (NotAnEvent,),
+    ),
+    Decoder(
+        "signing secret",
+        lambda secret: is_usable_secret(Provider.STANDARD, secret),
+        texts("whsec_", "AAAA", "=", "+/"),
+    ),
+]
+
+
+@pytest.mark.parametrize("decoder", DECODERS, ids=str)
+def test_a_decoder_returns_or_raises_what_is_documented_within_bounded_time(decoder):
+    @fuzz_settings(40, times=20)
+    @given(decoder.inputs)
+    def decode(value: Any) -> None:
+        begun_s = thread_time()
+        with suppress(*decoder.errors):
+            decoder.decode(value)
+        assert thread_time() - begun_s < CPU_S
+
+    decode()
+
+
+@fuzz_settings(40, times=20)
+@given(
+    st.sampled_from(Provider),
+    st.lists(
+        st.sampled_from(
+            ["stripe-signature", "webhook-id", "webhook-timestamp", "webhook-signature"]
+        ).flatmap(
+            lambda name: st.tuples(
+                st.just(name), texts("t=", "v1=", ",", "v1,", "1800000000", "=", " ")
+            )
+        )
+    ).map(dict),
+    st.binary(),
+)
+def test_no_random_signature_is_valid(provider, headers, body):
+    secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "plain"][: 1 + (provider != "standard")]
+    if provider is Provider.STANDARD:
+        secrets = secrets[:1]
+    assert not is_signed(provider, Delivery(headers, body), secrets, NOW_MS)
+
+
+@fuzz_settings(40, times=20)
+@given(st.text(), st.text(st.characters(categories=("L", "N")), min_size=1), st.booleans())
+def test_what_a_provider_signs_is_valid_until_a_character_changes(body, other, is_stripe):
+    body = body.encode("utf-8", "replace").decode()
+    if is_stripe:
+        provider, secret = Provider.STRIPE, "whsec_plain"
+        headers = stripe_headers(body, NOW_MS // 1000, secret)
+    else:
+        provider, secret = Provider.STANDARD, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+        headers = standard_headers(body, NOW_MS // 1000, secret, "msg_1")
+    headers = {name.lower(): value for name, value in headers.items()}
+    assert is_signed(provider, Delivery(headers, body.encode()), [secret], NOW_MS)
+    changed = (body + other).encode()
+    assert not is_signed(provider, Delivery(headers, changed), [secret], NOW_MS)
+    late_ms = NOW_MS + 301_000
+    assert not is_signed(provider, Delivery(headers, body.encode()), [secret], late_ms)
+
+
+@fuzz_settings(40, times=20)
+@given(st.binary())
+def test_a_cursor_says_what_was_put_into_it(content):
+    assert decode_cursor(encode_cursor(content)) == content
+
+
+@fuzz_settings(40, times=20)
+@given(st.integers(0, LATEST_MS), st.sets(st.integers(0, 2**32 - 1), max_size=400))
+def test_a_live_cursor_is_the_same_when_it_comes_back(after_ms, marks):
+    cursor = Cursor(after_ms, frozenset(marks))
+    assert Cursor.parse(str(cursor)) == cursor
+
+
+@fuzz_settings(40, times=20)
+@given(st.text() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False))
+def test_a_scalar_is_the_same_when_the_warehouse_returns_it(value):
+    read = untagged(tagged(value))
+    assert read == value
+    assert isinstance(read, bool) == isinstance(value, bool)
+    assert plain_text(read) == plain_text(value)
+    if not any("\ud800" <= character <= "\udfff" for character in tagged(value)):
+        assert value_hash(tagged(read)) == value_hash(tagged(value))
+
+
+@fuzz_settings(40, times=20)
+@given(st.text(min_size=1), st.text(), st.text())
+def test_a_signed_identity_is_of_one_user_and_one_secret(secret, user_id, other):
+    secret, user_id, other = (
+        text.encode("utf-8", "replace").decode() for text in (secret, user_id, other)
+    )
+    signature = user_hash(secret, user_id)
+    assert len(signature) == 64
+    assert (user_hash(secret, other) == signature) == (other == user_id)
+
+
+@fuzz_settings(20, times=2)
+@given(content=GZIP_BODIES | JSON_BODIES | st.lists(JSON_BODIES).map(b"\n".join).map(gzip.compress))
+def test_a_file_of_an_import_is_read_to_its_end_or_to_what_is_wrong(content, tmp_path_factory):
+    path = Path(tmp_path_factory.getbasetemp()) / "import.ndjson"
+    path.write_bytes(content)
+    try:
+        read = list(lines(path, max_line_bytes=1_000, max_inflated_bytes=100_000))
+    except UnreadableFile:
+        return
+    assert [line.number for line in read] == list(range(1, len(read) + 1))
+    if not content.startswith(b"\x1f\x8b") and all(line.text is not None for line in read):
+        assert b"".join(line.text or b"" for line in read) == content
+
+
+@fuzz_settings(20)
+@given(
+    spliced("(", ")", "[", "]", "a", "*", "+", "?", "{9}", "{1,1000}", "|", "\\p{L}", "(?i)", "^")
+)
+def test_a_regex_is_accepted_exactly_when_the_engine_can_run_it(warehouse, pattern):
+    pattern = pattern.replace("\0", "").encode("utf-8", "replace").decode()
+    options = re2.Options()
+    options.log_errors = False
+    check = regex_checker(warehouse)
+    try:
+        re2.compile(pattern, options)
+    except re2.error:
+        with pytest.raises(RuleBroken) as broken:
+            check(pattern)
+        assert broken.value.code == "bad_regex"
+    else:
+        check(pattern)

@@ -1,0 +1,183 @@
+"""`penstock_sdk` against a running service: what is queued is stored once, whatever dies."""
+
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock_sdk import AsyncPenstock, Full, Penstock, PenstockError, Refusal, metadata
+from penstock_sdk.delivery import Delivery
+from penstock_sdk.events import EventFields, TransactionFields, camel
+from penstock_sdk.outbox import Outbox
+from tests.serving import Served
+from tests.stopped_store import rows_of
+from tests.waiting import PATIENCE_S
+
+AT = datetime(2026, 5, 1, 10, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with Served(tmp_path_factory.mktemp("sdk") / "data") as running:
+        running.first_account()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def options(served: Served) -> dict[str, Any]:
+    key = served.client.headers["Authorization"].removeprefix("Bearer ")
+    website_id = served.client.get("/api/settings/websites").json()["data"][0]["id"]
+    return {"api_key": key, "website_id": website_id}
+
+
+def recent(served: Served) -> list[dict[str, Any]]:
+    return served.client.get("/api/events/recent", params={"limit": 100}).json()["data"]
+
+
+def test_calls_of_both_clients_arrive_in_order_and_with_their_fields(
+    served: Served, options: dict[str, Any]
+) -> None:
+    async def use_async() -> None:
+        async with AsyncPenstock(served.url, **options) as penstock:
+            penstock.track("async_event", user_id="u-2")
+            assert await penstock.flush(PATIENCE_S)
+            with pytest.raises(PenstockError) as unknown:
+                await penstock.results("fun_unknown")
+            assert (unknown.value.status, unknown.value.code) == (404, "not_found")
+
+    with Penstock(served.url, **options) as penstock:
+        penstock.track("viewed", visitor_id="v-1", timestamp=AT, properties={"plan": "pro"})
+        penstock.identify("u-1", "v-1", {"plan": "pro"})
+        penstock.transaction("bought", user_id="u-1", transaction_id="o-1", amount=9.5)
+        penstock.transaction("bought", user_id="u-1", transaction_id="o-1", amount=9.5)
+        assert penstock.flush(PATIENCE_S)
+        funnel = {
+            "name": "Shop",
+            "steps": [{"type": "Transaction", "value": name} for name in ("bought", "sent")],
+        }
+        created = served.client.post("/api/funnels", json=funnel)
+        assert created.status_code == 201, created.text
+        results = penstock.results(created.json()["id"], page_size=5)
+        assert results["aggregate"]["entered"] == 1
+        imported = penstock.import_file(b'{"type": "event", "name": "old", "timestamp": 1e12}\n')
+        assert penstock.import_state(imported["id"])["id"] == imported["id"]
+    asyncio.run(use_async())
+    stored = {event["name"]: event for event in recent(served)}
+    assert stored["viewed"]["occurredAt"] == "2026-05-01T10:00:00.000Z"
+    assert stored["viewed"]["properties"] == {"plan": "pro"}
+    assert {"bought", "async_event"} <= set(stored)
+
+
+def test_a_refused_event_costs_no_other_and_is_told(
+    served: Served, options: dict[str, Any]
+) -> None:
+    refused = list[Refusal]()
+    with Penstock(served.url, **options, on_refused=refused.append) as penstock:
+        penstock.track("x" * 201, user_id="u-1")
+        penstock.track("fine", user_id="u-1")
+        penstock.transaction("bought", user_id="u-1", currency="euros")
+        assert penstock.flush(PATIENCE_S)
+    texts = [str(refusal).partition(" was not stored. ")[2] for refusal in refused]
+    assert [text.partition(":")[0] for text in texts] == ["event", "currency"]
+    assert "fine" in {event["name"] for event in recent(served)}
+
+
+def test_fields_are_those_of_the_api(served: Served) -> None:
+    schemas = served.client.get("/api/openapi.json").json()["components"]["schemas"]
+    for fields, schema in ((EventFields, "ServerEvent"), (TransactionFields, "TransactionEvent")):
+        sent = {camel(name) for name in fields.__annotations__} | {"websiteId", "event"}
+        assert sent <= set(schemas[schema]["properties"])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"user_id": "u-1", "timestamp": datetime(2026, 5, 1)}],  # noqa: DTZ001
+)
+def test_what_can_never_be_stored_is_an_error_at_once(tmp_path: Path, fields: Any) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        Penstock("http://127.0.0.1:9", api_key="k", website_id="w").track("a", **fields)
+
+
+def test_beyond_the_limit_a_call_says_so() -> None:
+    penstock = Penstock("http://127.0.0.1:9", api_key="k", website_id="w", max_waiting=1)
+    penstock.track("a", user_id="u-1")
+    with pytest.raises(Full):
+        penstock.track("b", user_id="u-1")
+
+
+def test_retries_wait_longer_and_as_long_as_the_server_says() -> None:
+    delivery = Delivery(Outbox(None, 1), print)
+    waits = [delivery.failed() for _ in range(10)]
+    assert all(0.25 * 2**n <= wait <= 30 for n, wait in enumerate(waits[:6]))
+    assert all(15 <= wait <= 30 for wait in waits[6:])
+    assert delivery.failed("120") == 120
+
+
+def test_metadata_names_somebody() -> None:
+    attempt = {"checkoutId": "c-1"}
+    assert metadata(visitor_id="v-1", attempt=attempt) == {**attempt, "visitorId": "v-1"}
+    with pytest.raises(ValueError, match="required"):
+        metadata(attempt=attempt)
+
+
+_SENDER = """
+import itertools, json, sys, time
+from penstock_sdk import Penstock
+
+url, options = sys.argv[1], json.loads(sys.argv[2])
+penstock = Penstock(url, **options)
+for number in itertools.count(int(sys.argv[3])):
+    penstock.track(f"event-{number}", user_id=f"u-{number % 7}")
+    print(number, flush=True)
+    time.sleep(0.001)
+"""
+
+
+@pytest.mark.slow("kills the service and the sender again and again")
+def test_kills_of_service_and_sender_lose_and_double_nothing(tmp_path: Path) -> None:
+    """What `track` returned for is stored once, after the last sender read its folder again."""
+    chance = random.Random(3)
+    data, spill = tmp_path / "data", tmp_path / "spill"
+    queued, first_number = set[str](), 0
+    served = Served(data)
+    try:
+        key, website_id = served.first_account()
+        port = served.url.rpartition(":")[2]
+        options = {"api_key": key, "website_id": website_id, "spill_to": str(spill)}
+        for turn in range(4):
+            sender = subprocess.Popen(
+                [sys.executable, "-c", _SENDER, served.url, json.dumps(options), str(first_number)],
+                stdout=subprocess.PIPE,
+                text=True,
+                env={"PYTHONPATH": ":".join(sys.path)},
+            )
+            assert sender.stdout is not None
+            first = sender.stdout.readline()
+            time.sleep(chance.uniform(0.1, 0.4))
+            if turn % 2:
+                served.kill()
+                served = Served(data, "--port", port)
+            sender.send_signal(signal.SIGTERM if turn == 3 else signal.SIGKILL)
+            numbers = [int(line) for line in (first, *sender.stdout.read().split())]
+            sender.wait(PATIENCE_S)
+            queued |= {f"event-{number}" for number in numbers}
+            first_number = max(numbers) + 2  # One may be queued and not told.
+        with Penstock(served.url, **options) as last:
+            assert last.flush(PATIENCE_S)
+        assert served.stop() == 0
+    finally:
+        served.kill()
+    stored = Counter(name for (name,) in rows_of(data, "SELECT name FROM events"))
+    assert queued <= stored.keys(), "lost"
+    assert len(stored.keys() - queued) <= 4
+    assert max(stored.values()) == 1, "twice"
