@@ -64,9 +64,22 @@ test: check test-sdk ## Run all checks, then all tests (ARGS="-k tie" for some)
 	$(PYTEST) --durations=50 $(ARGS)
 
 .PHONY: test-full
-test-full: check ## As test, with all sets on both databases, 20,000 examples and 200 kills
+test-full: check ## As test, with all sets on both databases, 20,000 examples, 200 kills; test-http, test-shards
 	@scripts/setup tests
 	PENSTOCK_DATABASES=all PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) PENSTOCK_KILLS=$(or $(KILLS),200) $(PYTEST) $(ARGS)
+	@$(MAKE) --no-print-directory test-http test-shards
+
+.PHONY: test-http
+test-http: $(DEV) ## Tests of everything that reads or writes events, with the event store behind HTTP
+	@scripts/setup tests
+	PENSTOCK_TEST_ENGINE=http $(PYTEST) tests/activity tests/catalogue tests/events tests/funnels tests/health tests/identity \
+		tests/jobs tests/links tests/providers tests/stores tests/warehouse $(ARGS)
+
+.PHONY: test-shards
+test-shards: $(DEV) ## Tests of everything that reads or deletes events, with the tables of a cluster over two shards
+	@scripts/setup tests
+	PENSTOCK_TEST_ENGINE=shards $(PYTEST) tests/activity tests/catalogue tests/events/deletions tests/funnels \
+		tests/identity tests/jobs tests/links/statistics $(ARGS)
 
 .PHONY: sdk
 sdk: $(SDK) ## Check, test and build the JavaScript client, and /t.js of the service from it
@@ -122,4 +135,4 @@ lock: $(DEV) ## Pin the newest allowed versions in requirements*.lock
 
 .PHONY: clean
 clean: ## Remove .venv and caches; data folders stay
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis .import_linter_cache

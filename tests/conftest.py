@@ -35,8 +35,10 @@ from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
 from tests import scratch
 from tests.applications import application
+from tests.clickhouse_server import ClickHouseServer
 from tests.postgres import PostgresServer, programs
 from tests.run_report import RunReport
+from tests.sharded import ShardedWarehouse
 from tests.tenant import BASE_URL, SAME_ID, Tenant, sign_up
 from tests.waiting import PATIENCE_S
 
@@ -150,8 +152,27 @@ def plain_tracebacks() -> None:
 
 
 @pytest.fixture(scope="session")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
-    shared = SharedWarehouse(data=tmp_path_factory.mktemp("warehouse"), url=None)
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServer]:
+    """The engine behind ClickHouse's HTTP interface, with migrated tables."""
+    server = ClickHouseServer(tmp_path_factory.mktemp("clickhouse"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def warehouse(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Warehouse]:
+    """The event store of all tests, in the form that `PENSTOCK_TEST_ENGINE` names."""
+    folder = tmp_path_factory.mktemp("warehouse")
+    shared: Warehouse
+    match os.environ.get("PENSTOCK_TEST_ENGINE", "embedded"):
+        case "http":
+            shared = SharedWarehouse(data=folder, url=request.getfixturevalue("clickhouse").url)
+        case "shards":
+            shared = ShardedWarehouse(folder, request.getfixturevalue("clickhouse").url)
+        case _:
+            shared = SharedWarehouse(data=folder, url=None)
     migrations.migrate(shared)
     yield shared
     Warehouse.close(shared)

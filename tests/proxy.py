@@ -1,17 +1,20 @@
-"""A TCP proxy that can stop forwarding: to its clients the server behind it hangs."""
+"""A TCP proxy that can stop forwarding, so that the server behind it hangs, or cut answers."""
 
 import socket
 from contextlib import suppress
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 
-class FreezingProxy:
-    """Forwards connections of 127.0.0.1 to a Unix socket. Frozen, it only accepts."""
+class FaultyProxy:
+    """Forwards connections of 127.0.0.1. Frozen, it only accepts."""
 
-    def __init__(self, unix_socket: str) -> None:
-        self._target = unix_socket
+    def __init__(self, target: str | int) -> None:
+        """target: the path of a Unix socket, or a port of 127.0.0.1."""
+        self._target = target
         self._flowing = Event()
         self._flowing.set()
+        self._cutting = Lock()
+        self._answer_bytes: int | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = []
         Thread(target=self._accept, daemon=True).start()
@@ -27,6 +30,11 @@ class FreezingProxy:
     def thaw(self) -> None:
         self._flowing.set()
 
+    def cut_answers(self, after_bytes: int | None) -> None:
+        """Forward this many more bytes of answers, then close their connections. None: all."""
+        with self._cutting:
+            self._answer_bytes = after_bytes
+
     def close(self) -> None:
         self._flowing.set()
         for open_socket in (self._listener, *self._sockets):
@@ -38,17 +46,40 @@ class FreezingProxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(self._target)
+                try:
+                    server = self._connect()
+                except OSError:
+                    client.close()
+                    continue
                 self._sockets += [client, server]
                 for source, sink in ((client, server), (server, client)):
-                    Thread(target=self._forward, args=(source, sink), daemon=True).start()
+                    Thread(
+                        target=self._forward, args=(source, sink, source is server), daemon=True
+                    ).start()
 
-    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+    def _connect(self) -> socket.socket:
+        if isinstance(self._target, int):
+            return socket.create_connection(("127.0.0.1", self._target))
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(self._target)
+        return server
+
+    def _forward(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
                 self._flowing.wait()
-                sink.sendall(data)
+                allowed = self._allowed(data) if is_answer else data
+                sink.sendall(allowed)
+                if len(allowed) < len(data):
+                    break
         for end in (source, sink):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+    def _allowed(self, data: bytes) -> bytes:
+        with self._cutting:
+            if self._answer_bytes is None:
+                return data
+            allowed = data[: self._answer_bytes]
+            self._answer_bytes -= len(allowed)
+            return allowed

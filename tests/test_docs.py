@@ -59,6 +59,7 @@ def test_every_documented_setting_exists():
     assert named <= {f"PENSTOCK_{name.upper()}" for name in Settings.model_fields} | {
         "PENSTOCK_URL",
         "PENSTOCK_API_KEY",
+        "PENSTOCK_TEST_CLICKHOUSE_URL",
     }
 
 

@@ -596,14 +596,17 @@ WITH
                                 unit,
                                 arraySort(
                                     groupArray(
-                                        tuple(
-                                            ts,
-                                            seq,
-                                            event_id,
-                                            mask,
-                                            CAST([key_1], 'Array(UInt64)') AS keys,
-                                            invalid,
-                                            visitor
+                                        CAST(
+                                            (
+                                                ts,
+                                                seq,
+                                                event_id,
+                                                mask,
+                                                CAST([key_1], 'Array(UInt64)'),
+                                                invalid,
+                                                visitor
+                                            ),
+                                            'Tuple(ts Int64, seq UInt64, event_id String, mask UInt64, keys Array(UInt64), invalid UInt8, visitor UInt64)'
                                         )
                                     )
                                 ) AS events,
@@ -828,23 +831,15 @@ WITH
         ANY LEFT JOIN
         (
             SELECT
-                part.part_keys AS keys,
-                any(part.part_texts) AS texts
+                part.1 AS keys,
+                any(part.2) AS texts
             FROM
             (
                 SELECT arrayJoin(
                     arrayMap(
                         kept -> tuple(
-                            arrayMap(
-                                (key, j) -> if(bitTest(kept, j), key, 0),
-                                keys,
-                                range(1)
-                            ) AS part_keys,
-                            arrayMap(
-                                (text, j) -> if(bitTest(kept, j), text, ''),
-                                texts,
-                                range(1)
-                            ) AS part_texts
+                            arrayMap((key, j) -> if(bitTest(kept, j), key, 0), keys, range(1)),
+                            arrayMap((text, j) -> if(bitTest(kept, j), text, ''), texts, range(1))
                         ),
                         range(2)
                     )

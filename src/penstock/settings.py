@@ -1,10 +1,11 @@
 """All settings: environment variables `PENSTOCK_<NAME>`, read once at start, frozen."""
 
 from email.utils import parseaddr
+from functools import cached_property
 from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -18,6 +19,16 @@ SMTP_PORTS = {"smtp": 587, "smtps": 465, "smtp+insecure": 25}
 """Default port of each kind of mail server's URL."""
 MIN_QUERY_BYTES = 64 * 1024**2
 """No funnel query works with less memory."""
+
+
+class ItemLimits(NamedTuple):
+    """Limits of the fields of one event."""
+
+    max_id_bytes: int
+    max_name_chars: int
+    max_path_chars: int
+    max_string_bytes: int
+    max_property_keys: int
 
 
 class Settings(BaseSettings):
@@ -49,6 +60,14 @@ class Settings(BaseSettings):
         Field(
             description="ClickHouse over HTTP, `http://user:password@host:8123/db`; "
             "default: chDB in the data folder."
+        ),
+    ] = None
+    warehouse_cluster: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$",
+            description="Name of the ClickHouse cluster over whose shards and replicas the tables "
+            "are made; default: the tables of one server. Needs `PENSTOCK_WAREHOUSE_URL`.",
         ),
     ] = None
     public_url: Annotated[
@@ -460,6 +479,10 @@ class Settings(BaseSettings):
                 "mail_from_missing", "PENSTOCK_SMTP_URL also needs PENSTOCK_MAIL_FROM."
             )
         return self
+
+    @cached_property
+    def item_limits(self) -> ItemLimits:
+        return ItemLimits(*(getattr(self, name) for name in ItemLimits._fields))
 
     @property
     def base_url(self) -> str:

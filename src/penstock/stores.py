@@ -6,6 +6,7 @@ from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
+from penstock.warehouse.cluster import Cluster
 
 
 class Stores(NamedTuple):
@@ -33,6 +34,7 @@ def open_stores(settings: Settings) -> Stores:
     warehouse = Warehouse(
         data=settings.data,
         url=settings.warehouse_url,
+        cluster=Cluster(settings.warehouse_cluster) if settings.warehouse_cluster else None,
         readers=settings.queries_at_once,
         readers_per_owner=settings.queries_per_workspace,
     )

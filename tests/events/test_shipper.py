@@ -8,16 +8,18 @@ import pytest
 from sqlalchemy import func, insert, select
 
 from penstock.base.clock import system_clock
+from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId, new_id
 from penstock.events import shipper as shipper_module
 from penstock.events.model import Kind, NewEvent, Source
+from penstock.events.outbox import store as outbox_module
 from penstock.events.rows import event_row
 from penstock.events.shipper import Shipper
 from penstock.metadb.database import Database
 from penstock.metadb.tables import outbox, shipments
 from penstock.warehouse.client import QueryFailed, Warehouse
 from tests import loops
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture
@@ -172,6 +174,29 @@ def test_shippers_of_several_nodes_share_the_outbox(
 
     loops.run(ship_on_all)
     assert (shipped_names(warehouse, website), left(nodes[0])) == (names(range(300)), (0, 0))
+    for node in nodes:
+        node.close()
+
+
+def test_another_node_takes_a_shipment_over_from_one_that_hangs(
+    postgres_url: str, warehouse: Warehouse, website: WebsiteId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "LEASE_S", 0.2)
+    nodes = [Database(postgres_url) for _ in range(2)]
+    put(nodes[0], website, range(10))
+    hanging, other = (Shipper(node, warehouse, system_clock) for node in nodes)
+    newest = hanging._outbox.newest()
+    assert newest is not None
+    assert hanging._outbox.cut(shipper_module.Target.EVENTS, newest, 100)
+    with (  # noqa: PT012 - the error comes at the end of the hold
+        pytest.raises(StoreUnavailable),
+        hanging._outbox.next_shipment(shipper_module.Target.EVENTS) as shipment,
+    ):
+        assert shipment is not None
+        eventually(lambda: other.ship() is None and left(nodes[1]) == (0, 0))
+        shipment.shipped = len(shipment.bundles)
+    hanging.ship()
+    assert (shipped_names(warehouse, website), left(nodes[0])) == (names(range(10)), (0, 0))
     for node in nodes:
         node.close()
 

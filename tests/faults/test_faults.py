@@ -19,7 +19,7 @@ import pytest
 from tests.faults.test_kills import ALL
 from tests.faults.workload import Workload
 from tests.postgres import PostgresServer
-from tests.proxy import FreezingProxy
+from tests.proxy import FaultyProxy
 from tests.serving import Served
 
 full_run_only = pytest.mark.skipif(not ALL, reason="make faults runs it")
@@ -119,7 +119,7 @@ def test_a_full_disk_is_survived_without_a_restart(tmp_path: Path) -> None:
 def test_a_database_that_hangs_again_and_again_is_survived(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
-    proxy = FreezingProxy(str(postgres_server.folder / ".s.PGSQL.5432"))
+    proxy = FaultyProxy(str(postgres_server.folder / ".s.PGSQL.5432"))
     name = postgres_server.fresh().partition("@/")[2].partition("?")[0]
     settings = {
         "PENSTOCK_DATABASE_URL": f"postgresql://penstock@127.0.0.1:{proxy.port}/{name}",

@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 from penstock.base.errors import StoreUnavailable
 from penstock.metadb.database import Database
 from tests.events.imports.conftest import finished, ndjson
-from tests.proxy import FreezingProxy
+from tests.proxy import FaultyProxy
 from tests.waiting import PATIENCE_S, eventually
 
 TIMEOUT_S = 1.5
@@ -21,8 +21,8 @@ MAX_S = PATIENCE_S
 
 
 @pytest.fixture
-def proxy(postgres_server) -> Iterator[FreezingProxy]:
-    proxy = FreezingProxy(f"{postgres_server.folder}/.s.PGSQL.5432")
+def proxy(postgres_server) -> Iterator[FaultyProxy]:
+    proxy = FaultyProxy(f"{postgres_server.folder}/.s.PGSQL.5432")
     yield proxy
     proxy.close()
 

@@ -73,7 +73,6 @@ STRING, INTEGER, BIG_INTEGER, FRACTION, BOOLEAN = range(1, 6)
 _SMALL = 2**60
 
 
-@lru_cache(maxsize=10_000)
 def value_hash(text: str) -> int:
     """A tagged text as a signed 64-bit integer: 61 bits of value, 3 bits of type. 0 means missing.
 
@@ -83,7 +82,11 @@ def value_hash(text: str) -> int:
     any two of ten million random IDs collide is 1 in 46,000.
     """
     plain = text[1:]
-    if _is_canonical_integer(plain) and -_SMALL <= (number := int(plain)) < _SMALL:
+    if (
+        plain[-1:].isdigit()  # most texts are no integers
+        and _is_canonical_integer(plain)
+        and -_SMALL <= (number := int(plain)) < _SMALL
+    ):
         upper, numeric_type = number << 3, INTEGER
     else:
         upper = (
@@ -111,8 +114,21 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
     for name, value in properties.items():
         if value is None:
             continue
-        key, text = column_key(name), tagged(value)
-        scalars[key] = text or COMPOSITE
-        if text:
-            hashes[key] = value_hash(text)
+        key = column_key(name)
+        if isinstance(value, _COMPOSITES):
+            scalars[key] = COMPOSITE
+        elif type(value) is str and len(value) > _CACHED_CHARS:
+            scalars[key], hashes[key] = _tagged_and_hash.__wrapped__(value)
+        else:
+            scalars[key], hashes[key] = _tagged_and_hash(value)
     return {"scalars": scalars, "hashes": hashes}
+
+
+_COMPOSITES = (dict, list)
+_CACHED_CHARS = 200
+
+
+@lru_cache(maxsize=20_000, typed=True)
+def _tagged_and_hash(value: Scalar) -> tuple[str, int]:
+    text = tagged(value)
+    return text, value_hash(text)

@@ -114,6 +114,9 @@ def _one_line_for_errors(settings: Settings) -> Iterator[None]:
 def _fail_without_warehouse(settings: Settings, reason: str) -> NoReturn:
     if settings.warehouse_url:
         host = urlsplit(settings.warehouse_url).hostname
+        _, code, refusal = reason.partition("Code: ")
+        if code:
+            fail(f"ClickHouse at {host} refuses: {(code + refusal).splitlines()[0]}")
         fail(f"no ClickHouse answers at {host}; check PENSTOCK_WAREHOUSE_URL")
     fail(f"cannot use the event store: {reason.splitlines()[0]}")
 

@@ -13,6 +13,7 @@ import asyncio
 from enum import Enum, auto
 from math import inf
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import httptools
 from pydantic_core import to_json
@@ -21,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from penstock.base.request_ids import new_request_id
 from penstock.edge.connections import REFUSALS, Admission, Connections
+from penstock.edge.cycle import RequestCycle
 
 _PIECE_BYTES = 16 * 1024
 _MAX_PIPELINED = 8
@@ -173,8 +175,39 @@ class EdgeProtocol(HttpToolsProtocol):
             raise _Refused
         self._state = _State.BODY
         self._deadline_s = self.loop.time() + self._node.timeouts.body_s
-        super().on_headers_complete()
+        self._begin_request()
         self.headers = _NO_TRAILERS  # what follows the body means nothing to any route
+
+    def _begin_request(self) -> None:
+        """As uvicorn, which also upgrades connections and has limits of its own."""
+        version = self.parser.get_http_version()
+        if version != "1.1":
+            self.scope["http_version"] = version
+        self.scope["method"] = self.parser.get_method().decode("ascii")
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        self.scope["path"] = unquote(path) if "%" in path else path
+        self.scope["raw_path"] = url.path
+        self.scope["query_string"] = url.query or b""
+        before = self.cycle
+        self.cycle = RequestCycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:  # pipelined
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)

@@ -19,16 +19,17 @@ COUNTRY_NOT_ISO = Notice(
 
 def field_warnings(raw: RawItem) -> tuple[Notice, ...]:
     """The warnings about a validated item."""
-    warnings = []
-    if looks_like_seconds(raw.get("timestamp")):
-        warnings.append(TIMESTAMP_LOOKS_LIKE_SECONDS)
-    if not _may_be_country_code(raw.get("country")):
-        warnings.append(COUNTRY_NOT_ISO)
-    return tuple(warnings)
+    timestamp, country = raw.get("timestamp"), raw.get("country")
+    warnings: tuple[Notice, ...] = ()
+    if timestamp is not None and looks_like_seconds(timestamp):
+        warnings += (TIMESTAMP_LOOKS_LIKE_SECONDS,)
+    if country is not None and not _may_be_country_code(country):
+        warnings += (COUNTRY_NOT_ISO,)
+    return warnings
 
 
 def _may_be_country_code(country: Any) -> bool:
-    """Whether it is absent or two letters. Which codes are assigned changes too often to check."""
+    """Whether it is two letters. Which codes are assigned changes too often to check."""
     if not isinstance(country, str):
         return True
     return len(country) == 2 and country.isascii() and country.isalpha()

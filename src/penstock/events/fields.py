@@ -1,9 +1,11 @@
 """Types of the fields that clients send. Limits and the time come from `EventValidationContext`."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated, Any, NamedTuple
 
+from msgspec import Meta
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from penstock.accounts.keys.service import wrong_website_of_key
@@ -11,9 +13,9 @@ from penstock.accounts.model import Caller, Website
 from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
 from penstock.base.errors import Unauthorized
 from penstock.base.paths import page_path
-from penstock.events.properties import HIGHEST_INTEGER, LOWEST_INTEGER, property_faults
+from penstock.events.properties import EXACT, HIGHEST_INTEGER, LOWEST_INTEGER, property_faults
 from penstock.http.schema import RuleBroken, RulesBroken
-from penstock.settings import Settings
+from penstock.settings import ItemLimits, Settings
 
 FindWebsite = Callable[[str], Website | None]
 
@@ -29,6 +31,19 @@ class EventValidationContext(NamedTuple):
     now_ms: int
     find_website: FindWebsite = lambda _: None
     caller: Caller | None = None
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Part of a field's type: the values that `penstock.events.plain_items` may accept.
+
+    type_of: their type for msgspec. It has fewer values than the full validation accepts, and
+    texts with NUL, which are none of them. read: what makes the field's value; it raises
+    `RuleBroken` for what the full validation must see.
+    """
+
+    type_of: Callable[[ItemLimits], Any]
+    read: Callable[[Any, EventValidationContext], Any] | None = None
 
 
 _MAX_BYTES_PER_CHARACTER = 4
@@ -59,7 +74,10 @@ def _name(value: str, info: ValidationInfo[EventValidationContext]) -> str:
 
 
 def _path(value: str, info: ValidationInfo[EventValidationContext]) -> str:
-    _valid_text(value, info.context.limits.max_path_chars)
+    return _page_path(_valid_text(value, info.context.limits.max_path_chars), info.context)
+
+
+def _page_path(value: str, _: EventValidationContext) -> str:
     if not value.startswith("/"):
         raise RuleBroken("not_a_path", "Must begin with a slash, such as /pricing.")
     return page_path(value)
@@ -70,7 +88,11 @@ def _text(value: str, info: ValidationInfo[EventValidationContext]) -> str:
 
 
 def _known_website(value: str, info: ValidationInfo[EventValidationContext]) -> str:
-    if info.context.find_website(value) is None:
+    return _require_website(value, info.context)
+
+
+def _require_website(value: str, context: EventValidationContext) -> str:
+    if context.find_website(value) is None:
         raise RuleBroken(
             "unknown_website", "There is no such website. Copy its ID from the tracking settings."
         )
@@ -138,8 +160,12 @@ def future_error(at_ms: int, context: EventValidationContext) -> RuleBroken | No
 
 
 def _past_timestamp(value: Any, info: ValidationInfo[EventValidationContext]) -> int:
+    return _past_timestamp_ms(value, info.context)
+
+
+def _past_timestamp_ms(value: Any, context: EventValidationContext) -> int:
     at_ms = timestamp_ms(value)
-    if error := future_error(at_ms, info.context):
+    if error := future_error(at_ms, context):
         raise error
     return at_ms
 
@@ -187,39 +213,93 @@ TIME_SCHEMA = WithJsonSchema(
     }
 )
 
+
+def _plain_id(limits: ItemLimits) -> Any:
+    max_chars = limits.max_id_bytes // _MAX_BYTES_PER_CHARACTER
+    return Annotated[str, Meta(min_length=1, max_length=max_chars)]
+
+
+def _plain_name(limits: ItemLimits) -> Any:
+    return Annotated[str, Meta(min_length=1, max_length=limits.max_name_chars)]
+
+
+def _plain_path(limits: ItemLimits) -> Any:
+    return Annotated[str, Meta(min_length=1, max_length=limits.max_path_chars)]
+
+
+def _plain_text(limits: ItemLimits) -> Any:
+    return Annotated[str, Meta(max_length=limits.max_string_bytes // _MAX_BYTES_PER_CHARACTER)]
+
+
+_PlainNumber = (
+    Annotated[int, Meta(ge=-EXACT, le=EXACT)] | Annotated[float, Meta(ge=-EXACT, le=EXACT)]
+)
+
+
+def _plain_properties(limits: ItemLimits) -> Any:
+    text = _plain_text(limits)
+    values = dict[text, text | _PlainNumber | bool | None]  # type: ignore[valid-type]
+    return Annotated[values, Meta(max_length=limits.max_property_keys)]
+
+
 _NOT_EMPTY = Field(json_schema_extra={"minLength": 1})
 """For the API document: validation has messages of its own, and limits of the settings."""
 
-SentId = Annotated[str, AfterValidator(_id), _NOT_EMPTY]
+SentId = Annotated[str, AfterValidator(_id), Plain(_plain_id), _NOT_EMPTY]
 """An opaque ID of the client's, 1 to 200 bytes."""
 
-KnownWebsite = Annotated[SentId, AfterValidator(_known_website)]
+KnownWebsite = Annotated[
+    str,
+    AfterValidator(_id),
+    AfterValidator(_known_website),
+    Plain(_plain_id, _require_website),
+    _NOT_EMPTY,
+]
 """The ID of an existing website or app."""
 
-EventName = Annotated[str, AfterValidator(_name), _NOT_EMPTY]
+EventName = Annotated[str, AfterValidator(_name), Plain(_plain_name), _NOT_EMPTY]
 """An event, screen or goal name, a country or a region: 1 to 200 characters."""
 
-PagePath = Annotated[str, AfterValidator(_path), Field(json_schema_extra={"pattern": "^/"})]
+PagePath = Annotated[
+    str,
+    AfterValidator(_path),
+    Plain(_plain_path, _page_path),
+    Field(json_schema_extra={"pattern": "^/"}),
+]
 """A page path, normalised."""
 
-Text = Annotated[str, AfterValidator(_text)]
+Text = Annotated[str, AfterValidator(_text), Plain(_plain_text)]
 """Free text, up to 8 KB."""
 
-Timestamp = Annotated[int, PlainValidator(timestamp_ms), TIME_SCHEMA]
+Timestamp = Annotated[
+    int,
+    PlainValidator(timestamp_ms),
+    TIME_SCHEMA,
+    Plain(lambda _: str | int, lambda value, _: timestamp_ms(value)),
+]
 """A time from 1970 on; in milliseconds once read."""
 
-PastTimestamp = Annotated[int, PlainValidator(_past_timestamp), TIME_SCHEMA]
+PastTimestamp = Annotated[
+    int,
+    PlainValidator(_past_timestamp),
+    TIME_SCHEMA,
+    Plain(lambda _: str | int, _past_timestamp_ms),
+]
 """A `Timestamp` that is not in the future, apart from a few minutes for clocks that differ."""
 
-Properties = Annotated[dict[str, Any], AfterValidator(_properties)]
+Properties = Annotated[dict[str, Any], AfterValidator(_properties), Plain(_plain_properties)]
 """Structured event metadata."""
 
 Number = Annotated[
     int | float,
     PlainValidator(_number),
     WithJsonSchema({"type": "number", "minimum": LOWEST_INTEGER, "maximum": HIGHEST_INTEGER}),
+    Plain(lambda _: _PlainNumber),
 ]
 
 Currency = Annotated[
-    str, AfterValidator(_currency), Field(json_schema_extra={"pattern": "^[A-Z]{3}$"})
+    str,
+    AfterValidator(_currency),
+    Plain(lambda _: str, lambda value, _: _currency(value)),
+    Field(json_schema_extra={"pattern": "^[A-Z]{3}$"}),
 ]

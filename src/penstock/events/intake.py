@@ -230,15 +230,21 @@ class Intake:
     def _answer(
         self, batch: Sequence[_Submission], outcomes: Sequence[list[Outcome] | Exception]
     ) -> None:
+        stored = failed = 0
         for submission, outcome in zip(batch, outcomes, strict=True):
-            self._waiting -= len(submission.items)
-            (_FAILED if isinstance(outcome, Exception) else _STORED).inc(len(submission.items))
+            if isinstance(outcome, Exception):
+                failed += len(submission.items)
+            else:
+                stored += len(submission.items)
             if submission.done.done():  # the client disconnected; its events are stored anyway
                 continue
             if isinstance(outcome, Exception):
                 submission.done.set_exception(outcome)
             else:
                 submission.done.set_result(outcome)
+        self._waiting -= stored + failed
+        _STORED.inc(stored)
+        _FAILED.inc(failed)
 
     # In the writer's thread
 

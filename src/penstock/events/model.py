@@ -131,8 +131,8 @@ class EventCounts(NamedTuple):
     waiting: int = 0
     dropped: int = 0
 
-    def plus(self, other: "EventCounts") -> "EventCounts":
-        return EventCounts(*(count + more for count, more in zip(self, other, strict=True)))
+    def plus(self, other: "EventCounts", times: int = 1) -> "EventCounts":
+        return EventCounts(*(count + more * times for count, more in zip(self, other, strict=True)))
 
 
 class Status(StrEnum):

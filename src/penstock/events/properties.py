@@ -10,7 +10,8 @@ from penstock.settings import Settings
 RESERVED_PREFIX = "$"
 LOWEST_INTEGER, HIGHEST_INTEGER = -(2**63), 2**64 - 1
 
-_EXACT = 2**53
+EXACT = 2**53
+"""Integers up to here are exact in every JSON parser."""
 _MAX_BYTES_PER_CHARACTER = 4
 _SHOWN_KEY_CHARS = 64
 
@@ -45,7 +46,7 @@ def _is_simple(properties: Mapping[str, Any], limits: Settings) -> bool:
             if len(value) > short or "\x00" in value:
                 return False
         elif kind is int or kind is float:
-            if not -_EXACT <= value <= _EXACT:
+            if not -EXACT <= value <= EXACT:
                 return False
         elif kind is not bool and value is not None:
             return False

@@ -38,16 +38,15 @@ class DailyQuota:
     def __init__(self, database: Database, quota: int, clock: Clock) -> None:
         self._database, self._clock, self._quota = database, clock, quota
         self._policy = RatePolicy("daily-events", quota=quota, window_s=DAY_S)
-        self._day, self._counts = 0, dict[WebsiteId, int]()
+        self._day, self._without_rest = 0, frozenset[WebsiteId]()
 
     def require(self, items: Sequence[Item]) -> None:
         """`RateLimited` when the website of one of the items has used its quota."""
-        now_ms = self._clock()
-        if self._day != _day(now_ms):
+        if not self._without_rest:
             return
-        for website_id in {website_id for item in items if (website_id := _counted(item))}:
-            if self._counts.get(website_id, 0) >= self._quota:
-                raise self._used_up(now_ms)
+        now_ms = self._clock()
+        if self._day == _day(now_ms) and not self._without_rest.isdisjoint(map(_counted, items)):
+            raise self._used_up(now_ms)
 
     def _used_up(self, now_ms: int) -> RateLimited:
         return RateLimited(
@@ -69,8 +68,8 @@ class DailyQuota:
         stored = Counter(
             website_id
             for item, outcome in zip(items, outcomes, strict=True)
-            if isinstance(outcome, Resolution)
-            or (isinstance(outcome, Receipt) and outcome.status is Status.ACCEPTED)
+            if type(outcome) is Resolution
+            or (type(outcome) is Receipt and outcome.status is Status.ACCEPTED)
             if (website_id := _counted(item))
         )
         return store.count_events(connection, _day(now_ms), stored)
@@ -78,8 +77,10 @@ class DailyQuota:
     def learn(self, counts: Mapping[WebsiteId, int], now_ms: int) -> None:
         """counts: as `add` returned them."""
         if self._day != _day(now_ms):
-            self._day, self._counts = _day(now_ms), {}
-        self._counts.update(counts)
+            self._day, self._without_rest = _day(now_ms), frozenset()
+        used_up = {website_id for website_id, count in counts.items() if count >= self._quota}
+        if not self._without_rest.issuperset(used_up):
+            self._without_rest |= used_up
 
     def today(self, website_id: WebsiteId) -> DayCount:
         """The stored count, of all nodes. Blocks."""
@@ -95,6 +96,6 @@ def _day(at_ms: int) -> int:
 
 def _counted(item: Item) -> WebsiteId | None:
     """The website whose quota an item counts for; None for none."""
-    if isinstance(item, Claim) or (isinstance(item, NewEvent) and item.source not in _EXEMPT):
-        return item.website_id
-    return None
+    if type(item) is NewEvent:
+        return None if item.source in _EXEMPT else item.website_id
+    return item.website_id if isinstance(item, Claim) else None

@@ -35,7 +35,7 @@ def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
     """
     received_at = iso(event.received_at_ms)
     occurred_at = (
-        iso(event.occurred_at_ms) if event.occurred_at_ms != event.received_at_ms else received_at
+        received_at if event.occurred_at_ms == event.received_at_ms else iso(event.occurred_at_ms)
     )
     row: dict[str, Any] = {
         "website_id": event.website_id,
@@ -46,9 +46,9 @@ def event_row(event: NewEvent, event_id: EventId, visitor_id: VisitorId) -> str:
         "visitor_id": visitor_id,
         "event_id": event_id,
         "occurred_at": occurred_at,
-        "stated_at": iso(event.stated_at_ms)
-        if event.stated_at_ms != event.occurred_at_ms
-        else occurred_at,
+        "stated_at": occurred_at
+        if event.stated_at_ms == event.occurred_at_ms
+        else iso(event.stated_at_ms),
         "received_at": received_at,
         **event.columns,
     }

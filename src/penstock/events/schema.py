@@ -53,6 +53,39 @@ class TransactionEvent(ServerEvent):
     currency: Currency | None = None
 
 
+def _require_path(
+    path: str | None, url: str | None, item_type: Any, context: EventValidationContext
+) -> None:
+    """An item without `path` gets it from its URL, which a page view then needs."""
+    if url is None or path is not None:
+        return
+    path = path_of_url(split_url(url))
+    limit = context.limits.max_path_chars
+    if path is None and item_type == "pageview":
+        raise RuleBroken("not_a_url", "Must be an absolute URL, or send path instead.")
+    if path is not None and len(path) > limit:
+        raise RuleBroken("too_long", f"The path may have at most {limit:,} characters.")
+
+
+def _require_past(stated_ms: int, sent_at_ms: int | None, context: EventValidationContext) -> None:
+    """The time by the server's clock is not in the future."""
+    at_ms = by_server_clock(stated_ms, sent_at_ms, context.now_ms)
+    error = future_error(at_ms, context)
+    if error and at_ms != stated_ms:
+        raise RuleBroken(
+            error.code,
+            "Corrected by sentAt, this time is in the future. "
+            "sentAt must be the sender's clock at the time of sending.",
+        )
+    if error:
+        raise error
+    if at_ms < 0:
+        raise RuleBroken(
+            "before_1970",
+            "Corrected by sentAt, this time is before 1970, which is not accepted.",
+        )
+
+
 class TrackedItem(Input):
     """A page view has `path` (or `url`), a screen view `screen`, the others `name`."""
 
@@ -70,21 +103,19 @@ class TrackedItem(Input):
     utm_content: Text | None = None
     utm_term: Text | None = None
 
+    @classmethod
+    def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
+        """What the validators of single fields check with other fields. `RuleBroken`."""
+        _require_path(item.path, item.url, item.type, context)
+
     @field_validator("url")
     @classmethod
     def _has_a_path(
         cls, url: str | None, info: ValidationInfo[EventValidationContext]
     ) -> str | None:
-        """An item without `path` gets it from its URL, which a page view then needs."""
         is_path_invalid = "path" not in info.data
-        if url is None or is_path_invalid or info.data["path"] is not None:
-            return url
-        path = path_of_url(split_url(url))
-        limit = info.context.limits.max_path_chars
-        if path is None and info.data.get("type") == "pageview":
-            raise RuleBroken("not_a_url", "Must be an absolute URL, or send path instead.")
-        if path is not None and len(path) > limit:
-            raise RuleBroken("too_long", f"The path may have at most {limit:,} characters.")
+        if not is_path_invalid:
+            _require_path(info.data["path"], url, info.data.get("type"), info.context)
         return url
 
 
@@ -98,6 +129,12 @@ class TrackItem(TrackedItem):
     timestamp: Timestamp | None = None
     dedupe_key: SentId | None = None
 
+    @classmethod
+    def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
+        super().check_between_fields(item, context)
+        if item.timestamp is not None:
+            _require_past(item.timestamp, item.sent_at, context)
+
     @field_validator("timestamp")
     @classmethod
     def _is_not_in_future(
@@ -106,21 +143,7 @@ class TrackItem(TrackedItem):
         is_sent_at_invalid = "sent_at" not in info.data
         if stated_ms is None or is_sent_at_invalid:
             return stated_ms
-        at_ms = by_server_clock(stated_ms, info.data["sent_at"], info.context.now_ms)
-        error = future_error(at_ms, info.context)
-        if error and at_ms != stated_ms:
-            raise RuleBroken(
-                error.code,
-                "Corrected by sentAt, this time is in the future. "
-                "sentAt must be the sender's clock at the time of sending.",
-            )
-        if error:
-            raise error
-        if at_ms < 0:
-            raise RuleBroken(
-                "before_1970",
-                "Corrected by sentAt, this time is before 1970, which is not accepted.",
-            )
+        _require_past(stated_ms, info.data["sent_at"], info.context)
         return stated_ms
 
 

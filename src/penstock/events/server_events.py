@@ -9,9 +9,9 @@ from penstock.events.field_warnings import field_warnings
 from penstock.events.fields import (
     EventValidationContext,
 )
-from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
+from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.schema import ServerEvent, TransactionEvent
-from penstock.events.validation import RawItem, Rule, canonical_hash, validate
+from penstock.events.validation import RawItem, Rule, canonical_json, validate
 
 OwnedWebsite = Callable[[str], Website]
 """Finds the caller's website by its ID; raises `Unauthorized` when it is not the caller's."""
@@ -91,12 +91,12 @@ def server_event(
 
     legacy: visitorId is the user. Source: interface, events rule 5.
     """
-    content = canonical_hash(raw, context)
-    item = validate(raw, ServerEvent, LEGACY_RULES if legacy else EVENT_RULES, context)
+    canonical = canonical_json(raw, context)
+    item = validate(raw, ServerEvent, LEGACY_RULES if legacy else EVENT_RULES, context, canonical)
     return _new_event(
         item,
         raw,
-        content,
+        body_hash(canonical),
         owned_website(item.website_id),
         context,
         kind=Kind.EVENT,
@@ -115,13 +115,13 @@ def transaction(
     legacy: bool = False,
 ) -> NewEvent:
     """As `server_event`. Amount, currency and transaction ID become properties."""
-    content = canonical_hash(raw, context)
+    canonical = canonical_json(raw, context)
     rules = (*(LEGACY_RULES if legacy else EVENT_RULES), has_transaction_fields_once)
-    item = validate(raw, TransactionEvent, rules, context)
+    item = validate(raw, TransactionEvent, rules, context, canonical)
     return _new_event(
         item,
         raw,
-        content,
+        body_hash(canonical),
         owned_website(item.website_id),
         context,
         kind=Kind.TRANSACTION,

@@ -12,12 +12,12 @@ from penstock.events.fields import (
     by_server_clock,
     require_own_website,
 )
-from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
+from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.schema import TrackItem
 from penstock.events.server_events import TRANSACTION_FIELDS
 from penstock.events.tracked_item import has_name_for_type, name_and_columns
 from penstock.events.user_agent_columns import user_agent_columns
-from penstock.events.validation import RawItem, Rule, canonical_hash, validate
+from penstock.events.validation import RawItem, Rule, canonical_json, validate
 
 
 def _has_no_transaction_fields(raw: RawItem) -> Iterator[Fault]:
@@ -42,10 +42,10 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAge
     """`Invalid` with every fault; an unknown website is one. `Unauthorized` for a foreign one."""
     # A retry has another sentAt but is the same event.
     has_sent_at = isinstance(raw, dict) and "sentAt" in raw
-    content = canonical_hash(
+    canonical = canonical_json(
         {name: raw[name] for name in raw if name != "sentAt"} if has_sent_at else raw, context
     )
-    item = validate(raw, TrackItem, RULES, context)
+    item = validate(raw, TrackItem, RULES, context, canonical)
     website = context.find_website(item.website_id)
     assert website is not None  # `KnownWebsite` has found it
     require_own_website(website, context)
@@ -69,7 +69,7 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAge
         received_at_ms=context.now_ms,
         visitor_id=item.visitor_id,
         user_id=None,
-        body_hash=content,
+        body_hash=body_hash(canonical),
         dedupe_key=None
         if item.dedupe_key is None
         else dedupe_key(website.id, Family.TRACK, item.dedupe_key),

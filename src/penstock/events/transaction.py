@@ -1,5 +1,6 @@
 """One transaction of the intake: deduplicate, resolve identities, fill the outbox, count."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -149,7 +150,7 @@ def _places_of_new_events(events: Mapping[int, NewEvent], known: Collection[byte
 
 
 def _claim(event: NewEvent) -> Claim:
-    return Claim(event.scope_id, event.visitor_id, event.user_id, trust=_TRUST[event.source])
+    return Claim(event.scope_id, event.visitor_id, event.user_id, None, _TRUST[event.source])
 
 
 def _repeat_outcome(
@@ -193,6 +194,7 @@ def _entry(refusal: Refusal) -> QuarantineEntry:
 _ACCEPTED = EventCounts(received=1, waiting=1)
 _DUPLICATE = EventCounts(received=1, duplicates=1)
 _REFUSED = EventCounts(received=1, refused=1)
+_DROPPED = EventCounts(dropped=1)
 _REPLAYED = EventCounts(received=-1, refused=-1)
 """The entry was received and refused before; now it counts as it would have then."""
 
@@ -201,21 +203,21 @@ def _counts(
     items: Sequence[Item], outcomes: Mapping[int, Outcome], dropped: Mapping[WebsiteId, int]
 ) -> dict[WebsiteId, EventCounts]:
     """Changes by website. A `Rejected` event is counted when its refusal is recorded."""
-    counts = {website_id: EventCounts(dropped=number) for website_id, number in dropped.items()}
-
-    def add(website_id: WebsiteId, change: EventCounts) -> None:
-        counts[website_id] = counts.get(website_id, EventCounts()).plus(change)
-
+    changes = Counter[tuple[WebsiteId, EventCounts]]()
     for place, item in enumerate(items):
         outcome = outcomes.get(place)
-        if isinstance(item, Refusal) and item.is_event and item.website_id is not None:
-            add(item.website_id, _REFUSED)
-            if not item.is_kept:
-                add(item.website_id, EventCounts(dropped=1))
-        if isinstance(item, NewEvent | Replay) and isinstance(outcome, Receipt):
+        if type(outcome) is Receipt:
             event = item.event if isinstance(item, Replay) else item
+            assert isinstance(event, NewEvent)
             is_accepted = outcome.status is Status.ACCEPTED
-            add(event.website_id, _ACCEPTED if is_accepted else _DUPLICATE)
-            if isinstance(item, Replay):
-                add(event.website_id, _REPLAYED)
+            changes[event.website_id, _ACCEPTED if is_accepted else _DUPLICATE] += 1
+            if event is not item:
+                changes[event.website_id, _REPLAYED] += 1
+        elif isinstance(item, Refusal) and item.is_event and item.website_id is not None:
+            changes[item.website_id, _REFUSED] += 1
+            if not item.is_kept:
+                changes[item.website_id, _DROPPED] += 1
+    counts = {website_id: EventCounts(dropped=number) for website_id, number in dropped.items()}
+    for (website_id, change), times in changes.items():
+        counts[website_id] = counts.get(website_id, EventCounts()).plus(change, times)
     return counts

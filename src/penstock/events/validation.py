@@ -1,16 +1,16 @@
 """Validation of one item: its shape, the limits of its fields, and the rules between fields."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec import json
 from pydantic import BaseModel, ValidationError
 
 from penstock.base.errors import MAX_FAULTS, Fault, Invalid
 from penstock.events.fields import EventValidationContext
-from penstock.events.model import body_hash
+from penstock.events.plain_items import plain_item
 from penstock.http.schema import faults_of
 
 M = TypeVar("M", bound=BaseModel)
@@ -20,12 +20,33 @@ Rule = Callable[[RawItem], Iterable[Fault]]
 """A rule between fields. It sees the raw item, so it also speaks when a single field is wrong."""
 
 
-def validate(raw: Any, model: type[M], rules: Iterable[Rule], context: EventValidationContext) -> M:
-    """The item as a validated model; `Invalid` with every fault."""
+def validate(
+    raw: Any,
+    model: type[M],
+    rules: Iterable[Rule],
+    context: EventValidationContext,
+    canonical: bytes = b"",
+) -> M:
+    """The item as a validated model; `Invalid` with every fault.
+
+    canonical: the item's JSON, if it may be plain; a plain item is an object with the same fields.
+    """
     more_faults = 0
     if isinstance(raw, dict) and len(raw) > MAX_FAULTS:
         raw, more_faults = _without_surplus(raw, _wire_names(model))
     rule_faults = [fault for rule in rules for fault in rule(raw)] if isinstance(raw, dict) else []
+    if canonical and not rule_faults and (item := plain_item(raw, canonical, model, context)):
+        return cast("M", item)
+    return _validate_fully(raw, model, rule_faults, more_faults, context)
+
+
+def _validate_fully(
+    raw: Any,
+    model: type[M],
+    rule_faults: Sequence[Fault],
+    more_faults: int,
+    context: EventValidationContext,
+) -> M:
     try:
         item = model.model_validate(raw, context=context)
     except ValidationError as error:
@@ -57,8 +78,8 @@ def _without_surplus(raw: RawItem, names: Collection[str]) -> tuple[dict[str, An
     return {name: value for name, value in raw.items() if name not in surplus}, len(surplus)
 
 
-def canonical_hash(raw: Any, context: EventValidationContext) -> bytes:
-    """Hash of an item's JSON with sorted keys; `Invalid` when that JSON is too large.
+def canonical_json(raw: Any, context: EventValidationContext) -> bytes:
+    """An item's JSON with sorted keys; `Invalid` when it is too large.
 
     Call it before `validate`: an oversized event is not worth the work.
     """
@@ -69,4 +90,4 @@ def canonical_hash(raw: Any, context: EventValidationContext) -> bytes:
             f"An event may have at most {limit:,} bytes of JSON; this one has {len(canonical):,}."
         )
         raise Invalid([Fault("", "too_large", message)])
-    return body_hash(canonical)
+    return canonical

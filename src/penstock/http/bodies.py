@@ -26,7 +26,8 @@ _JSON = TypeAdapter(Any)
 DEFAULT_BODY_BYTES = 1024 * 1024
 FORM_BYTES = 64 * 1024
 """Maximum size of a body with a few fields."""
-_LARGE_BYTES = 16 * 1024
+SMALL_BYTES = 16 * 1024
+"""Maximum size of a body that is read on the event loop."""
 _PIECE_BYTES = 1024 * 1024
 _MOST_LISTED_FAULTS = 10_000
 
@@ -65,7 +66,7 @@ async def compute_on(body: bytes, function: Callable[..., T], *args: Any) -> T:
 
     To parse and validate a large body takes longer than the event loop may be held.
     """
-    if len(body) <= _LARGE_BYTES:
+    if len(body) <= SMALL_BYTES:
         return function(*args)
     return await to_thread.run_sync(partial(function, *args))
 

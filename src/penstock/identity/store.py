@@ -158,8 +158,11 @@ def _visitor_of(canonical_id: str, user_id: str | None, trust: int | None) -> Vi
     return Visitor(VisitorId(canonical_id), user_id, _trust_of(trust))
 
 
+_TRUST: Mapping[int | None, Trust] = {trust.value: trust for trust in Trust} | {None: Trust.BACKEND}
+
+
 def _trust_of(stored: int | None) -> Trust:
-    return Trust.BACKEND if stored is None else Trust(stored)
+    return _TRUST[stored]
 
 
 def _read_visitors(

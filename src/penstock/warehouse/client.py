@@ -9,6 +9,7 @@ cannot be reached and `QueryFailed` when it refused or stopped a statement.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from queue import Empty, LifoQueue
 from threading import Lock
@@ -19,13 +20,15 @@ from uuid import uuid4
 import clickhouse_connect
 import structlog
 from clickhouse_connect.driver.client import Client
-from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+from clickhouse_connect.driver.exceptions import ClickHouseError, ProgrammingError
 
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.metrics import histogram
 from penstock.base.tracing import span
+from penstock.warehouse.cluster import Cluster
 from penstock.warehouse.queries import load
+from penstock.warehouse.server import Server, limit_answer
 from penstock.warehouse.work import Stopped, Work, current_work
 
 log = structlog.get_logger()
@@ -37,14 +40,21 @@ _ENGINE_CONFIG = Path(__file__).with_name("engine.xml")
 # A stack trace as text opens every library of the process for good, and nobody reads it.
 _EMBEDDED_SETTINGS = {"calculate_text_stack_trace": 0}
 _LONGEST_PAUSE_S = 0.5
-_CONNECT_S = 5
 _ANSWER_S = 300  # for any answer of a server; queries have shorter limits of their own
 _WATCH_S = 10  # for an answer about progress or a stop
 _LAST_STATEMENTS_S = 10.0
+_RETRY_AFTER_S = 5
 # Answers are bounded before they query; these bounds stop only what forgot to be.
 _MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
 TIMEOUT_EXCEEDED, MEMORY_LIMIT_EXCEEDED, _QUERY_WAS_CANCELLED = 159, 241, 394
 """Error codes of the engine."""
+
+_SERVER_IS_AWAY = frozenset(
+    # Users and passwords; too many queries, or no thread for one; sockets and networks; a Keeper or
+    # replicas that are away; an insert of which the server does not know whether it was stored.
+    (192, 193, 194, 516, 202, 439, 209, 210, 279, 225, 242, 999, 285, 286, 319)
+)
+"""Codes by which a server says that it, or what it needs, cannot be reached right now."""
 
 WAREHOUSE_UNAVAILABLE = "warehouse_unavailable"
 """`StoreUnavailable.code` of this store."""
@@ -82,14 +92,25 @@ class Warehouse:
     """
 
     def __init__(
-        self, *, data: Path, url: str | None, readers: int = 4, readers_per_owner: int = 3
+        self,
+        *,
+        data: Path,
+        url: str | None,
+        cluster: Cluster | None = None,
+        readers: int = 4,
+        readers_per_owner: int = 3,
     ) -> None:
         """readers: how many queries may run at once, readers_per_owner: of one workspace.
 
-        More wait, and workspaces take turns. `QueueFull` when too many wait.
+        More wait, and workspaces take turns. `QueueFull` when too many wait. cluster: whose
+        servers share the tables; `url` is one of them.
         """
-        self._data, self._url = data / "warehouse", url
+        self._data = data / "warehouse"
         self._inserts = data / "inserts"
+        self.cluster = cluster
+        self._server = None
+        if url is not None:
+            self._server = Server(url, readers + 2, cluster.settings if cluster else {})
         if url is None:
             self._data.mkdir(parents=True, exist_ok=True)
             self._remove_insert_files()
@@ -108,29 +129,27 @@ class Warehouse:
 
     def _connect(self, answer_s: int = _ANSWER_S) -> Client:
         with _translated_errors():
-            if self._url is None:
-                return clickhouse_connect.get_client(
-                    interface="chdb",
-                    path=str(self._data),
-                    chdb_options={"config-file": str(_ENGINE_CONFIG)},
-                    settings=_EMBEDDED_SETTINGS,
-                )
+            if self._server is not None:
+                return self._server.connect(answer_s)
             return clickhouse_connect.get_client(
-                dsn=self._url,
-                autogenerate_session_id=False,
-                connect_timeout=_CONNECT_S,
-                send_receive_timeout=answer_s,
+                interface="chdb",
+                path=str(self._data),
+                chdb_options={"config-file": str(_ENGINE_CONFIG)},
+                settings=_EMBEDDED_SETTINGS,
             )
+
+    def _rendered(self, sql: str) -> str:
+        return self.cluster.render(sql) if self.cluster else sql
 
     @property
     def folder(self) -> Path | None:
         """The folder of the embedded engine; None for a server."""
-        return self._data if self._url is None else None
+        return self._data if self._server is None else None
 
     def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Run a statement without result."""
         with _translated_errors():
-            self._writer.command(sql, parameters=dict(parameters or {}))
+            self._writer.command(self._rendered(sql), parameters=dict(parameters or {}))
 
     def query(
         self,
@@ -143,7 +162,9 @@ class Warehouse:
         parameters: the engine binds them (`{name:Type}`); they never become part of the text.
         """
         with self._reading(settings) as (client, all_settings):
-            result = client.query(sql, parameters=dict(parameters or {}), settings=all_settings)
+            result = client.query(
+                self._rendered(sql), parameters=dict(parameters or {}), settings=all_settings
+            )
             if work := current_work():
                 work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
@@ -173,21 +194,24 @@ class Warehouse:
 
         `Stopped` also after a statement that ended although its work was stopped: the embedded
         engine may return an empty result then. And it gives rows of a stopped statement to the
-        next one of its connection, so a connection is not used again after a stop or an error.
+        next one of its connection, so such a connection is not used again after a stop or an error.
         """
         work = current_work() or Work()
+        all_settings = {**work.limits, **(settings or {}), "log_comment": work.id}
         attributes = {"db.system.name": "clickhouse", "penstock.log_comment": work.id}
         with (
             span("warehouse query", attributes),
             _QUERY_S.time(),
             self._turns.slot(work.owner, work.check),
         ):
-            client, is_reusable = self._readers.get(), False
+            client, is_reusable = self._readers.get(), self._server is not None
             try:
                 client = client or self._connect()
+                if self._server is not None:
+                    limit_answer(client, all_settings, _ANSWER_S)
                 with _translated_errors(), work.in_engine():
                     self._running.add(work)
-                    yield client, {**work.limits, **(settings or {}), "log_comment": work.id}
+                    yield client, all_settings
                 work.check()
                 is_reusable = True
             except QueryFailed as error:
@@ -207,28 +231,32 @@ class Warehouse:
         parameters = {"works": [work.id, *([shared.id] if shared else [])]}
         with _translated_errors():
             [[read, to_read]] = self._watcher.query(
-                load("penstock.warehouse", "progress"), parameters=parameters
+                self._rendered(load("penstock.warehouse", "progress")), parameters=parameters
             ).result_rows
         return Progress(finished_rows + read, finished_rows + max(read, to_read))
 
     def table_sizes(self) -> Sequence[Sequence[Any]]:
         """Name, rows and bytes on disk of each table, the largest first. Waits for no query."""
         with _translated_errors():
-            return self._watcher.query(load("penstock.warehouse", "sizes")).result_rows
+            return self._watcher.query(
+                self._rendered(load("penstock.warehouse", "sizes"))
+            ).result_rows
 
-    def stop(self, work: Work) -> None:
+    def stop(self, work: Work, until_s: float = inf) -> None:
         """Stop a work: nothing of it begins, what runs is killed in the engine.
 
-        Returns when nothing of it runs.
+        Returns when nothing of it runs. until_s: on the monotonic clock, when to give up; a server
+        that hangs cannot be told.
         """
         for stopped_work in work.stop():
             pause_s = 0.02
-            while not stopped_work.wait_idle(0):
+            while not stopped_work.wait_idle(0) and monotonic() < until_s:
                 # Repeated: the engine may not have received the statement yet.
                 try:
                     with _translated_errors():
                         self._watcher.command(
-                            load("penstock.warehouse", "stop"), parameters={"work": stopped_work.id}
+                            self._rendered(load("penstock.warehouse", "stop")),
+                            parameters={"work": stopped_work.id},
                         )
                 except (QueryFailed, StoreUnavailable) as error:
                     log.warning("statement_not_stopped", error=str(error))
@@ -268,7 +296,7 @@ class Warehouse:
         }
         attributes = {"db.system.name": "clickhouse", "db.collection.name": table}
         with span("warehouse insert", attributes), _translated_errors():
-            if self._url is not None:
+            if self._server is not None:
                 self._writer.raw_insert(
                     table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings
                 )
@@ -314,7 +342,7 @@ class Warehouse:
         with self._closing:
             until_s = monotonic() + _LAST_STATEMENTS_S
             for work in tuple(self._running):
-                self.stop(work)
+                self.stop(work, until_s)
             for _ in range(self._reader_count):
                 try:
                     reader = self._readers.get(timeout=max(0.0, until_s - monotonic()))
@@ -324,6 +352,8 @@ class Warehouse:
                     reader.close()
             self._watcher.close()
             self._writer.close()
+            if self._server is not None:
+                self._server.close()
 
 
 def _settings_sql(settings: Mapping[str, Any]) -> str:
@@ -345,7 +375,7 @@ def _translated_errors() -> Iterator[None]:
         yield
     except ClickHouseError as error:
         code = _code_of(error)
-        if code == 0 and isinstance(error, OperationalError):
+        if code in _SERVER_IS_AWAY or (code == 0 and not isinstance(error, ProgrammingError)):
             raise unavailable(str(error)) from error
         raise QueryFailed(str(error), code) from error
 
@@ -378,6 +408,6 @@ def unavailable(reason: str = "") -> StoreUnavailable:
     return StoreUnavailable(
         "The event store does not answer right now; try again.",
         code=WAREHOUSE_UNAVAILABLE,
-        retry_after_s=None,
+        retry_after_s=_RETRY_AFTER_S,
         reason=reason,
     )

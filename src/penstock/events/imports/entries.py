@@ -14,7 +14,7 @@ from penstock.events.fields import (
     time_from_1970_ms,
 )
 from penstock.events.imports.schema import ImportLine
-from penstock.events.model import Family, Kind, NewEvent, Source, dedupe_key
+from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.redaction import redact, redact_text
 from penstock.events.server_events import (
     TRANSACTION_FIELDS,
@@ -24,7 +24,7 @@ from penstock.events.server_events import (
     transaction_properties,
 )
 from penstock.events.tracked_item import has_name_for_type, name_and_columns
-from penstock.events.validation import RawItem, Rule, canonical_hash, validate
+from penstock.events.validation import RawItem, Rule, canonical_json, validate
 from penstock.http.bodies import parse_json
 from penstock.http.schema import RuleBroken
 
@@ -61,8 +61,9 @@ def read_entry(
     lines of one file are two events.
     """
     raw = _parse(text)
-    content = canonical_hash(raw, context)
-    item = validate(raw, ImportLine, _RULES, context)
+    canonical = canonical_json(raw, context)
+    item = validate(raw, ImportLine, _RULES, context, canonical)
+    content = body_hash(canonical)
     name, columns = name_and_columns(item)
     columns |= {
         column: value for column in _OWN_COLUMNS if (value := getattr(item, column)) is not None

@@ -26,7 +26,13 @@ log = structlog.get_logger()
 _MAX_HALVES = 100
 """Bundles among which the oldest is: halves of a bundle have new numbers."""
 UNSHIPPABLE = "refused_by_event_store"
+LEASE_S = 900.0
+"""How long a node may hold a shipment; longer than any insert takes."""
 
+# PostgreSQL ends a transaction whose client does nothing for that long, as while it inserts.
+_LEASE = select(
+    func.set_config("idle_in_transaction_session_timeout", bindparam("milliseconds"), True)
+)
 _UNCUT = (
     select(outbox.c.id)
     .where(
@@ -148,8 +154,9 @@ class Outbox:
         If the block raises nothing, bundles that it shipped are removed and counted, a refused row
         goes into the quarantine, and any other rest becomes two shipments of half the size.
 
-        On PostgreSQL its row is locked until the end; a node that dies releases it. SQLite has one
-        shipper, and a lock would stop the intake.
+        On PostgreSQL its row is locked meanwhile. A node that dies releases it, and so does one
+        that hangs for `LEASE_S`: its connection is closed, and what it does later fails. SQLite has
+        one shipper, and a lock would stop the intake.
         """
         if self._database.is_sqlite:
             with self._database.read() as connection:
@@ -160,6 +167,7 @@ class Outbox:
                     self._finish(connection, shipment)
         else:
             with self._database.write() as connection:
+                connection.execute(_LEASE, {"milliseconds": str(round(LEASE_S * 1000))})
                 shipment = _oldest(connection, target)
                 yield shipment
                 if shipment is not None:

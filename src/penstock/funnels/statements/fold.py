@@ -46,6 +46,13 @@ DETAIL_COLUMNS = (
 )
 
 
+# Named here, because on its way to the shards of a cluster a tuple loses names that it infers.
+_EVENT = (
+    "Tuple(ts Int64, seq UInt64, event_id String, mask UInt64, keys Array(UInt64), invalid UInt8, "
+    "visitor UInt64)"
+)
+
+
 def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     """One row per counted unit.
 
@@ -54,9 +61,9 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
     keys = ", ".join(f"key_{j}" for j in range(1, plan.breadth + 1))
     histories = f"""
         SELECT unit,
-               arraySort(groupArray(
-                   tuple(ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)') AS keys, invalid,
-                         visitor))) AS events,
+               arraySort(groupArray(CAST(
+                   (ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)'), invalid, visitor),
+                   '{_EVENT}'))) AS events,
                arraySlice(events, 1, {MAX_UNIT_EVENTS}) AS history,
                length(events) > {MAX_UNIT_EVENTS} AS has_more_events
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
@@ -312,7 +319,7 @@ def _furthest(outcome: str, columns: tuple[str, ...]) -> str:
 
     Source: semantics, "Visitor funnels".
     """
-    best = ", ".join(f"best.{column} AS {column}" for column in columns)
+    best = ", ".join(f"best.{place} AS {column}" for place, column in enumerate(columns, start=1))
     return f"""
         SELECT unit, {best} FROM (
             SELECT unit, argMax(tuple({", ".join(columns)}),

@@ -349,10 +349,10 @@ def known_texts(plan: Plan) -> str:
     """
     places = f"range({plan.breadth})"
     part = f"""tuple(
-            arrayMap((key, j) -> if(bitTest(kept, j), key, 0), keys, {places}) AS part_keys,
-            arrayMap((text, j) -> if(bitTest(kept, j), text, ''), texts, {places}) AS part_texts)"""
+            arrayMap((key, j) -> if(bitTest(kept, j), key, 0), keys, {places}),
+            arrayMap((text, j) -> if(bitTest(kept, j), text, ''), texts, {places}))"""
     return f"""
-        SELECT part.part_keys AS keys, any(part.part_texts) AS texts FROM (
+        SELECT part.1 AS keys, any(part.2) AS texts FROM (
             SELECT arrayJoin(arrayMap(kept -> {part}, range({2**plan.breadth}))) AS part
             FROM entry_values)
         GROUP BY keys"""

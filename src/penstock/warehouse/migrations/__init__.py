@@ -65,6 +65,9 @@ def _apply(warehouse: Warehouse, migration: Migration) -> None:
     log.info("event_store_migration", version=migration.version, name=migration.name)
     for statement in migration.statements:
         warehouse.command(statement)
+    if warehouse.cluster is not None:
+        for statement in warehouse.cluster.distributed_tables():
+            warehouse.command(statement)
     warehouse.command(
         "INSERT INTO schema_migrations (version, name) VALUES ({version:UInt32}, {name:String})",
         {"version": migration.version, "name": migration.name},

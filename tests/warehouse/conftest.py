@@ -1,0 +1,79 @@
+"""The event store behind HTTP."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+
+from penstock.warehouse import migrations
+from penstock.warehouse.client import Warehouse
+from tests.clickhouse_server import ClickHouseServer
+from tests.proxy import FaultyProxy
+
+
+@contextmanager
+def migrated(url: str, data: Path) -> Iterator[Warehouse]:
+    warehouse = Warehouse(data=data, url=url, readers=12)
+    migrations.migrate(warehouse)
+    yield warehouse
+    warehouse.close()
+
+
+@pytest.fixture(scope="session")
+def real_clickhouse_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A new database on the server that `PENSTOCK_TEST_CLICKHOUSE_URL` names."""
+    url = os.environ.get("PENSTOCK_TEST_CLICKHOUSE_URL")
+    if not url:
+        pytest.skip("PENSTOCK_TEST_CLICKHOUSE_URL names no server")
+    name = f"penstock_test_{uuid4().hex}"
+    server = Warehouse(data=tmp_path_factory.mktemp("data"), url=url)
+    server.command(f"CREATE DATABASE {name}")
+    yield urlsplit(url)._replace(path=f"/{name}").geturl()
+    server.command(f"DROP DATABASE {name} SYNC")
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def own_http(
+    clickhouse: ClickHouseServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Warehouse]:
+    """A warehouse behind the HTTP interface of the tests."""
+    with migrated(clickhouse.url, tmp_path_factory.mktemp("data")) as warehouse:
+        yield warehouse
+
+
+@pytest.fixture(
+    scope="module",
+    params=["own_http", pytest.param("real_clickhouse_url", marks=pytest.mark.clickhouse)],
+    ids=["", "clickhouse"],
+)
+def over_http(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Warehouse]:
+    """A warehouse over HTTP: once of the tests' own server, once of a real one if there is one."""
+    server = request.getfixturevalue(request.param)
+    if isinstance(server, Warehouse):
+        yield server
+        return
+    with migrated(server, tmp_path_factory.mktemp("data")) as warehouse:
+        yield warehouse
+
+
+@pytest.fixture
+def proxy(clickhouse: ClickHouseServer) -> Iterator[FaultyProxy]:
+    """Between the client and the server."""
+    proxy = FaultyProxy(clickhouse.port)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def behind_proxy(proxy: FaultyProxy, own_http: Warehouse, tmp_path: Path) -> Iterator[Warehouse]:
+    """The same data as `own_http`, through the proxy."""
+    warehouse = Warehouse(data=tmp_path, url=f"http://127.0.0.1:{proxy.port}", readers_per_owner=4)
+    yield warehouse
+    warehouse.close()
