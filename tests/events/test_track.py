@@ -334,3 +334,16 @@ def test_a_deleted_website_accepts_nothing(workspace: Tenant, track: Track) -> N
         headers={"Content-Type": "application/json"},
     )
     assert faults(track(path="/")) == {"websiteId": "unknown_website"}
+
+
+def test_events_that_a_client_dropped_are_counted_once(
+    track: Track, workspace: Tenant, site: str
+) -> None:
+    for _ in range(2):
+        assert track(path="/", dedupeKey="d-1", droppedBefore=3).status_code == 202
+    for wrong in (0, -1, 1.5, "3", True, 10**9 + 1):
+        answer = track(path="/", droppedBefore=wrong)
+        assert (answer.status_code, faults(answer)) == (422, {"droppedBefore": "not_a_count"})
+    listed = workspace.client.get("/api/events/counts").json()["data"]
+    [counts] = [counts for counts in listed if counts["websiteId"] == site]
+    assert (counts["stored"] + counts["waiting"], counts["lostOnDevices"]) == (1, 3)

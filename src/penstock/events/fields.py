@@ -188,6 +188,15 @@ def _number(value: Any) -> int | float:
     return value
 
 
+_MAX_COUNT = 1_000_000_000
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_COUNT:
+        raise RuleBroken("not_a_count", f"Must be a whole number from 1 to {_MAX_COUNT:,}.")
+    return value
+
+
 def _currency(value: str) -> str:
     if not (len(value) == 3 and value.isascii() and value.isalpha() and value.isupper()):
         raise RuleBroken(
@@ -296,6 +305,14 @@ Number = Annotated[
     WithJsonSchema({"type": "number", "minimum": LOWEST_INTEGER, "maximum": HIGHEST_INTEGER}),
     Plain(lambda _: _PlainNumber),
 ]
+
+Count = Annotated[
+    int,
+    PlainValidator(_count),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": _MAX_COUNT}),
+    Plain(lambda _: Annotated[int, Meta(ge=1, le=_MAX_COUNT)]),
+]
+"""How many of something a sender saw."""
 
 Currency = Annotated[
     str,

@@ -64,6 +64,7 @@ class NewEvent(NamedTuple):
     body_hash: from `body_hash()`; distinguishes a repeat from another event with the same ID.
     columns: further text columns of the warehouse (`path`, `country`, `utm_source`, ...).
     verified: of a provider's event: whether the signed metadata names its visitor or user.
+    dropped_before: events that the sender had to drop before this one.
     warnings: about fields that were accepted, but look wrong. has_free_keys: whether the sender
     chooses the property keys, so that their number is limited.
     """
@@ -86,6 +87,7 @@ class NewEvent(NamedTuple):
     verified: bool = False
     warnings: tuple[Notice, ...] = ()
     has_free_keys: bool = True
+    dropped_before: int = 0
 
 
 class Replay(NamedTuple):
@@ -121,6 +123,7 @@ class EventCounts(NamedTuple):
     received = stored + duplicates + refused + quarantined + waiting, after each transaction.
     stored: in the warehouse. refused: by the intake. quarantined: accepted, but the warehouse
     refuses them. waiting: in the outbox. dropped: refused or quarantined, and no longer kept.
+    lost_on_devices: dropped by clients whose queues were full, as later events of theirs told.
     """
 
     received: int = 0
@@ -130,6 +133,7 @@ class EventCounts(NamedTuple):
     quarantined: int = 0
     waiting: int = 0
     dropped: int = 0
+    lost_on_devices: int = 0
 
     def plus(self, other: "EventCounts", times: int = 1) -> "EventCounts":
         return EventCounts(*(count + more * times for count, more in zip(self, other, strict=True)))

@@ -10,6 +10,7 @@ from penstock.base.errors import Fault
 from penstock.base.paths import path_of_url, split_url
 from penstock.events.batch import ItemResult
 from penstock.events.fields import (
+    Count,
     Currency,
     EventName,
     EventValidationContext,
@@ -128,6 +129,7 @@ class TrackItem(TrackedItem):
     sent_at: Timestamp | None = None
     timestamp: Timestamp | None = None
     dedupe_key: SentId | None = None
+    dropped_before: Count | None = None
 
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:

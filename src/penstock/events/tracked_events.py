@@ -77,4 +77,5 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAge
         columns=columns | user_agent_columns(user_agent, source),
         properties=item.properties or {},
         warnings=field_warnings(raw),
+        dropped_before=item.dropped_before or 0,
     )

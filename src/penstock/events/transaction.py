@@ -195,6 +195,7 @@ _ACCEPTED = EventCounts(received=1, waiting=1)
 _DUPLICATE = EventCounts(received=1, duplicates=1)
 _REFUSED = EventCounts(received=1, refused=1)
 _DROPPED = EventCounts(dropped=1)
+_LOST_ON_DEVICE = EventCounts(lost_on_devices=1)
 _REPLAYED = EventCounts(received=-1, refused=-1)
 """The entry was received and refused before; now it counts as it would have then."""
 
@@ -211,6 +212,8 @@ def _counts(
             assert isinstance(event, NewEvent)
             is_accepted = outcome.status is Status.ACCEPTED
             changes[event.website_id, _ACCEPTED if is_accepted else _DUPLICATE] += 1
+            if is_accepted and event.dropped_before:
+                changes[event.website_id, _LOST_ON_DEVICE] += event.dropped_before
             if event is not item:
                 changes[event.website_id, _REPLAYED] += 1
         elif isinstance(item, Refusal) and item.is_event and item.website_id is not None:

@@ -453,6 +453,13 @@ event_counts = Table(
         nullable=False,
         comment="refused or quarantined events that are no longer kept",
     ),
+    Column(
+        "lost_on_devices",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="events that clients dropped before they could be sent",
+    ),
 )
 
 property_keys = Table(

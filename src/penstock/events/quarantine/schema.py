@@ -112,6 +112,9 @@ class EventCountsRecord(Record):
     dropped: Annotated[
         int, Field(description="Rejected or quarantined events that are no longer kept.")
     ]
+    lost_on_devices: Annotated[
+        int, Field(description="Dropped by clients whose queues were full; never received.")
+    ]
 
     @classmethod
     def of(cls, counted: tuple[Website, EventCounts]) -> Self:

@@ -57,25 +57,29 @@ class VersionReader:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._known: OrderedDict[tuple[Any, ...], _Known] = OrderedDict()
-        self._lock = Lock()
+        self._turns: dict[tuple[Any, ...], Lock] = {}
+        self._lock = Lock()  # guards both
 
     def read(self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]) -> DataVersion:
         """The version of the data as they are now, or newer."""
         key = (tuple(website_ids), tuple(scope_ids))
-        state = read_state(self._warehouse)
-        for _ in range(_TRIES):
-            with self._lock:
-                known = self._known.get(key)
-            if known is not None and known.state == state:
-                return known.version
-            version = self._compare(website_ids, scope_ids, known, state)
-            earlier, state = state, read_state(self._warehouse)
-            if state.has_same_inserts(earlier):
-                # The state before: a deletion since then may not be in the counts.
-                self._remember(key, _Known(version, earlier))
-                return version
-        # Counts of a moment in which something changed prove nothing; a new version does no harm.
-        return version._replace(since=state)
+        with self._lock:
+            turn = self._turns.setdefault(key, Lock())
+        with turn:  # so that equal questions at one time get one version
+            state = read_state(self._warehouse)
+            for _ in range(_TRIES):
+                with self._lock:
+                    known = self._known.get(key)
+                if known is not None and known.state == state:
+                    return known.version
+                version = self._compare(website_ids, scope_ids, known, state)
+                earlier, state = state, read_state(self._warehouse)
+                if state.has_same_inserts(earlier):
+                    # The state before: a deletion since then may not be in the counts.
+                    self._remember(key, _Known(version, earlier))
+                    return version
+            # Counts of a moment in which something changed prove nothing; a new version is safe.
+            return version._replace(since=state)
 
     def _compare(
         self,
@@ -109,7 +113,8 @@ class VersionReader:
             self._known[key] = known
             self._known.move_to_end(key)
             if len(self._known) > _MAX_KNOWN:
-                self._known.popitem(last=False)
+                oldest, _ = self._known.popitem(last=False)
+                self._turns.pop(oldest, None)
 
 
 def read_state(warehouse: Warehouse) -> StorageState:
