@@ -68,6 +68,29 @@ def funnel_section(figures: dict[str, Any]) -> list[str]:
         "|---|---:|",
         *(f"| {name} | {value:.2f} |" for name, value in figures["parts"].items()),
         "",
+        *outcomes_section(figures["outcomes"]),
+    ]
+
+
+def outcomes_section(figures: dict[str, Any]) -> list[str]:
+    seconds: dict[str, float] = figures["seconds"]
+    bare, direct = (
+        seconds["bare windowFunnel, by the attempt's text"],
+        seconds["direct report"],
+    )
+    return [
+        "### Its stored outcomes",
+        "",
+        "The funnel with three breakdowns. A report after new events folds their attempts first.",
+        f"On disk they take {figures['share_of_events']:.1%} of what the events take.",
+        "",
+        "| | seconds | of the bare `windowFunnel` | of the direct report |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {name} | {value:.2f} | {value / bare:.2f} | {value / direct:.2f} |"
+            for name, value in seconds.items()
+        ),
+        "",
     ]
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from tests.funnels.reports import evaluate
 
+from bench import outcomes
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.insights.service import BIN_EDGES_MS
@@ -109,12 +110,13 @@ def measure(data: Path) -> dict[str, Any]:
     def bare(sql: str) -> Callable[[], object]:
         return lambda: warehouse.query(sql)
 
-    report(FUNNELS["attempts, three breakdowns, sequence numbers"])()
+    definition = FUNNELS["attempts, three breakdowns, sequence numbers"]
+    report(definition)()
     memory_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     jobs = {name: report(definition) for name, definition in FUNNELS.items()} | {
         name: bare(sql) for name, sql in BARE.items()
     }
-    jobs |= unit_queries(warehouse, FUNNELS["attempts, three breakdowns, sequence numbers"])
+    jobs |= unit_queries(warehouse, definition)
     return {
         "events": events,
         "step_events": step_events,
@@ -122,6 +124,12 @@ def measure(data: Path) -> dict[str, Any]:
         "memory_gb": memory_gb,
         "seconds": best_seconds(jobs),
         "parts": best_seconds(parts(warehouse)),
+        "outcomes": outcomes.measure(
+            outcomes.StoredFunnel(warehouse, definition, QUERY_PARAMS),
+            bare(next(iter(BARE.values()))),
+            report(definition),
+            ROUNDS,
+        ),
     }
 
 

@@ -332,6 +332,22 @@ class Settings(BaseSettings):
             description="Maximum time of one funnel query, in seconds; a workspace may lower it.",
         ),
     ] = 60.0
+    stored_outcomes: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=200,
+            description="Maximum number of saved funnels whose outcomes are stored; 0: none.",
+        ),
+    ] = 50
+    stored_outcomes_after_ms: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Outcomes of a saved funnel are stored once a question about it took "
+            "longer, in milliseconds.",
+        ),
+    ] = 200
     query_memory_bytes: Annotated[
         int,
         Field(

@@ -89,8 +89,10 @@ def answers(client: httpx.Client, paths: list[str]) -> dict[str, Any]:
 
 
 def without_last_event(answer: Any) -> Any:
+    if isinstance(answer, dict) and "lastKnownEventAt" in answer:
+        answer = answer | {"lastKnownEventAt": None}
     if isinstance(answer, dict) and "coverage" in answer:
-        return answer | {"coverage": answer["coverage"] | {"lastEventAt": None}}
+        answer = answer | {"coverage": answer["coverage"] | {"lastEventAt": None}}
     return answer
 
 

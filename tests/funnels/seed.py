@@ -48,13 +48,18 @@ def stored_cases() -> int:
 
 def store_case(warehouse: Warehouse, history: History, inserts: int) -> tuple[History, str]:
     """Store a history of a property test on its own websites: `isolated`."""
+    make_room(warehouse)
+    history, mark = isolated(history)
+    store(warehouse, history, inserts)
+    return history, mark
+
+
+def make_room(warehouse: Warehouse) -> None:
+    """Before each case: remove the earlier ones when they are many."""
     _stored["cases"] += 1
     if _stored["cases"] % _CASES_TOGETHER == 1:
         for table in ("events", "visitor_aliases", "catalogue"):
             warehouse.command(f"TRUNCATE TABLE {table}")
-    history, mark = isolated(history)
-    store(warehouse, history, inserts)
-    return history, mark
 
 
 def isolated(history: History) -> tuple[History, str]:

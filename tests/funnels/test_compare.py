@@ -135,6 +135,7 @@ def test_a_whole_comparison(scene: Scene) -> None:
         "evaluatedAt": record["evaluatedAt"],
         "computedAt": record["computedAt"],
         "servedFrom": "query",
+        "lastKnownEventAt": record["coverage"]["lastEventAt"],
         "period": {"startAt": None, "endAt": None},
         "websiteId": None,
         "property": "variant",

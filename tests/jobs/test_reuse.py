@@ -9,7 +9,7 @@ from tests.waiting import PATIENCE_S, eventually
 
 
 def of_cache(scene, funnel, **query):
-    """A report from the cache. A merge of parts in the engine may cause one more computation."""
+    """A report from the cache."""
     return eventually(
         lambda: (report := scene.results(funnel, **query))["servedFrom"] == "cache" and report
     )
@@ -249,10 +249,55 @@ def test_events_deleted_from_the_warehouse_are_no_longer_counted(
     assert scene.results(funnel)["aggregate"]["entered"] == 1
 
 
+def test_merged_parts_keep_the_cache(scene, warehouse):
+    for number in range(3):
+        scene.story("0/A 60/B", visitor=f"v{number}")
+        scene.results(funnel := scene.funnel("A", "B"))
+    before = of_cache(scene, funnel)
+    warehouse.command("OPTIMIZE TABLE events FINAL")
+    assert scene.results(funnel) == before
+
+
+def test_events_inserted_by_another_process_are_counted(scene, workspace, warehouse):
+    """By another node, or from a copy: no room of this process takes part."""
+    scene.story("0/A 60/B", visitor="ann")
+    funnel = scene.funnel("A", "B")
+    of_cache(scene, funnel)
+    warehouse.command(
+        "INSERT INTO events (* EXCEPT (visitor_key)) SELECT * EXCEPT (visitor_key) "
+        "REPLACE ('eve' AS visitor_id, concat(event_id, 'x') AS event_id) "
+        "FROM events WHERE website_id = {w:String}",
+        {"w": workspace.website_id},
+    )
+    assert scene.results(funnel)["aggregate"]["completed"] == 2
+
+
+def test_replacing_an_event_invalidates_the_cache(scene, workspace, warehouse):
+    """The number of rows is as before; the numbers of their inserts are not."""
+    scene.story("0/A 60/B", visitor="ann")
+    funnel = scene.funnel("A", "B")
+    of_cache(scene, funnel)
+    warehouse.command(
+        "INSERT INTO events SELECT * REPLACE ('X' AS name) FROM events "
+        "WHERE website_id = {w:String} AND events.name = 'B'",
+        {"w": workspace.website_id},
+    )
+    [[events]] = warehouse.query(
+        "SELECT count() FROM events WHERE website_id = {w:String}", {"w": workspace.website_id}
+    )[1]
+    assert events == 3
+    warehouse.command(
+        "ALTER TABLE events DELETE WHERE website_id = {w:String} AND name = 'B' "
+        "SETTINGS mutations_sync = 1",
+        {"w": workspace.website_id},
+    )
+    assert scene.results(funnel)["aggregate"]["completed"] == 0
+
+
 def test_events_stored_during_a_query_are_not_cached_after_their_deletion(
     scene, warehouse, services, monkeypatch
 ):
-    """The data are as before, so an answer cached under their old version would be reused."""
+    """The data are as before, but their version is not."""
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
     query = warehouse.query

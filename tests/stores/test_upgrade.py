@@ -29,6 +29,7 @@ BOUNDARIES = (
     "warehouse 2 after",
     "warehouse 3 inside",
     "warehouse 3 after",
+    "warehouse 4 inside",
 )
 
 
@@ -72,7 +73,7 @@ def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
     upgraded = penstock("migrate", "--data", str(release_0_1_0))
     assert (upgraded.returncode, upgraded.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0009, event store 0003.\n",
+        "Both stores are up to date: metadata database 0009, event store 0004.\n",
     )
     assert_same_reports(release_0_1_0)
 

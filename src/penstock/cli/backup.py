@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,10 @@ from penstock.cli.logs import configure_logs
 from penstock.cli.options import FAILED, Data, fail, read_settings
 from penstock.cli.stores import InUse, data_folder_lock, opened_stores
 from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from penstock.backup.model import Finding
+    from penstock.stores import Stores
 
 
 def backup(
@@ -68,6 +72,13 @@ def verify(
         Path | None,
         typer.Argument(help="Folder of a backup; without it, the data folder is verified."),
     ] = None,
+    outcomes: Annotated[
+        bool,
+        typer.Option(
+            "--outcomes",
+            help="Also compare stored outcomes with events, and build those that differ anew.",
+        ),
+    ] = False,
     data: Data = None,
 ) -> None:
     """Verify the files of a backup, or the stores of a data folder that no service uses.
@@ -85,11 +96,25 @@ def verify(
                 fail(f"{settings.data} contains no Penstock data")
             with opened_stores(settings) as stores:
                 findings = list(verify_stores(stores))
+                if outcomes:
+                    findings += _outcomes(settings, stores)
                 stores.close()
     for finding in findings:
         print(f"{'PROBLEM' if finding.problem else 'ok':<8}{finding.check}: {finding.text}")
     if any(finding.problem for finding in findings):
         raise typer.Exit(FAILED)
+
+
+def _outcomes(settings: Settings, stores: "Stores") -> "list[Finding]":
+    from penstock.app import build_services
+    from penstock.backup.model import Finding
+
+    texts = {True: "as the events say", False: "differ, built again", None: "not compared"}
+    verified = build_services(settings, stores=stores).outcomes.verify()
+    return [
+        Finding(f"stored outcomes of {funnel_id}", texts[agrees], agrees is False)
+        for funnel_id, agrees in verified
+    ]
 
 
 def _settings(data: Path | None) -> Settings:

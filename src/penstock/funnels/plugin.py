@@ -1,10 +1,13 @@
 """The room of goals, funnels and every answer about them."""
 
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from litestar.di import Provide
 
 from penstock.accounts.plugin import AccountsRoom
+from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.funnels.comparisons import routes as comparison_routes
 from penstock.funnels.comparisons.service import CompareService
@@ -12,6 +15,7 @@ from penstock.funnels.goals import routes as goal_routes
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.insights import routes as insight_routes
 from penstock.funnels.insights.service import InsightService
+from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.request import provide_funnel_request
@@ -36,6 +40,7 @@ class FunnelsRoom(Room):
     insights: InsightService
     exports: ExportService
     comparisons: CompareService
+    outcomes: OutcomeService
 
     routes = (
         *goal_routes.ROUTES,
@@ -46,6 +51,12 @@ class FunnelsRoom(Room):
         *comparison_routes.ROUTES,
     )
     dependencies = {"funnel": Provide(provide_funnel_request)}  # noqa: RUF012
+
+    def workers(self) -> Sequence[Worker]:
+        return [self.outcomes.worker] if self.outcomes.is_enabled else []
+
+    def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
+        return [self.outcomes.running()]
 
 
 def build(
@@ -58,6 +69,7 @@ def build(
     """read_gaps: the imports and deletions that qualify an answer's coverage."""
     settings, clock, database, warehouse, _ = core
     funnels = FunnelService(database, warehouse, settings, clock)
+    outcomes = OutcomeService(warehouse, accounts.website_service, funnels, settings, clock)
     runner = FunnelQueryRunner(
         warehouse,
         accounts.website_service,
@@ -65,6 +77,7 @@ def build(
         settings,
         clock,
         wait_until_shipped=wait_until_shipped,
+        outcomes=outcomes,
     )
     units = UnitService(runner)
     return FunnelsRoom(
@@ -76,4 +89,5 @@ def build(
         insights=InsightService(runner),
         exports=ExportService(runner),
         comparisons=CompareService(runner, read_gaps),
+        outcomes=outcomes,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from penstock.base.errors import Fault, Malformed
@@ -118,8 +119,8 @@ class CompareService:
         )
 
     def _cohorts(self, context: QueryContext) -> _Cohorts:
-        statement = build(context.definition, context.params, context.profile)
-        result = self._runner.fetch(context, statement)
+        ask = partial(build, context.definition, context.params)
+        result = self._runner.fetch(context, ask)
         total = next((row for row in result.rows if row["is_total"]), None)
         if total is None:
             return _Cohorts([], 0, Arm(None, 0, 0, 0, 0), result.provenance)

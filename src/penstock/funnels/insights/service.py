@@ -1,7 +1,7 @@
 """Units over time: trends by entry, times between steps, and what units did after they stopped."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -32,6 +32,7 @@ from penstock.funnels.queries.schema import PeriodQuery
 from penstock.funnels.results.shaping import MS_PER_MINUTE
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.matching import TYPES
+from penstock.funnels.statements.query import Statement
 from penstock.funnels.statements.units import Outcome, next_events, timing, trend
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
@@ -99,14 +100,14 @@ class InsightService:
 
     def _entries(self, context: QueryContext, edges: Sequence[int]) -> QueryResult:
         """Units by the bucket of their entry."""
-        return self._runner.fetch(context, trend(_counted_units(context), edges[:-1]))
+        return self._fetch(context, lambda counted: trend(counted, edges[:-1]))
 
     def timing(self, workspace_id: WorkspaceId, funnel_id: str, query: TimingQuery) -> TimingRecord:
         context = self._prepare(workspace_id, funnel_id, query)
         n = len(context.definition.steps)
         extra = _requested_pair(query, n)
         pairs = [(1, n), *pairwise(range(1, n + 1)), *extra]
-        result = self._runner.fetch(context, timing(_counted_units(context), pairs, BIN_EDGES_MS))
+        result = self._fetch(context, lambda counted: timing(counted, pairs, BIN_EDGES_MS))
         [row] = result.rows
         overall, *others = [_durations(pair, row, place) for place, pair in enumerate(pairs)]
         return TimingRecord.model_validate(
@@ -127,14 +128,16 @@ class InsightService:
             )
         outcome = None if query.outcome is None else Outcome(query.outcome)
         counts_attempts = context.definition.counting_unit is CountingUnit.ATTEMPT
-        statement = next_events(
-            _counted_units(context),
-            query.step,
-            outcome,
-            query.page_size,
-            of_visitors=query.of == "visitor" and counts_attempts,
+        result = self._fetch(
+            context,
+            lambda counted: next_events(
+                counted,
+                query.step,
+                outcome,
+                query.page_size,
+                of_visitors=query.of == "visitor" and counts_attempts,
+            ),
         )
-        result = self._runner.fetch(context, statement)
         total, *rows = result.rows
         return NextRecord.model_validate(
             {
@@ -146,15 +149,20 @@ class InsightService:
             }
         )
 
+    def _fetch(
+        self, context: QueryContext, statement_of: Callable[[CountedUnits], Statement]
+    ) -> QueryResult:
+        """The rows of a statement over counted units."""
+        return self._runner.fetch(
+            context,
+            lambda profile: statement_of(CountedUnits(context.definition, context.params, profile)),
+        )
+
     def _prepare(
         self, workspace_id: WorkspaceId, funnel_id: str, query: PeriodQuery
     ) -> QueryContext:
         source = SavedFunnel(funnel_id, query.revision)
         return self._runner.prepare(workspace_id, source, query.selection())
-
-
-def _counted_units(context: QueryContext) -> CountedUnits:
-    return CountedUnits(context.definition, context.params, context.profile)
 
 
 def _after_last_pause(result: QueryResult) -> Sequence[Mapping[str, Any]]:

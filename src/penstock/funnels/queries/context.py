@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.queries.snapshot import DataVersion
+from penstock.funnels.queries.versions import DataVersion
 from penstock.funnels.statements.query import DataProfile, QueryParams
 
 
@@ -14,12 +14,14 @@ class QueryContext:
 
     funnel_id, revision: None for a draft. website_id: as the caller sent it, None for all.
     is_fresh: whether all events acknowledged before the query can be read.
+    saved_definition: the whole one; `definition` may have fewer breakdown properties.
     """
 
     workspace_id: WorkspaceId
     funnel_id: str | None
     revision: int | None
     definition: Definition
+    saved_definition: Definition
     website_id: str | None
     is_fresh: bool
     params: QueryParams

@@ -41,11 +41,15 @@ _SUGGESTION = "Use a shorter period or one website, or raise the limit in the wo
 
 
 class EngineRows(NamedTuple):
-    """Rows of one statement. Several requests share them: do not change them."""
+    """Rows of one statement. Several requests share them: do not change them.
+
+    is_stored: whether stored outcomes were read instead of events.
+    """
 
     names: Sequence[str]
     rows: Sequence[Sequence[Any]]
     computed_at_ms: int
+    is_stored: bool = False
 
 
 class Engine:

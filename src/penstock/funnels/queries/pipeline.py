@@ -14,9 +14,11 @@ are passed forward and never changed afterwards.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from time import monotonic
+from typing import Any, Protocol
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
@@ -32,7 +34,7 @@ from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.queries.single_flight_cache import SingleFlightCache
 from penstock.funnels.queries.snapshot import SnapshotReader
 from penstock.funnels.saved.service import FunnelService
-from penstock.funnels.statements.query import Statement
+from penstock.funnels.statements.query import DataProfile, Statement, StoredBuild
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 
@@ -41,6 +43,20 @@ _LOOKUPS = counter(
 )
 _MAX_CACHED_ROWS, _MAX_CACHED_ROWS_PER_RESULT = 20_000, 1_000
 """A row, one cohort's numbers, takes one to two kilobytes."""
+
+
+Ask = Callable[[DataProfile], Statement]
+"""The statement that answers over data with a profile: over events, or over stored outcomes."""
+
+
+class StoredOutcomes(Protocol):
+    """What step 6 knows of stored outcomes (`penstock.funnels.outcomes.service`)."""
+
+    def current(self, context: QueryContext) -> StoredBuild | None:
+        """Rows that know every event of the question's data; None: evaluate it directly."""
+
+    def note_direct(self, context: QueryContext, took_s: float) -> None:
+        """A question was evaluated directly, in that time."""
 
 
 class FunnelQueryRunner:
@@ -55,7 +71,9 @@ class FunnelQueryRunner:
         clock: Clock,
         *,
         wait_until_shipped: WaitUntilShipped,
+        outcomes: StoredOutcomes,
     ) -> None:
+        self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
         self._wait_for_events = partial(wait_until_shipped, settings.fresh_wait_s)
         self._engine = Engine(warehouse, settings, clock)
@@ -88,6 +106,7 @@ class FunnelQueryRunner:
             funnel_id=funnel.funnel_id,
             revision=funnel.revision,
             definition=funnel.definition,
+            saved_definition=funnel.definition,
             website_id=selection.website_id,
             is_fresh=is_fresh,
             params=snapshot.params,
@@ -95,34 +114,46 @@ class FunnelQueryRunner:
             version=snapshot.version,
         )
 
-    def fetch(self, context: QueryContext, statement: Statement) -> QueryResult:
+    def fetch(self, context: QueryContext, ask: Ask) -> QueryResult:
         """Steps 5 and 6: the rows of one statement and their provenance. Unavailable (engine).
 
         Equal statements at the same time run once. Rows are reused while the data stay the same.
         """
+        compute = partial(self._compute_rows, context, ask)
+        return self._fetch(context, ask(context.profile), compute)
+
+    def fetch_events(self, context: QueryContext, statement: Statement) -> QueryResult:
+        """As `fetch`, of a statement about the events of single units, which reads only those."""
+        return self._fetch(context, statement, partial(self._engine.run, statement))
+
+    def _fetch(
+        self, context: QueryContext, statement: Statement, compute: Callable[[], EngineRows]
+    ) -> QueryResult:
+        """statement: over the events themselves; its rows are the same wherever they come from."""
         if not context.is_fresh:
-            rows, is_hit = self._compute_rows(context, statement), False
+            rows, is_hit = compute(), False
         else:
             with self._engine.explaining():
                 rows, is_hit = self._cache.get(
                     _cache_key(context, statement),
-                    lambda: self._compute_rows(context, statement),
+                    compute,
                     is_current=lambda: self._snapshots.is_unchanged(
                         context.params, context.version
                     ),
                 )
             _LOOKUPS.labels("hit" if is_hit else "miss").inc()
-        served_from = ServedFrom.CACHE if is_hit else ServedFrom.QUERY
+        computed_from = ServedFrom.OUTCOMES if rows.is_stored else ServedFrom.QUERY
+        served_from = ServedFrom.CACHE if is_hit else computed_from
         return QueryResult(
             [dict(zip(rows.names, row, strict=True)) for row in rows.rows],
             Provenance(rows.computed_at_ms, served_from, is_fresh=context.is_fresh),
         )
 
     def stream(
-        self, statement: Statement
+        self, context: QueryContext, ask: Ask
     ) -> AbstractContextManager[Iterator[list[dict[str, Any]]]]:
         """Step 6 alone, in blocks, for answers too long to hold in memory or in the cache."""
-        return self._engine.stream(statement)
+        return self._engine.stream(ask(self._source(context)))
 
     def deadline(self) -> Callable[[], None]:
         """As `Engine.deadline`."""
@@ -131,20 +162,26 @@ class FunnelQueryRunner:
     def now_ms(self) -> int:
         return self._clock()
 
-    def _compute_rows(self, context: QueryContext, statement: Statement) -> EngineRows:
-        """Where rows come from when the cache has none: the retained events, folded anew.
+    def _compute_rows(self, context: QueryContext, ask: Ask) -> EngineRows:
+        """Where rows come from when the cache has none: stored outcomes, or events folded anew."""
+        source = self._source(context)
+        began_s = monotonic()
+        rows = self._engine.run(ask(source))
+        if source.build is not None:
+            return rows._replace(is_stored=True)
+        self._outcomes.note_direct(context, monotonic() - began_s)
+        return rows
 
-        The one place to decide otherwise. Outcomes stored per funnel would be read here; `context`
-        has what the choice depends on (definition, selection, data version, evaluation time).
-        """
-        return self._engine.run(statement)
+    def _source(self, context: QueryContext) -> DataProfile:
+        """The profile of the data that a statement reads."""
+        return replace(context.profile, build=self._outcomes.current(context))
 
 
 def _cache_key(context: QueryContext, statement: Statement) -> bytes:
     """Stands for everything that the rows of a statement depend on."""
     parts = (
         context.workspace_id,
-        context.version.checksum,
+        context.version,
         statement.sql,
         sorted(statement.parameters.items()),
     )

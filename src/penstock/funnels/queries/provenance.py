@@ -21,11 +21,11 @@ class Provenance:
     is_fresh: bool
 
     def __add__(self, other: "Provenance") -> "Provenance":
-        """Of rows of both: as new as the newest, from the cache only if all are."""
-        is_cached = self.served_from is other.served_from is ServedFrom.CACHE
+        """Of rows of both: as new as the newest, and from where most had to be done."""
+        sources = {self.served_from, other.served_from}
         return Provenance(
             max(self.computed_at_ms, other.computed_at_ms),
-            ServedFrom.CACHE if is_cached else ServedFrom.QUERY,
+            next(source for source in ServedFrom if source in sources),
             is_fresh=self.is_fresh and other.is_fresh,
         )
 
@@ -55,6 +55,7 @@ def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
         "evaluatedAt": iso(context.params.evaluated_at_ms),
         "computedAt": iso(provenance.computed_at_ms),
         "servedFrom": provenance.served_from,
+        "lastKnownEventAt": iso_or_none(context.profile.last_event_ms),
         "period": {
             "startAt": iso_or_none(context.params.start_ms),
             "endAt": iso_or_none(context.params.end_ms),

@@ -127,6 +127,7 @@ class GoalUseRecord(Record):
 
 class ServedFrom(StrEnum):
     QUERY = "query"
+    OUTCOMES = "outcomes"
     CACHE = "cache"
 
 
@@ -146,9 +147,13 @@ class HeadRecord(Record):
     served_from: Annotated[
         ServedFrom,
         Field(
-            description="`cache`: computed for an earlier request; nothing it depends on has "
+            description="`outcomes`: counted from stored outcomes of the funnel, which know the "
+            "same events. `cache`: computed for an earlier request; nothing it depends on has "
             "changed since."
         ),
+    ]
+    last_known_event_at: Annotated[
+        str | None, Field(description="The latest event that the answer knows; null: none.")
     ]
     period: PeriodRecord
     website_id: str | None

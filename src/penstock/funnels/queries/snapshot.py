@@ -13,18 +13,12 @@ from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.queries.history import MAX_PAUSE_MS
 from penstock.funnels.queries.single_flight_cache import SingleFlightCache
+from penstock.funnels.queries.versions import DataVersion, VersionReader
 from penstock.funnels.statements.query import DataProfile, QueryParams
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
 
 _MAX_CACHED = 1_000
-
-
-class DataVersion(NamedTuple):
-    """checksum: of the content (`data_checksum`). fingerprint: of the parts that hold it."""
-
-    checksum: int
-    fingerprint: int
 
 
 class EvaluationSnapshot(NamedTuple):
@@ -53,7 +47,7 @@ class SnapshotReader:
 
     def __init__(self, warehouse: Warehouse, clock: Clock) -> None:
         self._warehouse, self._clock = warehouse, clock
-        self._checksums: SingleFlightCache[int] = SingleFlightCache(max_weight=_MAX_CACHED)
+        self._versions = VersionReader(warehouse)
         self._evaluations: SingleFlightCache[EvaluationSnapshot] = SingleFlightCache(
             max_weight=_MAX_CACHED
         )
@@ -67,29 +61,15 @@ class SnapshotReader:
         is_fresh: bool,
     ) -> DataSnapshot:
         """QueryFailed when the engine stops or cannot answer."""
-        version = self._version(params)
+        version = self._versions.read(params.website_ids, params.scope_ids)
         evaluation = self._evaluation(workspace_id, definition, params, version, is_fresh=is_fresh)
         return DataSnapshot(
             replace(params, evaluated_at_ms=evaluation.evaluated_at_ms), evaluation.profile, version
         )
 
     def is_unchanged(self, params: QueryParams, version: DataVersion) -> bool:
-        """Whether the stored data are still those of the version.
-
-        A checksum may return, when a deletion removes what arrived in between. So nothing is cached
-        that was read while the fingerprint changed.
-        """
-        return storage_fingerprint(self._warehouse, params) == version.fingerprint
-
-    def _version(self, params: QueryParams) -> DataVersion:
-        """Of the data as they are now, or newer. The checksum is read once for each fingerprint."""
-        fingerprint = storage_fingerprint(self._warehouse, params)
-        checksum = self._checksums.get(
-            (params.website_ids, params.scope_ids, fingerprint),
-            lambda: data_checksum(self._warehouse, params),
-            is_current=lambda: storage_fingerprint(self._warehouse, params) == fingerprint,
-        ).value
-        return DataVersion(checksum, fingerprint)
+        """Whether the stored data are still those of the version."""
+        return self._versions.read(params.website_ids, params.scope_ids) == version
 
     def _evaluation(
         self,
@@ -120,7 +100,7 @@ class SnapshotReader:
             params.scope_ids,
             params.start_ms,
             params.end_ms,
-            version.checksum,
+            version,
         )
         return self._evaluations.get(
             key,
@@ -160,6 +140,7 @@ def read_profile(
         has_aliases=bool(row["has_aliases"]),
         holds_until_ms=min(changes, default=None),
         history_start_ms=row["history_start_ms"],
+        next_event_ms=row["next_event_ms"] or None,
     )
 
 
@@ -169,16 +150,6 @@ def _entries_with_open_windows(params: QueryParams, window_s: int | None) -> tup
         return 0, 0  # a window that never ends does not change with time
     since_ms = max(params.evaluated_at_ms - window_s * 1000, params.start_ms or 0, 0)
     return since_ms, LATEST_MS if params.end_ms is None else params.end_ms
-
-
-def storage_fingerprint(warehouse: Warehouse, params: QueryParams) -> int:
-    """Stays the same only while the stored data do. Quick, but may change without need."""
-    return int(_read_row(warehouse, "storage_fingerprint", params)["storage_fingerprint"])
-
-
-def data_checksum(warehouse: Warehouse, params: QueryParams) -> int:
-    """Differs whenever the stored data do. Reads a few columns of all events of the websites."""
-    return int(_read_row(warehouse, "data_checksum", params)["data_checksum"])
 
 
 def _read_row(

@@ -8,6 +8,7 @@ sent when it is complete, so that a slow reader does not occupy the engine.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -71,10 +72,10 @@ class ExportService:
         """
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
-        statement = build_export(context.definition, context.params, context.profile)
+        ask = partial(build_export, context.definition, context.params)
         file = TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:
-            with self._runner.stream(statement) as blocks:
+            with self._runner.stream(context, ask) as blocks:
                 write_table(context.definition, blocks, Format(query.format), file)
         except BaseException:
             file.close()

@@ -1,5 +1,7 @@
 """Use cases of results: the report of a saved funnel, or of a draft."""
 
+from functools import partial
+
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
@@ -38,7 +40,7 @@ class ResultsService:
 
     def _report(self, context: QueryContext) -> ResultsRecord:
         definition, params = context.definition, context.params
-        result = self._runner.fetch(context, build(definition, params, context.profile))
+        result = self._runner.fetch(context, partial(build, definition, params))
         gaps = self._read_gaps(context.workspace_id, params.website_ids)
         return ResultsRecord.model_validate(
             {

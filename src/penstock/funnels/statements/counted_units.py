@@ -1,6 +1,7 @@
 """Counted units, one row each: for lists of units, trends, times and next events.
 
-The same two folds as in a report (`penstock.funnels.statements.report`), put together uncounted.
+The same two folds as in a report (`penstock.funnels.statements.report`), put together uncounted; or
+what they decided earlier, where that is stored (`penstock.funnels.statements.stored`).
 """
 
 from functools import reduce
@@ -17,6 +18,7 @@ from penstock.funnels.statements.query import (
     matched_events,
 )
 from penstock.funnels.statements.report import composed, entry_values, folded_units, packs
+from penstock.funnels.statements.stored import stored_units, stored_values
 
 COLUMNS = ("unit", *UNIT_COLUMNS, *DETAIL_COLUMNS)
 
@@ -38,24 +40,14 @@ class CountedUnits:
         strategy: Strategy = Strategy.AUTO,
     ) -> None:
         self.plan = Plan(definition, params, profile)
-        layout = layout_of(self.plan) if packs(strategy, profile) else None
-        self._relations = {"matched": matched_events(self.plan)}
-        to_fold = "matched"
-        if layout:
-            self._relations["chains"] = unit_chains(self.plan, layout)
-            complex_units = f"SELECT unit FROM chains WHERE class = {COMPLEX}"
-            self._relations["complex_events"] = (
-                f"SELECT * FROM matched WHERE unit IN ({complex_units})"
-            )
-            to_fold = "complex_events"
-        self._relations |= folded_units(self.plan, to_fold, detailed=True)
-        if self.plan.breadth:
-            self._relations["entry_values"] = entry_values(self.plan)
-        columns = ", ".join(COLUMNS)
-        parts = [f"SELECT {columns} FROM units"]
-        if layout:
-            parts.append(f"SELECT {columns} FROM ({_simple_units(self.plan, layout)})")
-        self._relations["counted"] = " UNION ALL ".join(parts)
+        if profile.build is None:
+            self._relations = counted_units(self.plan, strategy)
+            if self.plan.breadth:
+                self._relations["entry_values"] = entry_values(self.plan)
+        else:
+            self._relations = {"counted": stored_units(self.plan)}
+            if self.plan.breadth:
+                self._relations["entry_values"] = stored_values(self.plan)
 
     def statement(self, tail: str, **more: str) -> Statement:
         """A statement that ends with `tail`.
@@ -63,6 +55,28 @@ class CountedUnits:
         more: other relations by name. They and the tail may read `counted`.
         """
         return composed(self.plan, {**self._relations, **more}, tail, materialized=_MATERIALIZED)
+
+
+def counted_units(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, str]:
+    """The relation `counted`, and those that it reads. It may read `entry_values`.
+
+    With the columns `visitors` and `first_ts` where the plan keeps more.
+    """
+    layout = layout_of(plan) if packs(strategy, plan.profile) else None
+    relations = {"matched": matched_events(plan)}
+    to_fold = "matched"
+    if layout:
+        relations["chains"] = unit_chains(plan, layout)
+        complex_units = f"SELECT unit FROM chains WHERE class = {COMPLEX}"
+        relations["complex_events"] = f"SELECT * FROM matched WHERE unit IN ({complex_units})"
+        to_fold = "complex_events"
+    relations |= folded_units(plan, to_fold, detailed=True)
+    columns = ", ".join((*COLUMNS, "visitors", "first_ts") if plan.keeps_more else COLUMNS)
+    parts = [f"SELECT {columns} FROM units"]
+    if layout:
+        parts.append(f"SELECT {columns} FROM ({_simple_units(plan, layout)})")
+    relations["counted"] = " UNION ALL ".join(parts)
+    return relations
 
 
 def _simple_units(plan: Plan, layout: Layout) -> str:
@@ -76,6 +90,11 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
         if plan.breadth
         else "CAST([], 'Array(UInt64)')"
     )
+    more = (
+        ", CAST([], 'Array(UInt64)') AS visitors, chains.first_ts AS first_ts"
+        if plan.keeps_more
+        else ""
+    )
     join = "LEFT ANY JOIN entry_values ON chains.value = entry_values.value" if plan.breadth else ""
     return f"""
         SELECT chains.unit AS unit, {keys} AS keys, toUInt8(chains.reached) AS reached,
@@ -86,7 +105,7 @@ def _simple_units(plan: Plan, layout: Layout) -> str:
                arrayResize(CAST([], 'Array(UInt32)'), {diagnostics}) AS seen, 0 AS cut,
                arrayMap(p -> {layout.time("p")},
                         arraySlice(chains.firsts, 1, chains.reached)) AS done,
-               chains.window_end AS window_end
+               chains.window_end AS window_end{more}
         FROM chains {join} WHERE chains.class = {SIMPLE}"""
 
 

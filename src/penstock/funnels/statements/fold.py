@@ -114,6 +114,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {_several(plan)} AS several,
                {_seen(plan)} AS seen, cut,
                {"progress.done AS done, window_end," if detailed else ""}
+               {_more(plan) if plan.keeps_more else ""}
                entry.at AS entry_at
         FROM ({folded})"""
     if plan.by_attempt:
@@ -277,8 +278,19 @@ def _lowest_bit(plan: Plan, mask: str) -> str:
 def _several(plan: Plan) -> str:
     if not plan.by_attempt:
         return "toUInt8(0)"
+    return f"arrayUniq({_visitors_of_steps(plan)}) > 1"
+
+
+def _visitors_of_steps(plan: Plan) -> str:
+    """The visitor of each event that matches a required step."""
     required = f"arrayFilter(x -> {plan.overlaps('x.mask', plan.required)}, history)"
-    return f"arrayUniq(arrayMap(x -> x.visitor, {required})) > 1"
+    return f"arrayMap(x -> x.visitor, {required})"
+
+
+def _more(plan: Plan) -> str:
+    """A unit's visitors if there are several, and the time of its first event."""
+    visitors = f"arraySort(arrayDistinct({_visitors_of_steps(plan)}))"
+    return f"if(several, {visitors}, []) AS visitors, history[1].ts AS first_ts,"
 
 
 def _seen(plan: Plan) -> str:

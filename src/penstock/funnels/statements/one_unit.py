@@ -31,16 +31,22 @@ def unit_names(
     units: Sequence[int],
     *,
     every_name: bool = False,
+    entries_ms: Sequence[int] | None = None,
 ) -> Statement:
     """The names of units: the attempt ID, or the canonical visitor's ID. Columns: unit, name.
 
-    every_name: also of units that match no row.
+    every_name: also of units that match no row. entries_ms: times of the entries of attempts, each
+    of which has an event then; None: not known.
     """
     plan = Plan(definition, params, profile)
     names = "1" if every_name else name_scope(plan)
     keys = plan.binder.bind("Array(UInt64)", list(units))
     if definition.attempt_property is not None:
         name = f"substring(any({property_text(definition.attempt_property, plan.binder)}), 2)"
+        if entries_ms is not None:
+            at_ms = plan.binder.bind("Array(Int64)", sorted(set(entries_ms)))
+            times = f"SELECT arrayJoin(arrayMap(ms -> fromUnixTimestamp64Milli(ms), {at_ms}))"
+            names += f" AND events.occurred_at IN ({times})"
         sql = f"""
         SELECT {unit_key(plan)} AS unit, {name} AS name FROM events
         WHERE {event_scope(plan)} AND {names} AND unit IN {keys} GROUP BY unit"""

@@ -12,6 +12,7 @@ complex if it has
     - entry values that a later event may disagree with
     - more events than the general fold reads
     - an event of a diagnostic row or of a payment provider, or with an unusable sequence value
+    - events of several visitors, where the unit's visitors are kept
     - for a visitor: a window that closed before the next step, since a later entry may lead further
 
 Both folds give the same answer (the property tests run both); only the time differs. Source of
@@ -105,6 +106,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
         SELECT unit, ts, visitor, mask, {_values_hash(plan)} AS value,
                {_position(plan, layout)} AS position, {_complexity(plan, layout)} AS complexity
         FROM matched"""
+    first_ts, passed = ("min(ts) AS first_ts,", " first_ts,") if plan.keeps_more else ("", "")
     firsts = f"""
         SELECT unit, [{", ".join(_firsts(plan, reverse=False))}] AS firsts,
                CAST([{", ".join(_firsts(plan, reverse=True))}], 'Array(UInt64)') AS last_options,
@@ -112,19 +114,21 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                              {_starts(plan)}) AS starts,
                uniqUpToIf(1)(value, value != 0) AS values, max(value) AS any_value,
                uniqUpTo(1)(visitor) AS visitors,
-               {_over_limit(plan)} AS over_limit,
+               {_over_limit(plan)} AS over_limit,{first_ts}
                max(complexity) AS complexity, {_unitless(plan)} AS unitless
         FROM ({positions}) GROUP BY unit"""
+    several = " OR visitors > 1" if plan.keeps_more else ""
     open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
     return f"""
-    SELECT unit, unitless, firsts, visitors > 1 AS several, bitTest(firsts[1], 0) AS carries,
+    SELECT unit, unitless, firsts,{passed} visitors > 1 AS several,
+           bitTest(firsts[1], 0) AS carries,
            {layout.time("firsts[1]")} AS entry_ts, {plan.window_end("entry_ts")} AS window_end,
            arrayMap((p, q) -> {_verdict(layout)},
                     arrayPopFront(firsts), arrayPopBack(firsts)) AS verdicts,
            arrayFirstIndex(verdict -> verdict != 0, verdicts) AS stop,
            multiIf(unit = 0, {UNITLESS}, complexity = 2 OR over_limit, {COMPLEX},
                    firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}, {ABSENT},
-                   complexity = 1 OR starts > 1 OR (carries AND values > 1)
+                   complexity = 1 OR starts > 1 OR (carries AND values > 1){several}
                        OR verdicts[stop] IN {open_reasons} OR {_tied_options(plan, layout)},
                    {COMPLEX}, {SIMPLE}) AS class,
            if(class = {SIMPLE} AND carries, any_value, 0) AS value,

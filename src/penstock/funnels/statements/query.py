@@ -9,7 +9,7 @@
 Source: funnel semantics. Comments name its sections. docs/development/statement.md shows one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
@@ -77,13 +77,25 @@ class QueryParams:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredBuild:
+    """Stored outcomes that a statement reads.
+
+    places: of the statement's breakdown properties among the stored ones, from 1.
+    """
+
+    name: str
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DataProfile:
     """Facts about the data, known before the query; they decide the statement's parts.
 
     events: number of retained events. has_aliases: visitors were merged. has_provider_events: some
     come from payment providers. holds_until_ms: until then, inclusive, time alone changes no count;
     None: for ever. history_start_ms: the first event at most two years before the period; None:
-    there is none.
+    there is none. next_event_ms: the first event after the evaluation time; None: there is none.
+    build: stored outcomes that know all of these events; None: the statement reads events.
     """
 
     events: int
@@ -93,6 +105,8 @@ class DataProfile:
     has_aliases: bool
     holds_until_ms: int | None = None
     history_start_ms: int | None = None
+    next_event_ms: int | None = None
+    build: StoredBuild | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +124,36 @@ class RowBits:
     each: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """Which events to read. All conditions must hold; None: no condition.
+
+    after_block, until_block: inserted after this number, and up to this one. after_ms: that
+    occurred after this time. units: of these units. share: of every so many units one, by chance.
+    """
+
+    after_block: int | None = None
+    until_block: int | None = None
+    after_ms: int | None = None
+    units: Sequence[int] | None = None
+    share: int | None = None
+
+
 class Plan:
     """What the parts of a statement share: the definition's bits, parameters, engine types."""
 
-    def __init__(self, definition: Definition, params: QueryParams, profile: DataProfile) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        params: QueryParams,
+        profile: DataProfile,
+        *,
+        subset: Subset = Subset(),
+        keeps_more: bool = False,
+    ) -> None:
+        """keeps_more: units have their visitors, where there are several, and their first time."""
         self.definition, self.params, self.profile = definition, params, profile
+        self.subset, self.keeps_more = subset, keeps_more
         self.binder = Binder()
         self.rows = _row_bits(definition)
         self.steps = [bits for bits in self.rows if not bits.row.diagnostic]
@@ -169,6 +208,10 @@ def matched_events(plan: Plan, *, matching: bool = True, more: str = "") -> str:
     a comma.
     """
     condition = f"{name_scope(plan)} AND mask != 0" if matching else "1"
+    if plan.subset.units is not None:
+        condition += f" AND unit IN {plan.binder.bind('Array(UInt64)', list(plan.subset.units))}"
+    if plan.subset.share is not None:
+        condition += f" AND {in_share(plan.binder, plan.subset.share)}"
     definition, binder = plan.definition, plan.binder
     names = enumerate(definition.breakdown_properties, start=1)
     keys = "".join(f"\n           {property_hash(name, binder)} AS key_{j}," for j, name in names)
@@ -243,6 +286,11 @@ def _number_sent(plan: Plan) -> str:
     return property_sent(name, plan.binder) if name else "toUInt8(0)"
 
 
+def in_share(binder: Binder, share: int) -> str:
+    """Whether a unit is in a share of all: its key is a hash."""
+    return f"unit % {binder.bind('UInt64', share)} = 0"
+
+
 def event_source(plan: Plan) -> str:
     """The events table; if visitors were merged, with the canonical visitor of each event."""
     if not plan.profile.has_aliases:
@@ -277,7 +325,19 @@ def unit_key(plan: Plan) -> str:
 def event_scope(plan: Plan) -> str:
     websites = plan.binder.bind("Array(String)", list(plan.params.website_ids))
     end = f"fromUnixTimestamp64Milli({plan.evaluated_at()})"
-    return f"events.website_id IN {websites} AND events.occurred_at <= {end}"
+    conditions = [f"events.website_id IN {websites}", f"events.occurred_at <= {end}"]
+    if plan.subset.after_block is not None:
+        block = plan.binder.bind("Int64", plan.subset.after_block)
+        conditions.append(f"events._block_number > {block}")
+        # Older parts are not opened. By the name: a list of parts may be of another moment.
+        conditions.append(f"toInt64(splitByChar('_', events._part)[3]) > {block}")
+    if plan.subset.until_block is not None:
+        block = plan.binder.bind("Int64", plan.subset.until_block)
+        conditions.append(f"events._block_number <= {block}")
+    if plan.subset.after_ms is not None:
+        after = plan.binder.bind("Int64", plan.subset.after_ms)
+        conditions.append(f"events.occurred_at > fromUnixTimestamp64Milli({after})")
+    return " AND ".join(conditions)
 
 
 def name_scope(plan: Plan) -> str:

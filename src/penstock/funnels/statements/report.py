@@ -39,6 +39,7 @@ from penstock.funnels.statements.query import (
     unit_key,
     visitor_key,
 )
+from penstock.funnels.statements.stored import stored_unitless, stored_units, stored_values
 
 _WORTH_PACKING = 200_000
 
@@ -78,8 +79,21 @@ def build_export(
 
 def _relations(plan: Plan, strategy: Strategy) -> dict[str, str]:
     """The relations of a report by name, each after those that it reads; the last is `ranked`."""
-    layout = layout_of(plan) if packs(strategy, plan.profile) else None
     columns = figures(plan)
+    relations, parts = (
+        _folded(plan, columns, strategy) if plan.profile.build is None else _stored(plan, columns)
+    )
+    relations["cohorts"] = _cohorts(plan, columns, parts)
+    relations["grouped"] = _grouped(columns)
+    relations["ranked"] = _ranked(plan)
+    return relations
+
+
+def _folded(
+    plan: Plan, columns: Sequence[Figure], strategy: Strategy
+) -> tuple[dict[str, str], list[str]]:
+    """The relations up to those with cohorts, and the names of these: events are folded."""
+    layout = layout_of(plan) if packs(strategy, plan.profile) else None
     relations = {"matched": matched_events(plan)}
     to_fold = "matched"
     if layout:
@@ -98,17 +112,25 @@ def _relations(plan: Plan, strategy: Strategy) -> dict[str, str]:
         relations["simple"] = _simple_cohorts(plan, columns)
         parts.append("simple")
     elif plan.by_attempt:
-        without_unit = "matched WHERE unit = 0"
+        without_unit = f"matched WHERE unit = 0 AND {_is_counted_event(plan)}"
         relations["unitless"] = _events_outside(plan, columns, "unitless", without_unit)
         parts.append("unitless")
     if "checked" in relations:
-        left_out = "checked WHERE left_out AND unit != 0"
+        left_out = f"checked WHERE left_out AND unit != 0 AND {_is_counted_event(plan)}"
         relations["unverified"] = _events_outside(plan, columns, "unverified", left_out)
         parts.append("unverified")
-    relations["cohorts"] = _cohorts(plan, columns, parts)
-    relations["grouped"] = _grouped(columns)
-    relations["ranked"] = _ranked(plan)
-    return relations
+    return relations, parts
+
+
+def _stored(plan: Plan, columns: Sequence[Figure]) -> tuple[dict[str, str], list[str]]:
+    """As `_folded`, from stored outcomes."""
+    relations = {"units": stored_units(plan), "folded": _folded_cohorts(columns)}
+    if plan.breadth:
+        relations["entry_values"] = stored_values(plan)
+    relations["unitless"] = _events_outside(
+        plan, columns, "unitless", stored_unitless(plan), count="sum(events)"
+    )
+    return relations, ["folded", "unitless"]
 
 
 def folded_units(plan: Plan, matched: str, *, detailed: bool = False) -> dict[str, str]:
@@ -228,19 +250,26 @@ def _simple_cohorts(plan: Plan, columns: Sequence[Figure]) -> str:
     FROM tallies {join} WHERE class IN ({SIMPLE}, {UNITLESS})"""
 
 
-def _events_outside(plan: Plan, columns: Sequence[Figure], counted_as: str, events: str) -> str:
+def _events_outside(
+    plan: Plan, columns: Sequence[Figure], counted_as: str, events: str, count: str = "count()"
+) -> str:
     """Events of the period that match a required step and belong to no unit.
 
     They have the shape of a cohort that nobody entered. counted_as: the figure that counts them.
     events: a relation and its condition.
     """
     shape = ", ".join(
-        f"{'count()' if figure.name == counted_as else figure.nothing} AS {figure.name}"
+        f"{count if figure.name == counted_as else figure.nothing} AS {figure.name}"
         for figure in columns
     )
     return f"""
     SELECT {zeros(plan.breadth)} AS keys, {shape}
-    FROM {events} AND {plan.overlaps("mask", plan.required)} AND {plan.in_period("ts")}"""
+    FROM {events}"""
+
+
+def _is_counted_event(plan: Plan) -> str:
+    """Whether an event matches a required step inside the period."""
+    return f"{plan.overlaps('mask', plan.required)} AND {plan.in_period('ts')}"
 
 
 def _cohorts(plan: Plan, columns: Sequence[Figure], parts: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from penstock.funnels.queries.parameters import unfit_parameters
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
+from penstock.funnels.queries.schema import ServedFrom
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.one_unit import unit_names
 from penstock.funnels.statements.units import Outcome, Position, Quality, UnitConditions, units_page
@@ -56,14 +57,20 @@ class UnitService:
             # All pages have the evaluation time of the first: no unit changes its outcome between.
             params = replace(context.params, evaluated_at_ms=evaluated_at_ms)
             context = replace(context, params=params)
-        counted_units = CountedUnits(context.definition, context.params, context.profile)
         result = self._runner.fetch(
-            context, units_page(counted_units, conditions, after, query.page_size + 1)
+            context,
+            lambda profile: units_page(
+                CountedUnits(context.definition, context.params, profile),
+                conditions,
+                after,
+                query.page_size + 1,
+            ),
         )
         rows = result.rows[: query.page_size]
-        names = self.names(context, [row["unit"] for row in rows])
+        entries_ms = [row["entry_ts"] for row in rows]
+        names = self.names(context, [row["unit"] for row in rows], entries_ms=entries_ms)
         provenance = result.provenance
-        if names.provenance is not None:
+        if names.provenance is not None and provenance.served_from is not ServedFrom.OUTCOMES:
             provenance += names.provenance
         has_more = len(result.rows) > len(rows)
         return UnitsRecord.model_validate(
@@ -82,10 +89,11 @@ class UnitService:
         definition: Definition | None = None,
         *,
         every_name: bool = False,
+        entries_ms: Sequence[int] | None = None,
     ) -> UnitNames:
         """definition: of another counting unit than the query's.
 
-        every_name: also of units that match no row.
+        every_name: also of units that match no row. entries_ms: when they entered, if known.
         """
         if not units:
             return UnitNames({}, None)
@@ -95,8 +103,9 @@ class UnitService:
             context.profile,
             units,
             every_name=every_name,
+            entries_ms=entries_ms,
         )
-        result = self._runner.fetch(context, statement)
+        result = self._runner.fetch_events(context, statement)
         return UnitNames({row["unit"]: row["name"] for row in result.rows}, result.provenance)
 
 

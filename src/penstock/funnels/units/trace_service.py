@@ -93,7 +93,7 @@ class TraceService:
         if context.definition.counting_unit is CountingUnit.ATTEMPT:
             traced, provenance = self._unit(context, unit, attempt_named(unit))
         else:
-            visitors = self._runner.fetch(context, visitors_named(context.params, unit))
+            visitors = self._runner.fetch_events(context, visitors_named(context.params, unit))
             selector = UnitSelector(tuple(row["unit"] for row in visitors.rows))
             traced, provenance = self._unit(context, unit, selector)
             provenance += visitors.provenance
@@ -115,7 +115,7 @@ class TraceService:
             query.event_id,
             read_properties(definition),
         )
-        result = self._runner.fetch(context, statement)
+        result = self._runner.fetch_events(context, statement)
         event = _only_event(query.event_id, result.rows)
         if event["unit"] == 0:
             return _without_attempt(context, result.provenance, event)
@@ -158,7 +158,7 @@ class TraceService:
         visitors: set[int] = set()
         if by_attempt and any(row["provider"] for row in events.rows):
             statement = visitors_of_attempt(definition, params, context.profile, selector)
-            others = self._runner.fetch(context, statement)
+            others = self._runner.fetch_events(context, statement)
             visitors = {row["visitor"] for row in others.rows}
             provenance += others.provenance
         unit = unit_of(
@@ -185,7 +185,7 @@ class TraceService:
                 MAX_EVENTS + 1,
                 matching=matching,
             )
-            result = self._runner.fetch(context, statement)
+            result = self._runner.fetch_events(context, statement)
             truncated = len(result.rows) > MAX_EVENTS
             if not truncated:
                 break

@@ -1,0 +1,53 @@
+"""What is known about stored outcomes."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from penstock import __version__
+from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.funnels.definitions.model import Definition
+
+
+class Unsettled(Exception):
+    """Inserts came in so fast that their events could not be counted."""
+
+
+class NotStorable(Exception):
+    """Events of payment providers match the funnel: whether they count depends on other events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What outcomes are stored of: a definition over the events of some websites."""
+
+    definition: Definition
+    website_ids: tuple[WebsiteId, ...]
+
+    @property
+    def outcome(self) -> str:
+        """Its name in the event store: equal definitions over equal websites share their rows.
+
+        Another version of the program may count differently, so it has other rows.
+        """
+        parts = (__version__, self.definition, tuple(sorted(self.website_ids)))
+        return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a stored outcome knows.
+
+    build: its rows; '' when they are dropped. events_block: the newest insert into the event store
+    that the rows know. events: those of the websites up to there. read_until_ms: later events were
+    not read; next_event_ms: the first of them, 0 for none.
+    """
+
+    outcome: str
+    build: str
+    workspace_id: WorkspaceId
+    funnel_id: str
+    events_block: int
+    events: int
+    read_until_ms: int
+    next_event_ms: int
+    asked_at_ms: int

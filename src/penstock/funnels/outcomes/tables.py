@@ -1,0 +1,267 @@
+"""The stored rows of outcomes in the event store: filled, kept up to date, dropped."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from threading import Lock
+from typing import Any, NamedTuple
+
+from penstock.base.chunks import chunks
+from penstock.base.clock import LATEST_MS
+from penstock.base.ids import WebsiteId
+from penstock.funnels.outcomes.model import Mark, NotStorable, Subject, Unsettled
+from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.queries.versions import read_state
+from penstock.funnels.statements import storing
+from penstock.funnels.statements.query import (
+    DataProfile,
+    Plan,
+    QueryParams,
+    Statement,
+    Subset,
+)
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.queries import load
+
+_SQL = "penstock.funnels.outcomes"
+_UNITS_PER_STATEMENT = 20_000
+_TRIES = 5
+_AGES = (30 * 86_400_000, 86_400_000)
+"""Changed units older than a month, older than a day, and the rest are read apart."""
+
+Run = Callable[[Statement], Sequence[Sequence[Any]]]
+"""Runs a statement with the limits of whoever asks, and returns its rows."""
+
+
+class Backlog(NamedTuple):
+    """What a mark does not know. events: new ones. block: the newest insert among them.
+
+    events_in_all: of the websites. has_lost: whether events that the mark knows are gone.
+    """
+
+    events: int
+    block: int
+    events_in_all: int
+    has_lost: bool
+
+
+class Changes(NamedTuple):
+    """What events that a mark does not know change.
+
+    units: those of the events, each with the time of the first of these. has_unitless: whether some
+    have no unit.
+    """
+
+    units: Mapping[int, int]
+    has_unitless: bool
+
+    @property
+    def none(self) -> bool:
+        return not self.units and not self.has_unitless
+
+
+class OutcomeTables:
+    """Methods block. `QueryFailed` and `StoreUnavailable` of the event store."""
+
+    def __init__(self, warehouse: Warehouse, run: Run) -> None:
+        self._warehouse, self._run = warehouse, run
+        self._saving = Lock()  # marks are numbered in the order of their knowledge
+
+    def fill(self, subject: Subject, mark: Mark) -> Mark:
+        """Store the outcomes of all units under `mark.build`. Returns what they know.
+
+        `NotStorable` when provider events are among them.
+        """
+        backlog = self.backlog(subject.website_ids, None)
+        # The profile is read later than the number: it knows every event that is folded.
+        profile = self._profile(subject, mark.read_until_ms)
+        known = Subset(until_block=backlog.block)
+        if profile.has_provider_events:
+            plan = self._plan(subject, LATEST_MS, profile, known)
+            [[events]] = self._run(storing.provider_events(plan))
+            if events:
+                raise NotStorable
+            profile = replace(profile, has_provider_events=False)
+        # Texts first: no reader finds a unit whose entry values have none.
+        self._store_events(subject, mark.build, known, profile)
+        plan = self._plan(subject, mark.read_until_ms, profile, known)
+        self._run(storing.store_units(plan, mark.build, backlog.block))
+        plan = self._plan(subject, mark.read_until_ms, profile, known)
+        self._run(storing.store_rest(plan, mark.build, backlog.block))
+        return replace(
+            mark,
+            events_block=backlog.block,
+            events=backlog.events_in_all,
+            next_event_ms=self._next_event(subject, mark.read_until_ms),
+        )
+
+    def refresh(
+        self,
+        subject: Subject,
+        mark: Mark,
+        backlog: Backlog,
+        changes: Changes,
+        until_ms: int,
+    ) -> Mark:
+        """Fold changed units again. Returns what the rows know then.
+
+        until_ms: later events are not read.
+        """
+        if changes.none:
+            return replace(mark, events_block=backlog.block, events=backlog.events_in_all)
+        if backlog.events:
+            new = Subset(after_block=mark.events_block)
+            self._store_events(subject, mark.build, new, _FEW, changes)
+        for group in self._by_age(mark.build, changes.units, until_ms):
+            # From the first event of any of them on: what it costs does not grow with history.
+            subset = Subset(units=list(group), after_ms=min(group.values()) - 1)
+            for store in (storing.store_units, storing.store_rest):
+                plan = self._plan(subject, until_ms, _FEW, subset)
+                self._run(store(plan, mark.build, backlog.block))
+        return replace(
+            mark,
+            events_block=backlog.block,
+            events=backlog.events_in_all,
+            read_until_ms=until_ms,
+            next_event_ms=self._next_event(subject, until_ms),
+        )
+
+    def _by_age(
+        self, build: str, units: Mapping[int, int], until_ms: int
+    ) -> Iterator[Mapping[int, int]]:
+        """Units with the time of their first event, in groups of a similar age."""
+        firsts = dict(units)
+        for chunk in chunks(list(units), _UNITS_PER_STATEMENT):
+            for unit, first_ms in self._run(storing.first_times(build, chunk)):
+                firsts[unit] = min(first_ms, firsts[unit])
+        oldest_first = sorted(firsts, key=lambda unit: firsts[unit])
+        edges = [bisect_left(oldest_first, until_ms - age, key=firsts.__getitem__) for age in _AGES]
+        for start, end in pairwise([0, *edges, len(oldest_first)]):
+            for chunk in chunks(oldest_first[start:end], _UNITS_PER_STATEMENT):
+                yield {unit: firsts[unit] for unit in chunk}
+
+    def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
+        """What came in since a mark; since ever for None. `Unsettled`."""
+        known = 0 if mark is None else mark.events_block
+        state = read_state(self._warehouse)
+        for _ in range(_TRIES):
+            [[in_all, new]] = self._warehouse.query(
+                load(_SQL, "events_since"), {"websites": list(website_ids), "events_block": known}
+            )[1]
+            earlier, state = state, read_state(self._warehouse)
+            if state.has_same_inserts(earlier):
+                # Counts of different moments would look like a loss.
+                has_lost = mark is not None and in_all - new != mark.events
+                return Backlog(new, earlier.events_block, in_all, has_lost)
+        raise Unsettled
+
+    def changes(self, subject: Subject, mark: Mark, until_ms: int, most: int) -> Changes | None:
+        """What events change that a mark does not know; None for more than `most` units.
+
+        `NotStorable` when provider events are among them.
+        """
+        # New ones in the future too: their texts are stored now, though they count later.
+        subsets = [(Subset(after_block=mark.events_block), LATEST_MS)]
+        if 0 < mark.next_event_ms <= until_ms:
+            subsets.append((Subset(after_ms=mark.read_until_ms), until_ms))
+        units: dict[int, int] = {}
+        for subset, end_ms in subsets:
+            plan = self._plan(subject, end_ms, _FEW, subset)
+            for unit, first_ms, has_provider_event in self._run(storing.units_of(plan, most + 2)):
+                if has_provider_event and unit:
+                    raise NotStorable
+                units[unit] = min(first_ms, units.get(unit, first_ms))
+            if len(units) > most + 1:
+                return None
+        has_unitless = units.pop(0, None) is not None
+        return Changes(units, has_unitless)
+
+    def agrees(self, subject: Subject, mark: Mark, share: int) -> bool | None:
+        """Whether the rows of a share of units are what their events say.
+
+        share: of every so many units one. None: events came in meanwhile.
+        """
+        if self.backlog(subject.website_ids, mark).events:
+            return None
+        profile = self._profile(subject, mark.read_until_ms)
+        profile = replace(profile, has_provider_events=False)  # none of them matches
+        plan = self._plan(subject, mark.read_until_ms, profile, Subset(share=share))
+        [events] = self._run(storing.digest_of_events(plan))
+        [rows] = self._run(storing.digest_of_rows(mark.build, share))
+        backlog = self.backlog(subject.website_ids, mark)
+        if backlog.events or backlog.has_lost:
+            return None
+        return list(events) == list(rows)
+
+    def _next_event(self, subject: Subject, after_ms: int) -> int:
+        plan = self._plan(subject, LATEST_MS, _FEW, Subset(after_ms=after_ms))
+        [[first_ms]] = self._run(storing.first_event(plan))
+        return int(first_ms)
+
+    def _store_events(
+        self,
+        subject: Subject,
+        build: str,
+        subset: Subset,
+        profile: DataProfile,
+        changes: Changes | None = None,
+    ) -> None:
+        """What is stored of events rather than units; those in the future too.
+
+        changes: what the events change; None: not known.
+        """
+        if subject.definition.breakdown_properties and (changes is None or changes.units):
+            plan = self._plan(subject, LATEST_MS, profile, subset)
+            self._run(storing.store_values(plan, build))
+        if changes is None or changes.has_unitless:
+            plan = self._plan(subject, LATEST_MS, profile, subset)
+            self._run(storing.store_unitless(plan, build))
+
+    def _profile(self, subject: Subject, until_ms: int) -> DataProfile:
+        params = QueryParams(subject.website_ids, (), None, None, until_ms)
+        return read_profile(self._warehouse, params)
+
+    def _plan(
+        self,
+        subject: Subject,
+        until_ms: int,
+        profile: DataProfile,
+        subset: Subset = Subset(),  # noqa: B008
+    ) -> Plan:
+        return storing.plan_of(
+            subject.definition, subject.website_ids, profile, read_until_ms=until_ms, subset=subset
+        )
+
+    def marks(self) -> list[Mark]:
+        return [Mark(*row) for row in self._warehouse.query(load(_SQL, "marks"))[1]]
+
+    def save(self, mark: Mark) -> None:
+        parameters = {
+            "outcome": mark.outcome,
+            "build": mark.build,
+            "workspace_id": mark.workspace_id,
+            "funnel_id": mark.funnel_id,
+            "events_block": mark.events_block,
+            "events": mark.events,
+            "read_until": mark.read_until_ms,
+            "next_event": mark.next_event_ms,
+            "asked_at": mark.asked_at_ms,
+        }
+        with self._saving:
+            self._warehouse.query(load(_SQL, "save_mark"), parameters)
+
+    def builds(self) -> set[str]:
+        """Every build that has rows."""
+        return {build for (build,) in self._warehouse.query(load(_SQL, "builds"))[1]}
+
+    def drop(self, builds: Iterable[str]) -> None:
+        for build in builds:
+            for table in ("funnel_outcomes", "funnel_outcome_values", "funnel_outcome_unitless"):
+                self._warehouse.command(
+                    f"ALTER TABLE {table} DROP PARTITION {{build:String}}", {"build": build}
+                )
+
+
+_FEW = DataProfile(0, None, None, has_provider_events=False, has_aliases=False)
+"""Of so few events that the general fold takes them."""

@@ -1,0 +1,122 @@
+"""Versions of the stored data: whether something changed, without reading it.
+
+The engine numbers every insert, and every row keeps the number of its insert. So what came in since
+a version is counted by itself, and what was deleted shows in the number of rows.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any, NamedTuple
+
+from penstock.base.ids import ScopeId, WebsiteId
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.queries import load
+
+_MAX_KNOWN = 1_000
+_TRIES = 3
+"""Something of any workspace may come in while a version is read; then it is read again."""
+
+
+class StorageState(NamedTuple):
+    """What is stored of all websites: equal only while nothing changed.
+
+    events_block, aliases_block: numbers of the newest inserts. parts: stands for the parts.
+    """
+
+    events_block: int
+    aliases_block: int
+    parts: int
+
+    def has_same_inserts(self, other: "StorageState") -> bool:
+        """Whether nothing was inserted between the two."""
+        return self[:2] == other[:2]
+
+
+class DataVersion(NamedTuple):
+    """What is stored of some websites: differs after every change and never returns.
+
+    since: the state in which the last change was noticed. events, aliases: rows.
+    """
+
+    since: StorageState
+    events: int
+    aliases: int
+
+
+class _Known(NamedTuple):
+    """A version, and the newest state in which it was seen to hold."""
+
+    version: DataVersion
+    state: StorageState
+
+
+class VersionReader:
+    """Reads versions. While nothing changed that takes one short statement. Methods block."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._known: OrderedDict[tuple[Any, ...], _Known] = OrderedDict()
+        self._turns: dict[tuple[Any, ...], Lock] = {}
+        self._lock = Lock()  # guards both
+
+    def read(self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]) -> DataVersion:
+        """The version of the data as they are now, or newer."""
+        key = (tuple(website_ids), tuple(scope_ids))
+        with self._lock:
+            turn = self._turns.setdefault(key, Lock())
+        with turn:  # so that equal questions at one time get one version
+            state = read_state(self._warehouse)
+            for _ in range(_TRIES):
+                with self._lock:
+                    known = self._known.get(key)
+                if known is not None and known.state == state:
+                    return known.version
+                version = self._compare(website_ids, scope_ids, known, state)
+                earlier, state = state, read_state(self._warehouse)
+                if state.has_same_inserts(earlier):
+                    # The state before: a deletion since then may not be in the counts.
+                    self._remember(key, _Known(version, earlier))
+                    return version
+            # Counts of a moment in which something changed prove nothing; a new version is safe.
+            return version._replace(since=state)
+
+    def _compare(
+        self,
+        website_ids: Sequence[WebsiteId],
+        scope_ids: Sequence[ScopeId],
+        known: _Known | None,
+        state: StorageState,
+    ) -> DataVersion:
+        """The known version if it still holds in this state, else a new one."""
+        seen = state if known is None else known.state
+        names, [row] = self._warehouse.query(
+            load("penstock.funnels.queries", "stored_since"),
+            {
+                "websites": list(website_ids),
+                "scopes": list(scope_ids),
+                "events_block": seen.events_block,
+                "aliases_block": seen.aliases_block,
+            },
+        )
+        counts = dict(zip(names, row, strict=True))
+        version = DataVersion(state, counts["events"], counts["aliases"])
+        is_same = (
+            known is not None
+            and counts["new_events"] == counts["new_aliases"] == 0
+            and version[1:] == known.version[1:]
+        )
+        return known.version if known is not None and is_same else version
+
+    def _remember(self, key: tuple[Any, ...], known: _Known) -> None:
+        with self._lock:
+            self._known[key] = known
+            self._known.move_to_end(key)
+            if len(self._known) > _MAX_KNOWN:
+                oldest, _ = self._known.popitem(last=False)
+                self._turns.pop(oldest, None)
+
+
+def read_state(warehouse: Warehouse) -> StorageState:
+    _, [row] = warehouse.query(load("penstock.funnels.queries", "storage_state"))
+    return StorageState(*map(int, row))

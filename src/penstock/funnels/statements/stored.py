@@ -1,0 +1,77 @@
+"""Stored outcomes of an attempt funnel, read instead of folding events.
+
+A row has what the folds decided about one unit, whatever the period and the time of asking. Merges
+of visitors change no row: it has the visitors as they were sent, where there are several.
+"""
+
+from penstock.funnels.statements.query import Plan, StoredBuild
+
+
+def stored_units(plan: Plan) -> str:
+    """The stored units whose entry is in the period, with the columns of `counted`."""
+    stored = "funnel_outcomes"
+    return f"""
+    SELECT unit, {_picked(plan, f"{stored}.keys", "UInt64")} AS keys, reached, entry_ts,
+           entry_ts + took AS done_ts, chosen, skips, ties, invalid, tied,
+           {_conflicts(plan, f"{stored}.conflicts")} AS conflicts,
+           {_several(plan)} AS several, seen, cut,
+           arrayMap(pause -> entry_ts + pause, arrayCumSum(pauses)) AS done,
+           {plan.window_end("entry_ts")} AS window_end
+    FROM funnel_outcomes FINAL
+    WHERE {_is_of_build(plan)} AND reached > 0 AND {plan.in_period("entry_ts")}"""
+
+
+def _build(plan: Plan) -> StoredBuild:
+    assert plan.profile.build is not None
+    return plan.profile.build
+
+
+def _is_of_build(plan: Plan) -> str:
+    return f"build = {plan.binder.bind('String', _build(plan).name)}"
+
+
+def _picked(plan: Plan, values: str, engine_type: str) -> str:
+    """Of a list with one value per stored breakdown property, those of the statement's."""
+    picked = ", ".join(f"{values}[{place}]" for place in _build(plan).places)
+    return f"CAST([{picked}], 'Array({engine_type})')"
+
+
+def _conflicts(plan: Plan, conflicts: str) -> str:
+    bits = [
+        f"{1 << j} * bitTest({conflicts}, {place - 1})"
+        for j, place in enumerate(_build(plan).places)
+    ]
+    return f"toUInt8({' + '.join(bits) or '0'})"
+
+
+def _several(plan: Plan) -> str:
+    """Whether a unit has events of several canonical visitors."""
+    if not plan.profile.has_aliases:
+        return "notEmpty(visitors)"
+    scopes = plan.binder.bind("Array(String)", list(plan.params.scope_ids))
+    return f"""unit IN (
+               SELECT unit FROM (
+                   SELECT unit, arrayJoin(visitors) AS visitor_key
+                   FROM funnel_outcomes FINAL WHERE {_is_of_build(plan)}) AS sent
+               LEFT ANY JOIN (
+                   SELECT visitor_key, argMax(canonical_key, version) AS canonical_key
+                   FROM visitor_aliases WHERE scope_id IN {scopes} GROUP BY visitor_key) AS aliases
+                   ON sent.visitor_key = aliases.visitor_key
+               GROUP BY unit
+               HAVING uniqExact(if(aliases.canonical_key = 0, sent.visitor_key,
+                                   aliases.canonical_key)) > 1)"""
+
+
+def stored_values(plan: Plan) -> str:
+    """Combinations of entry values, with the columns of `entry_values`."""
+    stored = "funnel_outcome_values"
+    return f"""
+    SELECT value, {_picked(plan, f"any({stored}.keys)", "UInt64")} AS keys,
+           {_picked(plan, f"any({stored}.texts)", "String")} AS texts
+    FROM {stored} WHERE {_is_of_build(plan)} GROUP BY value"""
+
+
+def stored_unitless(plan: Plan) -> str:
+    """Counts of events of the period without a unit; the column is `events`."""
+    return f"""funnel_outcome_unitless FINAL
+    WHERE {_is_of_build(plan)} AND {plan.in_period("ts")} AND ts <= {plan.evaluated_at()}"""

@@ -1,0 +1,183 @@
+"""Statements that store outcomes of attempt funnels, and keep them up to date.
+
+The plan of each reads all history up to its evaluation time: no period, no cohort filter, no
+merges, and it keeps more (`plan_of`). `subset` says which events or units.
+"""
+
+from collections.abc import Sequence
+
+from penstock.base.clock import LATEST_MS
+from penstock.base.ids import WebsiteId
+from penstock.funnels.definitions.model import Definition
+from penstock.funnels.statements.binder import Binder
+from penstock.funnels.statements.counted_units import counted_units
+from penstock.funnels.statements.query import (
+    DataProfile,
+    Plan,
+    QueryParams,
+    Statement,
+    Subset,
+    in_share,
+    matched_events,
+)
+from penstock.funnels.statements.report import composed, entry_values
+
+_COLUMNS = (
+    "build, unit, version, first_ts, entry_ts, took, reached, keys, chosen, skips, ties, invalid,"
+    " tied, conflicts, visitors, seen, cut, pauses"
+)
+_ROW = """first_ts, entry_ts, done_ts - entry_ts AS took, reached, keys, toUInt64(chosen) AS chosen,
+           skips, ties, invalid, tied, conflicts, visitors, seen, cut,
+           arrayDifference(done) AS pauses"""
+_MATERIALIZED = ("chains", "entry_values")
+_VALUES = (
+    "unit, first_ts, entry_ts, took, reached, keys, chosen, skips, ties, invalid, tied, conflicts,"
+    " visitors, seen, cut, pauses"
+)
+_TYPES = (
+    "UInt64, Int64, Int64, Int64, UInt8, Array(UInt64), UInt64, UInt32, UInt32, UInt32, UInt8,"
+    " UInt8, Array(UInt64), Array(UInt32), UInt8, Array(Int64)"
+)
+_DIGEST = (
+    f"count() AS units, groupBitXor(cityHash64(CAST(({_VALUES}), 'Tuple({_TYPES})'))) AS digest"
+)
+
+
+def plan_of(
+    definition: Definition,
+    website_ids: tuple[WebsiteId, ...],
+    profile: DataProfile,
+    *,
+    read_until_ms: int = LATEST_MS,
+    subset: Subset = Subset(),  # noqa: B008 - immutable
+) -> Plan:
+    """profile: of the events that the statement reads, without merges and provider events."""
+    params = QueryParams(website_ids, (), None, None, read_until_ms)
+    return Plan(definition, params, profile, subset=subset, keeps_more=True)
+
+
+def is_storable(definition: Definition) -> bool:
+    """Whether outcomes of the funnel can be stored: for attempts, with at most 64 matches."""
+    matches = sum(len(row.matches) for row in definition.rows)
+    return definition.attempt_property is not None and matches <= 64
+
+
+def store_units(plan: Plan, build: str, version: int) -> Statement:
+    """Folds the units of the plan's subset and stores their outcomes.
+
+    version: the number of the newest insert that the fold certainly reads.
+    """
+    binder = plan.binder
+    tail = f"""
+    SELECT {binder.bind("String", build)} AS build, unit,
+           {binder.bind("UInt64", version)} AS version, {_ROW}
+    FROM counted"""
+    return _inserting(
+        "funnel_outcomes", _COLUMNS, composed(plan, _units(plan), tail, _MATERIALIZED)
+    )
+
+
+def store_rest(plan: Plan, build: str, version: int) -> Statement:
+    """Stores the first times of the units that `store_units` of this version did not count.
+
+    So every unit with an event has a row; one without has all of its events in newer inserts.
+    """
+    binder = plan.binder
+    at = binder.bind("UInt64", version)
+    name = binder.bind("String", build)
+    sql = f"""
+    SELECT {name} AS build, unit, {at} AS version, 0 AS reached, min(ts) AS first_ts
+    FROM ({matched_events(plan)}) AS matched
+    WHERE unit != 0 AND unit NOT IN (
+        SELECT unit FROM funnel_outcomes
+        WHERE build = {name} AND funnel_outcomes.version = {at} AND {_in_subset(plan)})
+    GROUP BY unit"""
+    columns = "build, unit, version, reached, first_ts"
+    return _inserting("funnel_outcomes", columns, Statement(sql, binder.values))
+
+
+def _in_subset(plan: Plan) -> str:
+    if plan.subset.units is None:
+        return "1"
+    return f"unit IN {plan.binder.bind('Array(UInt64)', list(plan.subset.units))}"
+
+
+def store_values(plan: Plan, build: str) -> Statement:
+    """Stores the combinations of entry values of the plan's events."""
+    sql = f"""
+    SELECT {plan.binder.bind("String", build)} AS build, value, keys, texts
+    FROM ({entry_values(plan)})"""
+    columns = "build, value, keys, texts"
+    return _inserting("funnel_outcome_values", columns, Statement(sql, plan.binder.values))
+
+
+def store_unitless(plan: Plan, build: str) -> Statement:
+    """Counts the plan's events that match a required step and have no attempt ID."""
+    events = matched_events(plan, more="events._block_number AS block,")
+    sql = f"""
+    SELECT {plan.binder.bind("String", build)} AS build, ts, toInt64(block) AS block,
+           count() AS events
+    FROM ({events}) WHERE unit = 0 AND {plan.overlaps("mask", plan.required)}
+    GROUP BY ts, block"""
+    columns = "build, ts, block, events"
+    return _inserting("funnel_outcome_unitless", columns, Statement(sql, plan.binder.values))
+
+
+def units_of(plan: Plan, most: int) -> Statement:
+    """The units of the plan's events, 0 for those without one.
+
+    Columns: unit, first_ms (of these events), has_provider_event.
+    """
+    sql = f"""
+    SELECT unit, min(ts) AS first_ms, max(provider) AS has_provider_event
+    FROM ({matched_events(plan)}) GROUP BY unit
+    LIMIT {plan.binder.bind("UInt64", most)}"""
+    return Statement(sql, plan.binder.values)
+
+
+def first_times(build: str, units: Sequence[int]) -> Statement:
+    """When the first event of each stored unit was. Columns: unit, first_ms."""
+    binder = Binder()
+    sql = f"""
+    SELECT unit, first_ts FROM funnel_outcomes FINAL
+    WHERE build = {binder.bind("String", build)}
+        AND unit IN {binder.bind("Array(UInt64)", list(units))}"""
+    return Statement(sql, binder.values)
+
+
+def provider_events(plan: Plan) -> Statement:
+    """How many of the plan's events are of payment providers, and of an attempt. Column: events."""
+    sql = f"SELECT count() AS events FROM ({matched_events(plan)}) WHERE provider AND unit != 0"
+    return Statement(sql, plan.binder.values)
+
+
+def first_event(plan: Plan) -> Statement:
+    """The time of the plan's first event, 0 if there is none. Column: first_ms."""
+    sql = f"SELECT toInt64(min(ts)) AS first_ms FROM ({matched_events(plan)})"
+    return Statement(sql, plan.binder.values)
+
+
+def digest_of_events(plan: Plan) -> Statement:
+    """The outcomes of the plan's events, as `digest_of_rows` has them."""
+    tail = f"SELECT {_DIGEST} FROM (SELECT unit, {_ROW} FROM counted)"
+    return composed(plan, _units(plan), tail, _MATERIALIZED)
+
+
+def digest_of_rows(build: str, share: int) -> Statement:
+    """Stored outcomes in two numbers. Columns: units, digest."""
+    binder = Binder()
+    sql = f"""
+    SELECT {_DIGEST} FROM funnel_outcomes FINAL
+    WHERE build = {binder.bind("String", build)} AND reached > 0 AND {in_share(binder, share)}"""
+    return Statement(sql, binder.values)
+
+
+def _units(plan: Plan) -> dict[str, str]:
+    relations = counted_units(plan)
+    if plan.breadth:
+        relations = {"entry_values": entry_values(plan), **relations}
+    return relations
+
+
+def _inserting(table: str, columns: str, rows: Statement) -> Statement:
+    return Statement(f"INSERT INTO {table} ({columns}) {rows.sql}", rows.parameters)

@@ -1,0 +1,305 @@
+"""Stored outcomes of saved funnels, over HTTP: equal numbers, kept up to date, dropped in time."""
+
+from typing import Any
+
+import pytest
+from litestar.testing import TestClient
+
+from penstock.app import Services, build_app, build_services
+from penstock.settings import Settings
+from penstock.warehouse.client import Warehouse
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import DAY_S, Scene
+from tests.tenant import BASE_URL, Tenant
+from tests.waiting import eventually
+
+Json = dict[str, Any]
+
+PATHS: dict[str, Json] = {
+    "results": {"pageSize": 2},
+    "trend": {"interval": "day"},
+    "timing": {},
+    "next": {"step": 1},
+    "units": {},
+    "compare": {"property": "plan"},
+}
+_DIFFERS = ("servedFrom", "computedAt", "evaluatedAt", "nextCursor")
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"stored_outcomes": 3, "stored_outcomes_after_ms": 0})
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
+
+
+class Stored:
+    """A funnel whose outcomes are stored, and the ways to ask about it."""
+
+    def __init__(
+        self, scene: Scene, services: Services, patch: pytest.MonkeyPatch, *rows: Any, **more: Any
+    ) -> None:
+        self.scene, self.services, self.patch = scene, services, patch
+        self.id = scene.attempts(*(rows or ("A", "B", "C")), **more)
+
+    def ask(self, path: str = "results", **query: Any) -> Json:
+        """An answer that no earlier request has computed."""
+        self.services.results._runner._cache._values.clear()
+        response = self.scene.client.get(f"/api/funnels/{self.id}/{path}", params=query)
+        assert response.status_code == 200, response.text
+        body: Json = response.json()
+        return body
+
+    def from_outcomes(self, path: str = "results", **query: Any) -> Json:
+        def ask() -> Json | None:
+            body = self.ask(path, **query)
+            return body if body["servedFrom"] == "outcomes" else None
+
+        body: Json = eventually(ask)
+        return body
+
+    def directly(self, path: str = "results", **query: Any) -> Json:
+        with self.patch.context() as patch:
+            patch.setattr(self.services.outcomes, "current", lambda context: None)
+            body = self.ask(path, **query)
+        assert body["servedFrom"] == "query"
+        return body
+
+    def assert_equal(self, path: str = "results", **query: Any) -> Json:
+        """The stored answer, which is the direct one."""
+        stored, direct = self.from_outcomes(path, **query), self.directly(path, **query)
+        for body in (stored, direct):
+            for name in _DIFFERS:
+                body.pop(name, None)
+        assert stored == direct
+        return stored
+
+    def rows(self, warehouse: Warehouse) -> int:
+        [[rows]] = warehouse.query("SELECT count() FROM funnel_outcomes")[1]
+        return int(rows)
+
+
+@pytest.fixture
+def funnel(scene: Scene, services: Services, monkeypatch: pytest.MonkeyPatch) -> Stored:
+    scene.story("0/A 60/B 90/C", plan="pro")
+    scene.story("0/A(1) 60/B(1) 90/B(2)", attempt="a2", plan="pro", lang="de")
+    scene.story("5/A 5/B", attempt="a3", visitor="bob", plan="free", lang="de")
+    scene.story("9/A", attempt="a4", visitor="eve")
+    scene.story("9/B", attempt=None, visitor="eve")
+    scene.story("70/A", attempt="a5", visitor="eve", plan="pro")
+    scene.story("75/B", attempt="a5", visitor="bob", plan="free")
+    return Stored(scene, services, monkeypatch, breakdownProperties=["lang", "plan"])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_stored_and_direct_answers_are_equal(funnel: Stored, path: str) -> None:
+    scene = funnel.scene
+    period = {"startAt": scene.at(1), "endAt": scene.at(DAY_S)}
+    cohort = {} if path == "compare" else {"cohort": '{"plan": "pro"}'}
+    funnel.assert_equal(path, **PATHS[path])
+    funnel.assert_equal(path, **period, **cohort, **PATHS[path])
+
+
+def test_an_export_reads_stored_outcomes(funnel: Stored) -> None:
+    funnel.from_outcomes()
+    path = f"/api/funnels/{funnel.id}/export"
+    stored = funnel.scene.client.get(path).content
+    with funnel.patch.context() as patch:
+        patch.setattr(funnel.services.outcomes, "current", lambda context: None)
+        assert funnel.scene.client.get(path).content == stored
+
+
+def test_a_new_event_is_counted_at_once(funnel: Stored) -> None:
+    funnel.from_outcomes()
+    for number in range(3):
+        funnel.scene.story("100/C", attempt="a2", plan="pro") if number == 0 else None
+        funnel.scene.story("0/A 60/B", attempt=f"new{number}", plan=f"new {number}")
+        body = funnel.ask()
+        assert body["servedFrom"] == "outcomes"
+        assert body["aggregate"]["entered"] == 6 + number
+    assert funnel.assert_equal()["aggregate"]["completed"] == 2
+
+
+def test_several_funnels_over_the_same_attempts_keep_their_own_rows(
+    funnel: Stored, scene: Scene, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Stored(scene, services, monkeypatch, "A", "C")
+    for each in (funnel, other):
+        each.from_outcomes()
+    scene.story("60/B 90/C", attempt="a4", visitor="eve")
+    for each in (funnel, other):
+        assert each.assert_equal()["aggregate"]["entered"] == 5
+
+
+def test_an_earlier_event_that_comes_late_moves_the_entry(funnel: Stored) -> None:
+    funnel.from_outcomes()
+    funnel.scene.track([funnel.scene.item(-60, "A", "eve", attempt="a4", plan="early")])
+    period = {"startAt": funnel.scene.at(-61), "endAt": funnel.scene.at(-59)}
+    assert funnel.assert_equal(**period)["aggregate"]["entered"] == 1
+
+
+def test_events_before_the_entry_are_known_when_it_comes_late(funnel: Stored) -> None:
+    funnel.scene.story("50/B 60/C", attempt="late")
+    assert funnel.from_outcomes()["aggregate"]["entered"] == 5
+    funnel.scene.story("500/X", attempt="late")
+    assert funnel.ask()["servedFrom"] == "outcomes"
+    funnel.scene.story("0/A", attempt="late")
+    report = funnel.assert_equal()["aggregate"]
+    assert (report["entered"], report["completed"]) == (6, 2)
+
+
+def test_a_merge_changes_what_depends_on_visitors(funnel: Stored) -> None:
+    assert funnel.from_outcomes()["dataQuality"]["attemptsWithSeveralVisitors"] == 1
+    for visitor in ("eve", "bob"):
+        body = {
+            "websiteId": funnel.scene.tenant.website_id,
+            "visitorId": visitor,
+            "userId": "one person",
+        }
+        assert funnel.scene.client.post("/api/identify", json=body).status_code == 200
+    assert funnel.assert_equal()["dataQuality"]["attemptsWithSeveralVisitors"] == 0
+
+
+def test_an_event_in_the_future_comes_in_by_time_alone(
+    funnel: Stored, workspace: Tenant, clock: ShiftedClock
+) -> None:
+    funnel.from_outcomes()
+    soon = Scene(workspace, clock, ago_s=0)
+    soon.story("200/A", attempt="future", plan="pro")
+    soon.story("220/A", attempt=None)
+    assert funnel.assert_equal()["aggregate"]["entered"] == 5
+    clock.advance(seconds=240)
+    after = funnel.assert_equal()
+    assert after["aggregate"]["entered"] == 6
+    assert after["dataQuality"]["eventsWithoutAttemptId"] == 2
+
+
+def test_what_is_deleted_is_counted_no_more_and_its_rows_go(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    assert funnel.from_outcomes()["aggregate"]["entered"] == 5
+    deletion = funnel.scene.client.post(
+        "/api/deletions",
+        json={"websiteId": funnel.scene.tenant.website_id, "visitorId": "ann"},
+    ).json()
+    eventually(
+        lambda: (
+            funnel.scene.client.get(f"/api/deletions/{deletion['id']}").json()["state"] == "done"
+        )
+    )
+    assert funnel.ask()["aggregate"]["entered"] == 3
+    assert funnel.assert_equal()["aggregate"]["entered"] == 3
+    clock.advance(seconds=300)
+    funnel.services.outcomes.worker.wake()
+    eventually(lambda: funnel.rows(warehouse) == 3)
+
+
+def test_a_changed_definition_is_built_anew_and_old_rows_go(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    funnel.from_outcomes()
+    body = funnel.scene.client.get(f"/api/funnels/{funnel.id}").json()
+    changed = {name: body[name] for name in ("name", "steps", "countingUnit", "attemptProperty")}
+    changed |= {"steps": body["steps"][:2], "conversionWindowSeconds": 3600}
+    answer = funnel.scene.client.put(f"/api/funnels/{funnel.id}", json=changed)
+    assert answer.status_code == 200, answer.text
+    assert len(funnel.assert_equal()["aggregate"]["steps"]) == 2
+    old = funnel.ask(revision=1)
+    assert old["servedFrom"] in ("query", "outcomes")
+    clock.advance(seconds=300)
+    funnel.services.outcomes.worker.wake()
+    eventually(lambda: funnel.ask(revision=1)["servedFrom"] == "query")
+
+
+def test_a_deleted_funnel_leaves_no_rows(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    funnel.from_outcomes()
+    assert funnel.rows(warehouse) > 0
+    assert funnel.scene.client.delete(f"/api/funnels/{funnel.id}").status_code == 204
+    funnel.services.outcomes.worker.wake()
+    eventually(lambda: not funnel.services.outcomes._all_marks())
+    clock.advance(seconds=300)
+    funnel.services.outcomes.worker.wake()
+    eventually(lambda: funnel.rows(warehouse) == 0)
+
+
+def test_a_funnel_that_nobody_asks_about_for_a_month_is_not_kept(
+    funnel: Stored, clock: ShiftedClock
+) -> None:
+    funnel.from_outcomes()
+    clock.advance(days=31)
+    funnel.services.outcomes.worker.wake()
+    eventually(lambda: not funnel.services.outcomes._all_marks())
+
+
+def damage(warehouse: Warehouse) -> None:
+    warehouse.command(
+        "ALTER TABLE funnel_outcomes UPDATE reached = 3 WHERE reached > 0 "
+        "SETTINGS mutations_sync = 1"
+    )
+
+
+def test_a_comparison_in_the_background_finds_a_difference(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.funnels.outcomes.service._COMPARED_SHARE", 1)
+    funnel.from_outcomes()
+    [before] = funnel.services.outcomes._all_marks()
+    damage(warehouse)
+    assert funnel.ask()["aggregate"]["completed"] == 5
+    clock.advance(seconds=601)
+
+    def is_built_again() -> bool:
+        funnel.services.outcomes.worker.wake()
+        marks = funnel.services.outcomes._all_marks()
+        return bool(marks) and marks[0].build != before.build
+
+    eventually(is_built_again)
+    assert funnel.assert_equal()["aggregate"]["completed"] == 1
+
+
+def test_verifying_repairs_what_differs(funnel: Stored, warehouse: Warehouse) -> None:
+    funnel.from_outcomes()
+    assert list(funnel.services.outcomes.verify()) == [(funnel.id, True)]
+    damage(warehouse)
+    assert list(funnel.services.outcomes.verify()) == [(funnel.id, False)]
+    assert funnel.assert_equal()["aggregate"]["completed"] == 1
+
+
+def test_a_restart_keeps_stored_outcomes(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    report = funnel.from_outcomes()
+    funnel.scene.story("0/A", attempt="after")
+    after = build_services(funnel.services.settings, clock, warehouse)
+    with TestClient(build_app(after), base_url=BASE_URL) as running:
+        running.headers.update(funnel.scene.client.headers)
+
+        def answer() -> Json | None:
+            after.results._runner._cache._values.clear()
+            body: Json = running.get(f"/api/funnels/{funnel.id}/results").json()
+            return body if body["servedFrom"] == "outcomes" else None
+
+        body = eventually(answer)
+        assert body["aggregate"]["entered"] == report["aggregate"]["entered"] + 1
+    [mark] = after.outcomes._all_marks()
+    assert mark.build == funnel.services.outcomes._all_marks()[0].build
+
+
+def test_events_of_payment_providers_that_match_are_counted_directly(
+    funnel: Stored, warehouse: Warehouse
+) -> None:
+    funnel.from_outcomes()
+    for name, source in (("X", "outcomes"), ("C", "query")):
+        warehouse.command(
+            "INSERT INTO events SELECT * REPLACE ('provider' AS source, {name:String} AS name) "
+            "FROM events WHERE website_id = {w:String} AND events.name = 'C' "
+            "AND events.source != 'provider' LIMIT 1",
+            {"w": funnel.scene.tenant.website_id, "name": name},
+        )
+        assert funnel.ask()["servedFrom"] == source
+    assert not funnel.services.outcomes._all_marks()
