@@ -16,7 +16,7 @@ from penstock.app import build_routes
 from tests.tenant import PASSWORD, Tenant, beside, invited, join, visitor
 from tests.waiting import eventually
 
-PUBLIC_PAGES = ("/static/", "/api/docs", "/api/openapi.json", "/health/", "/l/")
+PUBLIC_PAGES = ("/t.js", "/t-", "/static/", "/api/docs", "/api/openapi.json", "/health/", "/l/")
 
 STEP = {"type": "Event", "value": "signed_up"}
 FUNNEL = {
