@@ -28,7 +28,7 @@ from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.regexes import regex_checker
 from penstock.http import bodies
-from penstock.http.period import moment
+from penstock.http.period import read_time_ms
 from penstock.http.schema import RuleBroken
 from penstock.jobs.prefer import prefers_async
 from penstock.links.attribution.evidence import parse_opened_url, referrer_token
@@ -123,7 +123,7 @@ DECODERS = [
     Decoder("gzip", lambda body: bodies._inflate(body, 10_000), GZIP_BODIES, (Malformed, TooLarge)),
     Decoder("import excerpt", line_excerpt, JSON_BODIES),
     Decoder("import time", stated_ms, JSON_BODIES),
-    Decoder("period", moment, TIMES | JSON_VALUES, (RuleBroken,)),
+    Decoder("period", read_time_ms, TIMES | JSON_VALUES, (RuleBroken,)),
     Decoder("cursor", decode_cursor, texts("AAAA", "=", "_-", "+"), (ValueError,)),
     Decoder("live cursor", Cursor.parse, texts("AAAA", "=", "_-"), (ValueError,)),
     Decoder(
