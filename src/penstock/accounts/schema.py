@@ -25,7 +25,8 @@ _EMAIL = Pattern(
 
 def _email(value: str) -> str:
     lowered = value.strip().lower()
-    if not _EMAIL.fullmatch(lowered):
+    # `=?` begins an encoded word (RFC 2047): a mail header would read another address from it.
+    if not _EMAIL.fullmatch(lowered) or "=?" in lowered:
         raise RuleBroken("not_an_email", "Must be an email address such as name@example.com.")
     return lowered
 

@@ -19,7 +19,7 @@ from penstock.events.model import Receipt
 from penstock.events.quarantine.service import QuarantineService
 from penstock.events.server_events import server_event
 from penstock.events.service import EventService
-from penstock.http.bodies import SMALL_BYTES
+from penstock.http.bodies import MAX_LENGTH_DIGITS, SMALL_BYTES
 from penstock.http.problems import problem_of
 from penstock.http.requests import AnyRequest
 from penstock.http.scopes import KeyScope
@@ -129,7 +129,8 @@ def _key_of_plain_post(scope: Any, max_bytes: int) -> str | None:
         elif name == b"content-type":
             is_json = value == b"application/json"
         elif name == b"content-length":
-            has_allowed_size = value.isdigit() and int(value) <= max_bytes
+            is_number = value.isdigit() and len(value) <= MAX_LENGTH_DIGITS
+            has_allowed_size = is_number and int(value) <= max_bytes
         elif name in _UNUSUAL:
             return None
     return authorization if is_json and has_allowed_size else None

@@ -31,6 +31,9 @@ SMALL_BYTES = 16 * 1024
 _PIECE_BYTES = 1024 * 1024
 _MOST_LISTED_FAULTS = 10_000
 
+MAX_LENGTH_DIGITS = 20
+"""Digits of a Content-Length. Python refuses to read a number of thousands of them."""
+
 
 def require_json(request: AnyRequest, *, text_plain: bool = False) -> None:
     """Require a JSON Content-Type. text_plain: also accept `text/plain`, as `sendBeacon` sends."""
@@ -85,7 +88,7 @@ async def read_raw(request: AnyRequest, max_bytes: int) -> bytes:
     """The raw body as it was sent, which signatures cover."""
     declared, held = request.headers.get("content-length", ""), _held_body(request)
     if declared.isdigit():
-        if int(declared) > max_bytes:
+        if len(declared) > MAX_LENGTH_DIGITS or int(declared) > max_bytes:
             raise _too_large(max_bytes)
         held.require_room(int(declared))
     chunks, received = [], 0

@@ -70,6 +70,8 @@ class SecretBox:
 
     def open_token(self, token: str) -> str:
         """What `seal_token` sealed. `Unavailable` for anything else."""
+        if not token.isascii():
+            raise Unavailable("This is not a sealed token.", code="secret_key_missing")
         return self.open(_PREFIX + token + "=" * (-len(token) % 4))
 
     def is_sealed_with_first(self, stored: str) -> bool:

@@ -10,9 +10,8 @@ from penstock.events.fields import EventValidationContext, future_error
 from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
 from penstock.events.properties import property_faults
 from penstock.identity.model import is_placeholder
-from penstock.providers.model import NotAnEvent, Provider, ProviderEvent
+from penstock.providers.model import IDENTITY_KEYS, NotAnEvent, Provider, ProviderEvent
 
-IDENTITY_KEYS = ("visitorId", "userId", "websiteId")
 LEFT_OUT = "leftOut"
 """The property that lists metadata over a limit, as `key: code`."""
 

@@ -88,5 +88,9 @@ class ProviderEvent(NamedTuple):
     email: str | None
 
 
+IDENTITY_KEYS = ("visitorId", "userId", "websiteId")
+"""Metadata that tells whom an event belongs to."""
+
+
 class NotAnEvent(ValueError):
     """A signed body that cannot be read as an event. The message says why."""

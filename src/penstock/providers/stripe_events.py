@@ -4,7 +4,13 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.providers.model import EventMapping, Properties, Provider, ProviderEvent
+from penstock.providers.model import (
+    IDENTITY_KEYS,
+    EventMapping,
+    Properties,
+    Provider,
+    ProviderEvent,
+)
 from penstock.providers.payload import (
     amount_properties,
     find_email,
@@ -121,4 +127,6 @@ def client_reference(value: Any) -> dict[str, str]:
     if len(parts) != 3 or not all(parts):
         return {}
     visitor_id, attempt_property, attempt_id = parts
+    if attempt_property in IDENTITY_KEYS:  # the buyer may have written the reference
+        return {}
     return {"visitorId": visitor_id, attempt_property: attempt_id}

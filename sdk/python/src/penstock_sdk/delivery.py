@@ -1,5 +1,6 @@
 """What to send next, and what an answer means. No I/O: both clients share it."""
 
+import logging
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -52,8 +53,10 @@ class Delivery:
 
     def answered(self, request: Request, response: httpx.Response) -> float:
         """Take the answer in. The seconds to wait before the next request, mostly 0."""
-        status = response.status_code
-        if status >= 500 or status in _RETRIED or status < 200:
+        status, answer = response.status_code, _json_object(response)
+        # Only an answer of Penstock removes events: not a redirect, nor the page of a proxy.
+        is_foreign = status < 400 and (status >= 300 or answer is None)
+        if status >= 500 or status in _RETRIED or status < 200 or is_foreign:
             return self.failed(response.headers.get("Retry-After"))
         self._failures = 0
         if status >= 300 and len(request.entries) > 1:
@@ -61,19 +64,29 @@ class Delivery:
             return 0.0
         self._max_items = MAX_ITEMS
         self._outbox.remove([number for number, _ in request.entries])
-        for (_, entry), errors in zip(request.entries, _errors(response), strict=False):
+        for (_, entry), errors in zip(request.entries, _errors(status, answer or {}), strict=False):
             if errors:
-                self._on_refused(Refusal(entry.body, errors))
+                self._report(Refusal(entry.body, errors))
         return 0.0
 
+    def _report(self, refusal: Refusal) -> None:
+        try:
+            self._on_refused(refusal)
+        except Exception:  # an error of the program's own must not end the delivery
+            logging.getLogger("penstock_sdk").exception("on_refused failed")
 
-def _errors(response: httpx.Response) -> list[list[dict[str, Any]]]:
-    """The errors of each entry of the request."""
+
+def _json_object(response: httpx.Response) -> dict[str, Any] | None:
     try:
         answer = response.json()
     except ValueError:
-        answer = {}
-    if response.is_success:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _errors(status: int, answer: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """The errors of each entry of the request."""
+    if status < 300:
         return [result.get("errors") or [] for result in answer.get("results", [])]
-    detail = answer.get("detail") or f"status {response.status_code}"
+    detail = answer.get("detail") or f"status {status}"
     return [answer.get("errors") or [{"field": "", "message": detail}]]

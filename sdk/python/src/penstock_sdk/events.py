@@ -71,7 +71,7 @@ def event_entry(
         raise ValueError("timestamp needs a time zone, such as datetime.now(UTC)")
     if fields.get("user_id") is None and fields.get("visitor_id") is None:
         raise ValueError("user_id or visitor_id is required")
-    event_id = fields.get("event_id") or (None if "transaction_id" in fields else str(uuid4()))
+    event_id = fields.get("event_id") or (None if fields.get("transaction_id") else str(uuid4()))
     body = {"website_id": website_id, "event": event, **fields, "event_id": event_id}
     named = {camel(name): value for name, value in body.items() if value is not None}
     return Entry(path, {**named, "timestamp": at.isoformat()})

@@ -14,13 +14,17 @@ from penstock.accounts.model import CurrentUser, Role
 from penstock.accounts.own_account import store as own_account_store
 from penstock.accounts.own_account.model import WorkspaceMembership
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, NotFound, Unauthorized
+from penstock.base.errors import Conflict, NotFound, RateLimited, RatePolicy, Unauthorized
 from penstock.base.ids import InvitationId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
+from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 
 _OPEN_DAYS = 7
+_MAILED_TO_ADDRESS = RatePolicy("invitation_mails_address", quota=3, window_s=DAY_S)
+_MAILED_BY_WORKSPACE = RatePolicy("invitation_mails_workspace", quota=50, window_s=DAY_S)
+"""Beyond them, owners pass the URL on themselves: nobody may flood a mailbox through us."""
 
 
 class InvitationService:
@@ -34,6 +38,8 @@ class InvitationService:
     ) -> None:
         self._database, self._settings, self._clock = database, settings, clock
         self._mailer = mailer
+        self._of_address = RateLimiter(_MAILED_TO_ADDRESS)
+        self._of_workspace = RateLimiter(_MAILED_BY_WORKSPACE)
 
     @property
     def are_mailed(self) -> bool:
@@ -69,7 +75,15 @@ class InvitationService:
             audit.record(db, by.caller, Action.MEMBER_INVITED, target, now_ms)
         url = f"{self._settings.base_url}/signup?invitation={token}"
         mail = Mail(email, "Invitation to Penstock", _MAIL.format(invitation=invitation, url=url))
-        return invitation, url, self._mailer.post(lambda: mail)
+        return invitation, url, self._may_mail(by, email) and self._mailer.post(lambda: mail)
+
+    def _may_mail(self, by: CurrentUser, email: str) -> bool:
+        try:
+            self._of_workspace.count(by.workspace.id, self._clock())
+            self._of_address.count(email, self._clock())
+        except RateLimited:
+            return False
+        return True
 
     def invitations(self, workspace_id: WorkspaceId, page: Page) -> Listing[Invitation]:
         """Open invitations, newest first."""

@@ -97,6 +97,8 @@ class Mailer:
                 return True
             waiting.due_ms = self._clock() + _RETRY_AFTER_S[waiting.failures - 1] * 1000
             return False
+        except Exception as error:  # a mail that cannot be written must not hold up the others
+            log.error("mail_dropped", error=type(error).__name__)
         return True
 
 

@@ -6,6 +6,7 @@ from penstock.accounts.credentials import hash_secret, password_hash, password_m
 from penstock.accounts.model import CurrentUser, User
 from penstock.accounts.own_account import store
 from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
+from penstock.accounts.password_resets.store import end_resets
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, RatePolicy
 from penstock.base.paging import Listing, Page
@@ -37,6 +38,7 @@ class OwnAccountService:
             store.change_password(db, user.id, new_hash)
             store.end_other_sessions(db, user.id, hash_secret(token))
             store.end_pending_log_ins(db, user.id)
+            end_resets(db, user.id)
             target = f"{user.id} {user.email}"
             audit.record(db, by.caller, Action.PASSWORD_CHANGED, target, self._clock())
 

@@ -197,7 +197,7 @@ class IdentityProvider:
                 httpx.Client(timeout=_TIMEOUT_S, follow_redirects=False, auth=auth) as client,
                 client.stream(method, self._checked(url), data=data, headers=accept) as response,
             ):
-                for chunk in response.iter_bytes(16_384):
+                for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) > _MAX_BYTES or time.monotonic() > give_up_s:
                         raise ValueError("answer too large or too slow")

@@ -180,9 +180,9 @@ class ImportWorker:
             raise UnreadableFile(
                 "Something went wrong on our side; the log has the details."
             ) from error
-        running.batch, receipts = without_rejected(running.batch, running.receipts)
-        job = advance(running.job, running.batch, receipts)
-        running.job = self._save(job, running.batch.rejects)
+        # `running` keeps both whole until they are saved: this step is repeated after an error.
+        batch, receipts = without_rejected(running.batch, running.receipts)
+        running.job = self._save(advance(running.job, batch, receipts), batch.rejects)
         running.batch = running.receipts = None
         return True
 
