@@ -28,6 +28,7 @@ from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.operators import Operator
 from penstock.funnels.definitions.regexes import regex_checker
 from penstock.http import bodies
+from penstock.http.body_memory import BodyMemory, HeldBody
 from penstock.http.period import read_time_ms
 from penstock.http.schema import RuleBroken
 from penstock.jobs.prefer import prefers_async
@@ -120,7 +121,12 @@ _EVENTS = JSON_VALUES | WEBHOOK | st.builds(_with_object, KNOWN_TYPE, WEBHOOK, W
 DECODERS = [
     Decoder("json", bodies.parse_json, JSON_BODIES, (Malformed,)),
     Decoder("object", bodies.parse_object, JSON_BODIES, (Malformed, Invalid)),
-    Decoder("gzip", lambda body: bodies._inflate(body, 10_000), GZIP_BODIES, (Malformed, TooLarge)),
+    Decoder(
+        "gzip",
+        lambda body: bodies._inflate(body, 10_000, HeldBody(BodyMemory(10**6), "")),
+        GZIP_BODIES,
+        (Malformed, TooLarge),
+    ),
     Decoder("import excerpt", line_excerpt, JSON_BODIES),
     Decoder("import time", stated_ms, JSON_BODIES),
     Decoder("period", read_time_ms, TIMES | JSON_VALUES, (RuleBroken,)),

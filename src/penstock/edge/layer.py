@@ -108,7 +108,8 @@ class EdgeLayer:
     async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
         began_s, status = perf_counter(), 0
         headers = [_NOSNIFF, (b"x-request-id", REQUEST_ID.get().encode())]
-        key, rate, body = "", _NO_HEADERS, None
+        key, rate = "", _NO_HEADERS
+        body: HeldBody | None = None
 
         # No coroutine of its own: it returns that of `send`.
         def send_with_headers(message: Message) -> Any:
@@ -118,6 +119,8 @@ class EdgeLayer:
                 # A 429 says which quota is used up: not this one, if its own headers are there.
                 budget = rate if status != 429 else _NO_HEADERS
                 message["headers"] = [*message["headers"], *headers, *budget]
+            elif body is not None and not message.get("more_body"):
+                body.release()  # First: with its answer the client may send the next one.
             return send(message)
 
         try:

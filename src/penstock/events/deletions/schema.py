@@ -24,7 +24,12 @@ _END_OF_TIME_MS = 10_413_792_000_000
 
 
 def _span_end_ms(value: Any) -> int:
-    at_ms = time_from_1970_ms(value)
+    try:
+        at_ms = time_from_1970_ms(value)
+    except RuleBroken as error:
+        if error.code == "timestamp_in_future":  # After 9999: an event's word for it.
+            raise RuleBroken("out_of_range", "Must lie before 2300.") from None
+        raise
     if at_ms > 0 and looks_like_seconds(value):  # 0 is 1970 in both units
         raise RuleBroken(
             "looks_like_seconds",
