@@ -1,11 +1,14 @@
 """Stored outcomes of saved funnels, over HTTP: equal numbers, kept up to date, dropped in time."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from litestar.testing import TestClient
 
 from penstock.app import Services, build_app, build_services
+from penstock.funnels.statements.query import StoredBuild
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
@@ -101,6 +104,62 @@ def test_stored_and_direct_answers_are_equal(funnel: Stored, path: str) -> None:
     cohort = {} if path == "compare" else {"cohort": '{"plan": "pro"}'}
     funnel.assert_equal(path, **PATHS[path])
     funnel.assert_equal(path, **period, **cohort, **PATHS[path])
+
+
+def test_next_events_of_visitors_are_equal(funnel: Stored) -> None:
+    funnel.scene.story("80/X", attempt=None, visitor="eve")
+    body = funnel.assert_equal("next", step=1, of="visitor")
+    assert [event["name"] for event in body["data"]] != []
+
+
+def test_a_later_page_knows_no_event_after_the_first_one(
+    funnel: Stored, workspace: Tenant, clock: ShiftedClock
+) -> None:
+    funnel.from_outcomes()
+    first = funnel.ask("units", pageSize=2)
+    assert first["servedFrom"] == "outcomes"
+    clock.advance(seconds=60)
+    Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
+    assert funnel.ask()["aggregate"]["entered"] == 6
+    second = funnel.ask("units", pageSize=2, cursor=first["nextCursor"])
+    assert (second["total"], second["evaluatedAt"]) == (first["total"], first["evaluatedAt"])
+
+
+def test_an_answer_knows_no_event_after_its_time_that_another_question_folded(
+    funnel: Stored, workspace: Tenant, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    outcomes = funnel.services.outcomes
+    first_reading = outcomes.reading
+
+    @contextmanager
+    def after_another_question(build: Any) -> Iterator[None]:
+        monkeypatch.setattr(outcomes, "reading", first_reading)
+        clock.advance(seconds=60)
+        Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
+        assert funnel.ask()["aggregate"]["entered"] == 6
+        with first_reading(build):
+            yield
+
+    monkeypatch.setattr(outcomes, "reading", after_another_question)
+    period = {"startAt": funnel.scene.at(-60), "endAt": funnel.scene.at(101 * DAY_S)}
+    assert funnel.ask(**period)["aggregate"]["entered"] == 5
+    assert funnel.ask()["aggregate"]["entered"] == 6
+
+
+def test_rows_that_a_statement_reads_are_not_dropped(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    funnel.from_outcomes()
+    outcomes = funnel.services.outcomes
+    [mark] = outcomes._all_marks()
+    with outcomes.reading(StoredBuild(mark.build, ())):
+        outcomes._forget(mark, "test")
+        clock.advance(seconds=300)
+        outcomes._drop_leaving()
+        assert funnel.rows(warehouse) > 0
+    outcomes._drop_leaving()
+    assert funnel.rows(warehouse) == 0
 
 
 def test_an_export_reads_stored_outcomes(funnel: Stored) -> None:
