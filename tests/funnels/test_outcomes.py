@@ -10,7 +10,7 @@ from litestar.testing import TestClient
 from penstock.app import Services, build_app, build_services
 from penstock.funnels.statements.query import StoredBuild
 from penstock.settings import Settings
-from penstock.warehouse.client import Warehouse
+from penstock.warehouse.client import QueryFailed, Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Scene
 from tests.tenant import BASE_URL, Tenant
@@ -362,3 +362,134 @@ def test_events_of_payment_providers_that_match_are_counted_directly(
         )
         assert funnel.ask()["servedFrom"] == source
     assert not funnel.services.outcomes._all_marks()
+
+
+def delete_event(scene: Scene, warehouse: Warehouse, seconds: float) -> None:
+    warehouse.command(
+        "ALTER TABLE events DELETE WHERE occurred_at = fromUnixTimestamp64Milli({at:Int64}) "
+        "SETTINGS mutations_sync = 1",
+        {"at": scene.start_ms + round(seconds * 1000)},
+    )
+
+
+def test_an_event_that_comes_during_a_fold_and_is_deleted_is_not_counted(
+    funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    tables = funnel.services.outcomes._tables
+    refresh = tables.refresh
+
+    def refresh_while_one_comes(*arguments: Any) -> Any:
+        monkeypatch.setattr(tables, "refresh", refresh)
+        funnel.scene.story("110/C", attempt="a2", plan="pro")
+        funnel.directly()  # waits for it
+        return refresh(*arguments)
+
+    monkeypatch.setattr(tables, "refresh", refresh_while_one_comes)
+    funnel.scene.story("100/B", attempt="a2", plan="pro")
+    funnel.ask()
+    delete_event(funnel.scene, warehouse, 110)
+    assert funnel.assert_equal()["aggregate"]["completed"] == 1
+
+
+def failing(*_: Any, **__: Any) -> Any:
+    raise QueryFailed("broken", 0)
+
+
+def test_an_event_of_a_fold_that_failed_and_is_deleted_is_not_counted(
+    funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    funnel.scene.story("110/C", attempt="a2", plan="pro")
+    with monkeypatch.context() as patch:
+        patch.setattr(funnel.services.outcomes._tables, "save", failing)
+        assert funnel.ask()["servedFrom"] == "query"
+    delete_event(funnel.scene, warehouse, 110)
+    assert funnel.assert_equal()["aggregate"]["completed"] == 1
+
+
+@pytest.mark.parametrize("rows", ["more", "none"])
+def test_after_a_kill_marks_that_do_not_fit_their_rows_are_dropped(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, rows: str
+) -> None:
+    funnel.from_outcomes()
+    [mark] = funnel.services.outcomes._all_marks()
+    if rows == "more":
+        warehouse.command(
+            "INSERT INTO funnel_outcomes SELECT * REPLACE (version + 1000 AS version) "
+            "FROM funnel_outcomes LIMIT 1"
+        )
+    else:
+        funnel.services.outcomes._tables.drop([mark.build])
+    after = build_services(funnel.services.settings, clock, warehouse).outcomes
+    after._load()
+    assert not after._all_marks()
+    assert funnel.rows(warehouse) == 0
+
+
+def test_rows_stay_while_their_mark_cannot_be_saved_as_dropped(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    outcomes = funnel.services.outcomes
+    [mark] = outcomes._all_marks()
+    with monkeypatch.context() as patch:
+        patch.setattr(outcomes._tables, "save", failing)
+        with pytest.raises(QueryFailed):
+            outcomes._forget(mark, "test")
+        clock.advance(seconds=300)
+        outcomes._drop_leaving()
+        assert funnel.rows(warehouse) > 0
+
+
+def test_a_stored_statement_that_fails_is_answered_from_events(
+    funnel: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    [mark] = funnel.services.outcomes._all_marks()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "penstock.funnels.statements.counted_units.stored_units", lambda plan: "SELECT nothing"
+        )
+        assert funnel.ask("trend", interval="day")["servedFrom"] == "query"
+    assert mark.build not in [each.build for each in funnel.services.outcomes._all_marks()]
+
+
+def test_stored_outcomes_that_are_switched_off_are_dropped_at_the_start(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    funnel.from_outcomes()
+    settings = funnel.services.settings.model_copy(update={"stored_outcomes": 0})
+    after = build_services(settings, clock, warehouse)
+    with TestClient(build_app(after), base_url=BASE_URL):
+        assert funnel.rows(warehouse) == 0
+        assert not after.outcomes._tables.marks()
+
+
+def test_a_build_that_fails_holds_up_no_other_and_comes_back_later(
+    funnel: Stored,
+    scene: Scene,
+    services: Services,
+    clock: ShiftedClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = services.outcomes._tables
+    fill, tries = tables.fill, []
+
+    def fill_others(subject: Any, mark: Any) -> Any:
+        if mark.funnel_id != funnel.id:
+            return fill(subject, mark)
+        tries.append(mark)
+        raise QueryFailed("broken", 0)
+
+    monkeypatch.setattr(tables, "fill", fill_others)
+    funnel.ask()
+    eventually(lambda: tries)
+    Stored(scene, services, monkeypatch, "A", "C").from_outcomes()
+    for _ in range(3):
+        funnel.ask()
+    assert not services.outcomes._requests
+    assert len(tries) == 1
+    monkeypatch.setattr(tables, "fill", fill)
+    clock.advance(seconds=601)
+    funnel.from_outcomes()

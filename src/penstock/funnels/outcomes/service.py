@@ -105,6 +105,8 @@ class OutcomeService:
     async def running(self) -> AsyncIterator[None]:
         """While the service runs. A build ends with it and begins again after the next start."""
         if not self.is_enabled:
+            if self._warehouse.folder is not None:
+                await to_thread.run_sync(self._drop_all)
             yield
             return
         async with self.worker.running():
@@ -340,6 +342,15 @@ class OutcomeService:
             self._remember(mark, save=False)
         self._is_loaded = True
 
+    def _drop_all(self) -> None:
+        """Nothing is stored any more. Tried again at the next start."""
+        try:
+            for mark in self._tables.marks():
+                self._tables.save(replace(mark, build=""))
+            self._tables.drop(self._tables.builds())
+        except (QueryFailed, StoreUnavailable) as error:
+            log.warning("outcomes_not_dropped", error=str(error))
+
     def _requested(self) -> list[_Request]:
         """Taken away: what fails does not come back at once."""
         with self._state:
@@ -438,7 +449,7 @@ class OutcomeService:
     def _agrees(self, mark: Mark, share: int) -> bool | None:
         """Whether rows agree with events; if not, they are dropped and built again.
 
-        None: events came in meanwhile, or the funnel has changed.
+        None: events were deleted meanwhile, or the funnel has changed.
         """
         subject = self._subject_of_mark(mark)
         if subject is None:

@@ -188,17 +188,17 @@ class OutcomeTables:
     def agrees(self, subject: Subject, mark: Mark, share: int) -> bool | None:
         """Whether the rows of a share of units are what their events say.
 
-        share: of every so many units one. None: events came in meanwhile.
+        Events that the mark does not know are left out. share: of every so many units one. None:
+        events were deleted meanwhile.
         """
-        if self.backlog(subject.website_ids, mark).events:
-            return None
         profile = self._profile(subject, mark.read_until_ms)
         profile = replace(profile, has_provider_events=False)  # none of them matches
-        plan = self._plan(subject, mark.read_until_ms, profile, Subset(share=share))
+        plan = self._plan(
+            subject, mark.read_until_ms, profile, Subset(until_block=mark.events_block, share=share)
+        )
         [events] = self._run(storing.digest_of_events(plan))
         [rows] = self._run(storing.digest_of_rows(mark.build, share))
-        backlog = self.backlog(subject.website_ids, mark)
-        if backlog.events or backlog.has_lost:
+        if self.backlog(subject.website_ids, mark).has_lost:
             return None
         return list(events) == list(rows)
 
