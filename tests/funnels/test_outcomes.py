@@ -321,6 +321,18 @@ def test_a_comparison_in_the_background_finds_a_difference(
     assert funnel.assert_equal()["aggregate"]["completed"] == 1
 
 
+def test_a_comparison_leaves_out_events_that_are_not_folded_yet(
+    funnel: Stored, warehouse: Warehouse
+) -> None:
+    funnel.from_outcomes()
+    [mark] = funnel.services.outcomes._all_marks()
+    funnel.scene.story("100/C", attempt="a2", plan="pro")
+    funnel.directly()  # waits for it
+    assert funnel.services.outcomes._agrees(mark, (1, 0)) is True
+    damage(warehouse)
+    assert funnel.services.outcomes._agrees(mark, (1, 0)) is False
+
+
 def test_verifying_repairs_what_differs(funnel: Stored, warehouse: Warehouse) -> None:
     funnel.from_outcomes()
     assert list(funnel.services.outcomes.verify()) == [(funnel.id, True)]

@@ -443,10 +443,12 @@ class OutcomeService:
         self._compared_at_ms = now_ms
         self._comparisons += 1
         mark = marks[self._comparisons % len(marks)]
-        if self._agrees(mark, _COMPARED_SHARE) is False:
+        # Others each time, so that in the end every unit was compared.
+        which = self._comparisons // len(marks) % _COMPARED_SHARE
+        if self._agrees(mark, (_COMPARED_SHARE, which)) is False:
             raise OutcomesDiffer(f"funnel {mark.funnel_id}")
 
-    def _agrees(self, mark: Mark, share: int) -> bool | None:
+    def _agrees(self, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether rows agree with events; if not, they are dropped and built again.
 
         None: events were deleted meanwhile, or the funnel has changed.
@@ -472,7 +474,7 @@ class OutcomeService:
         with self._background():
             self._load()
             for mark in self._all_marks():
-                yield mark.funnel_id, self._agrees(mark, share=1)
+                yield mark.funnel_id, self._agrees(mark, (1, 0))
             for request in self._requested():
                 self._build(request)
 

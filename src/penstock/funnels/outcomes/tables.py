@@ -185,10 +185,10 @@ class OutcomeTables:
         has_unitless = units.pop(0, None) is not None
         return Changes(units, has_unitless)
 
-    def agrees(self, subject: Subject, mark: Mark, share: int) -> bool | None:
+    def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether the rows of a share of units are what their events say.
 
-        Events that the mark does not know are left out. share: of every so many units one. None:
+        Events that the mark does not know are left out. share: as in `Subset`. None:
         events were deleted meanwhile.
         """
         profile = self._profile(subject, mark.read_until_ms)

@@ -128,14 +128,14 @@ class Subset:
     """Which events to read. All conditions must hold; None: no condition.
 
     after_block, until_block: inserted after this number, and up to this one. after_ms: that
-    occurred after this time. units: of these units. share: of every so many units one, by chance.
+    occurred after this time. units: of these units. share: of every so many units one, and which.
     """
 
     after_block: int | None = None
     until_block: int | None = None
     after_ms: int | None = None
     units: Sequence[int] | None = None
-    share: int | None = None
+    share: tuple[int, int] | None = None
 
 
 class Plan:
@@ -285,9 +285,10 @@ def _number_sent(plan: Plan) -> str:
     return property_sent(name, plan.binder) if name else "toUInt8(0)"
 
 
-def in_share(binder: Binder, share: int) -> str:
+def in_share(binder: Binder, share: tuple[int, int]) -> str:
     """Whether a unit is in a share of all: its key is a hash."""
-    return f"unit % {binder.bind('UInt64', share)} = 0"
+    every, which = (binder.bind("UInt64", number) for number in share)
+    return f"unit % {every} = {which}"
 
 
 def event_source(plan: Plan) -> str:
