@@ -186,3 +186,24 @@ def test_an_invitation_is_mailed(workspace: Tenant, mails: MailServer) -> None:
     assert mails.mail()["To"] == invitation["email"]
     assert invitation["url"] in mails.text()
     assert workspace.email in mails.text()
+
+
+def test_invitations_are_mailed_only_so_often(workspace: Tenant, mails: MailServer) -> None:
+    mailed = [invited(workspace, email="ann@example.com")["mailed"] for _ in range(4)]
+    assert mailed == [True, True, True, False]
+
+
+def test_an_address_that_mail_headers_read_otherwise_is_refused(workspace: Tenant) -> None:
+    for email in ("=?utf-8?q??=@x.com", "=?utf-8?q?ceo?=@corp.com"):
+        form = {"email": email, "role": "member"}
+        answer = workspace.browser.post("/api/settings/invitations", json=form)
+        assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "not_an_email")
+
+
+def test_a_changed_password_ends_open_links(workspace: Tenant, mails: MailServer) -> None:
+    assert forget(workspace).status_code == 204
+    token = token_in(mails.text())
+    change = {"current": PASSWORD, "new": NEW}
+    assert workspace.browser.post("/api/auth/password", json=change).status_code == 204
+    assert redeem(workspace, token, "a third horse battery").status_code != 204
+    assert log_in(workspace, NEW).status_code == 200

@@ -199,6 +199,13 @@ def test_an_answer_for_another_browser_or_after_ten_minutes_is_refused(
     assert provider.count("/token") == 0
 
 
+def test_a_cookie_that_nobody_sealed_is_no_500(workspace: Tenant) -> None:
+    browser = beside(workspace)
+    headers = {"Cookie": b"service_sign_on=%C3%A9"}
+    answer = browser.get(CALLBACK, params={"code": "c", "state": "s"}, headers=headers)
+    assert answer.status_code == 401, answer.text
+
+
 def test_errors_of_the_provider_are_a_page_with_words_and_quote_nothing(
     workspace: Tenant, provider: IdentityProvider, clock: ShiftedClock
 ) -> None:

@@ -90,7 +90,7 @@ def until_sent(page: Page, *, at_most: int = 0) -> None:
         page.wait_for_timeout(200)
 
 
-@pytest.mark.slow("hundreds of events over a bad network, in tabs that die")
+@pytest.mark.slow("waits until the events of dead tabs are half a minute old")
 def test_every_event_is_stored_once_with_its_time_whatever_happens(service, browser) -> None:
     """Offline spells, killed tabs, two tabs at once, clock changes, 503, 429 and cut answers."""
     _, website_id = service.first_account()
@@ -132,8 +132,7 @@ def test_every_event_is_stored_once_with_its_time_whatever_happens(service, brow
         for tab in tabs:
             tab.close()
         last = site.open("/last")
-        last.evaluate(SET_CLOCK, 40_000)  # Tabs leave younger events of others alone.
-        until_sent(last)
+        until_sent(last)  # Half a minute: tabs leave younger events of others alone.
     service.stop()
     rows = rows_of(service.data, STORED)
     assert Counter(name for name, _ in rows) == Counter(sent.keys())

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
 
 from penstock.app import Services
 from penstock.base.errors import Unavailable
 from penstock.events.model import NewEvent, Receipt
 from tests.events.conftest import Post, Stored
+from tests.tenant import Tenant
 
 
 def test_an_ambiguous_commit_stores_an_event_without_id_once(
@@ -53,3 +56,15 @@ def test_a_refusal_of_the_intake_costs_one_submission(
     answer = post_event()
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert len(submissions) == 1
+
+
+@pytest.mark.parametrize("path", ["/api/v1/events", "/api/track"])
+def test_a_length_of_thousands_of_digits_is_no_500(
+    server: TestClient[Litestar], workspace: Tenant, path: str
+) -> None:
+    headers = {
+        "Content-Length": "0" * 5_000 + "2",
+        "Content-Type": "application/json",
+        "Authorization": workspace.client.headers["Authorization"],
+    }
+    assert server.post(path, content=b"{}", headers=headers).status_code in (400, 413, 422)

@@ -776,6 +776,8 @@ def test_the_client_reference_of_a_checkout_has_visitor_and_attempt(
         "penstock_",
         "cart-7",
         "penstock_" + "A" * 200,
+        "penstock_dgp1c2VySWQKdmljdGlt",  # visitor t, property userId, ID victim
+        "penstock_dgp3ZWJzaXRlSWQKd2ViXzE",  # the same with websiteId
         7,
     ):
         answer = sender.stripe(
@@ -783,4 +785,4 @@ def test_the_client_reference_of_a_checkout_has_visitor_and_attempt(
         )
         assert answer.status_code == 200, answer.text
     properties = [row["properties"] for row in stored()]
-    assert [row.get("checkoutId") for row in properties] == ["c-9", *[None] * 6]
+    assert [row.get("checkoutId") for row in properties] == ["c-9", *[None] * 8]

@@ -13,11 +13,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from penstock_sdk import AsyncPenstock, Full, Penstock, PenstockError, Refusal, metadata
 from penstock_sdk.delivery import Delivery
-from penstock_sdk.events import EventFields, TransactionFields, camel
+from penstock_sdk.events import (
+    TRANSACTIONS,
+    EventFields,
+    TransactionFields,
+    camel,
+    event_entry,
+)
 from penstock_sdk.outbox import Outbox
 from tests.serving import Served
 from tests.stopped_store import rows_of
@@ -121,6 +128,57 @@ def test_retries_wait_longer_and_as_long_as_the_server_says() -> None:
     assert all(0.25 * 2**n <= wait <= 30 for n, wait in enumerate(waits[:6]))
     assert all(15 <= wait <= 30 for wait in waits[6:])
     assert delivery.failed("120") == 120
+
+
+class Answers(Delivery):
+    """A delivery with one waiting transaction, and what a server said to it."""
+
+    def __init__(self, refused: list[Refusal]) -> None:
+        self.outbox = Outbox(None, 10)
+        self.outbox.add(event_entry(TRANSACTIONS, "w", "bought", {"user_id": "u"}))
+        super().__init__(self.outbox, refused.append)
+
+    def wait_after(self, response: httpx.Response) -> float:
+        request = self.next_request()
+        assert request is not None
+        return self.answered(request, response)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        httpx.Response(200, text="<html>Back soon</html>"),
+        httpx.Response(200, json=[]),
+        httpx.Response(302, headers={"Location": "https://penstock.example"}),
+        httpx.Response(503, json={}),
+    ],
+)
+def test_only_an_answer_of_penstock_removes_an_event(response: httpx.Response) -> None:
+    delivery = Answers([])
+    assert delivery.wait_after(response) > 0
+    assert len(delivery.outbox) == 1
+
+
+@pytest.mark.parametrize("body", [[], "no", {"errors": []}])
+def test_a_refusal_of_any_form_is_told(body: Any) -> None:
+    refused = list[Refusal]()
+    delivery = Answers(refused)
+    assert delivery.wait_after(httpx.Response(403, json=body)) == 0
+    assert (len(delivery.outbox), len(refused)) == (0, 1)
+
+
+def test_an_error_of_the_program_does_not_end_the_delivery() -> None:
+    outbox = Outbox(None, 1)
+    outbox.add(event_entry(TRANSACTIONS, "w", "bought", {"user_id": "u"}))
+    delivery = Delivery(outbox, lambda _: 1 / 0)
+    request = delivery.next_request()
+    assert request is not None
+    assert delivery.answered(request, httpx.Response(422, json={"detail": "no"})) == 0
+
+
+def test_a_transaction_always_has_an_id() -> None:
+    entry = event_entry(TRANSACTIONS, "w", "bought", {"user_id": "u", "transaction_id": None})
+    assert entry.body["eventId"]
 
 
 def test_metadata_names_somebody() -> None:

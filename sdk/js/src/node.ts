@@ -113,9 +113,10 @@ export class Penstock {
 /** A file for each key. A file that is cut by a kill is not read: it has not its name yet. */
 function folderStore(folder: string): Store {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const path = (key: string): string => join(folder, encodeURIComponent(key));
+  const path = (key: string): string => join(folder, key);
   return {
-    keys: () => readdirSync(folder).filter((name) => !name.endsWith(".part")).map(decodeURIComponent),
+    keys: () =>
+      readdirSync(folder).filter((name) => /^penstock\./.test(name) && !name.endsWith(".part")),
     get(key) {
       try {
         return readFileSync(path(key), "utf8");

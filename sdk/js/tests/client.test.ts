@@ -210,3 +210,33 @@ test("an entry that cannot be read stops nothing", async () => {
   expect(world.sent).toMatchObject([{ name: "a" }]);
   expect(world.waiting).toEqual([]);
 });
+
+test("a page of a proxy is no answer: nothing is removed", async () => {
+  world.answers = [{ status: 200 }, { status: 302 }];
+  const client = world.client();
+  client.track("a");
+  await client.flush();
+  await client.flush();
+  expect(world.waiting).toHaveLength(1);
+  await client.flush();
+  expect(world.waiting).toHaveLength(0);
+});
+
+test("a request that a firewall refuses without a word does not hold up the others", async () => {
+  world.answers = [{ status: 403 }, { status: 403 }];
+  const client = world.client();
+  client.track("a");
+  client.track("b");
+  await client.flush();
+  expect(world.requests.map(({ body }) => body.events?.map((item) => item.name))).toEqual([
+    ["a", "b"],
+    ["a"],
+    ["b"],
+  ]);
+  expect(world.waiting).toEqual([]);
+});
+
+test("an attempt that cannot be read begins anew", async () => {
+  world.store.set("penstock.attempt.checkout", '{"cut');
+  expect(world.client().attempt("checkout", { property: "checkoutId" }).id).toMatch(/^id-/);
+});

@@ -141,6 +141,8 @@ Name = Annotated[
 
 def _without_default(schema: JsonDict) -> None:
     schema.pop("default", None)
+    kinds = [kind for kind in schema.pop("anyOf", []) if kind != {"type": "null"}]
+    schema.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {})
 
 
 OMITTABLE = Field(json_schema_extra=_without_default)

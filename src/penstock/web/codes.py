@@ -163,6 +163,7 @@ not_a_time              - The value is not an ISO 8601 time with an offset, nor 
 before_1970             - Times before 1970 are not accepted.
 timestamp_in_future     - The time is too far ahead of the server's clock.
 not_a_path              - A page path begins with a slash.
+not_a_count             - The value is not a whole number from 1 to 1,000,000,000.
 not_a_currency          - The value is not an ISO 4217 code.
 reserved_property       - Property names that begin with $ are reserved.
 too_many_keys           - The properties have too many keys.

@@ -19,18 +19,21 @@ export function browserStore(): Store {
 
 const YEAR_S = 365 * 24 * 3_600;
 
-/** As the given store, but one key, the visitor's, lies in a cookie that sub-domains share. */
+/**
+ * As the given store, but one key, the visitor's, lies in a cookie that sub-domains share. Its value
+ * needs no escapes.
+ */
 export function withSharedCookie(store: Store, key: string, domain: string): Store {
   const write = (value: string, maxAge: number): void => {
     const secure = location.protocol === "https:" ? ";Secure" : "";
     const scope = `Domain=${domain};Path=/;Max-Age=${maxAge};SameSite=Lax${secure}`;
-    document.cookie = `${key}=${encodeURIComponent(value)};${scope}`;
+    document.cookie = `${key}=${value};${scope}`;
   };
   return {
     ...store,
     get(wanted) {
       const [, found] = `; ${document.cookie}`.split(`; ${wanted}=`);
-      return found ? decodeURIComponent(found.split(";")[0] ?? "") : store.get(wanted);
+      return found?.split(";")[0] || store.get(wanted);
     },
     set(wanted, value) {
       if (wanted === key) write(value, YEAR_S);

@@ -42,8 +42,11 @@ export class Attempt {
   }
 
   #state(): State {
-    const stored = this.#host.store.get(this.#key);
-    return stored ? (JSON.parse(stored) as State) : this.#begin(this.#host.newId(), 0);
+    try {
+      return JSON.parse(this.#host.store.get(this.#key) ?? "") as State;
+    } catch {
+      return this.#begin(this.#host.newId(), 0); // There is none, or it cannot be read.
+    }
   }
 
   #begin(id: string, last?: number): State {

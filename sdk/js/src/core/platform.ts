@@ -23,7 +23,7 @@ export function httpTransport(host: string, headers: Record<string, string> = {}
         status: answer.status,
         retryAfter: answer.headers.get("Retry-After"),
         date: answer.headers.get("Date"),
-        body: await answer.json(),
+        body: await answer.json().catch(() => undefined),
       };
     } catch {
       return { status: 0 };

@@ -128,7 +128,9 @@ export class Sender {
     const answer = await this.#transport(BATCH_ROUTES[path] ?? path, this.#body(batch));
     const { status } = answer;
     this.#clock.learn(answer.date ?? null);
-    if (!status || status >= 500 || status === 408 || status === 429) return this.#retryIn(answer);
+    // A page of a proxy is no answer of Penstock, whatever its status.
+    const isOurs = status >= 400 || answer.body;
+    if (!isOurs || status >= 500 || status === 408 || status === 429) return this.#retryIn(answer);
     this.#failures = 0;
     if (status >= 300 && batch.length > 1) {
       this.#maxItems = Math.ceil(batch.length / 2); // One of them spoils the request: find it.

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from penstock.accounts.model import MobileApp, Website, WebsiteKind
 from penstock.accounts.schema import not_null
@@ -247,10 +246,10 @@ class NewWebsite(AppFields, RetentionFields, _NewWebsite):
 class WebsiteChanges(AppFields, RetentionFields):
     """Omitted fields keep their value; null clears a field. Kind and identity scope are fixed."""
 
-    name: Annotated[Name | SkipJsonSchema[None], AfterValidator(not_null), OMITTABLE] = None
+    name: Annotated[Name | None, AfterValidator(not_null), OMITTABLE] = None
     domain: Domain | None = None
     requires_signed_identities: Annotated[
-        bool | SkipJsonSchema[None],
+        bool | None,
         AfterValidator(not_null),
         Field(description="Whether identify without an API key needs a `userHash`."),
         OMITTABLE,

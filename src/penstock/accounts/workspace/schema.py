@@ -3,7 +3,6 @@
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
-from pydantic.json_schema import SkipJsonSchema
 
 from penstock.accounts.schema import not_null
 from penstock.http.schema import OMITTABLE, Input, Name, Record
@@ -13,7 +12,7 @@ from penstock.settings import MIN_QUERY_BYTES
 class WorkspaceChanges(Input):
     """Omitted fields keep their value; a limit of null restores the operator's limit."""
 
-    name: Annotated[Name | SkipJsonSchema[None], AfterValidator(not_null), OMITTABLE] = None
+    name: Annotated[Name | None, AfterValidator(not_null), OMITTABLE] = None
     query_timeout_seconds: Annotated[
         float | None, Field(ge=0.1, description="Maximum time of one query, in seconds.")
     ] = None

@@ -3,7 +3,6 @@
 from typing import Annotated, Any
 
 from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from penstock.funnels.definitions.cost import MatchCost, cost_fault, match_units, sent_match
 from penstock.funnels.definitions.schema import GOAL, MatchIn, MatchTypeIn
@@ -40,12 +39,12 @@ class GoalChange(Input):
     """Changes of a goal; absent fields keep their values."""
 
     name: Annotated[
-        Name | SkipJsonSchema[None],
+        Name | None,
         Field(description="A new name; refused while a funnel uses the goal."),
         OMITTABLE,
     ] = None
     match: Annotated[
-        GoalMatchIn | SkipJsonSchema[None],
+        GoalMatchIn | None,
         Field(description="A new match, which replaces the old one."),
         OMITTABLE,
     ] = None
