@@ -429,7 +429,8 @@ def test_after_a_kill_marks_that_do_not_fit_their_rows_are_dropped(
     if rows == "more":
         warehouse.command(
             "INSERT INTO funnel_outcomes SELECT * REPLACE (version + 1000 AS version) "
-            "FROM funnel_outcomes LIMIT 1"
+            "FROM funnel_outcomes WHERE build = {build:String} LIMIT 1",
+            {"build": mark.build},
         )
     else:
         funnel.services.outcomes._tables.drop([mark.build])

@@ -327,18 +327,18 @@ class OutcomeService:
         """At the start: the marks that hold, and away with rows that have none."""
         if self._is_loaded:
             return
-        newest, kept = self._tables.newest(), []
+        newest, fitting = self._tables.newest(), []
         for mark in self._tables.marks():
             known = newest.get(mark.build)  # None: there are no rows
             # After a kill some rows may know events that no mark counts: their deletion would
             # not be noticed.
             if known is not None and known <= mark.events_block:
-                kept.append(mark)
+                fitting.append(mark)
             else:
                 log.info("outcomes_dropped", funnel_id=mark.funnel_id, reason="rows_do_not_fit")
                 self._tables.save(replace(mark, build=""))
-        self._tables.drop(self._tables.builds() - {mark.build for mark in kept})
-        for mark in kept:
+        self._tables.drop(self._tables.builds() - {mark.build for mark in fitting})
+        for mark in fitting:
             self._remember(mark, save=False)
         self._is_loaded = True
 
