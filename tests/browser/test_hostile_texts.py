@@ -12,6 +12,8 @@ from tests.serving import Served
 
 SHOWS_NOTHING_STORED = {
     "login",
+    "reset-password",
+    "new-password",
     "signup",
     "welcome",
     "funnel-new",

@@ -46,11 +46,12 @@ DETAIL_COLUMNS = (
 )
 
 
-# Named here, because on its way to the shards of a cluster a tuple loses names that it infers.
-_EVENT = (
-    "Tuple(ts Int64, seq UInt64, event_id String, mask UInt64, keys Array(UInt64), invalid UInt8, "
-    "visitor UInt64)"
-)
+def _event_type(plan: Plan) -> str:
+    """Named here: on its way to the shards of a cluster a tuple loses names that it infers."""
+    return (
+        f"Tuple(ts Int64, seq UInt64, event_id String, mask {plan.mask_type}, "
+        "keys Array(UInt64), invalid UInt8, visitor UInt64)"
+    )
 
 
 def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
@@ -63,7 +64,7 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
         SELECT unit,
                arraySort(groupArray(CAST(
                    (ts, seq, event_id, mask, CAST([{keys}], 'Array(UInt64)'), invalid, visitor),
-                   '{_EVENT}'))) AS events,
+                   '{_event_type(plan)}'))) AS events,
                arraySlice(events, 1, {MAX_UNIT_EVENTS}) AS history,
                length(events) > {MAX_UNIT_EVENTS} AS has_more_events
         FROM {matched} WHERE unit != 0 GROUP BY unit"""
