@@ -1,13 +1,16 @@
 """Stored outcomes of saved funnels, over HTTP: equal numbers, kept up to date, dropped in time."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from litestar.testing import TestClient
 
 from penstock.app import Services, build_app, build_services
+from penstock.funnels.statements.query import StoredBuild
 from penstock.settings import Settings
-from penstock.warehouse.client import Warehouse
+from penstock.warehouse.client import QueryFailed, Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Scene
 from tests.tenant import BASE_URL, Tenant
@@ -101,6 +104,62 @@ def test_stored_and_direct_answers_are_equal(funnel: Stored, path: str) -> None:
     cohort = {} if path == "compare" else {"cohort": '{"plan": "pro"}'}
     funnel.assert_equal(path, **PATHS[path])
     funnel.assert_equal(path, **period, **cohort, **PATHS[path])
+
+
+def test_next_events_of_visitors_are_equal(funnel: Stored) -> None:
+    funnel.scene.story("80/X", attempt=None, visitor="eve")
+    body = funnel.assert_equal("next", step=1, of="visitor")
+    assert [event["name"] for event in body["data"]] != []
+
+
+def test_a_later_page_knows_no_event_after_the_first_one(
+    funnel: Stored, workspace: Tenant, clock: ShiftedClock
+) -> None:
+    funnel.from_outcomes()
+    first = funnel.ask("units", pageSize=2)
+    assert first["servedFrom"] == "outcomes"
+    clock.advance(seconds=60)
+    Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
+    assert funnel.ask()["aggregate"]["entered"] == 6
+    second = funnel.ask("units", pageSize=2, cursor=first["nextCursor"])
+    assert (second["total"], second["evaluatedAt"]) == (first["total"], first["evaluatedAt"])
+
+
+def test_an_answer_knows_no_event_after_its_time_that_another_question_folded(
+    funnel: Stored, workspace: Tenant, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    outcomes = funnel.services.outcomes
+    first_reading = outcomes.reading
+
+    @contextmanager
+    def after_another_question(build: Any) -> Iterator[None]:
+        monkeypatch.setattr(outcomes, "reading", first_reading)
+        clock.advance(seconds=60)
+        Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
+        assert funnel.ask()["aggregate"]["entered"] == 6
+        with first_reading(build):
+            yield
+
+    monkeypatch.setattr(outcomes, "reading", after_another_question)
+    period = {"startAt": funnel.scene.at(-60), "endAt": funnel.scene.at(101 * DAY_S)}
+    assert funnel.ask(**period)["aggregate"]["entered"] == 5
+    assert funnel.ask()["aggregate"]["entered"] == 6
+
+
+def test_rows_that_a_statement_reads_are_not_dropped(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    funnel.from_outcomes()
+    outcomes = funnel.services.outcomes
+    [mark] = outcomes._all_marks()
+    with outcomes.reading(StoredBuild(mark.build, ())):
+        outcomes._forget(mark, "test")
+        clock.advance(seconds=300)
+        outcomes._drop_leaving()
+        assert funnel.rows(warehouse) > 0
+    outcomes._drop_leaving()
+    assert funnel.rows(warehouse) == 0
 
 
 def test_an_export_reads_stored_outcomes(funnel: Stored) -> None:
@@ -262,6 +321,18 @@ def test_a_comparison_in_the_background_finds_a_difference(
     assert funnel.assert_equal()["aggregate"]["completed"] == 1
 
 
+def test_a_comparison_leaves_out_events_that_are_not_folded_yet(
+    funnel: Stored, warehouse: Warehouse
+) -> None:
+    funnel.from_outcomes()
+    [mark] = funnel.services.outcomes._all_marks()
+    funnel.scene.story("100/C", attempt="a2", plan="pro")
+    funnel.directly()  # waits for it
+    assert funnel.services.outcomes._agrees(mark, (1, 0)) is True
+    damage(warehouse)
+    assert funnel.services.outcomes._agrees(mark, (1, 0)) is False
+
+
 def test_verifying_repairs_what_differs(funnel: Stored, warehouse: Warehouse) -> None:
     funnel.from_outcomes()
     assert list(funnel.services.outcomes.verify()) == [(funnel.id, True)]
@@ -303,3 +374,135 @@ def test_events_of_payment_providers_that_match_are_counted_directly(
         )
         assert funnel.ask()["servedFrom"] == source
     assert not funnel.services.outcomes._all_marks()
+
+
+def delete_event(scene: Scene, warehouse: Warehouse, seconds: float) -> None:
+    warehouse.command(
+        "ALTER TABLE events DELETE WHERE occurred_at = fromUnixTimestamp64Milli({at:Int64}) "
+        "SETTINGS mutations_sync = 1",
+        {"at": scene.start_ms + round(seconds * 1000)},
+    )
+
+
+def test_an_event_that_comes_during_a_fold_and_is_deleted_is_not_counted(
+    funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    tables = funnel.services.outcomes._tables
+    refresh = tables.refresh
+
+    def refresh_while_one_comes(*arguments: Any) -> Any:
+        monkeypatch.setattr(tables, "refresh", refresh)
+        funnel.scene.story("110/C", attempt="a2", plan="pro")
+        funnel.directly()  # waits for it
+        return refresh(*arguments)
+
+    monkeypatch.setattr(tables, "refresh", refresh_while_one_comes)
+    funnel.scene.story("100/B", attempt="a2", plan="pro")
+    funnel.ask()
+    delete_event(funnel.scene, warehouse, 110)
+    assert funnel.assert_equal()["aggregate"]["completed"] == 1
+
+
+def failing(*_: Any, **__: Any) -> Any:
+    raise QueryFailed("broken", 0)
+
+
+def test_an_event_of_a_fold_that_failed_and_is_deleted_is_not_counted(
+    funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    funnel.scene.story("110/C", attempt="a2", plan="pro")
+    with monkeypatch.context() as patch:
+        patch.setattr(funnel.services.outcomes._tables, "save", failing)
+        assert funnel.ask()["servedFrom"] == "query"
+    delete_event(funnel.scene, warehouse, 110)
+    assert funnel.assert_equal()["aggregate"]["completed"] == 1
+
+
+@pytest.mark.parametrize("rows", ["more", "none"])
+def test_after_a_kill_marks_that_do_not_fit_their_rows_are_dropped(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, rows: str
+) -> None:
+    funnel.from_outcomes()
+    [mark] = funnel.services.outcomes._all_marks()
+    if rows == "more":
+        warehouse.command(
+            "INSERT INTO funnel_outcomes SELECT * REPLACE (version + 1000 AS version) "
+            "FROM funnel_outcomes WHERE build = {build:String} LIMIT 1",
+            {"build": mark.build},
+        )
+    else:
+        funnel.services.outcomes._tables.drop([mark.build])
+    after = build_services(funnel.services.settings, clock, warehouse).outcomes
+    after._load()
+    assert not after._all_marks()
+    assert funnel.rows(warehouse) == 0
+
+
+def test_rows_stay_while_their_mark_cannot_be_saved_as_dropped(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    outcomes = funnel.services.outcomes
+    [mark] = outcomes._all_marks()
+    with monkeypatch.context() as patch:
+        patch.setattr(outcomes._tables, "save", failing)
+        with pytest.raises(QueryFailed):
+            outcomes._forget(mark, "test")
+        clock.advance(seconds=300)
+        outcomes._drop_leaving()
+        assert funnel.rows(warehouse) > 0
+
+
+def test_a_stored_statement_that_fails_is_answered_from_events(
+    funnel: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    [mark] = funnel.services.outcomes._all_marks()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "penstock.funnels.statements.counted_units.stored_units", lambda plan: "SELECT nothing"
+        )
+        assert funnel.ask("trend", interval="day")["servedFrom"] == "query"
+    assert mark.build not in [each.build for each in funnel.services.outcomes._all_marks()]
+
+
+def test_stored_outcomes_that_are_switched_off_are_dropped_at_the_start(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    funnel.from_outcomes()
+    settings = funnel.services.settings.model_copy(update={"stored_outcomes": 0})
+    after = build_services(settings, clock, warehouse)
+    with TestClient(build_app(after), base_url=BASE_URL):
+        assert funnel.rows(warehouse) == 0
+        assert not after.outcomes._tables.marks()
+
+
+def test_a_build_that_fails_holds_up_no_other_and_comes_back_later(
+    funnel: Stored,
+    scene: Scene,
+    services: Services,
+    clock: ShiftedClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = services.outcomes._tables
+    fill, tries = tables.fill, []
+
+    def fill_others(subject: Any, mark: Any) -> Any:
+        if mark.funnel_id != funnel.id:
+            return fill(subject, mark)
+        tries.append(mark)
+        raise QueryFailed("broken", 0)
+
+    monkeypatch.setattr(tables, "fill", fill_others)
+    funnel.ask()
+    eventually(lambda: tries)
+    Stored(scene, services, monkeypatch, "A", "C").from_outcomes()
+    for _ in range(3):
+        funnel.ask()
+    assert not services.outcomes._requests
+    assert len(tries) == 1
+    monkeypatch.setattr(tables, "fill", fill)
+    clock.advance(seconds=601)
+    funnel.from_outcomes()

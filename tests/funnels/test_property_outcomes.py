@@ -144,7 +144,7 @@ class Stored:
         if backlog.has_lost:
             self._fill("again", at_ms)
             return
-        changes = self.tables.changes(self.subject, self.mark, at_ms, 10_000)
+        changes = self.tables.changes(self.subject, self.mark, backlog, at_ms, 10_000)
         assert changes is not None
         if self.random.random() < 0.3:
             self.statements_left = self.random.randint(0, 8)

@@ -4,9 +4,11 @@ A question asks `current`: rows that know every event of its data, after folding
 changed since. Where that is not possible, or would take long, it evaluates the events directly.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ import structlog
 from anyio import CancelScope, CapacityLimiter, to_thread
 
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
+from penstock.base.clock import LATEST_MS, Clock
 from penstock.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
 from penstock.base.ids import WebsiteId, WorkspaceId, new_id
 from penstock.base.metrics import counter
@@ -42,7 +44,9 @@ _FEW_EVENTS, _FEW_UNITS = 50_000, 10_000
 _MANY_UNITS = 200_000
 """From so many on, a new build costs less than folding them again."""
 _LEAVE_MS = 120_000
-"""Statements that still read a build end within this time."""
+"""Statements that were about to read a build have begun within this time."""
+_RETRY_MS = 600_000
+"""How long an outcome is not built again after its build failed."""
 _UNASKED_MS = 30 * 86_400_000
 _ASKED_OFTEN_MS = 3_600_000
 _BUILD_S = 4 * 3600
@@ -85,6 +89,10 @@ class OutcomeService:
         self._turns: dict[str, Lock] = {}
         self._requests: dict[str, _Request] = {}
         self._leaving: dict[str, int] = {}  # builds without a mark, and since when
+        self._read_until_ms: dict[str, int] = {}  # per build: what a fold that failed may have read
+        self._reading: Counter[str] = Counter()  # statements that read each build
+        self._in_doubt: set[str] = set()  # outcomes that a question failed to fold
+        self._not_before_ms: dict[str, int] = {}  # when an outcome that failed may be built again
         self._not_storable: set[str] = set()  # until the next start
         self._is_loaded = False
         self._work: Work | None = None
@@ -97,6 +105,8 @@ class OutcomeService:
     async def running(self) -> AsyncIterator[None]:
         """While the service runs. A build ends with it and begins again after the next start."""
         if not self.is_enabled:
+            if self._warehouse.folder is not None:
+                await to_thread.run_sync(self._drop_all)
             yield
             return
         async with self.worker.running():
@@ -116,7 +126,7 @@ class OutcomeService:
         """Rows that know every event of the question's data; None: evaluate it directly."""
         subject = _subject_of(context)
         mark = self._mark(subject.outcome)
-        if mark is None or not context.is_fresh:
+        if mark is None or not context.is_fresh or subject.outcome in self._in_doubt:
             return None
         turn = self._turns.setdefault(subject.outcome, Lock())
         if not turn.acquire(timeout=_TURN_S):
@@ -134,6 +144,40 @@ class OutcomeService:
             turn.release()
         return None if build is None else StoredBuild(build, _places(context))
 
+    def holds(self, context: QueryContext, build: StoredBuild) -> bool:
+        """Whether rows have no event that occurred after the question's evaluation time.
+
+        Another question may have folded such an event since `current`.
+        """
+        at_ms = context.params.evaluated_at_ms
+        with self._state:
+            read_until_ms = self._read_until_ms.get(build.name, LATEST_MS)
+        return self._has_none_between(_subject_of(context), at_ms, read_until_ms)
+
+    @contextmanager
+    def reading(self, build: StoredBuild) -> Iterator[None]:
+        """While a statement reads rows: they are not dropped."""
+        with self._state:
+            self._reading[build.name] += 1
+        try:
+            yield
+        finally:
+            with self._state:
+                self._reading[build.name] -= 1
+                if not self._reading[build.name]:
+                    del self._reading[build.name]
+
+    def note_failed(self, context: QueryContext, build: StoredBuild) -> None:
+        """A statement over stored rows failed: they answer no other question."""
+        outcome = _subject_of(context).outcome
+        with self._turns.setdefault(outcome, Lock()):
+            mark = self._mark(outcome)
+            if mark is not None and mark.build == build.name:
+                try:
+                    self._forget(mark, "statement_failed")
+                except (QueryFailed, StoreUnavailable) as error:
+                    log.warning("outcomes_not_dropped", error=str(error))
+
     def note_direct(self, context: QueryContext, took_s: float) -> None:
         """A question about a funnel was evaluated directly, in that time."""
         if (
@@ -148,6 +192,7 @@ class OutcomeService:
         if (
             self._mark(subject.outcome) is None
             and subject.outcome not in self._not_storable
+            and self._clock() >= self._not_before_ms.get(subject.outcome, 0)
             and self._is_of_funnel(subject.outcome, context.workspace_id, context.funnel_id)
         ):
             with self._state:
@@ -171,8 +216,7 @@ class OutcomeService:
             return None
         at_ms = context.params.evaluated_at_ms
         if at_ms < mark.read_until_ms:
-            next_ms = context.profile.next_event_ms
-            if backlog.events or (next_ms is not None and next_ms <= mark.read_until_ms):
+            if backlog.events or not self._has_none_between(subject, at_ms, mark.read_until_ms):
                 return None
         elif backlog.events or 0 < mark.next_event_ms <= at_ms:
             if backlog.events > _FEW_EVENTS:
@@ -188,37 +232,54 @@ class OutcomeService:
         )
         return mark.build
 
+    def _has_none_between(self, subject: Subject, after_ms: int, until_ms: int) -> bool:
+        """Whether no event of the subject occurred after one time and up to another."""
+        return after_ms >= until_ms or not (
+            0 < self._tables.next_event(subject, after_ms) <= until_ms
+        )
+
     def _fold_changed(
         self, subject: Subject, mark: Mark, backlog: Backlog, at_ms: int, most: int
     ) -> Mark | None:
         """The mark after folding changed units; None, with nothing done, for more than `most`."""
         try:
-            changes = self._tables.changes(subject, mark, at_ms, most)
+            changes = self._tables.changes(subject, mark, backlog, at_ms, most)
+            if changes is None:
+                return None
+            with self._state:
+                self._read_until_ms[mark.build] = max(at_ms, self._read_until_ms[mark.build])
+            mark = self._tables.refresh(subject, mark, backlog, changes, at_ms)
+            self._remember(mark, save=not changes.none)
         except NotStorable:
             self._not_storable.add(mark.outcome)
             self._forget(mark, "provider_events")
             return None
-        if changes is None:
-            return None
-        mark = self._tables.refresh(subject, mark, backlog, changes, at_ms)
-        self._remember(mark, save=not changes.none)
+        except BaseException:
+            # Some rows may know more than the mark: the worker looks, and folds the rest.
+            self._in_doubt.add(mark.outcome)
+            self.worker.wake()
+            raise
         return mark
 
     def _remember(self, mark: Mark, *, save: bool) -> None:
+        """What rows know now. In turn if they are not new: nobody has dropped them meanwhile."""
         if save:
             self._tables.save(mark)
         with self._state:
             self._marks[mark.outcome] = mark
+            self._read_until_ms[mark.build] = max(
+                mark.read_until_ms, self._read_until_ms.get(mark.build, 0)
+            )
 
     def _forget(self, mark: Mark, reason: str) -> None:
-        """Its rows answer no question from now on; the worker drops them."""
+        """Its rows answer no question from now on; the worker drops them. In turn."""
         log.info("outcomes_dropped", funnel_id=mark.funnel_id, reason=reason)
-        with self._state:
-            held = self._marks.get(mark.outcome)
-            if held is not None and held.build == mark.build:
-                del self._marks[mark.outcome]
-            self._leaving[mark.build] = self._clock()
+        # Saved first: rows leave only when no mark speaks of them, whatever fails.
         self._tables.save(replace(mark, build=""))
+        with self._state:
+            self._marks.pop(mark.outcome, None)
+            self._in_doubt.discard(mark.outcome)
+            self._leaving[mark.build] = self._clock()
         self.worker.wake()
 
     # What the worker does.
@@ -226,12 +287,23 @@ class OutcomeService:
     def _step(self) -> None:
         with self._background():
             self._load()
-            self._build_requested()
-            for mark in self._all_marks():
+            errors: list[Exception] = []  # one outcome's trouble is not another's
+            tasks: list[Callable[[], None]] = [
+                self._drop_leaving,
+                *(partial(self._build, request) for request in self._requested()),
+                *(partial(self._maintain, mark) for mark in self._all_marks()),
+                self._compare_some,
+            ]
+            for task in tasks:
                 self.worker.report_progress()
-                self._maintain(mark)
-            self._drop_leaving()
-            self._compare_some()
+                try:
+                    task()
+                except (Stopped, WorkerStopped):
+                    raise
+                except Exception as error:
+                    errors.append(error)
+            if errors:
+                raise errors[0]
 
     @contextmanager
     def _background(self) -> Iterator[None]:
@@ -252,24 +324,39 @@ class OutcomeService:
             self._work = None
 
     def _load(self) -> None:
-        """At the start: the marks, and away with rows that have none."""
+        """At the start: the marks that hold, and away with rows that have none."""
         if self._is_loaded:
             return
-        marks = self._tables.marks()
-        self._tables.drop(self._tables.builds() - {mark.build for mark in marks})
-        with self._state:
-            self._marks.update({mark.outcome: mark for mark in marks})
+        newest, fitting = self._tables.newest(), []
+        for mark in self._tables.marks():
+            known = newest.get(mark.build)  # None: there are no rows
+            # After a kill some rows may know events that no mark counts: their deletion would
+            # not be noticed.
+            if known is not None and known <= mark.events_block:
+                fitting.append(mark)
+            else:
+                log.info("outcomes_dropped", funnel_id=mark.funnel_id, reason="rows_do_not_fit")
+                self._tables.save(replace(mark, build=""))
+        self._tables.drop(self._tables.builds() - {mark.build for mark in fitting})
+        for mark in fitting:
+            self._remember(mark, save=False)
         self._is_loaded = True
 
-    def _build_requested(self) -> None:
+    def _drop_all(self) -> None:
+        """Nothing is stored any more. Tried again at the next start."""
+        try:
+            for mark in self._tables.marks():
+                self._tables.save(replace(mark, build=""))
+            self._tables.drop(self._tables.builds())
+        except (QueryFailed, StoreUnavailable) as error:
+            log.warning("outcomes_not_dropped", error=str(error))
+
+    def _requested(self) -> list[_Request]:
+        """Taken away: what fails does not come back at once."""
         with self._state:
-            requests = list(self._requests.items())
-        for outcome, request in requests:
-            self.worker.report_progress()
-            if self._has_room() and self._mark(outcome) is None:
-                self._build(request)
-            with self._state:
-                self._requests.pop(outcome, None)
+            requests = list(self._requests.values())
+            self._requests.clear()
+        return requests
 
     def _has_room(self) -> bool:
         """Whether one more may be stored; the one that was asked for longest ago makes room."""
@@ -278,18 +365,29 @@ class OutcomeService:
             return True
         if marks[0].asked_at_ms > self._clock() - _ASKED_OFTEN_MS:
             return False
-        self._forget(marks[0], "room_needed")
+        with self._held(marks[0]) as mark:
+            if mark is not None:
+                self._forget(mark, "room_needed")
         return True
 
+    @contextmanager
+    def _held(self, mark: Mark) -> Iterator[Mark | None]:
+        """The outcome's turn, with its mark as it is now; None: it has gone."""
+        with self._turns.setdefault(mark.outcome, Lock()):
+            held = self._mark(mark.outcome)
+            yield held if held is not None and held.build == mark.build else None
+
     def _build(self, request: _Request) -> None:
+        outcome = request.subject.outcome
+        if self._mark(outcome) is not None or not self._has_room():
+            return
         now_ms = self._clock()
         build = new_id("bld", now_ms)
-        outcome = request.subject.outcome
         mark = Mark(
             outcome, build, request.workspace_id, request.funnel_id, 0, 0, now_ms, 0, now_ms
         )
         try:
-            filled = self._tables.fill(request.subject, mark)
+            self._remember(self._tables.fill(request.subject, mark), save=True)
         except NotStorable:
             self._not_storable.add(outcome)
             return
@@ -297,8 +395,8 @@ class OutcomeService:
             _BUILDS.labels("failed").inc()
             with self._state:
                 self._leaving[build] = 0
+                self._not_before_ms[outcome] = self._clock() + _RETRY_MS
             raise
-        self._remember(filled, save=True)
         _BUILDS.labels("done").inc()
         took_s = (self._clock() - now_ms) / 1000
         log.info("outcomes_stored", funnel_id=request.funnel_id, seconds=took_s)
@@ -306,24 +404,35 @@ class OutcomeService:
     def _maintain(self, mark: Mark) -> None:
         """Drop what nobody needs, and fold what is too much for a question."""
         subject = self._subject_of_mark(mark)
-        if subject is None:
-            self._forget(mark, "funnel_changed")
+        with self._held(mark) as held:
+            if held is None:
+                return
+            if subject is None:
+                self._forget(held, "funnel_changed")
+            elif held.asked_at_ms < self._clock() - _UNASKED_MS:
+                self._forget(held, "not_asked")
+            else:
+                self._fold_many(subject, held)
+
+    def _fold_many(self, subject: Subject, mark: Mark) -> None:
+        """In turn."""
+        is_in_doubt = mark.outcome in self._in_doubt
+        if is_in_doubt and self._tables.newest().get(mark.build, 0) > mark.events_block:
+            self._forget(mark, "fold_failed")
+            self._request_again(subject, mark)
             return
-        if mark.asked_at_ms < self._clock() - _UNASKED_MS:
-            self._forget(mark, "not_asked")
-            return
-        with self._turns.setdefault(mark.outcome, Lock()):
-            mark = self._mark(mark.outcome) or mark
-            backlog = self._tables.backlog(subject.website_ids, mark)
-            if backlog.has_lost:
-                self._forget(mark, "events_deleted")
+        backlog = self._tables.backlog(subject.website_ids, mark)
+        if backlog.has_lost:
+            self._forget(mark, "events_deleted")
+            self._request_again(subject, mark)
+        elif is_in_doubt or backlog.events > _FEW_EVENTS // 10:
+            at_ms = max(self._clock(), mark.read_until_ms)
+            refreshed = self._fold_changed(subject, mark, backlog, at_ms, _MANY_UNITS)
+            if refreshed is not None:
+                self._in_doubt.discard(mark.outcome)
+            elif mark.outcome not in self._not_storable:
+                self._forget(mark, "much_changed")
                 self._request_again(subject, mark)
-            elif backlog.events > _FEW_EVENTS // 10:
-                at_ms = max(self._clock(), mark.read_until_ms)
-                refreshed = self._fold_changed(subject, mark, backlog, at_ms, _MANY_UNITS)
-                if refreshed is None and mark.outcome not in self._not_storable:
-                    self._forget(mark, "much_changed")
-                    self._request_again(subject, mark)
 
     def _compare_some(self) -> None:
         """Now and then, compare some units of one outcome with their events."""
@@ -334,19 +443,20 @@ class OutcomeService:
         self._compared_at_ms = now_ms
         self._comparisons += 1
         mark = marks[self._comparisons % len(marks)]
-        if self._agrees(mark, _COMPARED_SHARE) is False:
+        # Others each time, so that in the end every unit was compared.
+        which = self._comparisons // len(marks) % _COMPARED_SHARE
+        if self._agrees(mark, (_COMPARED_SHARE, which)) is False:
             raise OutcomesDiffer(f"funnel {mark.funnel_id}")
 
-    def _agrees(self, mark: Mark, share: int) -> bool | None:
+    def _agrees(self, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether rows agree with events; if not, they are dropped and built again.
 
-        None: events came in meanwhile, or the funnel has changed.
+        None: events were deleted meanwhile, or the funnel has changed.
         """
         subject = self._subject_of_mark(mark)
         if subject is None:
             return None
-        with self._turns.setdefault(mark.outcome, Lock()):
-            held = self._mark(mark.outcome)
+        with self._held(mark) as held:
             agrees = None if held is None else self._tables.agrees(subject, held, share)
             if held is not None and agrees is False:
                 _DIFFERENCES.inc()
@@ -364,8 +474,9 @@ class OutcomeService:
         with self._background():
             self._load()
             for mark in self._all_marks():
-                yield mark.funnel_id, self._agrees(mark, share=1)
-            self._build_requested()
+                yield mark.funnel_id, self._agrees(mark, (1, 0))
+            for request in self._requested():
+                self._build(request)
 
     def _request_again(self, subject: Subject, mark: Mark) -> None:
         with self._state:
@@ -374,11 +485,16 @@ class OutcomeService:
     def _drop_leaving(self) -> None:
         before_ms = self._clock() - _LEAVE_MS
         with self._state:
-            builds = [build for build, at_ms in self._leaving.items() if at_ms <= before_ms]
+            builds = [
+                build
+                for build, at_ms in self._leaving.items()
+                if at_ms <= before_ms and not self._reading[build]
+            ]
         self._tables.drop(builds)
         with self._state:
             for build in builds:
                 self._leaving.pop(build, None)
+                self._read_until_ms.pop(build, None)
 
     def _all_marks(self) -> list[Mark]:
         with self._state:

@@ -93,7 +93,7 @@ class OutcomeTables:
             mark,
             events_block=backlog.block,
             events=backlog.events_in_all,
-            next_event_ms=self._next_event(subject, mark.read_until_ms),
+            next_event_ms=self.next_event(subject, mark.read_until_ms),
         )
 
     def refresh(
@@ -111,11 +111,14 @@ class OutcomeTables:
         if changes.none:
             return replace(mark, events_block=backlog.block, events=backlog.events_in_all)
         if backlog.events:
-            new = Subset(after_block=mark.events_block)
+            new = Subset(after_block=mark.events_block, until_block=backlog.block)
             self._store_events(subject, mark.build, new, _FEW, changes)
         for group in self._by_age(mark.build, changes.units, until_ms):
             # From the first event of any of them on: what it costs does not grow with history.
-            subset = Subset(units=list(group), after_ms=min(group.values()) - 1)
+            # No newer insert: were it deleted before a mark knows it, nobody would notice.
+            subset = Subset(
+                until_block=backlog.block, after_ms=min(group.values()) - 1, units=list(group)
+            )
             for store in (storing.store_units, storing.store_rest):
                 plan = self._plan(subject, until_ms, _FEW, subset)
                 self._run(store(plan, mark.build, backlog.block))
@@ -124,7 +127,7 @@ class OutcomeTables:
             events_block=backlog.block,
             events=backlog.events_in_all,
             read_until_ms=until_ms,
-            next_event_ms=self._next_event(subject, until_ms),
+            next_event_ms=self.next_event(subject, until_ms),
         )
 
     def _by_age(
@@ -153,18 +156,23 @@ class OutcomeTables:
             if state.has_same_inserts(earlier):
                 # Counts of different moments would look like a loss.
                 has_lost = mark is not None and in_all - new != mark.events
-                return Backlog(new, earlier.events_block, in_all, has_lost)
+                # The newest insert may be deleted; newer rows never have a lower number.
+                return Backlog(new, max(earlier.events_block, known), in_all, has_lost)
         raise Unsettled
 
-    def changes(self, subject: Subject, mark: Mark, until_ms: int, most: int) -> Changes | None:
+    def changes(
+        self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, most: int
+    ) -> Changes | None:
         """What events change that a mark does not know; None for more than `most` units.
 
         `NotStorable` when provider events are among them.
         """
         # New ones in the future too: their texts are stored now, though they count later.
-        subsets = [(Subset(after_block=mark.events_block), LATEST_MS)]
+        new = Subset(after_block=mark.events_block, until_block=backlog.block)
+        subsets = [(new, LATEST_MS)]
         if 0 < mark.next_event_ms <= until_ms:
-            subsets.append((Subset(after_ms=mark.read_until_ms), until_ms))
+            subset = Subset(until_block=backlog.block, after_ms=mark.read_until_ms)
+            subsets.append((subset, until_ms))
         units: dict[int, int] = {}
         for subset, end_ms in subsets:
             plan = self._plan(subject, end_ms, _FEW, subset)
@@ -177,24 +185,25 @@ class OutcomeTables:
         has_unitless = units.pop(0, None) is not None
         return Changes(units, has_unitless)
 
-    def agrees(self, subject: Subject, mark: Mark, share: int) -> bool | None:
+    def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether the rows of a share of units are what their events say.
 
-        share: of every so many units one. None: events came in meanwhile.
+        Events that the mark does not know are left out. share: as in `Subset`. None:
+        events were deleted meanwhile.
         """
-        if self.backlog(subject.website_ids, mark).events:
-            return None
         profile = self._profile(subject, mark.read_until_ms)
         profile = replace(profile, has_provider_events=False)  # none of them matches
-        plan = self._plan(subject, mark.read_until_ms, profile, Subset(share=share))
+        plan = self._plan(
+            subject, mark.read_until_ms, profile, Subset(until_block=mark.events_block, share=share)
+        )
         [events] = self._run(storing.digest_of_events(plan))
         [rows] = self._run(storing.digest_of_rows(mark.build, share))
-        backlog = self.backlog(subject.website_ids, mark)
-        if backlog.events or backlog.has_lost:
+        if self.backlog(subject.website_ids, mark).has_lost:
             return None
         return list(events) == list(rows)
 
-    def _next_event(self, subject: Subject, after_ms: int) -> int:
+    def next_event(self, subject: Subject, after_ms: int) -> int:
+        """When the first event after a time occurred, 0 if there is none."""
         plan = self._plan(subject, LATEST_MS, _FEW, Subset(after_ms=after_ms))
         [[first_ms]] = self._run(storing.first_event(plan))
         return int(first_ms)
@@ -254,6 +263,11 @@ class OutcomeTables:
     def builds(self) -> set[str]:
         """Every build that has rows."""
         return {build for (build,) in self._warehouse.query(load(_SQL, "builds"))[1]}
+
+    def newest(self) -> dict[str, int]:
+        """The newest insert into the event store that any row of each build knows."""
+        rows = self._warehouse.query(load(_SQL, "newest"))[1]
+        return {build: newest for build, newest in rows}  # noqa: C416 - rows are no pairs to types
 
     def drop(self, builds: Iterable[str]) -> None:
         for build in builds:

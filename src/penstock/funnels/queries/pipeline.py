@@ -13,12 +13,14 @@ are passed forward and never changed afterwards.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from time import monotonic
 from typing import Any, Protocol
+
+import structlog
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
@@ -36,7 +38,9 @@ from penstock.funnels.queries.snapshot import SnapshotReader
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.query import DataProfile, Statement, StoredBuild
 from penstock.settings import Settings
-from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.warehouse.client import QueryFailed, WaitUntilShipped, Warehouse
+
+log = structlog.get_logger()
 
 _LOOKUPS = counter(
     "penstock_funnel_cache_lookups", "Looks into the cache of funnel results.", ["outcome"]
@@ -54,6 +58,15 @@ class StoredOutcomes(Protocol):
 
     def current(self, context: QueryContext) -> StoredBuild | None:
         """Rows that know every event of the question's data; None: evaluate it directly."""
+
+    def holds(self, context: QueryContext, build: StoredBuild) -> bool:
+        """Whether rows have no event that occurred after the question's evaluation time."""
+
+    def reading(self, build: StoredBuild) -> AbstractContextManager[None]:
+        """While a statement reads rows: they are not dropped."""
+
+    def note_failed(self, context: QueryContext, build: StoredBuild) -> None:
+        """A statement over stored rows failed: they answer no other question."""
 
     def note_direct(self, context: QueryContext, took_s: float) -> None:
         """A question was evaluated directly, in that time."""
@@ -149,11 +162,15 @@ class FunnelQueryRunner:
             Provenance(rows.computed_at_ms, served_from, is_fresh=context.is_fresh),
         )
 
-    def stream(
-        self, context: QueryContext, ask: Ask
-    ) -> AbstractContextManager[Iterator[list[dict[str, Any]]]]:
+    @contextmanager
+    def stream(self, context: QueryContext, ask: Ask) -> Iterator[Iterator[list[dict[str, Any]]]]:
         """Step 6 alone, in blocks, for answers too long to hold in memory or in the cache."""
-        return self._engine.stream(ask(self._source(context)))
+        with ExitStack() as stack:
+            build = self._outcomes.current(context)
+            if build is not None:
+                stack.enter_context(self._outcomes.reading(build))
+            source = replace(context.profile, build=build)
+            yield stack.enter_context(self._engine.stream(ask(source)))
 
     def deadline(self) -> Callable[[], None]:
         """As `Engine.deadline`."""
@@ -164,17 +181,29 @@ class FunnelQueryRunner:
 
     def _compute_rows(self, context: QueryContext, ask: Ask) -> EngineRows:
         """Where rows come from when the cache has none: stored outcomes, or events folded anew."""
-        source = self._source(context)
-        began_s = monotonic()
-        rows = self._engine.run(ask(source))
-        if source.build is not None:
-            return rows._replace(is_stored=True)
-        self._outcomes.note_direct(context, monotonic() - began_s)
+        rows = self._stored_rows(context, ask)
+        if rows is None:
+            began_s = monotonic()
+            rows = self._engine.run(ask(context.profile))
+            self._outcomes.note_direct(context, monotonic() - began_s)
         return rows
 
-    def _source(self, context: QueryContext) -> DataProfile:
-        """The profile of the data that a statement reads."""
-        return replace(context.profile, build=self._outcomes.current(context))
+    def _stored_rows(self, context: QueryContext, ask: Ask) -> EngineRows | None:
+        """None: evaluate the events."""
+        build = self._outcomes.current(context)
+        if build is None:
+            return None
+        try:
+            with self._outcomes.reading(build):
+                rows = self._engine.run(ask(replace(context.profile, build=build)))
+                if not self._outcomes.holds(context, build):
+                    return None
+        except QueryFailed as error:
+            # Neither stopped nor over a limit, which the events would exceed as well.
+            log.warning("outcomes_not_read", funnel_id=context.funnel_id, error=str(error))
+            self._outcomes.note_failed(context, build)
+            return None
+        return rows._replace(is_stored=True)
 
 
 def _cache_key(context: QueryContext, statement: Statement) -> bytes:

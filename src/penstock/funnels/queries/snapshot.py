@@ -140,7 +140,6 @@ def read_profile(
         has_aliases=bool(row["has_aliases"]),
         holds_until_ms=min(changes, default=None),
         history_start_ms=row["history_start_ms"],
-        next_event_ms=row["next_event_ms"] or None,
     )
 
 

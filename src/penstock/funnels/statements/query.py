@@ -94,7 +94,7 @@ class DataProfile:
     events: number of retained events. has_aliases: visitors were merged. has_provider_events: some
     come from payment providers. holds_until_ms: until then, inclusive, time alone changes no count;
     None: for ever. history_start_ms: the first event at most two years before the period; None:
-    there is none. next_event_ms: the first event after the evaluation time; None: there is none.
+    there is none.
     build: stored outcomes that know all of these events; None: the statement reads events.
     """
 
@@ -105,7 +105,6 @@ class DataProfile:
     has_aliases: bool
     holds_until_ms: int | None = None
     history_start_ms: int | None = None
-    next_event_ms: int | None = None
     build: StoredBuild | None = None
 
 
@@ -129,14 +128,14 @@ class Subset:
     """Which events to read. All conditions must hold; None: no condition.
 
     after_block, until_block: inserted after this number, and up to this one. after_ms: that
-    occurred after this time. units: of these units. share: of every so many units one, by chance.
+    occurred after this time. units: of these units. share: of every so many units one, and which.
     """
 
     after_block: int | None = None
     until_block: int | None = None
     after_ms: int | None = None
     units: Sequence[int] | None = None
-    share: int | None = None
+    share: tuple[int, int] | None = None
 
 
 class Plan:
@@ -286,9 +285,10 @@ def _number_sent(plan: Plan) -> str:
     return property_sent(name, plan.binder) if name else "toUInt8(0)"
 
 
-def in_share(binder: Binder, share: int) -> str:
+def in_share(binder: Binder, share: tuple[int, int]) -> str:
     """Whether a unit is in a share of all: its key is a hash."""
-    return f"unit % {binder.bind('UInt64', share)} = 0"
+    every, which = (binder.bind("UInt64", number) for number in share)
+    return f"unit % {every} = {which}"
 
 
 def event_source(plan: Plan) -> str:

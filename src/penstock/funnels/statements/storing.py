@@ -163,7 +163,7 @@ def digest_of_events(plan: Plan) -> Statement:
     return composed(plan, _units(plan), tail, _MATERIALIZED)
 
 
-def digest_of_rows(build: str, share: int) -> Statement:
+def digest_of_rows(build: str, share: tuple[int, int]) -> Statement:
     """Stored outcomes in two numbers. Columns: units, digest."""
     binder = Binder()
     sql = f"""

@@ -13,6 +13,7 @@ from penstock.funnels.statements.query import (
     Statement,
     event_scope,
     event_source,
+    matched_events,
     unit_key,
     visitor_key,
 )
@@ -220,6 +221,8 @@ def next_events(
         FROM {event_source(plan)} WHERE {event_scope(plan)}"""
     relations = {"stopped_units": stopped_units}
     if of_visitors:
+        if plan.profile.build is not None:  # stored units name no events
+            relations["matched"] = matched_events(plan)
         members = _taking_part(plan, "matched")
         relations["stopped"] = f"""
         SELECT DISTINCT members.unit AS unit, members.visitor AS owner, done_ts, window_end
