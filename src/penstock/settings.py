@@ -337,9 +337,10 @@ class Settings(BaseSettings):
         Field(
             ge=0,
             le=200,
-            description="Maximum number of saved funnels whose outcomes are stored; 0: none.",
+            description="Maximum number of saved funnels whose outcomes are stored; 0: none. "
+            "A preview: 50 is a good value to try.",
         ),
-    ] = 50
+    ] = 0
     stored_outcomes_after_ms: Annotated[
         int,
         Field(

@@ -37,7 +37,7 @@ BOUNDARIES = (
 def release_0_1_0(tmp_path: Path) -> Path:
     """A copy of the data folder that 0.1.0 made."""
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path)  # noqa: S202 - our own fixture; filters came with 3.11.4
+        archive.extractall(tmp_path)
     return tmp_path / "data"
 
 

@@ -6,7 +6,7 @@ as the contract requires.
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import (
     AfterValidator,
@@ -141,8 +141,11 @@ Name = Annotated[
 
 def _without_default(schema: JsonDict) -> None:
     schema.pop("default", None)
-    kinds = [kind for kind in schema.pop("anyOf", []) if kind != {"type": "null"}]
-    schema.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {})
+    if "anyOf" not in schema:
+        return
+    kinds = cast("list[JsonDict]", schema.pop("anyOf"))
+    values = [kind for kind in kinds if kind != {"type": "null"}]
+    schema.update(values[0] if len(values) == 1 else {"anyOf": list(values)})
 
 
 OMITTABLE = Field(json_schema_extra=_without_default)
