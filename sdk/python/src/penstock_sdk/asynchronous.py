@@ -18,7 +18,7 @@ class AsyncPenstock(Sending):
 
     def __init__(self, host: str, **options: Any) -> None:
         super().__init__(host, **options)
-        self._http = httpx.AsyncClient(**self._http_options)
+        self._http = httpx.AsyncClient(**self._options)
         self._added, self._settled = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -60,7 +60,7 @@ class AsyncPenstock(Sending):
         )
 
     async def import_state(self, import_id: str) -> dict[str, Any]:
-        return await self._answer(calls.import_state(self._http, import_id))
+        return await self._answer(self._http.build_request("GET", f"/api/imports/{import_id}"))
 
     async def _answer(self, request: httpx.Request) -> dict[str, Any]:
         return calls.read_answer(await self._http.send(request))

@@ -34,18 +34,11 @@ def results(http: Http, funnel_id: str, query: ResultsQuery) -> httpx.Request:
     return http.build_request("GET", f"/api/funnels/{funnel_id}/results", params=_params(params))
 
 
-def import_file(
-    http: Http, website_id: str, content: bytes, file_name: str | None
-) -> httpx.Request:
-    params = _params({"websiteId": website_id, "fileName": file_name})
+def import_file(http: Http, website_id: str, content: bytes, name: str | None) -> httpx.Request:
+    params = _params({"websiteId": website_id, "fileName": name})
     headers = {"Content-Type": "application/x-ndjson"}
-    return http.build_request(
-        "POST", "/api/imports", params=params, content=content, headers=headers
-    )
-
-
-def import_state(http: Http, import_id: str) -> httpx.Request:
-    return http.build_request("GET", f"/api/imports/{import_id}")
+    url = "/api/imports"
+    return http.build_request("POST", url, params=params, content=content, headers=headers)
 
 
 def _params(values: Mapping[str, Any]) -> dict[str, Any]:

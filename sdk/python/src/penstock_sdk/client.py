@@ -25,7 +25,7 @@ class Penstock(Sending):
 
     def __init__(self, host: str, **options: Any) -> None:
         super().__init__(host, **options)
-        self._http = httpx.Client(**self._http_options)
+        self._http = httpx.Client(**self._options)
         self._changed = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._deliver, name="penstock", daemon=True)
@@ -71,7 +71,7 @@ class Penstock(Sending):
         return self._answer(calls.import_file(self._http, self._website_id, content, file_name))
 
     def import_state(self, import_id: str) -> dict[str, Any]:
-        return self._answer(calls.import_state(self._http, import_id))
+        return self._answer(self._http.build_request("GET", f"/api/imports/{import_id}"))
 
     def _answer(self, request: httpx.Request) -> dict[str, Any]:
         return calls.read_answer(self._http.send(request))

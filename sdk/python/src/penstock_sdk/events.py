@@ -35,9 +35,8 @@ class Refusal(NamedTuple):
 
     def __str__(self) -> str:
         name = self.body.get("event", "identify")
-        faults = "; ".join(
-            f"{error.get('field') or 'body'}: {error.get('message')}" for error in self.errors
-        )
+        pairs = [(error.get("field") or "body", error.get("message")) for error in self.errors]
+        faults = "; ".join(f"{field}: {message}" for field, message in pairs)
         return f"{name} was not stored. {faults}"
 
 

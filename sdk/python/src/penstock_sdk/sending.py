@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -19,13 +20,9 @@ from penstock_sdk.events import (
 )
 from penstock_sdk.outbox import Outbox
 
-_log = logging.getLogger("penstock_sdk")
+_log_refusal = partial(logging.getLogger("penstock_sdk").warning, "%s")
 
 TIMEOUT_S = 30.0
-
-
-def log_refusal(refusal: Refusal) -> None:
-    _log.warning("%s", refusal)
 
 
 class Sending:
@@ -39,7 +36,7 @@ class Sending:
         website_id: str,
         spill_to: str | Path | None = None,
         max_waiting: int = 10_000,
-        on_refused: Callable[[Refusal], None] = log_refusal,
+        on_refused: Callable[[Refusal], None] = _log_refusal,
     ) -> None:
         """api_key: with the scope `ingest`, and `read` for results. spill_to: a folder that keeps
         events over the death of the process. max_waiting: beyond it, calls raise `Full`.
@@ -48,11 +45,8 @@ class Sending:
         self._website_id = website_id
         self._outbox = Outbox(None if spill_to is None else Path(spill_to), max_waiting)
         self._delivery = Delivery(self._outbox, on_refused)
-        self._http_options: dict[str, Any] = {
-            "base_url": host,
-            "headers": {"Authorization": f"Bearer {api_key}"},
-            "timeout": TIMEOUT_S,
-        }
+        auth = {"Authorization": f"Bearer {api_key}"}
+        self._options: dict[str, Any] = {"base_url": host, "headers": auth, "timeout": TIMEOUT_S}
 
     @property
     def waiting(self) -> int:
