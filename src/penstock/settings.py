@@ -172,7 +172,7 @@ class Settings(BaseSettings):
     oidc_client_secret: Annotated[
         SecretStr | None, Field(description="Client secret of Penstock there.")
     ] = None
-    oidc_scopes: Annotated[str, Field(description="Scopes to ask for, separated by blanks.")] = (
+    oidc_scopes: Annotated[str, Field(description="Scopes to ask for, separated by spaces.")] = (
         "openid email"
     )
     oidc_name: Annotated[

@@ -9,7 +9,7 @@ the large ones lie in shards behind a `Distributed` table that has the name whic
                                 join its events with them
 
 A report filters and projects events on the shards and folds them on the node that it asks, because
-the events of a unit lie anywhere: attempts are match by a property, and merges change the visitor
+the events of a unit lie anywhere: attempts are matched by a property, and merges change the visitor
 of events that are stored already.
 """
 

@@ -19,7 +19,7 @@ export interface AttemptHost {
 
 interface State {
   id: string;
-  /** The last number; absent for an attempt of elsewhere whose last number is unknown. */
+  /** The last number; absent if the attempt began elsewhere and its last number is unknown. */
   last?: number;
 }
 

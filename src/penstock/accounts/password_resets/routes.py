@@ -21,7 +21,7 @@ PasswordResets = NamedDependency[PasswordResetService]
     "/api/auth/password-resets",
     status_code=204,
     opt=described(
-        "Forgot the password", body=PasswordResetRequest, open_to_all=True, tag="accounts"
+        "Request a password reset", body=PasswordResetRequest, open_to_all=True, tag="accounts"
     ),
 )
 async def request_password_reset(
@@ -38,7 +38,7 @@ async def request_password_reset(
     "/api/auth/password-resets/redeem",
     status_code=204,
     opt=described(
-        "Set a forgotten password anew", body=PasswordReset, open_to_all=True, tag="accounts"
+        "Reset a password", body=PasswordReset, open_to_all=True, tag="accounts"
     ),
 )
 async def reset_password(
