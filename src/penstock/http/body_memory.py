@@ -27,15 +27,19 @@ class BodyMemory:
         """Bytes of all bodies."""
         return self._held
 
-    def has_room(self, address: str, count: int) -> bool:
-        """Whether there is room for more bytes. address: empty for one without limits."""
-        own = self._by_address[address] if address else 0
-        return self._held + count <= self._limit and (own == 0 or own + count <= self._limit // 2)
+    def has_room(self, address: str, count: int, held: int = 0) -> bool:
+        """Whether there is room for more bytes of a body.
 
-    def take(self, address: str, count: int) -> bool:
+        address: empty for one without limits. held: bytes of this body that are in memory.
+        """
+        own = self._by_address[address] if address else 0
+        is_only = own == held
+        return self._held + count <= self._limit and (is_only or own + count <= self._limit // 2)
+
+    def take(self, address: str, count: int, held: int) -> bool:
         """Whether there was room; it is taken then."""
         with self._lock:
-            if not self.has_room(address, count):
+            if not self.has_room(address, count, held):
                 return False
             self._held += count
             self._by_address[address] += count
@@ -66,7 +70,7 @@ class HeldBody:
         """The body takes this much by now. `Unavailable` without room."""
         if size <= max(COUNTED_BYTES, self._bytes):
             return
-        if not self._memory.take(self._address, size - self._bytes):
+        if not self._memory.take(self._address, size - self._bytes, self._bytes):
             raise _overloaded()
         self._bytes = size
 

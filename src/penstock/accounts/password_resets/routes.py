@@ -37,9 +37,7 @@ async def request_password_reset(
 @post(
     "/api/auth/password-resets/redeem",
     status_code=204,
-    opt=described(
-        "Reset a password", body=PasswordReset, open_to_all=True, tag="accounts"
-    ),
+    opt=described("Reset a password", body=PasswordReset, open_to_all=True, tag="accounts"),
 )
 async def reset_password(
     request: AnyRequest,
