@@ -31,7 +31,7 @@ async def held(watchdog: LoopWatchdog, times: int) -> None:
 def test_code_that_blocks_the_loop_is_logged_with_its_stack():
     with capture_logs() as logs:
         loops.run(held, LoopWatchdog(stall_s=0.5), 2)
-    [entry] = [entry for entry in logs if entry["event"] == "event_loop_held"]
+    [entry] = [entry for entry in logs if entry["event"] == "event_loop_blocked"]
     assert any(frame.endswith("hold_the_loop") for frame in entry["frames"])
 
 

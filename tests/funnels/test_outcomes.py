@@ -156,9 +156,9 @@ def test_rows_that_a_statement_reads_are_not_dropped(
     with outcomes.reading(StoredBuild(mark.build, ())):
         outcomes._forget(mark, "test")
         clock.advance(seconds=300)
-        outcomes._drop_leaving()
+        outcomes._drop_retired()
         assert funnel.rows(warehouse) > 0
-    outcomes._drop_leaving()
+    outcomes._drop_retired()
     assert funnel.rows(warehouse) == 0
 
 
@@ -451,7 +451,7 @@ def test_rows_stay_while_their_mark_cannot_be_saved_as_dropped(
         with pytest.raises(QueryFailed):
             outcomes._forget(mark, "test")
         clock.advance(seconds=300)
-        outcomes._drop_leaving()
+        outcomes._drop_retired()
         assert funnel.rows(warehouse) > 0
 
 

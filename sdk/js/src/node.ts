@@ -85,7 +85,7 @@ export class Penstock {
     return this.#queue.length;
   }
 
-  /** Send what waits. Ends when the server has answered for it, or cannot be reached. */
+  /** Send what waits. Ends when the server has acknowledged it, or cannot be reached. */
   flush(): Promise<void> {
     return this.#sender.flush();
   }

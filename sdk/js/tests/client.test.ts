@@ -34,7 +34,7 @@ test("an event has an ID, its time and the visitor from the start", async () => 
   ]);
 });
 
-test("an event stays on the device until the server has answered for it", async () => {
+test("an event stays on the device until the server has acknowledged it", async () => {
   world.answers = [{ status: 0 }, { status: 503 }];
   const client = world.client();
   client.track("a");

@@ -51,7 +51,7 @@ class FairQueue:
     def __init__(
         self, noun: str, limits: QueueLimits, *, code: str = QueueFull.code, retry_after_s: int = 2
     ) -> None:
-        """what: plural noun for messages, such as `queries`. code: of `QueueFull`."""
+        """noun: plural, for messages, such as `queries`. code: of `QueueFull`."""
         self.limits = limits
         self._noun, self._code, self._retry_after_s = noun, code, retry_after_s
         self._held: Counter[Hashable] = Counter()

@@ -77,7 +77,9 @@ class LoopWatchdog:
         if now_s - self._logged_at_s < self._log_every_s:
             return
         self._logged_at_s = now_s
-        log.warning("event_loop_held", longer_than_s=self._stall_s, frames=_frames_of(loop_thread))
+        log.warning(
+            "event_loop_blocked", longer_than_s=self._stall_s, frames=_frames_of(loop_thread)
+        )
 
 
 def _frames_of(thread: int) -> list[str]:

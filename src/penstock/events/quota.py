@@ -38,14 +38,14 @@ class DailyQuota:
     def __init__(self, database: Database, quota: int, clock: Clock) -> None:
         self._database, self._clock, self._quota = database, clock, quota
         self._policy = RatePolicy("daily-events", quota=quota, window_s=DAY_S)
-        self._day, self._without_rest = 0, frozenset[WebsiteId]()
+        self._day, self._exhausted = 0, frozenset[WebsiteId]()
 
     def require(self, items: Sequence[Item]) -> None:
         """`RateLimited` when the website of one of the items has used its quota."""
-        if not self._without_rest:
+        if not self._exhausted:
             return
         now_ms = self._clock()
-        if self._day == _day(now_ms) and not self._without_rest.isdisjoint(map(_counted, items)):
+        if self._day == _day(now_ms) and not self._exhausted.isdisjoint(map(_counted, items)):
             raise self._used_up(now_ms)
 
     def _used_up(self, now_ms: int) -> RateLimited:
@@ -77,10 +77,10 @@ class DailyQuota:
     def learn(self, counts: Mapping[WebsiteId, int], now_ms: int) -> None:
         """counts: as `add` returned them."""
         if self._day != _day(now_ms):
-            self._day, self._without_rest = _day(now_ms), frozenset()
+            self._day, self._exhausted = _day(now_ms), frozenset()
         used_up = {website_id for website_id, count in counts.items() if count >= self._quota}
-        if not self._without_rest.issuperset(used_up):
-            self._without_rest |= used_up
+        if not self._exhausted.issuperset(used_up):
+            self._exhausted |= used_up
 
     def today(self, website_id: WebsiteId) -> DayCount:
         """The stored count, of all nodes. Blocks."""

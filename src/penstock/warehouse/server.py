@@ -16,7 +16,7 @@ _CONNECT_S = 5
 _MARGIN_S = 10.0
 
 
-class _WholeHeads(PoolManager):
+class _CompleteHeaders(PoolManager):
     """Refuses answers that were cut in their headers.
 
     Python takes the end of a connection for the end of the headers, and an answer without a length
@@ -44,7 +44,7 @@ class Server:
         """connections: how many may be open. settings: of every statement."""
         self._url, self._settings = url, dict(settings)
         # The driver's own pool is one for the whole process and keeps eight.
-        self._pool = _WholeHeads(**get_pool_manager_options(maxsize=connections))
+        self._pool = _CompleteHeaders(**get_pool_manager_options(maxsize=connections))
 
     def connect(self, answer_s: int) -> Client:
         """answer_s: how long the server may send nothing."""

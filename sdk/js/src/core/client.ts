@@ -173,7 +173,7 @@ export class Client implements AttemptHost {
     return new Attempt(this, name, options);
   }
 
-  /** Send what waits now. Ends when the server has answered for it, or cannot be reached. */
+  /** Send what waits now. Ends when the server has acknowledged it, or cannot be reached. */
   flush(): Promise<void> {
     return this.#sender.flush();
   }

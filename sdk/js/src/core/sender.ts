@@ -31,7 +31,7 @@ const MAX_CHARS = 50_000;
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
 
-/** Sends what waits in the queue, again and again until the server has answered for it. */
+/** Sends what waits in the queue, again and again until the server has acknowledged it. */
 export class Sender {
   readonly #queue: Queue;
   readonly #clock: Clock;

@@ -100,7 +100,6 @@ def metadata(
     ValueError without any ID. Source: docs/providers.md of Penstock.
     """
     ids = {"userId": user_id, "visitorId": visitor_id}
-    known = {name: value for name, value in ids.items() if value}
-    if not known:
+    if not (known := {name: value for name, value in ids.items() if value}):
         raise ValueError("user_id or visitor_id is required")
     return {**(attempt or {}), **known}

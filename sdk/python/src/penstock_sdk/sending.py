@@ -1,6 +1,7 @@
 """The calls that queue events: the same for both clients."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ _log_refusal = partial(logging.getLogger("penstock_sdk").warning, "%s")
 TIMEOUT_S = 30.0
 
 
-class Sending:
+class Sending(ABC):
     """Events wait in the outbox until a subclass has delivered them."""
 
     def __init__(
@@ -71,5 +72,5 @@ class Sending:
         self._outbox.add(entry)
         self._wake()
 
-    def _wake(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _wake(self) -> None: ...

@@ -43,7 +43,7 @@ _FEW_EVENTS, _FEW_UNITS = 50_000, 10_000
 """What a question folds itself; the worker does more."""
 _MANY_UNITS = 200_000
 """From so many on, a new build costs less than folding them again."""
-_LEAVE_MS = 120_000
+_RETIRE_AFTER_MS = 120_000
 """Statements that were about to read a build have begun within this time."""
 _RETRY_MS = 600_000
 """How long an outcome is not built again after its build failed."""
@@ -88,7 +88,7 @@ class OutcomeService:
         self._marks: dict[str, Mark] = {}
         self._turns: dict[str, Lock] = {}
         self._requests: dict[str, _Request] = {}
-        self._leaving: dict[str, int] = {}  # builds without a mark, and since when
+        self._retired_builds: dict[str, int] = {}  # builds without a mark, and since when
         self._read_until_ms: dict[str, int] = {}  # per build: what a fold that failed may have read
         self._reading: Counter[str] = Counter()  # statements that read each build
         self._in_doubt: set[str] = set()  # outcomes that a question failed to fold
@@ -279,7 +279,7 @@ class OutcomeService:
         with self._state:
             self._marks.pop(mark.outcome, None)
             self._in_doubt.discard(mark.outcome)
-            self._leaving[mark.build] = self._clock()
+            self._retired_builds[mark.build] = self._clock()
         self.worker.wake()
 
     # What the worker does.
@@ -289,7 +289,7 @@ class OutcomeService:
             self._load()
             errors: list[Exception] = []  # one outcome's trouble is not another's
             tasks: list[Callable[[], None]] = [
-                self._drop_leaving,
+                self._drop_retired,
                 *(partial(self._build, request) for request in self._requested()),
                 *(partial(self._maintain, mark) for mark in self._all_marks()),
                 self._compare_some,
@@ -394,7 +394,7 @@ class OutcomeService:
         except BaseException:
             _BUILDS.labels("failed").inc()
             with self._state:
-                self._leaving[build] = 0
+                self._retired_builds[build] = 0
                 self._not_before_ms[outcome] = self._clock() + _RETRY_MS
             raise
         _BUILDS.labels("done").inc()
@@ -482,18 +482,18 @@ class OutcomeService:
         with self._state:
             self._requests[mark.outcome] = _Request(subject, mark.workspace_id, mark.funnel_id)
 
-    def _drop_leaving(self) -> None:
-        before_ms = self._clock() - _LEAVE_MS
+    def _drop_retired(self) -> None:
+        before_ms = self._clock() - _RETIRE_AFTER_MS
         with self._state:
             builds = [
                 build
-                for build, at_ms in self._leaving.items()
+                for build, at_ms in self._retired_builds.items()
                 if at_ms <= before_ms and not self._reading[build]
             ]
         self._tables.drop(builds)
         with self._state:
             for build in builds:
-                self._leaving.pop(build, None)
+                self._retired_builds.pop(build, None)
                 self._read_until_ms.pop(build, None)
 
     def _all_marks(self) -> list[Mark]:
