@@ -48,7 +48,7 @@ from penstock.settings import Settings
 
 log = structlog.get_logger()
 
-_MAX_PER_BODY = 100
+MAX_PER_BODY = 100
 """Refused items of one body that are stored; the others are only counted."""
 
 _MAX_DIGITS = 18
@@ -104,15 +104,24 @@ class QuarantineService:
             partial(self._refusals_of_items, route, body, results, workspace_id, sender),
         )
 
+    async def record(self, refusals: Sequence[Refusal]) -> None:
+        """Record refused items of a body whose other items are stored."""
+        try:
+            await self._intake.record(refusals)
+        except Unavailable as error:
+            log.warning("refusals_not_recorded", reason=error.code)
+
     async def _record(
         self, workspace_id: WorkspaceId | None, read: Callable[[], list[Refusal]]
     ) -> None:
         """read: reads the body again, so it waits for its turn."""
         try:
-            if refusals := await self._validation.run(workspace_id, read):
-                await self._intake.record(refusals)
+            refusals = await self._validation.run(workspace_id, read)
         except Unavailable as error:  # the sender knows from the response which items were refused
             log.warning("refusals_not_recorded", reason=error.code)
+            return
+        if refusals:
+            await self.record(refusals)
 
     def _refusals_of_body(
         self,
@@ -149,7 +158,7 @@ class QuarantineService:
                     route, item, Invalid.code, result.faults, workspace_id, sender
                 )
                 if refusal is not None:
-                    is_kept = len(refusals) < _MAX_PER_BODY
+                    is_kept = len(refusals) < MAX_PER_BODY
                     refusals.append(refusal if is_kept else refusal._replace(is_kept=False))
         return refusals
 
@@ -169,9 +178,6 @@ class QuarantineService:
         owner = website.workspace_id if website else workspace_id
         if owner is None:
             return None
-        content = None if item is None else json.encode(item)
-        if content is not None and len(content) > self._settings.max_event_bytes:
-            content = None
         return Refusal(
             workspace_id=owner,
             website_id=website.id if website else None,
@@ -179,7 +185,7 @@ class QuarantineService:
             origin=route,
             code=code,
             faults=faults,
-            content=None if content is None else content.decode(),
+            content=content_of(item, self._settings),
             sender=sender,
             is_event=route in EVENT_ROUTES and item is not None,
         )
@@ -367,6 +373,14 @@ class _ReplayBatch(NamedTuple):
     shipped: int
     entries: int
     last: int
+
+
+def content_of(item: Any, settings: Settings) -> str | None:
+    """An item as it is kept: its JSON, or None when there is none or it is too large."""
+    content = None if item is None else json.encode(item)
+    if content is None or len(content) > settings.max_event_bytes:
+        return None
+    return content.decode()
 
 
 def containing(sent_ids: Collection[str]) -> Callable[[QuarantineEntry], bool]:
