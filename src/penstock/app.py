@@ -104,11 +104,14 @@ def build_services(
     providers = providers_room.build(core, accounts, events, box)
     segment = segment_room.build(core, accounts, events)
     wait_until_shipped = events.shipper.wait_until_shipped
+    links = links_room.build(core, accounts, events)
     funnels = funnels_room.build(
         core,
         accounts,
         wait_until_shipped=wait_until_shipped,
         read_gaps=partial(_read_gaps, events),
+        read_slugs=links.links.slugs,
+        wait_for_clicks=partial(links.link_statistics.wait_until_shipped, settings.fresh_wait_s),
     )
     catalogue = catalogue_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     activity = activity_room.build(
@@ -117,7 +120,6 @@ def build_services(
         wait_until_shipped=wait_until_shipped,
         read_other_rooms=_read_other_rooms,
     )
-    links = links_room.build(core, accounts, events)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [

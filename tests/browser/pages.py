@@ -76,6 +76,12 @@ PAGES = (
     ShownPage("links", "/links", at("/links")),
     ShownPage("link-new", "/links/new", at("/links/new?from={link}")),
     ShownPage("link", "/links/{link_id}", at("/links/{link}?period=7d"), dark=True),
+    ShownPage(
+        "attribution",
+        "/attribution",
+        at("/attribution?groupBy=campaign&funnelId={funnel}&timezone=UTC"),
+        dark=True,
+    ),
     ShownPage("live", "/live", at("/live"), dark=True),
     ShownPage("live-attempt", "/live", at("/live?property={property}&value={value}")),
     ShownPage("live-refused", "/refused", at("/refused")),

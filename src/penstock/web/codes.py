@@ -240,6 +240,7 @@ unknown_timezone        - There is no time zone with this name; send an IANA nam
 does_not_fit            - The parameter is well-formed, but does not fit this funnel.
 not_a_breakdown         - The property is not a breakdown property of the funnel.
 not_a_scalar            - The value is not a scalar or null; in a query, it is not a scalar in JSON.
+too_many_links          - More links were clicked in the period than a report by link can have.
 unknown_cohort          - No unit entered with this value.
 unknown_builtin         - There is no such built-in event field.
 builtin_not_allowed     - A built-in event field is not allowed; use a property of the event.

@@ -1,5 +1,6 @@
 """Use cases of managed links. Methods block on the metadata DB unless they say otherwise."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -104,6 +105,11 @@ class LinkService:
         if link is None:
             raise _no_such_link()
         return link
+
+    def slugs(self, workspace_id: WorkspaceId, link_ids: Sequence[str]) -> Mapping[str, str]:
+        """Slugs by ID of those links that belong to the workspace."""
+        with self._database.read() as db:
+            return store.slugs(db, workspace_id, link_ids)
 
     async def find_public(self, slug: str) -> tuple[Link, Website] | None:
         """An active link of any workspace and its app. Does not block the event loop."""

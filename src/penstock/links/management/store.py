@@ -1,9 +1,11 @@
 """SQL of managed links. Functions run in the caller's transaction."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
+from penstock.base.chunks import chunks
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.links.model import Link, LinkState
@@ -69,6 +71,17 @@ def link_of_slug(db: Connection, slug: str) -> Link | None:
     """A link of any workspace, active or disabled."""
     row = db.execute(select(links).where(links.c.slug == slug)).first()
     return None if row is None else _link(row)
+
+
+def slugs(db: Connection, workspace_id: WorkspaceId, link_ids: Sequence[str]) -> dict[str, str]:
+    """Slugs by ID, of the workspace's links."""
+    slugs_by_id: dict[str, str] = {}
+    for chunk in chunks(link_ids):
+        statement = select(links.c.id, links.c.slug).where(
+            links.c.workspace_id == workspace_id, links.c.id.in_(chunk)
+        )
+        slugs_by_id |= {row.id: row.slug for row in db.execute(statement)}
+    return slugs_by_id
 
 
 def links_page(
