@@ -197,6 +197,7 @@ private_host            - The URL leads to this machine or a private network.
   PENSTOCK_LINKS_TO_PRIVATE_HOSTS allows it.
 leads_back              - The URL leads back to the host of the links.
 not_a_slug              - The value is not a slug: lowercase letters, digits and hyphens.
+not_a_tag               - The value is empty or contains a comma.
 reserved_slug           - The word is reserved.
 not_a_route             - The value is not a route in the app that begins with one slash.
 outer_space             - The value begins or ends with a space.

@@ -223,6 +223,7 @@ def _matches(
             workspace_id=website.workspace_id,
             website_id=website.id,
             link_id=link.id if link else None,
+            link_revision=link.revision if link else 1,
             click_id=decision.click.id if decision.click else None,
             at_ms=now_ms,
             matched=decision.matched,

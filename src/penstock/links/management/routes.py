@@ -13,10 +13,18 @@ from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.read_only import read_changes
 from penstock.http.requests import AnyRequest
+from penstock.http.schema import PageQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
 from penstock.links.management.qr import qr_file, scan_url
-from penstock.links.management.schema import LinkChange, LinkQuery, LinkRecord, NewLink, QrQuery
+from penstock.links.management.schema import (
+    LinkChange,
+    LinkQuery,
+    LinkRecord,
+    LinkRevisionRecord,
+    NewLink,
+    QrQuery,
+)
 from penstock.links.management.service import LinkService
 from penstock.links.statistics.schema import TotalsRecord
 from penstock.links.statistics.service import StatisticsService
@@ -77,33 +85,69 @@ async def list_links(
 @patch(
     "/api/mobile/deferred-links",
     opt=described(
-        "Disable or enable a managed link",
+        "Change a managed link",
         body=LinkChange,
         answers=LinkRecord,
         takes_read_only=True,
         tag="managed links",
     ),
 )
-async def set_link_state(
+async def change_link(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     links: NamedDependency[LinkService],
     link_statistics: NamedDependency[StatisticsService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """A disabled link responds like an unknown link. Its slug stays taken.
+    """A disabled link responds like an unknown link. The slug stays taken for ever.
 
-    Read-only fields (`slug`, `name`, ...) may be sent back with their stored values; `stats` is
-    ignored.
+    Clicks and their app opens keep the name, destination and UTM of their time. Read-only fields
+    (`slug`, `hostedUrl`, ...) may be sent back with their stored values; `stats` is ignored.
     """
-    change, read_only = await read_changes(request, LinkChange, LinkRecord)
+    change, read_only = await read_changes(request, LinkChange, LinkRecord, links.url_rules)
     stored = await to_thread.run_sync(links.find, caller.workspace_id, change.id)
     read_only.check(LinkRecord.of(stored, settings.base_url, None), computed=("stats",))
-    link = await to_thread.run_sync(
-        partial(links.set_active, caller.workspace_id, change.id, is_active=change.is_active)
-    )
+    link = await to_thread.run_sync(links.change, caller, change)
     totals = await to_thread.run_sync(link_statistics.totals, [link])
     return answer(LinkRecord.of(link, settings.base_url, totals[link.id]))
+
+
+@get(
+    "/api/mobile/deferred-links/{link_id:str}",
+    opt=described("A managed link", answers=LinkRecord, tag="managed links"),
+)
+async def read_link(
+    link_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+    link_statistics: NamedDependency[StatisticsService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    link = await to_thread.run_sync(links.find, caller.workspace_id, link_id)
+    totals = await to_thread.run_sync(link_statistics.totals, [link])
+    return answer(LinkRecord.of(link, settings.base_url, totals[link.id]))
+
+
+@get(
+    "/api/mobile/deferred-links/{link_id:str}/history",
+    opt=described(
+        "Revisions of a managed link",
+        answers=LinkRevisionRecord,
+        query=PageQuery,
+        listed=True,
+        tag="managed links",
+    ),
+)
+async def list_link_revisions(
+    request: AnyRequest,
+    link_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+) -> Response[bytes]:
+    """Newest first. Each click keeps the revision that it met."""
+    page = read_query(request, PageQuery).pagination
+    revisions = await to_thread.run_sync(links.revisions, caller.workspace_id, link_id, page)
+    return listing(revisions, LinkRevisionRecord.of)
 
 
 @get(
@@ -135,4 +179,4 @@ async def read_qr_code(
     return Response(file, media_type=_QR_MEDIA_TYPES[query.format], headers=headers)
 
 
-ROUTES = (create_link, list_links, set_link_state, read_qr_code)
+ROUTES = (create_link, list_links, change_link, read_link, list_link_revisions, read_qr_code)

@@ -42,7 +42,12 @@ class RedirectService:
         if target is None:
             return LinkResponse(404, missing_page(language))
         link, website = target
-        user_agent, now_ms = await parse_in_thread(visit.user_agent), self._clock()
+        now_ms = self._clock()
+        if link.is_expired(now_ms):
+            if link.expired_url is None:
+                return LinkResponse(404, missing_page(language))
+            return LinkResponse(302, location=link.expired_url)
+        user_agent = await parse_in_thread(visit.user_agent)
         robot = user_agent.robot or _non_person(visit)
         answer = Answer.PREVIEW if visit.is_head else choose_answer(user_agent, link, website.app)
         is_phone = user_agent.platform in (Platform.IOS, Platform.ANDROID)
