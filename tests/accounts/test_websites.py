@@ -12,7 +12,11 @@ APP = {
     "customScheme": "myshop",
 }
 STORED_APP = APP | {"androidSha256Fingerprints": [":".join(["AB"] * 32), ":".join(["0F"] * 32)]}
-MATCHING = {"iosProbabilisticMatching": False, "androidProbabilisticMatching": True}
+MATCHING = {
+    "iosProbabilisticMatching": False,
+    "androidProbabilisticMatching": True,
+    "iosClipboardMatching": False,
+}
 KINDS = ("pageview", "screenview", "event", "transaction", "provider")
 RETENTION = dict.fromkeys(f"{kind}RetentionDays" for kind in KINDS)
 NO_APP = dict.fromkeys(APP) | {"androidSha256Fingerprints": []} | MATCHING

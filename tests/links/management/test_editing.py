@@ -169,7 +169,7 @@ def test_an_edit_applies_at_once(make_link, edit, open_link):
     assert open_link(record["slug"], desktop).headers["location"] == "https://www.example.com/2"
 
 
-def test_an_expired_link_leads_to_its_url_or_is_not_found(
+def test_an_expired_link_leads_to_its_url_or_is_not_ids(
     server, app_id, clock, make_link, edit, open_link, client
 ):
     record = make_link(expiresAt=iso(clock() + 60_000), expiredUrl=WEB)
@@ -214,16 +214,16 @@ def test_lists_leave_out_archived_links_which_work_as_before(
 
 
 def test_links_are_found_by_tag(client, other_workspace, make_link, edit):
-    both, one = make_link(tags=["Frühling", "eu"]), make_link(tags=["us-east"])
+    both, single = make_link(tags=["Frühling", "eu"]), make_link(tags=["us-east"])
 
-    def found(**query):
+    def ids(**query):
         return {record["id"] for record in client.get(LINKS, params=query).json()["data"]}
 
-    assert found(tag="FRÜHLING") == found(tag="eu") == found(search="ühl") == {both["id"]}
-    assert found(search="US-EA") == {one["id"]}
-    assert found(tag="us") == set()
+    assert ids(tag="FRÜHLING") == ids(tag="eu") == ids(search="ühl") == {both["id"]}
+    assert ids(search="US-EA") == {single["id"]}
+    assert ids(tag="us") == set()
     edit(both, tags=["us-east"])
-    assert found(tag="eu") == found(search="ühl") == set()
-    assert found(tag="us-east") == {both["id"], one["id"]}
+    assert ids(tag="eu") == ids(search="ühl") == set()
+    assert ids(tag="us-east") == {both["id"], single["id"]}
     assert other_workspace.client.get(LINKS, params={"tag": "us-east"}).json()["total"] == 0
     assert client.get(LINKS, params={"tag": "a,b"}).status_code == 400

@@ -3,7 +3,7 @@
 All in one transaction of the caller.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -29,12 +29,15 @@ from penstock.links.model import Link
 
 
 class OpenContext(NamedTuple):
-    """An open of a website's app. address: the client's network address, never stored."""
+    """An open of a website's app.
+
+    address: the client's network address, never stored. link_urls: where links are served.
+    """
 
     app_open: AppOpen
     website: Website
     address: str
-    base_url: str
+    link_urls: Sequence[str]
     referrer_window_ms: int
     now_ms: int
 
@@ -52,7 +55,7 @@ def decide(db: Connection, context: OpenContext) -> Decision:
 
 def _by_url(db: Connection, context: OpenContext) -> Decision | None:
     """The URL names the link. With a click token it names that click, for one install only."""
-    evidence = parse_opened_url(context.app_open.url or "", context.base_url)
+    evidence = parse_opened_url(context.app_open.url or "", context.link_urls)
     if not evidence.names_link:
         return None
     link = link_of_id(db, evidence.link_id) if evidence.link_id else link_of_slug(db, evidence.slug)

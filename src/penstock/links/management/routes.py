@@ -49,7 +49,7 @@ async def create_link(
     """
     require_json(request)
     link = await to_thread.run_sync(links.create, caller.workspace_id, await read_bytes(request))
-    return answer(LinkRecord.of(link, settings.base_url, TotalsRecord()), status=201)
+    return answer(LinkRecord.of(link, settings.link_url, TotalsRecord()), status=201)
 
 
 @get(
@@ -77,7 +77,7 @@ async def list_links(
     def links_page() -> Response[bytes]:
         page = links.page(caller.workspace_id, query)
         totals = link_statistics.totals(page.data)
-        return listing(page, lambda link: LinkRecord.of(link, settings.base_url, totals[link.id]))
+        return listing(page, lambda link: LinkRecord.of(link, settings.link_url, totals[link.id]))
 
     return await respond(links_page)
 
@@ -106,10 +106,10 @@ async def change_link(
     """
     change, read_only = await read_changes(request, LinkChange, LinkRecord, links.url_rules)
     stored = await to_thread.run_sync(links.find, caller.workspace_id, change.id)
-    read_only.check(LinkRecord.of(stored, settings.base_url, None), computed=("stats",))
+    read_only.check(LinkRecord.of(stored, settings.link_url, None), computed=("stats",))
     link = await to_thread.run_sync(links.change, caller, change)
     totals = await to_thread.run_sync(link_statistics.totals, [link])
-    return answer(LinkRecord.of(link, settings.base_url, totals[link.id]))
+    return answer(LinkRecord.of(link, settings.link_url, totals[link.id]))
 
 
 @get(
@@ -125,7 +125,7 @@ async def read_link(
 ) -> Response[bytes]:
     link = await to_thread.run_sync(links.find, caller.workspace_id, link_id)
     totals = await to_thread.run_sync(link_statistics.totals, [link])
-    return answer(LinkRecord.of(link, settings.base_url, totals[link.id]))
+    return answer(LinkRecord.of(link, settings.link_url, totals[link.id]))
 
 
 @get(
@@ -170,7 +170,7 @@ async def read_qr_code(
     query = read_query(request, QrQuery)
     link = await to_thread.run_sync(links.find, caller.workspace_id, link_id)
     file = await to_thread.run_sync(
-        partial(qr_file, scan_url(link, settings.base_url), query.format, query.scale)
+        partial(qr_file, scan_url(link, settings.link_url), query.format, query.scale)
     )
     headers = {
         "Content-Disposition": f'inline; filename="{link.slug}.{query.format}"',

@@ -34,7 +34,7 @@ class LinkService:
         self, database: Database, websites: WebsiteService, settings: Settings, clock: Clock
     ) -> None:
         self._database, self._websites, self._clock = database, websites, clock
-        self.url_rules = WebUrlRules(settings.base_url, settings.links_to_private_hosts)
+        self.url_rules = WebUrlRules(settings.link_urls, settings.links_to_private_hosts)
         self._by_slug: TtlCache[str, Link] = TtlCache(_CACHE_S)
 
     def create(self, workspace_id: WorkspaceId, body: bytes) -> Link:

@@ -31,7 +31,7 @@ class RedirectService:
     ) -> None:
         """Raises `GeoipFileError` when the setting names an unusable GeoIP file."""
         self._links, self._match_keys = links, match_keys
-        self._base_url, self._clock, self._add_click = settings.base_url, clock, add_click
+        self._base_url, self._clock, self._add_click = settings.link_url, clock, add_click
         self._browsers, self._countries = DailyBrowsers(), CountryLookup(settings.geoip)
 
     async def respond(self, visit: Visit) -> LinkResponse:
@@ -70,7 +70,7 @@ class RedirectService:
         if answer is Answer.REDIRECT:
             return LinkResponse(302, location=link.fallback_url or "", click=click)
         page = landing_page(link, website, user_agent, click.token, language, self._base_url)
-        return LinkResponse(200, page, click=click)
+        return LinkResponse(200, page.html, page.has_script, click=click)
 
     def record(self, visit: Visit, click: Click) -> None:
         """Hand the click over to storage, exactly once for each response. Call it on the loop."""

@@ -64,7 +64,7 @@ async def list_page(
             is_narrowed=bool(query.search or query.website_id or query.state or query.tag),
             tags=links.tags(view.workspace_id),
             now_ms=clock(),
-            base_url=settings.base_url,
+            base_url=settings.link_url,
         )
 
     return await respond(render)
@@ -84,7 +84,7 @@ def new_page(
         apps=[(app.id, app.name) for app in _apps(website_service, view.workspace_id)],
         source=source,
         app_id=source.website_id if source else query.website_id,
-        base_url=settings.base_url,
+        base_url=settings.link_url,
         slug_pattern=SLUG.pattern,
         slug_rule=SLUG_RULE,
     )
@@ -103,7 +103,7 @@ def edit_page(
         "links/edit.html",
         link=link,
         app=website_service.find_website(link.website_id),
-        short_url=link.short_url(settings.base_url),
+        short_url=link.short_url(settings.link_url),
     )
 
 
@@ -139,8 +139,8 @@ async def link_page(
             app=website_service.find_website(link.website_id),
             query=page_query,
             now_ms=now_ms,
-            hosted_url=link.hosted_url(settings.base_url),
-            short_url=link.short_url(settings.base_url),
+            hosted_url=link.hosted_url(settings.link_url),
+            short_url=link.short_url(settings.link_url),
             statistics=load_part(view, "statistics", statistics),
             matches=attribution.matches_of_link(view.workspace_id, link.id, page_query.pagination),
             revisions=links.revisions(view.workspace_id, link.id, _LATEST_REVISIONS),
