@@ -1,6 +1,8 @@
 """The public side: the decision table, the pages, and what requests can never influence."""
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -519,9 +521,6 @@ def test_get_the_app_copies_the_link_with_its_token_where_an_app_wants_that(
 
 
 def test_the_policy_has_the_hash_of_the_style(open_link, make_link):
-    from base64 import b64encode
-    from hashlib import sha256
-
     make_link(slug="a")
     answer = open_link("a", IOS["safari"])
     style = answer.text.split("<style>")[1].split("</style>")[0]
