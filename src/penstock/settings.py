@@ -544,7 +544,8 @@ def _is_host(host: str) -> bool:
         parts.port  # noqa: B018 - raises for a port that is no number
     except ValueError:
         return False
-    return parts.netloc == host and "@" not in host and bool(parts.hostname) and host.isprintable()
+    is_plain = all(character.isalnum() or character in "-.:[]" for character in host)
+    return parts.netloc == host and is_plain and host.isascii() and bool(parts.hostname)
 
 
 def _is_smtp_url(url: str) -> bool:
