@@ -1,11 +1,12 @@
 """Plain types of managed links. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
+from penstock.base.errors import Fault
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
 from penstock.base.patterns import Pattern
 
@@ -26,6 +27,19 @@ REVISED = (
     *("expires_at_ms", "expired_url"),
 )
 """Fields of a link whose change makes a new revision: clicks refer to the one that they met."""
+
+
+class LinkUpload(NamedTuple):
+    """What the rows of a file do. faults: with the number of their row; with any, nothing is done.
+
+    created, updated, unchanged, faulty: rows.
+    """
+
+    created: int
+    updated: int
+    unchanged: int
+    faulty: int
+    faults: Sequence[tuple[int, Fault]]
 
 
 class LinkState(StrEnum):

@@ -197,6 +197,12 @@ private_host            - The URL leads to this machine or a private network.
   PENSTOCK_LINKS_TO_PRIVATE_HOSTS allows it.
 leads_back              - The URL leads back to the host of the links.
 not_a_slug              - The value is not a slug: lowercase letters, digits and hyphens.
+unknown_column          - A CSV file has a column that is unknown, or lacks a required one.
+not_csv                 - The file is not CSV, or a row has more cells than the header.
+not_utf8                - The file is not in UTF-8.
+slug_taken              - A link of another workspace has this slug.
+app_not_found           - The workspace has no app with this ID.
+unknown_link            - No link has this ID and this slug.
 not_a_tag               - The value is empty or contains a comma.
 reserved_slug           - The word is reserved.
 not_a_route             - The value is not a route in the app that begins with one slash.

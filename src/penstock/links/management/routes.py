@@ -7,7 +7,9 @@ from litestar import Response, get, patch, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from penstock.accounts.callers import UPLOAD_MEDIA_TYPE
 from penstock.accounts.model import Caller
+from penstock.base.errors import UnsupportedMedia
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
@@ -16,12 +18,17 @@ from penstock.http.requests import AnyRequest
 from penstock.http.schema import PageQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
+from penstock.links.management.bulk import BulkService
+from penstock.links.management.csv_file import MAX_BYTES, write_csv
 from penstock.links.management.qr import qr_file, scan_url
 from penstock.links.management.schema import (
+    CsvQuery,
     LinkChange,
+    LinkFilter,
     LinkQuery,
     LinkRecord,
     LinkRevisionRecord,
+    LinkUploadRecord,
     NewLink,
     QrQuery,
 )
@@ -30,6 +37,7 @@ from penstock.links.statistics.schema import TotalsRecord
 from penstock.links.statistics.service import StatisticsService
 from penstock.settings import DAY_S, Settings
 
+_CSV = "text/csv"
 _QR_MEDIA_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 
 
@@ -80,6 +88,59 @@ async def list_links(
         return listing(page, lambda link: LinkRecord.of(link, settings.link_url, totals[link.id]))
 
     return await respond(links_page)
+
+
+@get(
+    "/api/mobile/deferred-links/csv",
+    opt=described(
+        "Managed links as CSV", query=LinkFilter, returns=("text/csv",), tag="managed links"
+    ),
+)
+async def export_links(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """A row for each link, newest first, at most 5,000. The file can be uploaded again."""
+    query = read_query(request, LinkFilter)
+
+    def file() -> bytes:
+        chosen = links.all_of(caller.workspace_id, query)
+        return write_csv(LinkRecord.of(link, settings.link_url, None) for link in chosen)
+
+    headers = {"Content-Disposition": 'attachment; filename="links.csv"'}
+    return Response(await to_thread.run_sync(file), media_type=_CSV, headers=headers)
+
+
+@post(
+    "/api/mobile/deferred-links/csv",
+    status_code=200,
+    opt=described(
+        "Create and change links by CSV",
+        media=_CSV,
+        query=CsvQuery,
+        answers=LinkUploadRecord,
+        tag="managed links",
+    )
+    | {UPLOAD_MEDIA_TYPE: _CSV},
+)
+async def upload_links(
+    request: AnyRequest, caller: NamedDependency[Caller], bulk_links: NamedDependency[BulkService]
+) -> Response[bytes]:
+    """Creates the links whose slug is new, and changes the others in the columns of the file.
+
+    At most 5,000 rows and 2 MB. With any faulty row nothing is changed, and the answer names row
+    and column of each fault.
+    """
+    query = read_query(request, CsvQuery)
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != _CSV:
+        raise UnsupportedMedia(f"Send the file with the header Content-Type: {_CSV}.")
+    body = await read_bytes(request, max_bytes=MAX_BYTES)
+    upload = await to_thread.run_sync(
+        partial(bulk_links.upload, caller, body, dry_run=query.dry_run)
+    )
+    return answer(LinkUploadRecord.of(upload, dry_run=query.dry_run))
 
 
 @patch(
@@ -179,4 +240,13 @@ async def read_qr_code(
     return Response(file, media_type=_QR_MEDIA_TYPES[query.format], headers=headers)
 
 
-ROUTES = (create_link, list_links, change_link, read_link, list_link_revisions, read_qr_code)
+ROUTES = (
+    create_link,
+    list_links,
+    export_links,
+    upload_links,
+    change_link,
+    read_link,
+    list_link_revisions,
+    read_qr_code,
+)

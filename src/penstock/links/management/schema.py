@@ -12,14 +12,14 @@ from penstock.http.schema import (
     Input,
     Line,
     Name,
+    PageQuery,
     Query,
     Record,
-    RecordsQuery,
     RuleBroken,
     without_controls,
 )
 from penstock.links.management.addresses import WebUrlRules, destination_path, web_url
-from penstock.links.model import SLUG, Link, LinkRevision, LinkState
+from penstock.links.model import SLUG, Link, LinkRevision, LinkState, LinkUpload
 from penstock.links.statistics.schema import TotalsRecord
 
 SLUG_RULE = (
@@ -145,7 +145,68 @@ class LinkChange(_LinkFields):
     ] = None
 
 
-class LinkQuery(RecordsQuery):
+class LinkRow(_LinkFields):
+    """A row of a CSV file: a new link, or changes of the one with this slug."""
+
+    id: str | None = None
+    website_id: str | None = None
+    slug: Slug
+    name: LinkName | None = None
+    destination_path: DestinationPath | None = None
+    tags: Tags | None = None
+    is_active: bool | None = None
+    is_archived: bool | None = None
+
+    def values(self) -> dict[str, Any]:
+        return {name: value for name, value in super().values().items() if name != "slug"}
+
+
+class CsvQuery(Query):
+    """Query parameters of an upload of links as CSV."""
+
+    dry_run: Annotated[
+        bool, Field(description="`true`: say what would happen, and change nothing.")
+    ] = False
+
+
+class RowFaultRecord(Record):
+    row: Annotated[int, Field(description="As a spreadsheet counts: the header is row 1.")]
+    column: str
+    code: str
+    message: str
+
+
+class LinkUploadRecord(Record):
+    """What a CSV file of links did, or would do. Numbers are of rows."""
+
+    dry_run: bool
+    created: int
+    updated: int
+    unchanged: int
+    faulty: int
+    faults: Annotated[list[RowFaultRecord], Field(description="The first 1,000.")]
+
+    @classmethod
+    def of(cls, upload: LinkUpload, *, dry_run: bool) -> Self:
+        return cls(
+            dry_run=dry_run,
+            created=upload.created,
+            updated=upload.updated,
+            unchanged=upload.unchanged,
+            faulty=upload.faulty,
+            faults=[
+                RowFaultRecord(
+                    row=number, column=fault.field, code=fault.code, message=fault.message
+                )
+                for number, fault in upload.faults[:1_000]
+            ],
+        )
+
+
+class LinkFilter(Query):
+    """Which links of the workspace."""
+
+    website_id: Annotated[str | None, Field(description="Only links of this app.")] = None
     search: Annotated[
         Line, Field(description="Part of the name, the slug or a tag, in any letter case.")
     ] = ""
@@ -154,6 +215,10 @@ class LinkQuery(RecordsQuery):
         Field(description="Only links in this state; without it, all but archived ones."),
     ] = None
     tag: Annotated[Tag | None, Field(description="Only links with this tag.")] = None
+
+
+class LinkQuery(LinkFilter, PageQuery):
+    pass
 
 
 class LinkRecord(Record):

@@ -1,5 +1,6 @@
 """Use cases of managed links. Methods block on the metadata DB unless they say otherwise."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from sqlalchemy import Connection
@@ -9,14 +10,15 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, NotFound, StoreConflict
+from penstock.base.errors import Conflict, Malformed, NotFound, StoreConflict
 from penstock.base.ids import LinkId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
 from penstock.base.ttl_cache import TtlCache
 from penstock.http.bodies import parse_model
 from penstock.links.management import store
 from penstock.links.management.addresses import WebUrlRules
-from penstock.links.management.schema import LinkChange, LinkQuery, NewLink
+from penstock.links.management.csv_file import MAX_ROWS
+from penstock.links.management.schema import LinkChange, LinkFilter, LinkQuery, NewLink
 from penstock.links.model import REVISED, SLUG, Link, LinkRevision
 from penstock.metadb.database import Database
 from penstock.settings import Settings
@@ -65,6 +67,9 @@ class LinkService:
 
     def page(self, workspace_id: WorkspaceId, query: LinkQuery) -> Listing[Link]:
         """Newest first. Raises `Unauthorized` for a website of another workspace."""
+        return self._listing(workspace_id, query, query.pagination)
+
+    def _listing(self, workspace_id: WorkspaceId, query: LinkFilter, page: Page) -> Listing[Link]:
         website_id = (
             None
             if query.website_id is None
@@ -74,7 +79,7 @@ class LinkService:
             return store.links_page(
                 db,
                 workspace_id,
-                query.pagination,
+                page,
                 search=query.search,
                 website_id=website_id,
                 state=query.state,
@@ -111,6 +116,21 @@ class LinkService:
         if link is None:
             raise _no_such_link()
         return link
+
+    def all_of(self, workspace_id: WorkspaceId, query: LinkFilter) -> Sequence[Link]:
+        """Newest first, at most `MAX_ROWS`. Raises `Malformed` when there are more."""
+        listing = self._listing(workspace_id, query, Page(1, MAX_ROWS))
+        if listing.total > MAX_ROWS:
+            raise Malformed(
+                f"{listing.total:,} links are more than the {MAX_ROWS:,} that a file may have; "
+                "choose some by websiteId, tag, state or search.",
+                code="too_many_links",
+            )
+        return listing.data
+
+    def forget(self, slug: str) -> None:
+        """A link was changed elsewhere on this node."""
+        self._by_slug.forget(slug)
 
     def revisions(
         self, workspace_id: WorkspaceId, link_id: str, page: Page

@@ -159,6 +159,15 @@ def link_of_slug(db: Connection, slug: str) -> Link | None:
     return None if row is None else _link(row)
 
 
+def links_of_slugs(db: Connection, slugs: Sequence[str]) -> list[Link]:
+    """Links of any workspace; their rows are locked until the transaction ends."""
+    stored: list[Link] = []
+    for chunk in chunks(slugs):
+        statement = _LINKS.where(links.c.slug.in_(chunk)).order_by(links.c.id)
+        stored += map(_link, db.execute(statement.with_for_update(of=links)))
+    return stored
+
+
 def links_page(
     db: Connection,
     workspace_id: WorkspaceId,

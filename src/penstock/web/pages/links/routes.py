@@ -12,6 +12,7 @@ from penstock.base.paging import Page
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.links.attribution.service import AttributionService
 from penstock.links.attribution.wording import METHODS, REASONS
+from penstock.links.management.csv_file import COLUMNS, MAX_BYTES, MAX_ROWS
 from penstock.links.management.schema import SLUG_RULE, LinkQuery
 from penstock.links.management.service import LinkService
 from penstock.links.model import SLUG
@@ -90,6 +91,11 @@ def new_page(
     )
 
 
+@get("/links/upload", sync_to_thread=True)
+def upload_page(view: NamedDependency[View]) -> Response[bytes]:
+    return view.render("links/upload.html", columns=COLUMNS, max_rows=MAX_ROWS, max_bytes=MAX_BYTES)
+
+
 @get("/links/{link_id:str}/edit", sync_to_thread=True)
 def edit_page(
     view: NamedDependency[View],
@@ -161,4 +167,4 @@ def _apps(website_service: WebsiteService, workspace_id: WorkspaceId) -> list[We
     ]
 
 
-ROUTES = (list_page, new_page, edit_page, link_page)
+ROUTES = (list_page, new_page, upload_page, edit_page, link_page)
