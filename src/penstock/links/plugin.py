@@ -53,7 +53,7 @@ class LinksRoom(Room):
 
 
 def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
-    settings, clock, database, warehouse, _ = core
+    settings, clock, database, warehouse, validation = core
     links = LinkService(database, accounts.website_service, settings, clock)
     click_buffer = ClickBuffer(
         database,
@@ -67,7 +67,12 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
         associations=AssociationService(accounts.website_service, settings),
         links=links,
         bulk_links=BulkService(
-            database, accounts.website_service, links.url_rules, clock, on_change=links.forget
+            database,
+            accounts.website_service,
+            links.url_rules,
+            validation,
+            clock,
+            on_change=links.forget,
         ),
         click_buffer=click_buffer,
         link_statistics=StatisticsService(

@@ -1,6 +1,7 @@
 """Creates and changes many links at once, from a CSV file: all of its rows, or none."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -11,6 +12,7 @@ from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Invalid, NotFound, StoreConflict
+from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId, new_id
 from penstock.http.schema import faults_of
 from penstock.links.management import store
@@ -45,35 +47,42 @@ class Plan(NamedTuple):
     def upload(self) -> LinkUpload:
         faulty = len({number for number, _ in self.faults})
         return LinkUpload(
-            len(self.added), len(self.changed), self.unchanged, faulty, sorted(self.faults, key=_at)
+            len(self.added),
+            len(self.changed),
+            self.unchanged,
+            faulty,
+            sorted(self.faults, key=itemgetter(0)),
         )
 
 
-def _at(fault: RowFault) -> int:
-    return fault[0]
-
-
 class BulkService:
-    """on_change: called with the slug of each link that was changed."""
+    """validation: the queue of work that needs much CPU. on_change: called with the slug of each
+    link that was changed.
+    """
 
     def __init__(
         self,
         database: Database,
         websites: WebsiteService,
         url_rules: WebUrlRules,
+        validation: FairQueue,
         clock: Clock,
         on_change: Callable[[str], None],
     ) -> None:
         self._database, self._websites, self._clock = database, websites, clock
         self._url_rules, self._on_change = url_rules, on_change
+        self._validation = validation
 
-    def upload(self, by: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
-        """Create the links whose slug is new, change the others. Blocks.
+    async def upload(self, by: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
+        """Create the links whose slug is new, change the others.
 
         Raises `Invalid` when the body is no CSV of links. With faulty rows it changes nothing:
         then it raises `Invalid` with them, or returns them in a dry run. `Conflict` when someone
         else has just taken a slug.
         """
+        return await self._validation.run(by.workspace_id, self._upload, by, body, dry_run)
+
+    def _upload(self, by: Caller, body: bytes, dry_run: bool) -> LinkUpload:
         valid, faults = _validated(read_csv(body), self._url_rules)
         apps, app_faults = self._apps(by.workspace_id, valid)
         slugs = [row.slug for _, row in valid]

@@ -137,9 +137,7 @@ async def upload_links(
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != _CSV:
         raise UnsupportedMedia(f"Send the file with the header Content-Type: {_CSV}.")
     body = await read_bytes(request, max_bytes=MAX_BYTES)
-    upload = await to_thread.run_sync(
-        partial(bulk_links.upload, caller, body, dry_run=query.dry_run)
-    )
+    upload = await bulk_links.upload(caller, body, dry_run=query.dry_run)
     return answer(LinkUploadRecord.of(upload, dry_run=query.dry_run))
 
 
