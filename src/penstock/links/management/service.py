@@ -183,7 +183,11 @@ def link_of_revision(db: Connection, link_id: str, revision: int) -> Link | None
 
 
 def _revised_names(before: Link, after: Link) -> list[str]:
-    return [name for name in REVISED if getattr(before, name) != getattr(after, name)]
+    return [
+        name.removesuffix("_ms")
+        for name in REVISED
+        if getattr(before, name) != getattr(after, name)
+    ]
 
 
 def _no_such_link() -> NotFound:
