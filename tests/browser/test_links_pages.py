@@ -221,7 +221,7 @@ def test_the_list_is_searched_and_narrowed_by_app_and_state(signed_in, account, 
     signed_in.goto("/links")
     rows = signed_in.locator("#list tbody tr")
     expect(rows).to_have_count(3)
-    signed_in.get_by_label("Search by name or slug").press_sequentially("eco")
+    signed_in.get_by_label("Search by name, slug or tag").press_sequentially("eco")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("Second")
     signed_in.goto("/links")
@@ -234,7 +234,7 @@ def test_the_list_is_searched_and_narrowed_by_app_and_state(signed_in, account, 
     expect(rows).to_contain_text("Third")
     signed_in.reload()
     expect(rows).to_have_count(1)
-    signed_in.get_by_label("Search by name or slug").fill("nothing of that kind")
+    signed_in.get_by_label("Search by name, slug or tag").fill("nothing of that kind")
     expect(signed_in.get_by_text("No matching links")).to_be_visible()
 
 

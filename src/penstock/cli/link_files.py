@@ -7,12 +7,10 @@ import typer
 
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.options import FAILED
-from penstock.cli.simulate import links
 
 _ROUTE = "/api/mobile/deferred-links/csv"
 
 
-@links.command("import")
 def import_links(
     file: Annotated[
         Path,
@@ -56,7 +54,6 @@ def _print(upload: Record) -> None:
         raise typer.Exit(FAILED)
 
 
-@links.command("export")
 def export_links(
     file: Annotated[
         Path | None, typer.Argument(help="Where to write; the standard output by default.")

@@ -175,8 +175,8 @@ def _plan(
             unchanged += after is link
             if after is not link:
                 plan.changed.append((link, after))
-        elif row.website_id in apps:
-            plan.added.append(_new_link(workspace_id, apps[row.website_id], row, now_ms))
+        elif app_id := apps.get(row.website_id or ""):
+            plan.added.append(_new_link(workspace_id, app_id, row, now_ms))
     return plan._replace(unchanged=unchanged)
 
 

@@ -59,25 +59,27 @@ def read_csv(body: bytes) -> list[CsvRow]:
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise _refused("not_utf8", "Save the file as CSV in UTF-8.") from None
+        raise Invalid([Fault("body", "not_utf8", "Save the file as CSV in UTF-8.")]) from None
     reader = csv.reader(StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
         _check_header(header)
         return list(_rows(header, reader))
     except csv.Error as error:
-        raise _refused(
-            "not_csv", f"Row {reader.line_num} is not CSV with commas and quotes: {error}."
-        ) from None
+        message = f"Line {reader.line_num} is not CSV with commas and quotes: {error}."
+        raise Invalid([Fault("body", "not_csv", message)]) from None
 
 
 def _check_header(header: Sequence[str]) -> None:
     unknown = [name for name in header if name not in COLUMNS]
     if unknown or "slug" not in header:
-        problem = f"has no column {unknown[0][:50]!r}" if unknown else "needs the column slug"
-        raise _refused("unknown_column", f"The file {problem}. Columns: {', '.join(COLUMNS)}.")
+        problem = (
+            f"There is no column {unknown[0][:50]!r}" if unknown else "The column slug is missing"
+        )
+        message = f"{problem}. Columns: {', '.join(COLUMNS)}."
+        raise Invalid([Fault("body", "unknown_column", message)])
     if len(set(header)) < len(header):
-        raise _refused("repeated", "A column is there twice.")
+        raise Invalid([Fault("body", "repeated", "A column is there twice.")])
 
 
 def _rows(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[CsvRow]:
@@ -87,12 +89,11 @@ def _rows(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[CsvRow]
             continue
         count += 1
         if count > MAX_ROWS:
-            raise _refused("too_many", f"The file has more than {MAX_ROWS:,} links; split it.")
+            message = f"The file has more than {MAX_ROWS:,} links; split it."
+            raise Invalid([Fault("body", "too_many", message)])
         if len(cells) > len(header):
-            raise _refused(
-                "not_csv",
-                f"Row {number} has more cells than the header; put texts with commas in quotes.",
-            )
+            message = f"Row {number} has more cells than the header; quote texts with commas."
+            raise Invalid([Fault("body", "not_csv", message)])
         values = {
             name: _value(name, from_cell(cell))
             for name, cell in zip(header, cells, strict=False)
@@ -114,7 +115,3 @@ def _value(name: str, cell: str) -> Any:
     if name in ("id", "websiteId"):
         return cell or _KEEP
     return cell if cell or name in _REQUIRED_TEXTS else None
-
-
-def _refused(code: str, message: str) -> Invalid:
-    return Invalid([Fault("body", code, message)])
