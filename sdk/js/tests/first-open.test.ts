@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { beforeEach, describe, expect, test } from "vitest";
-import { actionOn, clipboardToken, evidenceFields, referrerToken, type Evidence } from "../src/core/first-open";
+import { actionOn, clipboardToken, referrerToken, type Evidence } from "../src/core/first-open";
 import type { Answer } from "../src/core/sender";
 import { resolveFirstOpen, type FirstOpenOptions } from "../src/first-open";
 
@@ -19,7 +19,7 @@ interface Vectors {
 
 const file = new URL("../../vectors/deferred-links.json", import.meta.url);
 const vectors = JSON.parse(readFileSync(file, "utf8")) as Vectors;
-const [matched] = vectors.answers as [Answer];
+const matched = vectors.answers[0] as Answer;
 
 describe("vectors", () => {
   test.each(vectors.referrers)("referrer: $name", ({ referrer, token }) => {
