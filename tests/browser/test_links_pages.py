@@ -319,8 +319,8 @@ def test_a_link_is_edited_and_the_page_shows_its_history(signed_in, account, mak
     signed_in.goto(f"/links/{record['id']}")
     signed_in.get_by_role("link", name="Edit", exact=True).click()
     labelled(signed_in, "Destination in the app").fill("/offers/77")
-    labelled(signed_in, "Source").fill("")
-    labelled(signed_in, "Tags").fill("spring\nEU")
+    signed_in.get_by_label("Source").fill("")
+    signed_in.get_by_label("Tags").fill("spring\nEU")
     assert_accessible(signed_in)
     signed_in.get_by_role("button", name="Save").click()
     history = signed_in.get_by_role("region", name="History")
@@ -344,7 +344,7 @@ def test_links_are_uploaded_after_a_check_that_changes_nothing(signed_in, accoun
 
     good = f"{app_id},bulk-{mark},Bulk,/bulk"
     signed_in.goto("/links/upload")
-    file, check = signed_in.get_by_label("File"), signed_in.get_by_role("button", name="Check")
+    file, check = labelled(signed_in, "File"), signed_in.get_by_role("button", name="Check")
     file.set_input_files(csv(good, f"{app_id},Bad Slug,Bad,/bad"))
     check.click()
     faults = signed_in.get_by_role("region", name="Faults")
