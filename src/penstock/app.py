@@ -40,6 +40,7 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
 from penstock.links import plugin as links_room
 from penstock.links.attribution.service import forget_opens, opens_of
+from penstock.links.link_host import LinkHost
 from penstock.links.redirect.asgi import RedirectFastPath
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox, seal_all
@@ -145,6 +146,8 @@ def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
     app: ASGIApp = FastPath(
         RedirectFastPath(routes, services.redirects), services.events, services.quarantine
     )
+    if services.settings.link_host is not None:
+        app = LinkHost(app, services.settings.link_host)
     if services.settings.otlp_endpoint is not None:
         from penstock.edge.tracing import TracedApp  # its packages are optional
 

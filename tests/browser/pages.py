@@ -75,6 +75,8 @@ PAGES = (
     ShownPage("goal-edit", "/goals/{goal_id}/edit", at("/goals/{goal}/edit")),
     ShownPage("links", "/links", at("/links")),
     ShownPage("link-new", "/links/new", at("/links/new?from={link}")),
+    ShownPage("links-upload", "/links/upload", at("/links/upload")),
+    ShownPage("link-edit", "/links/{link_id}/edit", at("/links/{link}/edit")),
     ShownPage("link", "/links/{link_id}", at("/links/{link}?period=7d"), dark=True),
     ShownPage(
         "attribution",

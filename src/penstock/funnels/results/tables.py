@@ -12,19 +12,9 @@ from msgspec import json
 
 from penstock.base.patterns import Pattern
 from penstock.base.scalar import Scalar
+from penstock.base.spreadsheets import harmless, is_formula
 
 UNKNOWN = "Unknown"
-
-_FORMULA_SIGNS = "=+-@＝＋－＠﹦﹢﹣﹫"
-"""A spreadsheet may take a text for a formula that begins with one, also full-width or small.
-
-Source: OWASP, "CSV Injection".
-"""
-_DROPPED = (
-    "".join(character for character in map(chr, range(0x3001)) if character.isspace())
-    + "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
-)
-"""Blanks that a spreadsheet may drop in front of a sign."""
 
 _NUMBER = Pattern(r"-?(\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)([eE][+-]?\p{Nd}+)?")
 _WORDS = ("true", "false", "unknown")
@@ -165,7 +155,7 @@ class _CsvWriter(_ArrowWriter):
         self._csv = csv.CSVWriter(self.file, self.schema())
 
     def text_columns(self) -> list[str]:
-        return [_harmless(name) for name in self.property_columns()]
+        return [harmless(name) for name in self.property_columns()]
 
     def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]:
         if values is None:
@@ -227,7 +217,7 @@ _WRITERS: Mapping[Format, type[_Writer]] = {
 
 def _unambiguous(text: str) -> str:
     """The text, in quotes where the cell would read as another value."""
-    return json.encode(text).decode() if _looks_like_another_value(text) else _harmless(text)
+    return json.encode(text).decode() if _looks_like_another_value(text) else harmless(text)
 
 
 def _looks_like_another_value(text: str) -> bool:
@@ -241,21 +231,9 @@ def _looks_like_another_value(text: str) -> bool:
         not trimmed
         or text.lower() in _WORDS
         or text.startswith('"')
-        or (text.startswith("'") and _is_formula(text[1:]))
+        or (text.startswith("'") and is_formula(text[1:]))
         or _NUMBER.fullmatch(trimmed) is not None
     )
-
-
-def _is_formula(text: str) -> bool:
-    """Whether a spreadsheet may run the text: it begins with a sign or a control character."""
-    begins_with_control = text[:1] < " " or "\x7f" <= text[:1] <= "\x9f"
-    sign = text.lstrip(_DROPPED)[:1]
-    return text != "" and (begins_with_control or (sign != "" and sign in _FORMULA_SIGNS))
-
-
-def _harmless(text: str) -> str:
-    """The text, marked where a spreadsheet would run it as a formula."""
-    return f"'{text}" if _is_formula(text) else text
 
 
 def _plain(value: Scalar) -> str:
