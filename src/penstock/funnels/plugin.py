@@ -15,7 +15,10 @@ from penstock.funnels.goals import routes as goal_routes
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.insights import routes as insight_routes
 from penstock.funnels.insights.service import InsightService
+from penstock.funnels.outcomes import routes as outcome_routes
+from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.service import OutcomeService
+from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.request import provide_funnel_request
@@ -41,6 +44,7 @@ class FunnelsRoom(Room):
     exports: ExportService
     comparisons: CompareService
     outcomes: OutcomeService
+    outcome_maintenance: OutcomeMaintenance
 
     routes = (
         *goal_routes.ROUTES,
@@ -49,14 +53,16 @@ class FunnelsRoom(Room):
         *unit_routes.ROUTES,
         *insight_routes.ROUTES,
         *comparison_routes.ROUTES,
+        *outcome_routes.ROUTES,
     )
     dependencies = {"funnel": Provide(provide_funnel_request)}  # noqa: RUF012
 
     def workers(self) -> Sequence[Worker]:
-        return [self.outcomes.worker] if self.outcomes.is_enabled else []
+        maintenance = self.outcome_maintenance
+        return [maintenance.worker] if maintenance.is_enabled else []
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.outcomes.running()]
+        return [self.outcome_maintenance.running()]
 
 
 def build(
@@ -69,7 +75,9 @@ def build(
     """read_gaps: the imports and deletions that qualify an answer's coverage."""
     settings, clock, database, warehouse, _ = core
     funnels = FunnelService(database, warehouse, settings, clock)
-    outcomes = OutcomeService(warehouse, accounts.website_service, funnels, settings, clock)
+    subjects = SubjectReader(accounts.website_service, funnels)
+    outcome_maintenance = OutcomeMaintenance(warehouse, subjects, settings, clock)
+    outcomes = OutcomeService(outcome_maintenance, settings, clock)
     runner = FunnelQueryRunner(
         warehouse,
         accounts.website_service,
@@ -90,4 +98,5 @@ def build(
         exports=ExportService(runner),
         comparisons=CompareService(runner, read_gaps),
         outcomes=outcomes,
+        outcome_maintenance=outcome_maintenance,
     )
