@@ -119,7 +119,7 @@ class History:
     def act(self) -> None:
         actions: dict[Callable[[], None], int] = {
             self.send: 10,
-            self.work: 8,
+            self.work: 16,
             self.import_file: 2,
             self.merge: 2,
             self.delete: 1,

@@ -231,7 +231,7 @@ class OutcomeMaintenance:
         marks = sorted(self.registry.marks(), key=lambda mark: mark.asked_at_ms)
         if len(marks) < self._settings.stored_outcomes:
             return True
-        if marks[0].asked_at_ms > self._clock() - _ASKED_OFTEN_MS:
+        if self._is_asked_often(marks[0]):
             return False
         with self.registry.locked(marks[0]) as mark:
             if mark is not None:
@@ -248,8 +248,12 @@ class OutcomeMaintenance:
                 self.refresher.retire(current, "funnel_changed")
             elif current.asked_at_ms < self._clock() - _UNASKED_MS:
                 self.refresher.retire(current, "not_asked")
-            else:
+            elif self._is_asked_often(current) or self.registry.is_interrupted(current.outcome):
                 self._fold_many(subject, current)
+
+    def _is_asked_often(self, mark: Mark) -> bool:
+        """Of others, the next query finds out how much has changed: to look costs a scan."""
+        return mark.asked_at_ms > self._clock() - _ASKED_OFTEN_MS
 
     def _fold_many(self, subject: Subject, mark: Mark) -> None:
         """Under the lock."""

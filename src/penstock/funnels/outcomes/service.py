@@ -170,6 +170,8 @@ class OutcomeService:
         mark = self._registry.mark(subject.outcome)
         if mark is None:
             return None
+        mark = replace(mark, asked_at_ms=self._clock())
+        self._registry.set_mark(mark, save=False)  # the worker looks after what is asked for
         backlog = self._tables.backlog(subject.website_ids, mark)
         if backlog.has_lost:
             self._refresher.retire(mark, "events_deleted")
@@ -186,9 +188,7 @@ class OutcomeService:
                 self._maintenance.worker.wake()
                 return None
             mark = refreshed
-        now_ms = self._clock()
-        mark = replace(mark, events_block=backlog.block, asked_at_ms=now_ms)
-        self._registry.set_mark(mark, save=False)
+        self._registry.set_mark(replace(mark, events_block=backlog.block), save=False)
         return mark.build
 
     def _has_none_between(self, subject: Subject, after_ms: int, until_ms: int) -> bool:
