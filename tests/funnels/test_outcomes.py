@@ -626,6 +626,7 @@ def test_an_answer_from_events_says_why(funnel: Stored, scene: Scene) -> None:
     reasons = {
         "visitor_funnel": scene.funnel("A", "B"),
         "too_many_matches": scene.attempts(*steps),
+        "touches": scene.attempts("A", "B", breakdownProperties=["$first_utm_source"]),
     }
     for reason, funnel_id in reasons.items():
         assert scene.results(funnel_id)["directReason"] == reason

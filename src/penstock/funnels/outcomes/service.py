@@ -79,6 +79,8 @@ class OutcomeService:
             return DirectReason.OFF
         if definition.attempt_property is None:
             return DirectReason.VISITOR_FUNNEL
+        if definition.read_touches:
+            return DirectReason.TOUCHES
         if not is_storable(definition):
             return DirectReason.TOO_MANY_MATCHES
         if not self._registry.is_storable(subject.outcome):

@@ -142,6 +142,7 @@ class DirectReason(StrEnum):
     PREVIEW = "preview"
     VISITOR_FUNNEL = "visitor_funnel"
     TOO_MANY_MATCHES = "too_many_matches"
+    TOUCHES = "touches"
     PROVIDER_EVENTS = "provider_events"
     NOT_STORED = "not_stored"
     BUILDING = "building"

@@ -87,6 +87,7 @@ def overview(context: ReportContext) -> dict[str, Any]:
 _REASONS: Mapping[DirectReason, str] = {
     DirectReason.VISITOR_FUNNEL: "events, because outcomes of visitor funnels are not stored",
     DirectReason.TOO_MANY_MATCHES: "events, because the funnel has more than 64 matches",
+    DirectReason.TOUCHES: "events, because the funnel reads first or last touches",
     DirectReason.PROVIDER_EVENTS: "events, because payment events match the funnel",
     DirectReason.BEHIND: "events, because many attempts changed",
 }
