@@ -381,6 +381,8 @@ def test_a_comparison_in_the_background_finds_a_difference(
     assert health["status"] == "ready"
     assert health["storedOutcomes"]["differences"] == 1
     assert health["storedOutcomes"]["lastDifferenceAt"] >= iso(before_ms)
+    page = funnel.scene.tenant.browser.get("/system").text
+    assert "Stored outcomes of a funnel differed from its events" in page
 
 
 def test_a_comparison_leaves_out_events_that_are_not_folded_yet(
