@@ -1,6 +1,6 @@
 """Stored outcomes of the benchmark's funnel: their build, their size, and answers from them.
 
-A question after changes folds the changed attempts and then answers; both count. The changes are
+A query after changes folds the changed attempts and then answers; both count. The changes are
 further events of recent attempts, as they come in.
 """
 
@@ -75,7 +75,7 @@ class StoredFunnel:
     def report_after_changes(self) -> object:
         backlog = self.tables.backlog(self.subject.website_ids, self.mark)
         until_ms = self.params.evaluated_at_ms
-        changes = self.tables.changes(self.subject, self.mark, until_ms, max(CHANGES))
+        changes = self.tables.changes(self.subject, self.mark, backlog, until_ms, max(CHANGES))
         assert changes is not None
         self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, until_ms)
         self.tables.save(self.mark)

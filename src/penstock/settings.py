@@ -352,7 +352,7 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=0,
-            description="Outcomes of a saved funnel are stored once a question about it took "
+            description="Outcomes of a saved funnel are stored once a query about it took "
             "longer, in milliseconds.",
         ),
     ] = 200

@@ -8,11 +8,14 @@ import pytest
 from litestar.testing import TestClient
 
 from penstock.app import Services, build_app, build_services
-from penstock.funnels.statements.query import StoredBuild
+from penstock.base.clock import iso
+from penstock.funnels.outcomes.model import Mark
+from penstock.funnels.queries.schema import DirectReason
+from penstock.funnels.statements.query import Statement, StoredBuild
 from penstock.settings import Settings
 from penstock.warehouse.client import QueryFailed, Warehouse
 from tests.conftest import ShiftedClock
-from tests.funnels.scenario import DAY_S, Scene
+from tests.funnels.scenario import DAY_S, Scene, step
 from tests.tenant import BASE_URL, Tenant
 from tests.waiting import eventually
 
@@ -26,7 +29,7 @@ PATHS: dict[str, Json] = {
     "units": {},
     "compare": {"property": "plan"},
 }
-_DIFFERS = ("servedFrom", "computedAt", "evaluatedAt", "nextCursor")
+_DIFFERS = ("servedFrom", "directReason", "computedAt", "evaluatedAt", "nextCursor")
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ class Stored:
 
     def directly(self, path: str = "results", **query: Any) -> Json:
         with self.patch.context() as patch:
-            patch.setattr(self.services.outcomes, "current", lambda context: None)
+            patch.setattr(self.services.outcomes, "current", lambda context: DirectReason.OFF)
             body = self.ask(path, **query)
         assert body["servedFrom"] == "query"
         return body
@@ -83,6 +86,10 @@ class Stored:
     def rows(self, warehouse: Warehouse) -> int:
         [[rows]] = warehouse.query("SELECT count() FROM funnel_outcomes")[1]
         return int(rows)
+
+
+def marks(funnel: Stored) -> list[Mark]:
+    return funnel.services.outcome_maintenance.registry.marks()
 
 
 @pytest.fixture
@@ -151,24 +158,75 @@ def test_rows_that_a_statement_reads_are_not_dropped(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
     funnel.from_outcomes()
-    outcomes = funnel.services.outcomes
-    [mark] = outcomes._all_marks()
-    with outcomes.reading(StoredBuild(mark.build, ())):
-        outcomes._forget(mark, "test")
+    maintenance = funnel.services.outcome_maintenance
+    [mark] = maintenance.registry.marks()
+    with funnel.services.outcomes.reading(StoredBuild(mark.build, ())):
+        maintenance.refresher.retire(mark, "test")
         clock.advance(seconds=300)
-        outcomes._drop_retired()
+        maintenance._drop_unused()
         assert funnel.rows(warehouse) > 0
-    outcomes._drop_retired()
+    maintenance._drop_unused()
     assert funnel.rows(warehouse) == 0
 
 
-def test_an_export_reads_stored_outcomes(funnel: Stored) -> None:
-    funnel.from_outcomes()
-    path = f"/api/funnels/{funnel.id}/export"
-    stored = funnel.scene.client.get(path).content
+def exported(funnel: Stored, *, directly: bool = False) -> bytes:
     with funnel.patch.context() as patch:
-        patch.setattr(funnel.services.outcomes, "current", lambda context: None)
-        assert funnel.scene.client.get(path).content == stored
+        if directly:
+            patch.setattr(funnel.services.outcomes, "current", lambda context: DirectReason.OFF)
+        answer = funnel.scene.client.get(f"/api/funnels/{funnel.id}/export")
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+def test_an_export_reads_stored_outcomes(funnel: Stored, warehouse: Warehouse) -> None:
+    funnel.from_outcomes()
+    assert exported(funnel) == exported(funnel, directly=True)
+    damage(warehouse)
+    assert exported(funnel) != exported(funnel, directly=True)
+
+
+def test_an_export_whose_stored_outcomes_fail_half_way_is_written_from_events(
+    funnel: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    engine = funnel.services.results._runner._engine
+    stream = engine.stream
+
+    @contextmanager
+    def break_after_the_first_block(statement: Any) -> Iterator[Any]:
+        def blocks(read: Any) -> Iterator[Any]:
+            yield next(read)
+            if "funnel_outcomes" in statement.sql:
+                raise QueryFailed("broken", 0)
+            yield from read
+
+        with stream(statement) as read:
+            yield blocks(read)
+
+    expected = exported(funnel, directly=True)
+    monkeypatch.setattr(engine, "stream", break_after_the_first_block)
+    assert exported(funnel) == expected
+    assert marks(funnel) == []
+
+
+def test_an_export_knows_no_event_after_its_time_that_another_query_folded(
+    funnel: Stored, workspace: Tenant, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    funnel.from_outcomes()
+    outcomes, expected = funnel.services.outcomes, exported(funnel, directly=True)
+    reading = outcomes.reading
+
+    @contextmanager
+    def after_another_query(build: Any) -> Iterator[None]:
+        monkeypatch.setattr(outcomes, "reading", reading)
+        clock.advance(seconds=60)
+        Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
+        assert funnel.ask()["aggregate"]["entered"] == 6
+        with reading(build):
+            yield
+
+    monkeypatch.setattr(outcomes, "reading", after_another_query)
+    assert exported(funnel) == expected
 
 
 def test_a_new_event_is_counted_at_once(funnel: Stored) -> None:
@@ -252,7 +310,7 @@ def test_what_is_deleted_is_counted_no_more_and_its_rows_go(
     assert funnel.ask()["aggregate"]["entered"] == 3
     assert funnel.assert_equal()["aggregate"]["entered"] == 3
     clock.advance(seconds=300)
-    funnel.services.outcomes.worker.wake()
+    funnel.services.outcome_maintenance.worker.wake()
     eventually(lambda: funnel.rows(warehouse) == 3)
 
 
@@ -269,7 +327,7 @@ def test_a_changed_definition_is_built_anew_and_old_rows_go(
     old = funnel.ask(revision=1)
     assert old["servedFrom"] in ("query", "outcomes")
     clock.advance(seconds=300)
-    funnel.services.outcomes.worker.wake()
+    funnel.services.outcome_maintenance.worker.wake()
     eventually(lambda: funnel.ask(revision=1)["servedFrom"] == "query")
 
 
@@ -279,10 +337,10 @@ def test_a_deleted_funnel_leaves_no_rows(
     funnel.from_outcomes()
     assert funnel.rows(warehouse) > 0
     assert funnel.scene.client.delete(f"/api/funnels/{funnel.id}").status_code == 204
-    funnel.services.outcomes.worker.wake()
-    eventually(lambda: not funnel.services.outcomes._all_marks())
+    funnel.services.outcome_maintenance.worker.wake()
+    eventually(lambda: not marks(funnel))
     clock.advance(seconds=300)
-    funnel.services.outcomes.worker.wake()
+    funnel.services.outcome_maintenance.worker.wake()
     eventually(lambda: funnel.rows(warehouse) == 0)
 
 
@@ -291,8 +349,8 @@ def test_a_funnel_that_nobody_asks_about_for_a_month_is_not_kept(
 ) -> None:
     funnel.from_outcomes()
     clock.advance(days=31)
-    funnel.services.outcomes.worker.wake()
-    eventually(lambda: not funnel.services.outcomes._all_marks())
+    funnel.services.outcome_maintenance.worker.wake()
+    eventually(lambda: not marks(funnel))
 
 
 def damage(warehouse: Warehouse) -> None:
@@ -305,39 +363,45 @@ def damage(warehouse: Warehouse) -> None:
 def test_a_comparison_in_the_background_finds_a_difference(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.funnels.outcomes.service._COMPARED_SHARE", 1)
+    monkeypatch.setattr("penstock.funnels.outcomes.maintenance._COMPARED_SHARE", 1)
     funnel.from_outcomes()
-    [before] = funnel.services.outcomes._all_marks()
+    [before] = marks(funnel)
     damage(warehouse)
     assert funnel.ask()["aggregate"]["completed"] == 5
     clock.advance(seconds=601)
 
     def is_built_again() -> bool:
-        funnel.services.outcomes.worker.wake()
-        marks = funnel.services.outcomes._all_marks()
-        return bool(marks) and marks[0].build != before.build
+        funnel.services.outcome_maintenance.worker.wake()
+        return any(mark.build != before.build for mark in marks(funnel))
 
+    before_ms = clock()
     eventually(is_built_again)
     assert funnel.assert_equal()["aggregate"]["completed"] == 1
+    health = funnel.scene.client.get("/health/ready").json()
+    assert health["status"] == "ready"
+    assert health["storedOutcomes"]["differences"] == 1
+    assert health["storedOutcomes"]["lastDifferenceAt"] >= iso(before_ms)
+    page = funnel.scene.tenant.browser.get("/system").text
+    assert "Stored outcomes of a funnel differed from its events" in page
 
 
 def test_a_comparison_leaves_out_events_that_are_not_folded_yet(
     funnel: Stored, warehouse: Warehouse
 ) -> None:
     funnel.from_outcomes()
-    [mark] = funnel.services.outcomes._all_marks()
+    [mark] = marks(funnel)
     funnel.scene.story("100/C", attempt="a2", plan="pro")
     funnel.directly()  # waits for it
-    assert funnel.services.outcomes._agrees(mark, (1, 0)) is True
+    assert funnel.services.outcome_maintenance._agrees(mark, (1, 0)) is True
     damage(warehouse)
-    assert funnel.services.outcomes._agrees(mark, (1, 0)) is False
+    assert funnel.services.outcome_maintenance._agrees(mark, (1, 0)) is False
 
 
 def test_verifying_repairs_what_differs(funnel: Stored, warehouse: Warehouse) -> None:
     funnel.from_outcomes()
-    assert list(funnel.services.outcomes.verify()) == [(funnel.id, True)]
+    assert list(funnel.services.outcome_maintenance.verify()) == [(funnel.id, True)]
     damage(warehouse)
-    assert list(funnel.services.outcomes.verify()) == [(funnel.id, False)]
+    assert list(funnel.services.outcome_maintenance.verify()) == [(funnel.id, False)]
     assert funnel.assert_equal()["aggregate"]["completed"] == 1
 
 
@@ -357,8 +421,8 @@ def test_a_restart_keeps_stored_outcomes(
 
         body = eventually(answer)
         assert body["aggregate"]["entered"] == report["aggregate"]["entered"] + 1
-    [mark] = after.outcomes._all_marks()
-    assert mark.build == funnel.services.outcomes._all_marks()[0].build
+    [mark] = after.outcome_maintenance.registry.marks()
+    assert mark.build == marks(funnel)[0].build
 
 
 def test_events_of_payment_providers_that_match_are_counted_directly(
@@ -373,7 +437,8 @@ def test_events_of_payment_providers_that_match_are_counted_directly(
             {"w": funnel.scene.tenant.website_id, "name": name},
         )
         assert funnel.ask()["servedFrom"] == source
-    assert not funnel.services.outcomes._all_marks()
+    assert not marks(funnel)
+    assert funnel.ask()["directReason"] == "provider_events"
 
 
 def delete_event(scene: Scene, warehouse: Warehouse, seconds: float) -> None:
@@ -388,7 +453,7 @@ def test_an_event_that_comes_during_a_fold_and_is_deleted_is_not_counted(
     funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
-    tables = funnel.services.outcomes._tables
+    tables = funnel.services.outcome_maintenance.tables
     refresh = tables.refresh
 
     def refresh_while_one_comes(*arguments: Any) -> Any:
@@ -414,7 +479,7 @@ def test_an_event_of_a_fold_that_failed_and_is_deleted_is_not_counted(
     funnel.from_outcomes()
     funnel.scene.story("110/C", attempt="a2", plan="pro")
     with monkeypatch.context() as patch:
-        patch.setattr(funnel.services.outcomes._tables, "save", failing)
+        patch.setattr(funnel.services.outcome_maintenance.tables, "save", failing)
         assert funnel.ask()["servedFrom"] == "query"
     delete_event(funnel.scene, warehouse, 110)
     assert funnel.assert_equal()["aggregate"]["completed"] == 1
@@ -425,7 +490,7 @@ def test_after_a_kill_marks_that_do_not_fit_their_rows_are_dropped(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, rows: str
 ) -> None:
     funnel.from_outcomes()
-    [mark] = funnel.services.outcomes._all_marks()
+    [mark] = marks(funnel)
     if rows == "more":
         warehouse.command(
             "INSERT INTO funnel_outcomes SELECT * REPLACE (version + 1000 AS version) "
@@ -433,10 +498,10 @@ def test_after_a_kill_marks_that_do_not_fit_their_rows_are_dropped(
             {"build": mark.build},
         )
     else:
-        funnel.services.outcomes._tables.drop([mark.build])
-    after = build_services(funnel.services.settings, clock, warehouse).outcomes
+        funnel.services.outcome_maintenance.tables.drop([mark.build])
+    after = build_services(funnel.services.settings, clock, warehouse).outcome_maintenance
     after._load()
-    assert not after._all_marks()
+    assert not after.registry.marks()
     assert funnel.rows(warehouse) == 0
 
 
@@ -444,14 +509,14 @@ def test_rows_stay_while_their_mark_cannot_be_saved_as_dropped(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
-    outcomes = funnel.services.outcomes
-    [mark] = outcomes._all_marks()
+    maintenance = funnel.services.outcome_maintenance
+    [mark] = maintenance.registry.marks()
     with monkeypatch.context() as patch:
-        patch.setattr(outcomes._tables, "save", failing)
+        patch.setattr(maintenance.tables, "save", failing)
         with pytest.raises(QueryFailed):
-            outcomes._forget(mark, "test")
+            maintenance.registry.retire(mark, "test")
         clock.advance(seconds=300)
-        outcomes._drop_retired()
+        maintenance._drop_unused()
         assert funnel.rows(warehouse) > 0
 
 
@@ -459,13 +524,13 @@ def test_a_stored_statement_that_fails_is_answered_from_events(
     funnel: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     funnel.from_outcomes()
-    [mark] = funnel.services.outcomes._all_marks()
+    [mark] = marks(funnel)
     with monkeypatch.context() as patch:
         patch.setattr(
             "penstock.funnels.statements.counted_units.stored_units", lambda plan: "SELECT nothing"
         )
         assert funnel.ask("trend", interval="day")["servedFrom"] == "query"
-    assert mark.build not in [each.build for each in funnel.services.outcomes._all_marks()]
+    assert mark.build not in [each.build for each in marks(funnel)]
 
 
 def test_stored_outcomes_that_are_switched_off_are_dropped_at_the_start(
@@ -476,7 +541,7 @@ def test_stored_outcomes_that_are_switched_off_are_dropped_at_the_start(
     after = build_services(settings, clock, warehouse)
     with TestClient(build_app(after), base_url=BASE_URL):
         assert funnel.rows(warehouse) == 0
-        assert not after.outcomes._tables.marks()
+        assert not after.outcome_maintenance.tables.marks()
 
 
 def test_a_build_that_fails_holds_up_no_other_and_comes_back_later(
@@ -486,7 +551,7 @@ def test_a_build_that_fails_holds_up_no_other_and_comes_back_later(
     clock: ShiftedClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tables = services.outcomes._tables
+    tables = services.outcome_maintenance.tables
     fill, tries = tables.fill, []
 
     def fill_others(subject: Any, mark: Any) -> Any:
@@ -501,8 +566,75 @@ def test_a_build_that_fails_holds_up_no_other_and_comes_back_later(
     Stored(scene, services, monkeypatch, "A", "C").from_outcomes()
     for _ in range(3):
         funnel.ask()
-    assert not services.outcomes._requests
+    assert not services.outcome_maintenance.registry.pending_builds()
     assert len(tries) == 1
     monkeypatch.setattr(tables, "fill", fill)
     clock.advance(seconds=601)
     funnel.from_outcomes()
+
+
+def status(funnel: Stored, **query: Any) -> Json:
+    response = funnel.scene.client.get(f"/api/funnels/{funnel.id}/outcomes", params=query)
+    assert response.status_code == 200, response.text
+    body: Json = response.json()
+    return body
+
+
+def test_a_build_shows_its_progress_and_can_be_cancelled(
+    funnel: Stored, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = funnel.services.outcome_maintenance.tables
+    endless = "SELECT sum(sleepEachRow(0.01)) FROM numbers(1000000) SETTINGS max_block_size = 1"
+
+    def fill(subject: Any, mark: Any) -> Any:
+        tables._run(Statement(endless, {}))
+
+    assert status(funnel)["reason"] == "not_stored"
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "fill", fill)
+        assert funnel.ask()["directReason"] == "not_stored"
+        building = eventually(lambda: (body := status(funnel))["rowsRead"] > 0 and body)
+        assert (building["state"], building["rowsToRead"]) == ("building", 1_000_000)
+        assert funnel.ask()["directReason"] == "building"
+        path = f"/api/funnels/{funnel.id}/outcomes"
+        assert funnel.scene.client.delete(path).status_code == 204
+        eventually(lambda: status(funnel)["state"] == "none")
+    funnel.ask()
+    assert status(funnel)["state"] == "none"
+    clock.advance(days=1.1)
+    funnel.from_outcomes()
+    assert status(funnel)["state"] == "stored"
+
+
+def test_stored_outcomes_can_be_dropped(
+    funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
+) -> None:
+    website_id = funnel.scene.tenant.website_id
+    funnel.from_outcomes(websiteId=website_id)
+    assert status(funnel, websiteId=website_id)["evaluatedAt"] is not None
+    path = f"/api/funnels/{funnel.id}/outcomes"
+    answer = funnel.scene.client.delete(path, params={"websiteId": website_id})
+    assert answer.status_code == 204
+    body = funnel.ask(websiteId=website_id)
+    assert (body["servedFrom"], body["directReason"]) == ("query", "not_stored")
+    clock.advance(seconds=300)
+    funnel.services.outcome_maintenance.worker.wake()
+    eventually(lambda: funnel.rows(warehouse) == 0)
+
+
+def test_an_answer_from_events_says_why(funnel: Stored, scene: Scene) -> None:
+    wide = [{"type": "Event", "value": f"E{number}"} for number in range(20)]
+    steps = [step(name, **{"or": wide}) for name in ("A", "B", "C", "D")]
+    reasons = {
+        "visitor_funnel": scene.funnel("A", "B"),
+        "too_many_matches": scene.attempts(*steps),
+        "touches": scene.attempts("A", "B", breakdownProperties=["$first_utm_source"]),
+    }
+    for reason, funnel_id in reasons.items():
+        assert scene.results(funnel_id)["directReason"] == reason
+        body = scene.client.get(f"/api/funnels/{funnel_id}/outcomes").json()
+        assert (body["state"], body["reason"]) == ("none", reason)
+    draft = {"steps": [step("A"), step("B")], "countingUnit": "attempt", "attemptProperty": "x"}
+    preview = scene.client.post("/api/funnels/preview", json=draft).json()
+    assert preview["directReason"] == "preview"
+    assert funnel.from_outcomes()["directReason"] is None

@@ -1,14 +1,16 @@
 """Stored outcomes against the direct evaluation, on random funnels and histories.
 
-Events come in random shipments, with late ones, future ones, ties and merges; after each shipment
-the changed units are folded again. Now and then some events are deleted, or the process is killed
-between two statements. In the end all figures and all units are those of a direct evaluation.
+Events come in random shipments, with late ones, future ones, imported ones, ties and merges; after
+each shipment the changed units are folded again. Now and then the definition is edited, some events
+are deleted, or the process is killed between two statements. In the end all figures and all units
+are those of a direct evaluation, and so says the comparison that runs in the background.
 
 Shares `PENSTOCK_EXAMPLES` with the reports' property test: a fifth of it runs here.
 """
 
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -17,11 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.ids import WorkspaceId
-from penstock.funnels.definitions.model import CountingUnit
+from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.outcomes.model import Mark, Subject
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.statements import report
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import (
     DataProfile,
@@ -35,7 +38,7 @@ from penstock.warehouse.client import Warehouse
 from tests.funnels import reference, seed
 from tests.funnels.examples import example_count, example_settings, share_of_cases
 from tests.funnels.reports import evaluate
-from tests.funnels.strategies import Case, cases
+from tests.funnels.strategies import WINDOWS_S, Case, cases
 from tests.funnels.test_property import canonical_json, description, difference
 
 EXAMPLES = example_count(30) // 5
@@ -56,7 +59,7 @@ def test_stored_outcomes_agree_with_the_direct_evaluation(
     @given(case=cases(CountingUnit.ATTEMPT), chance=st.integers(0, 2**32))
     def agree(case: Case, chance: int) -> None:
         if is_storable(case.definition):
-            Stored(bare_warehouse, case, Random(chance)).assert_agreement()
+            assert_agreement(bare_warehouse, case, Random(chance))
 
     agree()
 
@@ -65,84 +68,39 @@ class Killed(Exception):
     """Stands for the end of the process between two statements."""
 
 
-@dataclass
-class Stored:
-    """A case whose outcomes are stored while its events come in."""
+class StoredFunnel:
+    """A definition over some websites, whose outcomes are stored while events come in."""
 
-    warehouse: Warehouse
-    case: Case
-    random: Random
-    statements_left: int | None = None
-
-    def assert_agreement(self) -> None:
-        seed.make_room(self.warehouse)
-        history, mark = seed.isolated(self.case.history)
-        # Funnels over provider events are not stored.
-        events = [
-            replace(event, source="server") if event.source == "provider" else event
-            for event in history.events
-        ]
-        self.random.shuffle(events)
-        scopes = tuple(sorted({event.scope_id for event in events}))
-        self.params = QueryParams(
-            tuple(mark + website for website in self.case.website_ids),  # type: ignore[misc]
-            scopes,  # type: ignore[arg-type]
-            self.case.start_ms,
-            self.case.end_ms,
-            self.case.evaluated_at_ms,
-            cohort=self.case.cohort,
-            page=self.case.page,
+    def __init__(
+        self, warehouse: Warehouse, definition: Definition, params: QueryParams, random: Random
+    ) -> None:
+        self.warehouse, self.definition, self.params, self.random = (
+            warehouse,
+            definition,
+            params,
+            random,
         )
-        self.subject = Subject(self.case.definition, self.params.website_ids)
-        self.tables = OutcomeTables(self.warehouse, self._run)
-        self._ship(history, events)
-        direct = read_profile(self.warehouse, self.params)
-        stored = self._stored(direct)
-        self._compare("stored", direct, stored)
-        if self.random.random() < 0.3:
-            self._fill("scratch", self.case.evaluated_at_ms)
-            self._compare("stored from scratch", direct, self._stored(direct))
-        self.tables.drop({self.mark.build, "bld_first", "bld_again"})
+        self.subject = Subject(definition, params.website_ids)
+        self.tables = OutcomeTables(warehouse, self._run)
+        self.mark = Mark(self.subject.outcome, "", WorkspaceId("wsp"), "fnl", 0, 0, 0, 0, 0)
+        self.builds = 0
+        self.statements_left: int | None = None
 
-    def _ship(self, history: reference.History, events: list[reference.Event]) -> None:
-        """Store the events in a few shipments; fill after the first, refresh after the others."""
-        ends = sorted(self.random.choices(range(len(events) + 1), k=self.random.randint(1, 3)))
-        times = sorted(
-            self.random.choice([self.case.evaluated_at_ms, event.at_ms])
-            for event in self.random.choices(events, k=len(ends))
-        )
-        times = [min(at_ms, self.case.evaluated_at_ms) for at_ms in times]
-        start = 0
-        for place, (end, at_ms) in enumerate(zip(ends, times, strict=True)):
-            seed.store(self.warehouse, reference.History(tuple(events[start:end]), {}))
-            start = end
-            if place == 0:
-                self._fill("first", at_ms)
-            else:
-                self._refresh(at_ms)
-        seed.store(self.warehouse, reference.History(tuple(events[start:]), history.merges))
-        if self.random.random() < 0.2:
-            self.warehouse.command("OPTIMIZE TABLE events FINAL")
-        if self.random.random() < 0.2:
-            gone = self.random.choice(events)
-            self.warehouse.command(
-                "ALTER TABLE events DELETE WHERE event_id = {id:String} AND website_id = {w:String}"
-                " SETTINGS mutations_sync = 1",
-                {"id": gone.event_id, "w": gone.website_id},
-            )
-        self._refresh(self.case.evaluated_at_ms)
+    def fill(self, at_ms: int) -> None:
+        """Build from scratch, with the fold of few events or the one of many."""
+        if self.mark.build:
+            self.tables.drop([self.mark.build])
+        self.builds += 1
+        build = f"bld_{self.subject.outcome[:8]}_{self.builds}"
+        empty = replace(self.mark, build=build, read_until_ms=at_ms, events_block=0, events=0)
+        with self._fold_of_many():
+            self.mark = self.tables.fill(self.subject, empty)
 
-    def _fill(self, name: str, at_ms: int) -> None:
-        empty = Mark(
-            self.subject.outcome, f"bld_{name}", WorkspaceId("wsp"), "fnl", 0, 0, at_ms, 0, 0
-        )
-        self.tables.drop([empty.build])
-        self.mark = self.tables.fill(self.subject, empty)
-
-    def _refresh(self, at_ms: int) -> None:
+    def refresh(self, at_ms: int) -> None:
+        """Fold what changed; sometimes once more after a kill between two statements."""
         backlog = self.tables.backlog(self.subject.website_ids, self.mark)
         if backlog.has_lost:
-            self._fill("again", at_ms)
+            self.fill(at_ms)
             return
         changes = self.tables.changes(self.subject, self.mark, backlog, at_ms, 10_000)
         assert changes is not None
@@ -153,24 +111,39 @@ class Stored:
             self.statements_left = None
         self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, at_ms)
 
-    def _compare(self, name: str, direct: DataProfile, stored: DataProfile) -> None:
+    def compare(self, case: Case) -> None:
+        """All figures and units; and the comparison in the background finds no difference."""
+        direct = read_profile(self.warehouse, self.params)
+        places = range(1, len(self.definition.breakdown_properties) + 1)
+        stored = replace(direct, build=StoredBuild(self.mark.build, tuple(places)))
         reports = [
-            evaluate(self.warehouse, self.case.definition, self.params, profile=profile)
+            evaluate(self.warehouse, self.definition, self.params, profile=profile)
             for profile in (direct, stored)
         ]
         units = [self._units(profile) for profile in (direct, stored)]
         if canonical_json(reports[0]) != canonical_json(reports[1]) or units[0] != units[1]:
             raise AssertionError(
-                f"{name} differs (- direct, + stored)\n{difference(*reports)}\n"
-                f"{units[0]}\n{units[1]}\n\n{description(self.case)}"
+                f"stored outcomes differ (- direct, + stored)\n{difference(*reports)}\n"
+                f"{units[0]}\n{units[1]}\n\n{self.definition}\n{description(case)}"
             )
+        share = self.random.choice([(1, 0), (2, 0), (2, 1)])
+        with self._fold_of_many():
+            agrees = self.tables.agrees(self.subject, self.mark, share)
+        assert agrees is True, f"{share}\n{self.definition}\n{description(case)}"
 
-    def _stored(self, profile: DataProfile) -> DataProfile:
-        places = range(1, len(self.case.definition.breakdown_properties) + 1)
-        return replace(profile, build=StoredBuild(self.mark.build, tuple(places)))
+    def drop(self) -> None:
+        self.tables.drop([self.mark.build])
+
+    @contextmanager
+    def _fold_of_many(self) -> Iterator[None]:
+        """Sometimes these few events are folded as many would be."""
+        with pytest.MonkeyPatch.context() as patch:
+            if self.random.random() < 0.5:
+                patch.setattr(report, "_WORTH_PACKING", 1)
+            yield
 
     def _units(self, profile: DataProfile) -> list[Any]:
-        counted = CountedUnits(self.case.definition, self.params, profile, Strategy.GENERAL)
+        counted = CountedUnits(self.definition, self.params, profile, Strategy.GENERAL)
         return list(self._run(counted.statement("SELECT * FROM counted ORDER BY unit")))
 
     def _run(self, statement: Statement) -> Any:
@@ -179,3 +152,91 @@ class Stored:
                 raise Killed
             self.statements_left -= 1
         return self.warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)[1]
+
+
+def assert_agreement(warehouse: Warehouse, case: Case, random: Random) -> None:
+    """Ship the events in a few portions; build after the first, refresh after the others."""
+    seed.make_room(warehouse)
+    history, mark = seed.isolated(case.history)
+    # Funnels over provider events are not stored.
+    events = [
+        replace(event, source="server") if event.source == "provider" else event
+        for event in history.events
+    ]
+    random.shuffle(events)
+    params = QueryParams(
+        tuple(mark + website for website in case.website_ids),  # type: ignore[misc]
+        tuple(sorted({event.scope_id for event in events})),  # type: ignore[arg-type]
+        case.start_ms,
+        case.end_ms,
+        case.evaluated_at_ms,
+        cohort=case.cohort,
+        page=case.page,
+    )
+    funnels = [StoredFunnel(warehouse, case.definition, params, random)]
+    portions = split(events, random)
+    times = evaluation_times(case, events, len(portions) - 1, random)
+    for portion, at_ms in zip(portions, [*times, case.evaluated_at_ms], strict=True):
+        is_last = portion is portions[-1]
+        merges = history.merges if is_last else {}
+        seed.store(warehouse, reference.History(tuple(portion), merges))
+        if is_last:
+            disturb(warehouse, events, random)
+        for funnel in funnels:
+            funnel.refresh(at_ms) if funnel.builds else funnel.fill(at_ms)
+        if len(funnels) == 1 and random.random() < 0.3:
+            funnels.append(StoredFunnel(warehouse, *another(case, params, random), random))
+            funnels[-1].fill(at_ms)
+    for funnel in funnels:
+        funnel.compare(case)
+        if random.random() < 0.2:
+            funnel.fill(case.evaluated_at_ms)
+            funnel.compare(case)
+        funnel.drop()
+
+
+def split(events: list[reference.Event], random: Random) -> list[list[reference.Event]]:
+    ends = sorted(random.choices(range(len(events) + 1), k=random.randint(1, 3)))
+    return [events[start:end] for start, end in zip([0, *ends], [*ends, len(events)], strict=True)]
+
+
+def evaluation_times(
+    case: Case, events: list[reference.Event], count: int, random: Random
+) -> list[int]:
+    """When rows are brought up to date: some events are still in the future then."""
+    times = [
+        random.choice([case.evaluated_at_ms, event.at_ms])
+        for event in random.choices(events, k=count)
+    ]
+    return sorted(min(at_ms, case.evaluated_at_ms) for at_ms in times)
+
+
+def disturb(warehouse: Warehouse, events: list[reference.Event], random: Random) -> None:
+    """Sometimes the engine merges its parts, and an event is deleted."""
+    if random.random() < 0.2:
+        warehouse.command("OPTIMIZE TABLE events FINAL")
+    if random.random() < 0.2:
+        gone = random.choice(events)
+        warehouse.command(
+            "ALTER TABLE events DELETE WHERE event_id = {id:String} AND website_id = {w:String}"
+            " SETTINGS mutations_sync = 1",
+            {"id": gone.event_id, "w": gone.website_id},
+        )
+
+
+def another(case: Case, params: QueryParams, random: Random) -> tuple[Definition, QueryParams]:
+    """An edit of the funnel, or the funnel over one website; its rows lie beside the first ones."""
+    definition, steps = case.definition, len(case.definition.steps)
+    choice = random.randrange(4)
+    if choice == 0 and steps > 2 and not definition.rows[-1].diagnostic:
+        definition = replace(definition, rows=definition.rows[:-1])
+    elif choice == 1:
+        definition = replace(definition, sequence_property=None)
+    elif choice == 2:
+        definition = replace(
+            definition, breakdown_properties=definition.breakdown_properties[::-1][:2]
+        )
+        params = replace(params, cohort={})
+    elif len(params.website_ids) > 1:
+        return definition, replace(params, website_ids=params.website_ids[:1])
+    return replace(definition, window_s=random.choice(WINDOWS_S)), params

@@ -17,7 +17,10 @@ from penstock.funnels.goals import routes as goal_routes
 from penstock.funnels.goals.service import GoalService
 from penstock.funnels.insights import routes as insight_routes
 from penstock.funnels.insights.service import InsightService
+from penstock.funnels.outcomes import routes as outcome_routes
+from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.service import OutcomeService
+from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.queries.coverage import ReadGaps
 from penstock.funnels.queries.engine import Engine
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
@@ -45,6 +48,7 @@ class FunnelsRoom(Room):
     comparisons: CompareService
     campaigns: CampaignService
     outcomes: OutcomeService
+    outcome_maintenance: OutcomeMaintenance
 
     routes = (
         *goal_routes.ROUTES,
@@ -54,14 +58,16 @@ class FunnelsRoom(Room):
         *insight_routes.ROUTES,
         *comparison_routes.ROUTES,
         *campaign_routes.ROUTES,
+        *outcome_routes.ROUTES,
     )
     dependencies = {"funnel": Provide(provide_funnel_request)}  # noqa: RUF012
 
     def workers(self) -> Sequence[Worker]:
-        return [self.outcomes.worker] if self.outcomes.is_enabled else []
+        maintenance = self.outcome_maintenance
+        return [maintenance.worker] if maintenance.is_enabled else []
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.outcomes.running()]
+        return [self.outcome_maintenance.running()]
 
 
 def build(
@@ -79,7 +85,9 @@ def build(
     """
     settings, clock, database, warehouse, _ = core
     funnels = FunnelService(database, warehouse, settings, clock)
-    outcomes = OutcomeService(warehouse, accounts.website_service, funnels, settings, clock)
+    subjects = SubjectReader(accounts.website_service, funnels)
+    outcome_maintenance = OutcomeMaintenance(warehouse, subjects, settings, clock)
+    outcomes = OutcomeService(outcome_maintenance, settings, clock)
     runner = FunnelQueryRunner(
         warehouse,
         accounts.website_service,
@@ -108,4 +116,5 @@ def build(
             wait_for_clicks=wait_for_clicks,
         ),
         outcomes=outcomes,
+        outcome_maintenance=outcome_maintenance,
     )

@@ -26,6 +26,18 @@ class OutboxState(NamedTuple):
     last_failure: FailedShipment | None = None
 
 
+class OutcomesState(NamedTuple):
+    """Stored outcomes of funnels on this node.
+
+    differences: that comparisons with events found since the start. last_difference_at_ms: the
+    latest of them.
+    """
+
+    stored: int
+    differences: int = 0
+    last_difference_at_ms: int | None = None
+
+
 class Resources(NamedTuple):
     """Resources that this process uses, and free ones. Sizes in bytes."""
 
@@ -49,7 +61,7 @@ class Readiness(NamedTuple):
 
     failed_workers: those that have failed for a minute or longer. outbox: None when the metadata
     database does not answer. is_outbox_old: whether its oldest rows wait longer than the setting.
-    resources: None when the disk does not answer.
+    resources: None when the disk does not answer. outcomes: never makes the node unready.
     """
 
     stores: Mapping[str, bool]
@@ -58,6 +70,7 @@ class Readiness(NamedTuple):
     outbox: OutboxState | None
     is_outbox_old: bool
     resources: Resources | None
+    outcomes: OutcomesState
 
     @property
     def is_ready(self) -> bool:

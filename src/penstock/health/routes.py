@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.worker import WorkerHealth
-from penstock.health.model import Readiness, Resources
+from penstock.health.model import OutcomesState, Readiness, Resources
 from penstock.health.service import HealthService
 from penstock.http.answers import answer
 
@@ -25,6 +25,7 @@ async def ready(health: NamedDependency[HealthService]) -> Response[bytes]:
         **readiness.stores,
         "outbox": _outbox(readiness),
         "resources": _resources(readiness.resources),
+        "storedOutcomes": _outcomes(readiness.outcomes),
         "workers": [_worker(worker) for worker in readiness.workers],
     }
     return answer(document, status=200 if readiness.is_ready else 503)
@@ -57,6 +58,14 @@ def _resources(resources: Resources | None) -> dict[str, int] | None:
         "memoryBytes": resources.memory,
         "diskFreeBytes": resources.disk_free,
         "diskTotalBytes": resources.disk_total,
+    }
+
+
+def _outcomes(state: OutcomesState) -> dict[str, Any]:
+    return {
+        "stored": state.stored,
+        "differences": state.differences,
+        "lastDifferenceAt": iso_or_none(state.last_difference_at_ms),
     }
 
 

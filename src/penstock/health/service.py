@@ -10,7 +10,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker, WorkerHealth
-from penstock.health.model import OutboxState, Readiness, Resources
+from penstock.health.model import OutboxState, OutcomesState, Readiness, Resources
 from penstock.health.resources import read_resources
 
 FAILED_AFTER_MS = 60_000
@@ -30,16 +30,18 @@ class HealthService:
         clock: Clock,
         *,
         outbox: Callable[[], OutboxState],
+        outcomes: Callable[[], OutcomesState],
         outbox_age_s: int,
         data: Path,
         answer_s: float = _ANSWER_S,
     ) -> None:
         """answers_by_store: store name -> a blocking check whether it answers.
 
-        outbox: reads its state; blocks. outbox_age_s: of its oldest rows, from which the node is
-        not ready. data: the data folder.
+        outbox: reads its state; blocks. outcomes: reads the state of stored outcomes. outbox_age_s:
+        of the oldest rows, from which the node is not ready. data: the data folder.
         """
         self._outbox, self._outbox_age_s, self._data = outbox, outbox_age_s, data
+        self._outcomes = outcomes
         self._outbox_limiter = CapacityLimiter(_PROBES)
         self._resource_limiter = CapacityLimiter(_PROBES)
         self._workers, self._clock, self._answer_s = workers, clock, answer_s
@@ -79,6 +81,7 @@ class HealthService:
             outbox=outbox,
             is_outbox_old=age_s is not None and age_s > self._outbox_age_s,
             resources=resources,
+            outcomes=self._outcomes(),
         )
 
     async def _outbox_state(self) -> OutboxState | None:

@@ -1,11 +1,12 @@
 """What is known about stored outcomes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from penstock import __version__
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import Definition
+from penstock.warehouse.work import Work
 
 
 class Unsettled(Exception):
@@ -51,3 +52,15 @@ class Mark:
     read_until_ms: int
     next_event_ms: int
     asked_at_ms: int
+
+
+@dataclass(slots=True)
+class PendingBuild:
+    """Outcomes to build. work: its statements. started_at_ms: None while it waits."""
+
+    subject: Subject
+    workspace_id: WorkspaceId
+    funnel_id: str
+    work: Work = field(default_factory=Work)
+    started_at_ms: int | None = None
+    is_cancelled: bool = False

@@ -1,9 +1,7 @@
 """The stored rows of outcomes in the event store: filled, kept up to date, dropped."""
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -27,8 +25,6 @@ from penstock.warehouse.queries import load
 _SQL = "penstock.funnels.outcomes"
 _UNITS_PER_STATEMENT = 20_000
 _TRIES = 5
-_AGES = (30 * 86_400_000, 86_400_000)
-"""Changed units older than a month, older than a day, and the rest are read apart."""
 
 Run = Callable[[Statement], Sequence[Sequence[Any]]]
 """Runs a statement with the limits of whoever asks, and returns its rows."""
@@ -50,11 +46,12 @@ class Changes(NamedTuple):
     """What events that a mark does not know change.
 
     units: those of the events, each with the time of the first of these. has_unitless: whether some
-    have no unit.
+    have no unit. next_event_ms: the first event that is still in the future; 0 for none.
     """
 
     units: Mapping[int, int]
     has_unitless: bool
+    next_event_ms: int
 
     @property
     def none(self) -> bool:
@@ -113,36 +110,37 @@ class OutcomeTables:
         if backlog.events:
             new = Subset(after_block=mark.events_block, until_block=backlog.block)
             self._store_events(subject, mark.build, new, _FEW, changes)
-        for group in self._by_age(mark.build, changes.units, until_ms):
+        first_times = self._first_times(mark.build, changes.units, until_ms)
+        for chunk in chunks(list(first_times), _UNITS_PER_STATEMENT):
+            times = {unit: first_times[unit] for unit in chunk}
             # From the first event of any of them on: what it costs does not grow with history.
             # No newer insert: were it deleted before a mark knows it, nobody would notice.
             subset = Subset(
-                until_block=backlog.block, after_ms=min(group.values()) - 1, units=list(group)
+                until_block=backlog.block, after_ms=min(times.values()) - 1, units=chunk
             )
-            for store in (storing.store_units, storing.store_rest):
-                plan = self._plan(subject, until_ms, _FEW, subset)
-                self._run(store(plan, mark.build, backlog.block))
+            plan = self._plan(subject, until_ms, _FEW, subset)
+            self._run(storing.store_changed_units(plan, mark.build, backlog.block, times))
         return replace(
             mark,
             events_block=backlog.block,
             events=backlog.events_in_all,
             read_until_ms=until_ms,
-            next_event_ms=self.next_event(subject, until_ms),
+            next_event_ms=changes.next_event_ms,
         )
 
-    def _by_age(
+    def _first_times(
         self, build: str, units: Mapping[int, int], until_ms: int
-    ) -> Iterator[Mapping[int, int]]:
-        """Units with the time of their first event, in groups of a similar age."""
-        firsts = dict(units)
+    ) -> Mapping[int, int]:
+        """When the first event of each unit was, the earliest first; without units of the future.
+
+        units: with the time of the first new event of each.
+        """
+        first_times = dict(units)
         for chunk in chunks(list(units), _UNITS_PER_STATEMENT):
             for unit, first_ms in self._run(storing.first_times(build, chunk)):
-                firsts[unit] = min(first_ms, firsts[unit])
-        oldest_first = sorted(firsts, key=lambda unit: firsts[unit])
-        edges = [bisect_left(oldest_first, until_ms - age, key=firsts.__getitem__) for age in _AGES]
-        for start, end in pairwise([0, *edges, len(oldest_first)]):
-            for chunk in chunks(oldest_first[start:end], _UNITS_PER_STATEMENT):
-                yield {unit: firsts[unit] for unit in chunk}
+                first_times[unit] = min(first_ms, first_times[unit])
+        earliest_first = sorted(first_times.items(), key=lambda item: item[1])
+        return {unit: first_ms for unit, first_ms in earliest_first if first_ms <= until_ms}
 
     def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
         """What came in since a mark; since ever for None. `Unsettled`."""
@@ -174,16 +172,23 @@ class OutcomeTables:
             subset = Subset(until_block=backlog.block, after_ms=mark.read_until_ms)
             subsets.append((subset, until_ms))
         units: dict[int, int] = {}
+        future = [mark.next_event_ms] if mark.next_event_ms > until_ms else []
         for subset, end_ms in subsets:
             plan = self._plan(subject, end_ms, _FEW, subset)
-            for unit, first_ms, has_provider_event in self._run(storing.units_of(plan, most + 2)):
+            rows = self._run(storing.units_of(plan, most + 2, until_ms))
+            for unit, first_ms, has_provider_event, next_ms in rows:
                 if has_provider_event and unit:
                     raise NotStorable
                 units[unit] = min(first_ms, units.get(unit, first_ms))
+                if next_ms:
+                    future.append(next_ms)
             if len(units) > most + 1:
                 return None
         has_unitless = units.pop(0, None) is not None
-        return Changes(units, has_unitless)
+        next_event_ms = min(future, default=0)
+        if 0 < mark.next_event_ms <= until_ms:  # the one after it is not known
+            next_event_ms = self.next_event(subject, until_ms)
+        return Changes(units, has_unitless, next_event_ms)
 
     def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether the rows of a share of units are what their events say.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from penstock.base.clock import Clock
 from penstock.base.errors import Unavailable
+from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement
 from penstock.settings import Settings
 from penstock.warehouse.client import (
@@ -43,13 +44,15 @@ _SUGGESTION = "Use a shorter period or one website, or raise the limit in the wo
 class EngineRows(NamedTuple):
     """Rows of one statement. Several requests share them: do not change them.
 
-    is_stored: whether stored outcomes were read instead of events.
+    is_stored: whether stored outcomes were read instead of events. direct_reason: why not; None
+    where they have no such rows.
     """
 
     names: Sequence[str]
     rows: Sequence[Sequence[Any]]
     computed_at_ms: int
     is_stored: bool = False
+    direct_reason: DirectReason | None = None
 
 
 class Engine:

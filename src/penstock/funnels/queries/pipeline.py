@@ -5,7 +5,7 @@
     3  wait for freshness         `WaitUntilShipped` of the events room
     4  snapshot the data          `snapshot.SnapshotReader.take`
     5  look up the cache          `single_flight_cache.SingleFlightCache.get`
-    6  run                        `FunnelQueryRunner._compute_rows`, `engine.Engine.run`
+    6  run                        `FunnelQueryRunner._run`, `engine.Engine.run`
     7  shape the answer           `results.shaping`, `insights`, `comparisons`, `units`
 
 Steps 1 to 4 happen once per answer (`prepare`), steps 5 and 6 once per statement (`fetch`). Values
@@ -13,17 +13,18 @@ are passed forward and never changed afterwards.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
+from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import WorkspaceId
 from penstock.base.metrics import counter
 from penstock.funnels.queries.context import QueryContext
@@ -31,7 +32,7 @@ from penstock.funnels.queries.engine import Engine, EngineRows
 from penstock.funnels.queries.parameters import Selection, check_cohort, query_params
 from penstock.funnels.queries.provenance import Provenance, QueryResult
 from penstock.funnels.queries.resolve import DefinitionSource, resolve_definition
-from penstock.funnels.queries.schema import ServedFrom
+from penstock.funnels.queries.schema import DirectReason, ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.queries.single_flight_cache import SingleFlightCache
 from penstock.funnels.queries.snapshot import SnapshotReader
@@ -49,6 +50,11 @@ _MAX_CACHED_ROWS, _MAX_CACHED_ROWS_PER_RESULT = 20_000, 1_000
 """A row, one cohort's numbers, takes one to two kilobytes."""
 
 
+T = TypeVar("T")
+
+RowBlocks = Iterator[list[dict[str, Any]]]
+"""Rows by column name, in blocks."""
+
 Ask = Callable[[DataProfile], Statement]
 """The statement that answers over data with a profile: over events, or over stored outcomes."""
 
@@ -56,20 +62,20 @@ Ask = Callable[[DataProfile], Statement]
 class StoredOutcomes(Protocol):
     """What step 6 knows of stored outcomes (`penstock.funnels.outcomes.service`)."""
 
-    def current(self, context: QueryContext) -> StoredBuild | None:
-        """Rows that know every event of the question's data; None: evaluate it directly."""
+    def current(self, context: QueryContext) -> StoredBuild | DirectReason:
+        """Rows that know every event of the query's data, or why events have to be evaluated."""
 
     def holds(self, context: QueryContext, build: StoredBuild) -> bool:
-        """Whether rows have no event that occurred after the question's evaluation time."""
+        """Whether rows have no event that occurred after the query's evaluation time."""
 
     def reading(self, build: StoredBuild) -> AbstractContextManager[None]:
         """While a statement reads rows: they are not dropped."""
 
     def note_failed(self, context: QueryContext, build: StoredBuild) -> None:
-        """A statement over stored rows failed: they answer no other question."""
+        """A statement over stored rows failed: they answer no other query."""
 
     def note_direct(self, context: QueryContext, took_s: float) -> None:
-        """A question was evaluated directly, in that time."""
+        """A query was evaluated directly, in that time."""
 
 
 class FunnelQueryRunner:
@@ -159,18 +165,26 @@ class FunnelQueryRunner:
         served_from = ServedFrom.CACHE if is_hit else computed_from
         return QueryResult(
             [dict(zip(rows.names, row, strict=True)) for row in rows.rows],
-            Provenance(rows.computed_at_ms, served_from, is_fresh=context.is_fresh),
+            Provenance(
+                rows.computed_at_ms,
+                served_from,
+                is_fresh=context.is_fresh,
+                direct_reason=None if is_hit else rows.direct_reason,
+            ),
         )
 
-    @contextmanager
-    def stream(self, context: QueryContext, ask: Ask) -> Iterator[Iterator[list[dict[str, Any]]]]:
-        """Step 6 alone, in blocks, for answers too long to hold in memory or in the cache."""
-        with ExitStack() as stack:
-            build = self._outcomes.current(context)
-            if build is not None:
-                stack.enter_context(self._outcomes.reading(build))
-            source = replace(context.profile, build=build)
-            yield stack.enter_context(self._engine.stream(ask(source)))
+    def stream(self, context: QueryContext, ask: Ask, read: Callable[[RowBlocks], None]) -> None:
+        """Step 6 alone, in blocks, for answers too long to hold in memory or in the cache.
+
+        read: reads the blocks of a whole answer. It is called again from the first block on when
+        stored outcomes fail; then the first answer is void.
+        """
+
+        def run(statement: Statement) -> None:
+            with self._engine.stream(statement) as blocks:
+                read(blocks)
+
+        self._run(context, ask, run)
 
     def deadline(self) -> Callable[[], None]:
         """As `Engine.deadline`."""
@@ -180,30 +194,37 @@ class FunnelQueryRunner:
         return self._clock()
 
     def _compute_rows(self, context: QueryContext, ask: Ask) -> EngineRows:
-        """Where rows come from when the cache has none: stored outcomes, or events folded anew."""
-        rows = self._stored_rows(context, ask)
-        if rows is None:
-            began_s = monotonic()
-            rows = self._engine.run(ask(context.profile))
-            self._outcomes.note_direct(context, monotonic() - began_s)
-        return rows
+        rows, reason = self._run(context, ask, self._engine.run)
+        return rows._replace(is_stored=reason is None, direct_reason=reason)
 
-    def _stored_rows(self, context: QueryContext, ask: Ask) -> EngineRows | None:
-        """None: evaluate the events."""
+    def _run(
+        self, context: QueryContext, ask: Ask, run: Callable[[Statement], T]
+    ) -> tuple[T, DirectReason | None]:
+        """Where rows come from when the cache has none: stored outcomes, or events folded anew.
+
+        What `run` returns of the statement, and why it read events; None: it did not. A statement
+        over stored outcomes that fails, or that may know too much, is run again over events.
+        """
         build = self._outcomes.current(context)
-        if build is None:
-            return None
-        try:
-            with self._outcomes.reading(build):
-                rows = self._engine.run(ask(replace(context.profile, build=build)))
-                if not self._outcomes.holds(context, build):
-                    return None
-        except QueryFailed as error:
-            # Neither stopped nor over a limit, which the events would exceed as well.
-            log.warning("outcomes_not_read", funnel_id=context.funnel_id, error=str(error))
-            self._outcomes.note_failed(context, build)
-            return None
-        return rows._replace(is_stored=True)
+        if isinstance(build, DirectReason):
+            reason = build
+        else:
+            try:
+                with self._outcomes.reading(build):
+                    result = run(ask(replace(context.profile, build=build)))
+                    if self._outcomes.holds(context, build):
+                        return result, None
+                reason = DirectReason.BEHIND
+            except (QueryFailed, StoreUnavailable) as error:
+                # Neither stopped nor over a limit, which the events would exceed as well. A stream
+                # that breaks off looks like a store that is away.
+                log.warning("outcomes_not_read", funnel_id=context.funnel_id, error=str(error))
+                self._outcomes.note_failed(context, build)
+                reason = DirectReason.NOT_STORED
+        began_s = monotonic()
+        result = run(ask(context.profile))
+        self._outcomes.note_direct(context, monotonic() - began_s)
+        return result, reason
 
 
 def _cache_key(context: QueryContext, statement: Statement) -> bytes:

@@ -6,19 +6,21 @@ from typing import Any
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.funnels.queries.context import QueryContext
-from penstock.funnels.queries.schema import ServedFrom
+from penstock.funnels.queries.schema import DirectReason, ServedFrom
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """computed_at_ms: when the newest rows were computed.
 
-    is_fresh: whether all events acknowledged before the query were readable.
+    is_fresh: whether all events acknowledged before the query were readable. direct_reason: why
+    rows of events were not counted from stored outcomes.
     """
 
     computed_at_ms: int
     served_from: ServedFrom
     is_fresh: bool
+    direct_reason: DirectReason | None = None
 
     def __add__(self, other: "Provenance") -> "Provenance":
         """Of rows of both: as new as the newest, and from where most had to be done."""
@@ -27,6 +29,7 @@ class Provenance:
             max(self.computed_at_ms, other.computed_at_ms),
             next(source for source in ServedFrom if source in sources),
             is_fresh=self.is_fresh and other.is_fresh,
+            direct_reason=self.direct_reason or other.direct_reason,
         )
 
 
@@ -55,6 +58,7 @@ def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
         "evaluatedAt": iso(context.params.evaluated_at_ms),
         "computedAt": iso(provenance.computed_at_ms),
         "servedFrom": provenance.served_from,
+        "directReason": provenance.direct_reason,
         "lastKnownEventAt": iso_or_none(context.profile.last_event_ms),
         "period": {
             "startAt": iso_or_none(context.params.start_ms),

@@ -131,6 +131,24 @@ class ServedFrom(StrEnum):
     CACHE = "cache"
 
 
+class DirectReason(StrEnum):
+    """Why an answer was computed from events and not counted from stored outcomes.
+
+    NOT_STORED: there are none yet. BUILDING: they are being built. BEHIND: they do not know all
+    events yet.
+    """
+
+    OFF = "off"
+    PREVIEW = "preview"
+    VISITOR_FUNNEL = "visitor_funnel"
+    TOO_MANY_MATCHES = "too_many_matches"
+    TOUCHES = "touches"
+    PROVIDER_EVENTS = "provider_events"
+    NOT_STORED = "not_stored"
+    BUILDING = "building"
+    BEHIND = "behind"
+
+
 class HeadRecord(Record):
     """The head of every response about a funnel: its parameters, and when it was computed."""
 
@@ -150,6 +168,13 @@ class HeadRecord(Record):
             description="`outcomes`: counted from stored outcomes of the funnel, which know the "
             "same events. `cache`: computed for an earlier request; nothing it depends on has "
             "changed since."
+        ),
+    ]
+    direct_reason: Annotated[
+        DirectReason | None,
+        Field(
+            description="With `query`: why the answer was not counted from stored outcomes. null "
+            "otherwise."
         ),
     ]
     last_known_event_at: Annotated[

@@ -65,7 +65,7 @@ class VersionReader:
         key = (tuple(website_ids), tuple(scope_ids))
         with self._lock:
             turn = self._turns.setdefault(key, Lock())
-        with turn:  # so that equal questions at one time get one version
+        with turn:  # so that equal queries at one time get one version
             state = read_state(self._warehouse)
             for _ in range(_TRIES):
                 with self._lock:

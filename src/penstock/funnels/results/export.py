@@ -37,9 +37,14 @@ class ExportService:
         context = self._runner.prepare(workspace_id, source, query.selection())
         ask = partial(build_export, context.definition, context.params)
         file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+
+        def write(blocks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
+            file.seek(0)
+            file.truncate()
+            write_table(context.definition, blocks, Format(query.format), file)
+
         try:
-            with self._runner.stream(context, ask) as blocks:
-                write_table(context.definition, blocks, Format(query.format), file)
+            self._runner.stream(context, ask, write)
         except BaseException:
             file.close()
             raise

@@ -4,7 +4,7 @@ The plan of each reads all history up to its evaluation time: no period, no coho
 merges, and it keeps more (`plan_of`). `subset` says which events or units.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.base.clock import LATEST_MS
 from penstock.base.ids import WebsiteId
@@ -22,18 +22,31 @@ from penstock.funnels.statements.query import (
 )
 from penstock.funnels.statements.report import composed, entry_values
 
-_COLUMNS = (
-    "build, unit, version, first_ts, entry_ts, took, reached, keys, chosen, skips, ties, invalid,"
-    " tied, conflicts, visitors, seen, cut, pauses"
+_DECIDED = (
+    "entry_ts",
+    "took",
+    "reached",
+    "keys",
+    "chosen",
+    "skips",
+    "ties",
+    "invalid",
+    "tied",
+    "conflicts",
+    "visitors",
+    "seen",
+    "cut",
+    "pauses",
 )
+"""The columns that the fold decides, beside the time of the first event."""
+
+_COLUMNS = ", ".join(("build", "unit", "version", "first_ts", *_DECIDED))
 _ROW = """first_ts, entry_ts, done_ts - entry_ts AS took, reached, keys, toUInt64(chosen) AS chosen,
            skips, ties, invalid, tied, conflicts, visitors, seen, cut,
            arrayDifference(done) AS pauses"""
+_FOLDED = ", ".join(f"folded.{column} AS {column}" for column in _DECIDED)
 _MATERIALIZED = ("chains", "entry_values")
-_VALUES = (
-    "unit, first_ts, entry_ts, took, reached, keys, chosen, skips, ties, invalid, tied, conflicts,"
-    " visitors, seen, cut, pauses"
-)
+_VALUES = ", ".join(("unit", "first_ts", *_DECIDED))
 _TYPES = (
     "UInt64, Int64, Int64, Int64, UInt8, Array(UInt64), UInt64, UInt32, UInt32, UInt32, UInt8,"
     " UInt8, Array(UInt64), Array(UInt32), UInt8, Array(Int64)"
@@ -67,7 +80,7 @@ def is_storable(definition: Definition) -> bool:
 
 
 def store_units(plan: Plan, build: str, version: int) -> Statement:
-    """Folds the units of the plan's subset and stores their outcomes.
+    """Folds all units of the plan and stores the outcomes of those that entered.
 
     version: the number of the newest insert that the fold certainly reads.
     """
@@ -76,6 +89,29 @@ def store_units(plan: Plan, build: str, version: int) -> Statement:
     SELECT {binder.bind("String", build)} AS build, unit,
            {binder.bind("UInt64", version)} AS version, {_ROW}
     FROM counted"""
+    return _inserting(
+        "funnel_outcomes", _COLUMNS, composed(plan, _units(plan), tail, _MATERIALIZED)
+    )
+
+
+def store_changed_units(
+    plan: Plan, build: str, version: int, first_times: Mapping[int, int]
+) -> Statement:
+    """Folds the units of the plan's subset and stores a row for each, entered or not.
+
+    first_times: when the first event of each was. version: as of `store_units`.
+    """
+    binder = plan.binder
+    units = binder.bind("Array(UInt64)", list(first_times))
+    firsts = binder.bind("Array(Int64)", list(first_times.values()))
+    tail = f"""
+    SELECT {binder.bind("String", build)} AS build, changed.unit AS unit,
+           {binder.bind("UInt64", version)} AS version,
+           if(folded.reached > 0, folded.first_ts, changed.first_ms) AS first_ts,
+           {_FOLDED}
+    FROM (SELECT unit, first_ms FROM (SELECT {units} AS units, {firsts} AS firsts)
+          ARRAY JOIN units AS unit, firsts AS first_ms) AS changed
+    LEFT ANY JOIN (SELECT unit, {_ROW} FROM counted) AS folded ON changed.unit = folded.unit"""
     return _inserting(
         "funnel_outcomes", _COLUMNS, composed(plan, _units(plan), tail, _MATERIALIZED)
     )
@@ -94,16 +130,10 @@ def store_rest(plan: Plan, build: str, version: int) -> Statement:
     FROM ({matched_events(plan)}) AS matched
     WHERE unit != 0 AND unit NOT IN (
         SELECT unit FROM funnel_outcomes
-        WHERE build = {name} AND funnel_outcomes.version = {at} AND {_in_subset(plan)})
+        WHERE build = {name} AND funnel_outcomes.version = {at})
     GROUP BY unit"""
     columns = "build, unit, version, reached, first_ts"
     return _inserting("funnel_outcomes", columns, Statement(sql, binder.values))
-
-
-def _in_subset(plan: Plan) -> str:
-    if plan.subset.units is None:
-        return "1"
-    return f"unit IN {plan.binder.bind('Array(UInt64)', list(plan.subset.units))}"
 
 
 def store_values(plan: Plan, build: str) -> Statement:
@@ -127,13 +157,16 @@ def store_unitless(plan: Plan, build: str) -> Statement:
     return _inserting("funnel_outcome_unitless", columns, Statement(sql, plan.binder.values))
 
 
-def units_of(plan: Plan, most: int) -> Statement:
+def units_of(plan: Plan, most: int, until_ms: int) -> Statement:
     """The units of the plan's events, 0 for those without one.
 
-    Columns: unit, first_ms (of these events), has_provider_event.
+    Columns: unit, first_ms (of these events), has_provider_event, next_ms (of the first event after
+    `until_ms`, 0 if there is none).
     """
+    until = plan.binder.bind("Int64", until_ms)
     sql = f"""
-    SELECT unit, min(ts) AS first_ms, max(provider) AS has_provider_event
+    SELECT unit, min(ts) AS first_ms, max(provider) AS has_provider_event,
+           minIf(ts, ts > {until}) AS next_ms
     FROM ({matched_events(plan)}) GROUP BY unit
     LIMIT {plan.binder.bind("UInt64", most)}"""
     return Statement(sql, plan.binder.values)

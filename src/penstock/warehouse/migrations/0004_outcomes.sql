@@ -1,11 +1,12 @@
--- Every row keeps the number that the engine gave to its insert, also after parts were put together, so that what came in since
+-- Every row keeps the number that the engine gave to its insert, also after parts were merged, so that what came in since
 -- some number can be read by itself. Rows of older parts get the lowest number of their part; those are older than any number asked for.
 ALTER TABLE events MODIFY SETTING enable_block_number_column = 1;
 
 ALTER TABLE visitor_aliases MODIFY SETTING enable_block_number_column = 1;
 
--- Stored outcomes of funnels: what the folds decided about each unit, whatever the period and the time of asking. A build is one making of
--- them, from nothing; all rows of a build are dropped together. Nothing here is the only copy of anything.
+-- Stored outcomes of funnels: what the folds decided about each unit, whatever the period and the time of asking. A build is
+-- the rows of one stored outcome, computed from all events at once and kept up to date; they are dropped together. Nothing here is the only
+-- copy of anything.
 CREATE TABLE IF NOT EXISTS funnel_outcomes
 (
     build     LowCardinality(String),

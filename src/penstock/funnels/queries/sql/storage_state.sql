@@ -1,5 +1,5 @@
 -- The newest insert of each table, and one number for all parts. A part is never changed under its name, so while the state is the
--- same, so is what is stored. The engine also puts parts together, which changes the number of the parts alone. On a shard of a cluster
+-- same, so is what is stored. The engine also merges parts, which changes the number of the parts alone. On a shard of a cluster
 -- the events lie in `events_local`.
 SELECT
     maxIf(max_block_number, table = 'events') AS events_block,

@@ -18,6 +18,9 @@ from penstock.funnels.insights.schema import (
     TrendQuery,
 )
 from penstock.funnels.insights.service import InsightService
+from penstock.funnels.outcomes.schema import OutcomesQuery
+from penstock.funnels.outcomes.service import OutcomeService
+from penstock.funnels.queries.schema import DirectReason, ServedFrom
 from penstock.funnels.results.schema import (
     DiagnosticRecord,
     ResultsQuery,
@@ -35,7 +38,7 @@ Parts = list[tuple[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class ReportContext:
-    """The question, and the services that answer it."""
+    """The query, and the services that answer it."""
 
     workspace_id: WorkspaceId
     funnel_id: str
@@ -44,6 +47,7 @@ class ReportContext:
     results: ResultsService
     insights: InsightService
     comparisons: CompareService
+    outcomes: OutcomeService
 
     def result(self, **more: Any) -> ResultsRecord:
         query = ResultsQuery.model_validate(self.page.parameters(**more))
@@ -77,7 +81,28 @@ def overview(context: ReportContext) -> dict[str, Any]:
     medians = [None, *(step.median_minutes for step in timing.steps)]
     bars = [_bar(context, results, index, _seconds(median)) for index, median in enumerate(medians)]
     notes = coverage_notes(context.page, results)
-    return {"results": results, "bars": bars, "notes": notes}
+    return {"results": results, "bars": bars, "notes": notes, "source": _source(context, results)}
+
+
+_REASONS: Mapping[DirectReason, str] = {
+    DirectReason.VISITOR_FUNNEL: "events, because outcomes of visitor funnels are not stored",
+    DirectReason.TOO_MANY_MATCHES: "events, because the funnel has more than 64 matches",
+    DirectReason.TOUCHES: "events, because the funnel reads first or last touches",
+    DirectReason.PROVIDER_EVENTS: "events, because payment events match the funnel",
+    DirectReason.BEHIND: "events, because many attempts changed",
+}
+
+
+def _source(context: ReportContext, results: ResultsRecord) -> str | None:
+    """What the figures were counted from, in words; None where that says nothing new."""
+    if results.served_from is ServedFrom.OUTCOMES:
+        return "stored outcomes"
+    if results.direct_reason is DirectReason.BUILDING:
+        query = OutcomesQuery(website_id=context.query.website_id)
+        build = context.outcomes.status(context.workspace_id, context.funnel_id, query)
+        percent = round(100 * build.rows_read / build.rows_to_read) if build.rows_to_read else 0
+        return f"events, while its outcomes are being stored ({percent} % of this step)"
+    return _REASONS.get(results.direct_reason) if results.direct_reason else None
 
 
 def _bar(context: ReportContext, results: ResultsRecord, index: int, median_s: float | None) -> Bar:

@@ -6,6 +6,7 @@ from litestar.params import FromPath
 
 from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.insights.service import InsightService
+from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.results.service import ResultsService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.pages.funnel_page import FunnelPages, load_part
@@ -32,6 +33,7 @@ async def report(
     results: NamedDependency[ResultsService],
     insights: NamedDependency[InsightService],
     comparisons: NamedDependency[CompareService],
+    outcomes: NamedDependency[OutcomeService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
@@ -44,7 +46,7 @@ async def report(
         }
         show = query.show if query.show in tabs else next(iter(tabs))
         context = panels.ReportContext(
-            view.workspace_id, funnel_id, page, query, results, insights, comparisons
+            view.workspace_id, funnel_id, page, query, results, insights, comparisons, outcomes
         )
         return view.render(
             "report/report.html",

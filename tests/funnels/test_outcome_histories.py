@@ -1,0 +1,320 @@
+"""Stored outcomes over random histories, through HTTP: every answer is the direct one.
+
+A history is a list of random actions: events come in, late, in the future and twice; files are
+imported, visitors merged and deleted, funnels and goals edited; time passes, the worker does its
+work, and the process is killed between any two statements and started again. After each action
+some answer is asked for both ways.
+
+`PENSTOCK_EXAMPLES` divided by 100 is the number of histories; each is new then.
+"""
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from random import Random, randrange
+from typing import Any
+
+import pytest
+
+from penstock.app import Services
+from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
+from penstock.funnels.outcomes.service import OutcomeService
+from penstock.funnels.queries.schema import DirectReason
+from penstock.settings import Settings
+from penstock.warehouse.client import Warehouse
+from tests.conftest import ShiftedClock
+from tests.events.imports.conftest import finished, ndjson
+from tests.funnels.examples import example_count
+from tests.funnels.scenario import HOUR_S, Scene, step
+from tests.tenant import Tenant
+from tests.waiting import eventually
+
+Json = dict[str, Any]
+
+ACTIONS = 25
+HISTORIES = example_count(100) // 100
+_DIFFERS = ("servedFrom", "directReason", "computedAt", "nextCursor")
+_NAMES = ("A", "B", "C", "D")
+_GOAL = {"name": "Paid", "match": {"type": "Event", "value": "C"}}
+_WEBSITE = {"name": "Shop", "kind": "web"}
+_ROWS: tuple[list[Json], ...] = (
+    [step("A"), step("B"), {"type": "Goal", "value": "Paid"}],
+    [step("A", "D"), step("C")],
+    [step("A"), step("D", diagnostic=True), step("B"), step("C")],
+)
+_PATHS: dict[str, Json] = {
+    "results": {"pageSize": 3},
+    "trend": {"interval": "hour"},
+    "timing": {},
+    "next": {"step": 1},
+    "units": {"pageSize": 50},
+    "export": {"format": "json"},
+}
+
+
+class Killed(Exception):
+    """Stands for the end of the process between two statements."""
+
+
+class KillableWarehouse:
+    """The way of stored outcomes to the event store. After a kill nothing passes any more."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self.statements_left: int | None = None
+
+    def query(self, *arguments: Any, **more: Any) -> Any:
+        self._count()
+        return self._warehouse.query(*arguments, **more)
+
+    def command(self, *arguments: Any, **more: Any) -> None:
+        self._count()
+        self._warehouse.command(*arguments, **more)
+
+    def _count(self) -> None:
+        if self.statements_left is not None:
+            if self.statements_left == 0:
+                raise Killed
+            self.statements_left -= 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._warehouse, name)
+
+
+class History:
+    """A workspace with two funnels, and the random actions on it."""
+
+    def __init__(self, workspace: Tenant, services: Services, random: Random) -> None:
+        self.services, self.clock, self.random = services, services.clock, random
+        website = workspace.browser.post("/api/settings/websites", json=_WEBSITE).json()
+        self.tenant = replace(workspace, website_id=website["id"])
+        self.client = workspace.client
+        for funnel in self.client.get("/api/funnels").json()["data"]:  # of an earlier history
+            self.client.delete(f"/api/funnels/{funnel['id']}")
+        self.scene = Scene(self.tenant, services.clock, ago_s=2 * HOUR_S)
+        self.actions: list[str] = []
+        self.sources = Counter[str]()
+        self.client.post("/api/goals", json=_GOAL)
+        self.funnels = [
+            self.scene.attempts(*_ROWS[number], breakdownProperties=["plan", "lang"])
+            for number in (0, 1)
+        ]
+        self.start()
+
+    def start(self) -> None:
+        """A new process knows nothing but what is stored."""
+        self.warehouse = KillableWarehouse(self.services.warehouse)
+        subjects = self.services.outcome_maintenance.subjects
+        self.maintenance = OutcomeMaintenance(
+            self.warehouse,  # type: ignore[arg-type]
+            subjects,
+            self.services.settings,
+            self.clock,
+        )
+        self.outcomes = OutcomeService(self.maintenance, self.services.settings, self.clock)
+        self.services.results._runner._outcomes = self.outcomes
+
+    def act(self) -> None:
+        actions: dict[Callable[[], None], int] = {
+            self.send: 10,
+            self.work: 16,
+            self.import_file: 2,
+            self.merge: 2,
+            self.delete: 1,
+            self.edit_funnel: 2,
+            self.edit_goal: 1,
+            self.wait: 3,
+            self.kill: 4,
+            self.merge_parts: 1,
+        }
+        [action] = self.random.choices(list(actions), list(actions.values()))
+        self.actions.append(action.__name__)
+        action()
+
+    def send(self) -> None:
+        items = self.items(self.random.randint(1, 8))
+        self.scene.track(items)
+        if self.random.random() < 0.2:
+            self.scene.track(items)
+
+    def items(self, count: int) -> list[Json]:
+        random = self.random
+        items = []
+        for number in range(count):
+            seconds = random.choice([0, 0, 1, 60, 600, HOUR_S, HOUR_S + 1, 2 * HOUR_S, 7300, 7500])
+            properties: Json = {
+                "plan": random.choice(["pro", "free", 1, None]),
+                "lang": random.choice(["de", "en"]),
+            }
+            if random.random() < 0.9:
+                properties["attempt"] = random.choice(["a1", "a2", "a3", "a4", 5])
+            if random.random() < 0.5:
+                properties["n"] = random.choice([0, 1, 2, 3, "x"])
+            visitor = random.choice(["ann", "bob", "eve"])
+            item = self.scene.item(seconds, random.choice(_NAMES), visitor, **properties)
+            items.append(item | {"dedupeKey": f"{len(self.actions)}-{number}"})
+        return items
+
+    def import_file(self) -> None:
+        answer = self.client.post(
+            "/api/imports",
+            params={"websiteId": self.tenant.website_id},
+            content=ndjson(self.items(12)),
+            headers={"Content-Type": "application/x-ndjson"},
+        )
+        assert answer.status_code == 201, answer.text
+        assert finished(self.client, answer.json()["id"])["state"] == "done"
+
+    def merge(self) -> None:
+        user = self.random.choice(["u1", "u2"])
+        body = {
+            "websiteId": self.tenant.website_id,
+            "visitorId": self.random.choice(["ann", "bob", "eve"]),
+            "userId": user,
+        }
+        assert self.client.post("/api/identify", json=body).status_code in (200, 409)
+
+    def delete(self) -> None:
+        target: Json = {"visitorId": self.random.choice(["ann", "bob", "eve"])}
+        if self.random.random() < 0.5:
+            target = {"from": self.scene.at(0), "to": self.scene.at(1)}
+        answer = self.client.post(
+            "/api/deletions", json={"websiteId": self.tenant.website_id, **target}
+        )
+        assert answer.status_code == 201, answer.text
+        path = f"/api/deletions/{answer.json()['id']}"
+        eventually(lambda: self.client.get(path).json()["state"] == "done")
+
+    def edit_funnel(self) -> None:
+        """To one of few definitions, so that an earlier one returns."""
+        funnel_id = self.random.choice(self.funnels)
+        record = self.client.get(f"/api/funnels/{funnel_id}").json()
+        definition = {
+            **{name: record[name] for name in ("name", "countingUnit", "attemptProperty")},
+            "sequenceProperty": self.random.choice(["n", None]),
+            "steps": self.random.choice(_ROWS),
+            "breakdownProperties": ["plan", "lang"],
+            "conversionWindowSeconds": HOUR_S,
+        }
+        answer = self.client.put(f"/api/funnels/{funnel_id}", json=definition)
+        assert answer.status_code == 200, answer.text
+
+    def edit_goal(self) -> None:
+        [goal] = self.client.get("/api/goals").json()["data"]
+        match = {"type": "Event", "value": self.random.choice(_NAMES)}
+        answer = self.client.patch(f"/api/goals/{goal['id']}", json={"match": match})
+        assert answer.status_code == 200, answer.text
+
+    def wait(self) -> None:
+        self.clock.advance(seconds=self.random.choice([1, 200, 700]))
+
+    def work(self) -> None:
+        self.maintenance._step()
+
+    def kill(self) -> None:
+        """In the middle of the worker's step, or of an answer."""
+        self.warehouse.statements_left = self.random.randint(0, 12)
+        if self.random.random() < 0.5:
+            with suppress(Killed):
+                self.maintenance._step()
+        else:
+            self.client.get(f"/api/funnels/{self.random.choice(self.funnels)}/results")
+        self.start()
+
+    def merge_parts(self) -> None:
+        self.services.warehouse.command("OPTIMIZE TABLE events FINAL")
+
+    def check(self) -> None:
+        """An answer of stored outcomes, where there are some, and the direct one."""
+        path = self.random.choice(list(_PATHS))
+        query = dict(_PATHS[path])
+        if self.random.random() < 0.5:
+            query |= {
+                "startAt": self.scene.at(0),
+                "endAt": self.scene.at(self.random.choice([1, 7500])),
+            }
+        if self.random.random() < 0.3:
+            query["cohort"] = json.dumps({"plan": self.random.choice(["pro", 1, None])})
+        if self.random.random() < 0.3:
+            query["websiteId"] = self.tenant.website_id
+        funnel_id = self.random.choice(self.funnels)
+        stored = self.ask(funnel_id, path, query)
+        self.services.results._runner._outcomes = _Nothing()
+        direct = self.ask(funnel_id, path, query)
+        self.services.results._runner._outcomes = self.outcomes
+        if isinstance(stored, dict) and isinstance(direct, dict):
+            self.sources[stored["servedFrom"]] += 1
+            for name in _DIFFERS:
+                stored.pop(name, None), direct.pop(name, None)
+        assert stored == direct
+
+    def ask(self, funnel_id: str, path: str, query: Json) -> Any:
+        self.services.results._runner._cache._values.clear()
+        answer = self.client.get(f"/api/funnels/{funnel_id}/{path}", params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+class _Nothing:
+    """No stored outcomes."""
+
+    def current(self, context: Any) -> DirectReason:
+        return DirectReason.OFF
+
+    def note_direct(self, context: Any, took_s: float) -> None:
+        pass
+
+
+class StoppedClock(ShiftedClock):
+    """Stands still, so that both answers are of one time, unless a test moves it."""
+
+    def __init__(self) -> None:
+        self._now_ms = super().__call__()
+
+    def __call__(self) -> int:
+        return self._now_ms + self.ahead_ms
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"stored_outcomes": 3, "stored_outcomes_after_ms": 0})
+
+
+@pytest.fixture(autouse=True)
+def no_worker_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's steps are actions of a history."""
+
+    @asynccontextmanager
+    async def running(_: OutcomeMaintenance) -> AsyncIterator[None]:
+        yield
+
+    monkeypatch.setattr(OutcomeMaintenance, "running", running)
+
+
+@pytest.mark.slow("runs random histories")
+def test_stored_and_direct_answers_agree_over_random_histories(
+    workspace: Tenant,
+    services: Services,
+    record_property: Callable[[str, object], None],
+) -> None:
+    sources = Counter[str]()
+    for number in range(HISTORIES):
+        chance = number if HISTORIES == 1 else randrange(2**32)
+        history = History(workspace, services, Random(chance))
+        try:
+            for _ in range(ACTIONS):
+                history.act()
+                history.check()
+        except AssertionError as error:
+            raise AssertionError(f"history {chance}: {history.actions}") from error
+        sources += history.sources
+    record_property("answers", sources.total())
+    print(f"{HISTORIES} histories, answers from {dict(sources)}")
+    assert sources["outcomes"] > sources.total() / 5
