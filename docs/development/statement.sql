@@ -3,82 +3,77 @@
 --     checkout_started -> address_entered or address_reused -> paid
 -- with a window of seven days, the sequence property n and the breakdown property plan.
 -- Bound parameters:
---     p0: 1740000000000
---     p1: ['address_entered', 'address_reused', 'checkout_started', 'paid']
---     p2: plan
---     p3: checkout_id
+--     p0: ['address_entered', 'address_reused', 'checkout_started', 'paid']
+--     p1: ['checkout_started', 'address_entered', 'address_reused', 'paid']
+--     p2: [1, 2, 4, 8]
+--     p3: plan
 --     p4: n
---     p5: ['checkout_started', 'address_entered', 'address_reused', 'paid']
+--     p5: checkout_id
 --     p6: ['web_1']
---     p7: 1735689600000
---     p8: 1738368000000
---     p9: checkout_started
---     p10: 1
---     p11: 20
+--     p7: 1740000000000
+--     p8: 1735689600000
+--     p9: 1738368000000
+--     p10: [1, 6, 8, 0]
+--     p11: checkout_started
+--     p12: 1
+--     p13: 20
 
 WITH
     matched AS
     (
         SELECT
+            ts,
+            event_id,
+            mask,
+            visitor,
+            provider,
+            verified,
+            key_1,
+            number,
+            number_sent,
+            big,
             if(
                 (
-                    (
-                        bitAnd(
-                            reinterpretAsUInt64(ifNull(events.hashes.{p3:Identifier}.:Int64, 0)),
-                            7
-                        ) >= 1
-                    )
-                    AND (
-                        bitAnd(
-                            reinterpretAsUInt64(ifNull(events.hashes.{p3:Identifier}.:Int64, 0)),
-                            7
-                        ) <= 3
-                    )
-                ) AND (reinterpretAsUInt64(
-                    ifNull(events.hashes.{p3:Identifier}.:Int64, 0)
-                ) != 13020603013274838753),
-                bitShiftRight(
-                    reinterpretAsUInt64(ifNull(events.hashes.{p3:Identifier}.:Int64, 0)),
-                    3
-                ) + 1,
+                    (bitAnd(attempt, 7) >= 1)
+                    AND (bitAnd(attempt, 7) <= 3)
+                ) AND (attempt != 13020603013274838753),
+                bitShiftRight(attempt, 3) + 1,
                 0
             ) AS unit,
-            toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
-            reinterpretAsUInt64(ifNull(events.hashes.{p4:Identifier}.:Int64, 0)) AS number,
             multiIf(
                 ((bitAnd(number, 7) = 2) AND (number < 9223372036854775808)),
                 bitShiftRight(number, 3),
-                (bitAnd(number, 7) = 3) AND (
-                    toUInt64OrNull(
-                        substring(ifNull(events.scalars.{p4:Identifier}.:String, ''), 2)
-                    ) <= 9223372036854775807
-                ),
-                assumeNotNull(
-                    toUInt64OrNull(substring(ifNull(events.scalars.{p4:Identifier}.:String, ''), 2))
-                ),
+                (bitAnd(number, 7) = 3) AND (big <= 9223372036854775807),
+                assumeNotNull(big),
                 18446744073709551615
             ) AS seq,
-            isNotNull(events.scalars.{p4:Identifier}.:String) AS number_sent,
-            (seq = 18446744073709551615) AND number_sent AS invalid,
-            events.event_id AS event_id,
-            if(
-                events.kind = 'event',
-                transform(
-                    events.name,
-                    {p5:Array(String)},
-                    [toUInt64(1), toUInt64(2), toUInt64(4), toUInt64(8)],
+            (seq = 18446744073709551615) AND number_sent AS invalid
+        FROM
+        (
+            SELECT
+                reinterpretAsUInt64(ifNull(events.hashes.{p5:Identifier}.:Int64, 0)) AS attempt,
+                toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
+                events.event_id AS event_id,
+                if(
+                    events.kind = 'event',
+                    transform(events.name, {p1:Array(String)}, {p2:Array(UInt64)}, toUInt64(0)),
                     toUInt64(0)
-                ),
-                toUInt64(0)
-            ) AS mask,
-            reinterpretAsUInt64(ifNull(events.hashes.{p2:Identifier}.:Int64, 0)) AS key_1,
-            events.visitor_key AS visitor,
-            events.source = 'provider' AS provider,
-            events.verified AS verified
-        FROM events
-        WHERE (events.website_id IN ({p6:Array(String)})) AND (
-            events.occurred_at <= fromUnixTimestamp64Milli({p0:Int64})
-        ) AND (events.name IN ({p1:Array(String)})) AND (mask != 0)
+                ) AS mask,
+                events.visitor_key AS visitor,
+                events.source = 'provider' AS provider,
+                events.verified AS verified,
+                reinterpretAsUInt64(ifNull(events.hashes.{p3:Identifier}.:Int64, 0)) AS key_1,
+                reinterpretAsUInt64(ifNull(events.hashes.{p4:Identifier}.:Int64, 0)) AS number,
+                isNotNull(events.scalars.{p4:Identifier}.:String) AS number_sent,
+                toUInt64OrNull(
+                    substring(ifNull(events.scalars.{p4:Identifier}.:String, ''), 2)
+                ) AS big
+            FROM events
+            WHERE (events.website_id IN ({p6:Array(String)})) AND (
+                events.occurred_at <= fromUnixTimestamp64Milli({p7:Int64})
+            ) AND 1 AND (events.name IN ({p0:Array(String)})) AND (mask != 0)
+        )
+        WHERE 1
     ),
     chains AS
     (
@@ -87,138 +82,162 @@ WITH
             unitless,
             firsts,
             visitors > 1 AS several,
-            bitTest(firsts[1], 0) AS carries,
-            toInt64(bitShiftRight(firsts[1], 30)) + 1729999999999 AS entry_ts,
-            entry_ts + 604800000 AS window_end,
-            arrayMap(
-                (p, q) -> multiIf(
-                    p = 0,
-                    1,
-                    NOT (
-                        (bitTest(p, 29) = bitTest(q, 29))
-                        AND if(
-                            bitTest(p, 29),
-                            (
-                                toInt64(bitShiftRight(p, 30)) + 1729999999999
-                            ) > (toInt64(bitShiftRight(q, 30)) + 1729999999999),
-                            (bitShiftRight(p, 2) > bitShiftRight(q, 2)) AND (
-                                bitAnd(
-                                    bitShiftRight(p, 2),
-                                    134217727
-                                ) > bitAnd(bitShiftRight(q, 2), 134217727)
-                            )
-                        )
-                    ),
-                    2,
-                    (toInt64(bitShiftRight(p, 30)) + 1729999999999) > window_end,
-                    3,
-                    0
-                ),
-                arrayPopFront(firsts),
-                arrayPopBack(firsts)
-            ) AS verdicts,
-            arrayFirstIndex(verdict -> (verdict != 0), verdicts) AS stop,
-            multiIf(
-                unit = 0,
-                2,
-                (complexity = 2) OR over_limit,
-                1,
-                ((firsts[1]) = 0) OR (NOT ((entry_ts >= {p7:Int64}) AND (entry_ts < {p8:Int64}))),
-                3,
-                (complexity = 1) OR (starts > 1) OR (
-                    carries
-                    AND (`values` > 1)
-                ) OR ((verdicts[stop]) IN (2)) OR 0 OR (
-                    ((firsts[2]) != 0)
-                    AND (
-                        NOT (
-                            (
-                                bitAnd(bitShiftRight(firsts[2], 1), 1) + bitAnd(
-                                    bitShiftRight(last_options[1], 1),
-                                    1
-                                )
-                            ) = 1
-                        )
-                    )
-                ),
-                1,
-                0
-            ) AS class,
+            entry_ts,
+            window_end,
+            class,
             if((class = 0) AND carries, any_value, 0) AS value,
-            if(class = 0, if(stop = 0, 3, stop), 0) AS reached,
+            if(
+                class = 0,
+                arrayFirstIndex(verdict -> (verdict != 0), arrayPushBack(verdicts, 1)),
+                0
+            ) AS reached,
             toInt64(bitShiftRight(firsts[reached], 30)) + 1729999999999 AS done_ts
         FROM
         (
             SELECT
-                unit,
-                [
-                    minIf(position, bitAnd(mask, toUInt64(1)) != 0),
-                    minIf(
-                        position + multiIf(
-                            bitAnd(mask, toUInt64(2)) != 0,
-                            0,
-                            bitAnd(mask, toUInt64(4)) != 0,
-                            2,
-                            0
-                        ),
-                        bitAnd(mask, toUInt64(6)) != 0
+                *,
+                multiIf(
+                    unit = 0,
+                    2,
+                    (complexity = 2) OR over_limit,
+                    1,
+                    ((firsts[1]) = 0) OR (
+                        NOT ((entry_ts >= {p8:Int64}) AND (entry_ts < {p9:Int64}))
                     ),
-                    minIf(position, bitAnd(mask, toUInt64(8)) != 0)
-                ] AS firsts,
-                CAST(
-                    [
-                        minIf(
-                            position + multiIf(
-                                bitAnd(mask, toUInt64(2)) != 0,
-                                2,
-                                bitAnd(mask, toUInt64(4)) != 0,
-                                0,
-                                0
-                            ),
-                            bitAnd(mask, toUInt64(6)) != 0
+                    3,
+                    (complexity = 1) OR (starts > 1) OR (carries AND (`values` > 1)) OR (
+                        arrayFirst(verdict -> (verdict != 0), verdicts) IN (2)
+                    ) OR 0 OR (
+                        ((firsts[2]) != 0)
+                        AND (
+                            NOT (
+                                (
+                                    bitAnd(bitShiftRight(firsts[2], 1), 1) + bitAnd(
+                                        bitShiftRight(last_options[1], 1),
+                                        1
+                                    )
+                                ) = 1
+                            )
                         )
-                    ],
-                    'Array(UInt64)'
-                ) AS last_options,
-                countArgMinIf(
-                    bitShiftRight(position, 30),
-                    bitAnd(mask, toUInt64(1)) != 0
-                ) AS starts,
-                uniqUpToIf(1)(value, value != 0) AS `values`,
-                max(value) AS any_value,
-                uniqUpTo(1)(visitor) AS visitors,
-                count() > 100000 AS over_limit,
-                max(complexity) AS complexity,
-                countIf(((ts >= {p7:Int64}) AND (ts < {p8:Int64}))) AS unitless
+                    ),
+                    1,
+                    0
+                ) AS class
             FROM
             (
                 SELECT
-                    unit,
-                    ts,
-                    visitor,
-                    mask,
-                    key_1 AS value,
-                    (
-                        bitShiftLeft(toUInt64(ts - 1729999999999), 30) + if(
-                            ((bitAnd(number, 7) = 2) AND (number < 9223372036854775808)),
-                            bitShiftLeft(bitAnd(bitShiftRight(number, 3), 134217727), 2),
-                            536870912
-                        )
-                    ) + (value != 0) AS position,
-                    toUInt8(
-                        (
-                            number_sent
-                            AND (
-                                NOT (
-                                    ((bitAnd(number, 7) = 2) AND (number < 9223372036854775808))
-                                    AND (number < 1073741824)
+                    *,
+                    arrayMap(
+                        (p, q) -> multiIf(
+                            p = 0,
+                            1,
+                            NOT (
+                                (bitTest(p, 29) = bitTest(q, 29))
+                                AND if(
+                                    bitTest(p, 29),
+                                    (
+                                        toInt64(bitShiftRight(p, 30)) + 1729999999999
+                                    ) > (toInt64(bitShiftRight(q, 30)) + 1729999999999),
+                                    (bitShiftRight(p, 2) > bitShiftRight(q, 2)) AND (
+                                        bitAnd(
+                                            bitShiftRight(p, 2),
+                                            134217727
+                                        ) > bitAnd(bitShiftRight(q, 2), 134217727)
+                                    )
                                 )
-                            )
+                            ),
+                            2,
+                            (toInt64(bitShiftRight(p, 30)) + 1729999999999) > window_end,
+                            3,
+                            0
+                        ),
+                        arrayPopFront(firsts),
+                        arrayPopBack(firsts)
+                    ) AS verdicts
+                FROM
+                (
+                    SELECT
+                        *,
+                        toInt64(bitShiftRight(firsts[1], 30)) + 1729999999999 AS entry_ts,
+                        (
+                            toInt64(bitShiftRight(firsts[1], 30)) + 1729999999999
+                        ) + 604800000 AS window_end,
+                        bitTest(firsts[1], 0) AS carries
+                    FROM
+                    (
+                        SELECT
+                            unit,
+                            [
+                                minIf(position, bitTest(mask, 0)),
+                                minIf(
+                                    position + multiIf(bitTest(mask, 1), 0, bitTest(mask, 2), 2, 0),
+                                    bitAnd(mask, 6) != 0
+                                ),
+                                minIf(position, bitTest(mask, 3))
+                            ] AS firsts,
+                            CAST(
+                                [
+                                    minIf(
+                                        position + multiIf(
+                                            bitTest(mask, 1),
+                                            2,
+                                            bitTest(mask, 2),
+                                            0,
+                                            0
+                                        ),
+                                        bitAnd(mask, 6) != 0
+                                    )
+                                ],
+                                'Array(UInt64)'
+                            ) AS last_options,
+                            countArgMinIf(bitShiftRight(position, 30), bitTest(mask, 0)) AS starts,
+                            uniqUpToIf(1)(value, value != 0) AS `values`,
+                            max(value) AS any_value,
+                            uniqUpTo(1)(visitor) AS visitors,
+                            count() > 100000 AS over_limit,
+                            max(complexity) AS complexity,
+                            countIf(((ts >= {p8:Int64}) AND (ts < {p9:Int64}))) AS unitless
+                        FROM
+                        (
+                            SELECT
+                                unit,
+                                ts,
+                                visitor,
+                                mask,
+                                key_1 AS value,
+                                (
+                                    bitShiftLeft(toUInt64(ts - 1729999999999), 30) + if(
+                                        (
+                                            (bitAnd(number, 7) = 2)
+                                            AND (number < 9223372036854775808)
+                                        ),
+                                        bitShiftLeft(
+                                            bitAnd(bitShiftRight(number, 3), 134217727),
+                                            2
+                                        ),
+                                        536870912
+                                    )
+                                ) + (value != 0) AS position,
+                                toUInt8(
+                                    (
+                                        number_sent
+                                        AND (
+                                            NOT (
+                                                (
+                                                    (bitAnd(number, 7) = 2)
+                                                    AND (number < 9223372036854775808)
+                                                )
+                                                AND (number < 1073741824)
+                                            )
+                                        )
+                                    )
+                                ) AS complexity
+                            FROM matched
                         )
-                    ) AS complexity
-                FROM matched
+                        GROUP BY unit
+                    )
+                )
             )
-            GROUP BY unit
         )
         WHERE class != 3
     ),
@@ -232,8 +251,8 @@ WITH
             countIf(class = 0) AS entered,
             [countIf(reached >= 1), countIf(reached >= 2), countIf(reached >= 3)] AS counts,
             [
-                countIf((reached = 1) AND ({p0:Int64} <= window_end)),
-                countIf((reached = 2) AND ({p0:Int64} <= window_end))
+                countIf((reached = 1) AND ({p7:Int64} <= window_end)),
+                countIf((reached = 2) AND ({p7:Int64} <= window_end))
             ] AS pendings,
             [
                 countIf(reached >= 1),
@@ -268,28 +287,23 @@ WITH
             progress.chosen AS chosen,
             progress.skips AS skips,
             progress.ties AS ties,
-            arrayCount(
-                x -> (x.invalid AND (bitAnd(x.mask, toUInt64(15)) != 0)),
-                history
-            ) AS invalid,
+            arrayCount(x -> (x.invalid AND (bitAnd(x.mask, 15) != 0)), history) AS invalid,
             tied,
-            toUInt8(
-                1 * arrayExists(
-                    x -> (
-                        (x.ts <= window_end)
-                        AND (bitAnd(x.mask, toUInt64(15)) != 0)
-                        AND ((x.keys[1]) != 0)
-                        AND ((entry_keys[1]) != 0)
-                        AND ((x.keys[1]) != (entry_keys[1]))
+            arrayReduce(
+                'groupBitOr',
+                arrayMap(
+                    x -> toUInt8(
+                        1 * (
+                            ((x.keys[1]) != 0)
+                            AND ((entry_keys[1]) != 0)
+                            AND ((x.keys[1]) != (entry_keys[1]))
+                        )
                     ),
-                    arraySlice(history, entry.at + 1)
+                    later
                 )
             ) AS conflicts,
             arrayUniq(
-                arrayMap(
-                    x -> x.visitor,
-                    arrayFilter(x -> (bitAnd(x.mask, toUInt64(15)) != 0), history)
-                )
+                arrayMap(x -> x.visitor, arrayFilter(x -> (bitAnd(x.mask, 15) != 0), history))
             ) > 1 AS several,
             CAST([], 'Array(UInt32)') AS seen,
             cut,
@@ -298,222 +312,68 @@ WITH
         (
             SELECT
                 *,
-                arrayFilter(
-                    x -> ((x.ts <= window_end) AND (bitAnd(x.mask, toUInt64(14)) != 0)),
-                    arraySlice(history, entry.at + 1)
-                ) AS followers,
                 arrayFold(
                     (s, ts, seq, mask) -> CAST(
-                        (
-                            s.reached + (
-                                (
-                                    bitAnd(
-                                        mask,
-                                        [
-                                            toUInt64(1),
-                                            toUInt64(6),
-                                            toUInt64(8),
-                                            toUInt64(0)
-                                        ][s.reached + 1]
-                                    ) != 0
-                                )
-                                AND (
-                                    (ts > s.last_ts)
-                                    OR (
-                                        (ts = s.last_ts)
-                                        AND (seq != 18446744073709551615)
-                                        AND (seq > s.last_seq)
-                                    )
-                                )
-                                AND (seq >= s.least)
-                            ),
+                        if(
+                            bitAnd(mask, {p10:Array(UInt64)}[s.reached + 1]) != 0,
                             if(
-                                (
-                                    (
-                                        bitAnd(
-                                            mask,
-                                            [
-                                                toUInt64(1),
-                                                toUInt64(6),
-                                                toUInt64(8),
-                                                toUInt64(0)
-                                            ][s.reached + 1]
-                                        ) != 0
-                                    )
-                                    AND (
-                                        (ts > s.last_ts)
-                                        OR (
-                                            (ts = s.last_ts)
-                                            AND (seq != 18446744073709551615)
-                                            AND (seq > s.last_seq)
-                                        )
-                                    )
-                                    AND (seq >= s.least)
+                                (ts > s.last_ts) OR (
+                                    (ts = s.last_ts)
+                                    AND (seq != 18446744073709551615)
+                                    AND (seq > s.last_seq)
                                 ),
-                                ts,
-                                s.last_ts
-                            ),
-                            if(
-                                (
-                                    (
-                                        bitAnd(
-                                            mask,
-                                            [
-                                                toUInt64(1),
-                                                toUInt64(6),
-                                                toUInt64(8),
-                                                toUInt64(0)
-                                            ][s.reached + 1]
-                                        ) != 0
-                                    )
-                                    AND (
-                                        (ts > s.last_ts)
-                                        OR (
-                                            (ts = s.last_ts)
-                                            AND (seq != 18446744073709551615)
-                                            AND (seq > s.last_seq)
-                                        )
-                                    )
-                                    AND (seq >= s.least)
-                                ),
-                                seq,
-                                s.last_seq
-                            ),
-                            if(
-                                (
-                                    (
-                                        bitAnd(
-                                            mask,
-                                            [
-                                                toUInt64(1),
-                                                toUInt64(6),
-                                                toUInt64(8),
-                                                toUInt64(0)
-                                            ][s.reached + 1]
-                                        ) != 0
-                                    )
-                                    AND (
-                                        (ts > s.last_ts)
-                                        OR (
-                                            (ts = s.last_ts)
-                                            AND (seq != 18446744073709551615)
-                                            AND (seq > s.last_seq)
-                                        )
-                                    )
-                                    AND (seq >= s.least)
-                                ),
-                                if(seq = 18446744073709551615, s.least, seq + 1),
-                                s.least
-                            ),
-                            s.skips + (
-                                (
-                                    bitAnd(
-                                        mask,
-                                        [
-                                            toUInt64(1),
-                                            toUInt64(6),
-                                            toUInt64(8),
-                                            toUInt64(0)
-                                        ][s.reached + 1]
-                                    ) != 0
-                                )
-                                AND (
-                                    (ts > s.last_ts)
-                                    OR (
-                                        (ts = s.last_ts)
-                                        AND (seq != 18446744073709551615)
-                                        AND (seq > s.last_seq)
-                                    )
-                                )
-                                AND (NOT (seq >= s.least))
-                            ),
-                            s.ties + (
-                                (
-                                    bitAnd(
-                                        mask,
-                                        [
-                                            toUInt64(1),
-                                            toUInt64(6),
-                                            toUInt64(8),
-                                            toUInt64(0)
-                                        ][s.reached + 1]
-                                    ) != 0
-                                )
-                                AND (
-                                    NOT (
-                                        (ts > s.last_ts)
-                                        OR (
-                                            (ts = s.last_ts)
-                                            AND (seq != 18446744073709551615)
-                                            AND (seq > s.last_seq)
-                                        )
-                                    )
-                                )
-                            ),
-                            if(
-                                (
-                                    (
-                                        bitAnd(
-                                            mask,
-                                            [
-                                                toUInt64(1),
-                                                toUInt64(6),
-                                                toUInt64(8),
-                                                toUInt64(0)
-                                            ][s.reached + 1]
-                                        ) != 0
-                                    )
-                                    AND (
-                                        (ts > s.last_ts)
-                                        OR (
-                                            (ts = s.last_ts)
-                                            AND (seq != 18446744073709551615)
-                                            AND (seq > s.last_seq)
-                                        )
-                                    )
-                                    AND (seq >= s.least)
-                                ),
-                                bitOr(
-                                    s.chosen,
-                                    if(
-                                        0,
-                                        bitAnd(
-                                            mask,
-                                            [
-                                                toUInt64(1),
-                                                toUInt64(6),
-                                                toUInt64(8),
-                                                toUInt64(0)
-                                            ][s.reached + 1]
-                                        ),
-                                        toUInt64(
-                                            bitAnd(
-                                                bitAnd(
-                                                    mask,
-                                                    [
-                                                        toUInt64(1),
-                                                        toUInt64(6),
-                                                        toUInt64(8),
-                                                        toUInt64(0)
-                                                    ][s.reached + 1]
-                                                ),
-                                                bitNot(
+                                if(
+                                    seq >= s.least,
+                                    tuple(
+                                        s.reached + 1,
+                                        ts,
+                                        seq,
+                                        if(seq = 18446744073709551615, s.least, seq + 1),
+                                        s.skips,
+                                        s.ties,
+                                        bitOr(
+                                            s.chosen,
+                                            if(
+                                                0,
+                                                bitAnd(mask, {p10:Array(UInt64)}[s.reached + 1]),
+                                                toUInt64(
                                                     bitAnd(
-                                                        mask,
-                                                        [
-                                                            toUInt64(1),
-                                                            toUInt64(6),
-                                                            toUInt64(8),
-                                                            toUInt64(0)
-                                                        ][s.reached + 1]
-                                                    ) - toUInt64(1)
+                                                        bitAnd(
+                                                            mask,
+                                                            {p10:Array(UInt64)}[s.reached + 1]
+                                                        ),
+                                                        bitNot(
+                                                            bitAnd(
+                                                                mask,
+                                                                {p10:Array(UInt64)}[s.reached + 1]
+                                                            ) - toUInt64(1)
+                                                        )
+                                                    )
                                                 )
                                             )
                                         )
+                                    ),
+                                    tuple(
+                                        s.reached,
+                                        s.last_ts,
+                                        s.last_seq,
+                                        s.least,
+                                        s.skips + 1,
+                                        s.ties,
+                                        s.chosen
                                     )
                                 ),
-                                s.chosen
-                            )
+                                tuple(
+                                    s.reached,
+                                    s.last_ts,
+                                    s.last_seq,
+                                    s.least,
+                                    s.skips,
+                                    s.ties + 1,
+                                    s.chosen
+                                )
+                            ),
+                            s
                         ),
                         'Tuple(reached UInt8, last_ts Int64, last_seq UInt64, least UInt64, skips UInt32, ties UInt32, chosen UInt64)'
                     ),
@@ -542,83 +402,108 @@ WITH
             (
                 SELECT
                     *,
-                    toUInt64(1) AS open_parts,
-                    arrayFilter(
-                        x -> ((x.ts = entry_ts) AND (bitAnd(x.mask, open_parts) != 0)),
-                        history
-                    ) AS tied_events,
-                    (length(tied_events) > 1) AND (
-                        has(tied_events.seq, 18446744073709551615)
-                        OR (length(arrayDistinct(tied_events.seq)) < length(tied_events))
-                    ) AS tied,
-                    arrayMap(
-                        j -> if(
-                            tied AND (arrayUniq(arrayMap(x -> (x.keys[j]), tied_events)) > 1),
-                            0,
-                            first_event.keys[j]
-                        ),
-                        range(1, 2)
-                    ) AS entry_keys
+                    arrayFilter(x -> (bitAnd(x.mask, 14) != 0), later) AS followers
                 FROM
                 (
                     SELECT
-                        unit,
-                        history,
-                        has_more_events OR (length(entries) > 1) AS cut,
-                        arrayJoin(arraySlice(entries, 1, 1)) AS entry,
-                        history[entry.at] AS first_event,
-                        first_event.ts AS entry_ts,
-                        entry_ts + 604800000 AS window_end
+                        *,
+                        arrayMap(
+                            j -> if(
+                                tied AND (arrayUniq(arrayMap(x -> (x.keys[j]), tied_events)) > 1),
+                                0,
+                                first_event.keys[j]
+                            ),
+                            range(1, 2)
+                        ) AS entry_keys,
+                        arrayFilter(
+                            x -> ((x.ts <= window_end) AND (bitAnd(x.mask, 15) != 0)),
+                            arraySlice(history, entry.at + 1)
+                        ) AS later
                     FROM
                     (
                         SELECT
-                            unit,
-                            history,
-                            has_more_events,
-                            arraySlice(
-                                arrayMap(
-                                    (i, x) -> CAST(
-                                        (i, 1, if(x.seq = 18446744073709551615, 0, x.seq + 1)),
-                                        'Tuple(at UInt32, began UInt32, least UInt64)'
-                                    ),
-                                    arrayEnumerate(history),
-                                    history
-                                ),
-                                arrayFirstIndex(x -> (bitAnd(x.mask, toUInt64(1)) != 0), history),
-                                arrayFirstIndex(
-                                    x -> (bitAnd(x.mask, toUInt64(1)) != 0),
-                                    history
-                                ) != 0
-                            ) AS entries
+                            *,
+                            (length(tied_events) > 1) AND (
+                                has(tied_events.seq, 18446744073709551615)
+                                OR (length(arrayDistinct(tied_events.seq)) < length(tied_events))
+                            ) AS tied
                         FROM
                         (
                             SELECT
-                                unit,
-                                arraySort(
-                                    groupArray(
-                                        CAST(
-                                            (
-                                                ts,
-                                                seq,
-                                                event_id,
-                                                mask,
-                                                CAST([key_1], 'Array(UInt64)'),
-                                                invalid,
-                                                visitor
+                                *,
+                                toUInt64(1) AS open_parts,
+                                arrayFilter(
+                                    x -> ((x.ts = entry_ts) AND (bitAnd(x.mask, open_parts) != 0)),
+                                    history
+                                ) AS tied_events
+                            FROM
+                            (
+                                SELECT
+                                    unit,
+                                    history,
+                                    has_more_events OR (length(entries) > 1) AS cut,
+                                    arrayJoin(arraySlice(entries, 1, 1)) AS entry,
+                                    history[entry.at] AS first_event,
+                                    first_event.ts AS entry_ts,
+                                    entry_ts + 604800000 AS window_end
+                                FROM
+                                (
+                                    SELECT
+                                        unit,
+                                        history,
+                                        has_more_events,
+                                        arraySlice(
+                                            arrayMap(
+                                                (i, x) -> CAST(
+                                                    (
+                                                        i,
+                                                        1,
+                                                        if(
+                                                            x.seq = 18446744073709551615,
+                                                            0,
+                                                            x.seq + 1
+                                                        )
+                                                    ),
+                                                    'Tuple(at UInt32, began UInt32, least UInt64)'
+                                                ),
+                                                arrayEnumerate(history),
+                                                history
                                             ),
-                                            'Tuple(ts Int64, seq UInt64, event_id String, mask UInt64, keys Array(UInt64), invalid UInt8, visitor UInt64)'
-                                        )
+                                            arrayFirstIndex(x -> bitTest(x.mask, 0), history),
+                                            arrayFirstIndex(x -> bitTest(x.mask, 0), history) != 0
+                                        ) AS entries
+                                    FROM
+                                    (
+                                        SELECT
+                                            unit,
+                                            arraySort(
+                                                groupArray(
+                                                    CAST(
+                                                        (
+                                                            ts,
+                                                            seq,
+                                                            event_id,
+                                                            mask,
+                                                            CAST([key_1], 'Array(UInt64)'),
+                                                            invalid,
+                                                            visitor
+                                                        ),
+                                                        'Tuple(ts Int64, seq UInt64, event_id String, mask UInt64, keys Array(UInt64), invalid UInt8, visitor UInt64)'
+                                                    )
+                                                )
+                                            ) AS events,
+                                            arraySlice(events, 1, 100000) AS history,
+                                            length(events) > 100000 AS has_more_events
+                                        FROM complex_events
+                                        WHERE unit != 0
+                                        GROUP BY unit
                                     )
-                                ) AS events,
-                                arraySlice(events, 1, 100000) AS history,
-                                length(events) > 100000 AS has_more_events
-                            FROM complex_events
-                            WHERE unit != 0
-                            GROUP BY unit
+                                )
+                            )
+                            WHERE ((entry_ts >= {p8:Int64}) AND (entry_ts < {p9:Int64}))
                         )
                     )
                 )
-                WHERE ((entry_ts >= {p7:Int64}) AND (entry_ts < {p8:Int64}))
             )
             SETTINGS short_circuit_function_evaluation = 'disable'
         )
@@ -627,34 +512,33 @@ WITH
     (
         SELECT
             keys,
-            count() AS entered,
-            sumForEach(arrayMap(k -> (reached >= k), range(1, 4))) AS counts,
             sumForEach(
-                arrayMap(
-                    k -> ((reached = k) AND ({p0:Int64} <= (entry_ts + 604800000))),
-                    range(1, 3)
+                arrayConcat(
+                    arrayMap(k -> (reached >= k), range(1, 4)),
+                    arrayMap(
+                        k -> ((reached = k) AND ({p7:Int64} <= (entry_ts + 604800000))),
+                        range(1, 3)
+                    ),
+                    arrayMap(bit -> (bitAnd(chosen, bit) != 0), {p2:Array(UInt64)})
                 )
-            ) AS pendings,
+            ) AS counted,
             sumForEach(
-                arrayMap(
-                    bit -> (bitAnd(chosen, bit) != 0),
-                    [toUInt64(1), toUInt64(2), toUInt64(4), toUInt64(8)]
+                arrayConcat(
+                    [0],
+                    [0],
+                    [several],
+                    [(reached < 3) AND ({p7:Int64} <= (entry_ts + 604800000))],
+                    arrayMap(key -> (key = 0), keys),
+                    arrayMap(j -> bitTest(conflicts, j), range(1)),
+                    [skips],
+                    [ties],
+                    [invalid],
+                    [tied],
+                    [cut],
+                    [((skips + ties) + invalid) > 0]
                 )
-            ) AS options,
-            quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion,
-            sumForEach(arrayMap(count -> (count > 0), seen)) AS seen_units,
-            sumForEach(seen) AS seen_events,
-            sumForEach(arrayMap(key -> (key = 0), keys)) AS missing,
-            sumForEach(arrayMap(j -> bitTest(conflicts, j), range(1))) AS conflicting,
-            sum(skips) AS skips,
-            sum(ties) AS ties,
-            sum(invalid) AS invalid,
-            sum(tied) AS tied,
-            sum(cut) AS cut,
-            sum(several) AS several,
-            countIf(((skips + ties) + invalid) > 0) AS disordered,
-            0 AS unitless,
-            0 AS unverified
+            ) AS quality,
+            quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion
         FROM units
         GROUP BY keys
     ),
@@ -673,16 +557,16 @@ WITH
             FROM
             (
                 SELECT
-                    reinterpretAsUInt64(ifNull(events.hashes.{p2:Identifier}.:Int64, 0)) AS key_1,
-                    ifNull(events.scalars.{p2:Identifier}.:String, '') AS text_1
+                    reinterpretAsUInt64(ifNull(events.hashes.{p3:Identifier}.:Int64, 0)) AS key_1,
+                    ifNull(events.scalars.{p3:Identifier}.:String, '') AS text_1
                 FROM events
                 WHERE (events.website_id IN ({p6:Array(String)})) AND (
-                    events.occurred_at <= fromUnixTimestamp64Milli({p0:Int64})
-                ) AND (events.name IN ({p1:Array(String)})) AND ((events.kind = 'event') AND (
-                    events.name = {p9:String}
+                    events.occurred_at <= fromUnixTimestamp64Milli({p7:Int64})
+                ) AND (events.name IN ({p0:Array(String)})) AND ((events.kind = 'event') AND (
+                    events.name = {p11:String}
                 )) AND (
-                    (events.occurred_at >= fromUnixTimestamp64Milli({p7:Int64}))
-                    AND (events.occurred_at < fromUnixTimestamp64Milli({p8:Int64}))
+                    (events.occurred_at >= fromUnixTimestamp64Milli({p8:Int64}))
+                    AND (events.occurred_at < fromUnixTimestamp64Milli({p9:Int64}))
                 )
             )
             GROUP BY value
@@ -692,125 +576,40 @@ WITH
     (
         SELECT
             arrayResize(entry_values.keys, 1) AS keys,
-            entered AS entered,
-            counts AS counts,
-            pendings AS pendings,
-            options AS options,
-            completion AS completion,
-            CAST([], 'Array(UInt64)') AS seen_units,
-            CAST([], 'Array(UInt64)') AS seen_events,
-            arrayMap(key -> if(key = 0, entered, 0), keys) AS missing,
-            CAST([0], 'Array(UInt64)') AS conflicting,
-            0 AS skips,
-            0 AS ties,
-            0 AS invalid,
-            0 AS tied,
-            0 AS cut,
-            several AS several,
-            0 AS disordered,
-            unitless AS unitless,
-            0 AS unverified
+            arrayConcat(counts, pendings, options) AS counted,
+            arrayConcat(
+                [unitless, 0, several, arraySum(pendings)],
+                arrayMap(key -> if(key = 0, entered, 0), keys)
+            ) AS quality,
+            completion
         FROM tallies
         ANY LEFT JOIN entry_values ON tallies.value = entry_values.value
         WHERE class IN (0, 2)
-    ),
-    cohorts AS
-    (
-        SELECT
-            keys,
-            (sum(entered) > 0) AND 1 AS selected,
-            sum(entered) AS entered,
-            sumForEach(counts) AS counts,
-            sumForEach(pendings) AS pendings,
-            sumForEach(options) AS options,
-            quantileExactInclusiveMergeState(0.5)(completion) AS completion,
-            sumForEach(seen_units) AS seen_units,
-            sumForEach(seen_events) AS seen_events,
-            sumForEach(missing) AS missing,
-            sumForEach(conflicting) AS conflicting,
-            sum(skips) AS skips,
-            sum(ties) AS ties,
-            sum(invalid) AS invalid,
-            sum(tied) AS tied,
-            sum(cut) AS cut,
-            sum(several) AS several,
-            sum(disordered) AS disordered,
-            sum(unitless) AS unitless,
-            sum(unverified) AS unverified
-        FROM
-        (
-            SELECT
-                keys,
-                entered,
-                counts,
-                pendings,
-                options,
-                completion,
-                seen_units,
-                seen_events,
-                missing,
-                conflicting,
-                skips,
-                ties,
-                invalid,
-                tied,
-                cut,
-                several,
-                disordered,
-                unitless,
-                unverified
-            FROM folded
-            UNION ALL
-            SELECT
-                keys,
-                entered,
-                counts,
-                pendings,
-                options,
-                completion,
-                seen_units,
-                seen_events,
-                missing,
-                conflicting,
-                skips,
-                ties,
-                invalid,
-                tied,
-                cut,
-                several,
-                disordered,
-                unitless,
-                unverified
-            FROM simple
-        )
-        GROUP BY keys
     ),
     grouped AS
     (
         SELECT
             keys,
             grouping(keys) = 1 AS is_total,
-            sum(selected) AS cohort_count,
-            sum(arraySum(pendings)) AS open_windows,
-            sumIf(entered, selected) AS entered,
-            sumForEachIf(counts, selected) AS counts,
-            sumForEachIf(pendings, selected) AS pendings,
-            sumForEachIf(options, selected) AS options,
-            quantileExactInclusiveMergeIf(0.5)(completion, selected) AS median_ms,
-            sumForEachIf(seen_units, selected) AS seen_units,
-            sumForEachIf(seen_events, selected) AS seen_events,
-            sumForEach(missing) AS missing,
-            sumForEach(conflicting) AS conflicting,
-            sum(skips) AS skips,
-            sum(ties) AS ties,
-            sum(invalid) AS invalid,
-            sum(tied) AS tied,
-            sum(cut) AS cut,
-            sum(several) AS several,
-            sum(disordered) AS disordered,
-            sum(unitless) AS unitless,
-            sum(unverified) AS unverified
-        FROM cohorts
+            sumForEachIf(counted, 1) AS counted,
+            sumForEach(quality) AS quality,
+            quantileExactInclusiveMergeIf(0.5)(completion, 1) AS median_ms
+        FROM
+        (
+            SELECT
+                keys,
+                counted,
+                quality,
+                completion
+            FROM folded
+            UNION ALL
+            SELECT
+                keys,
+                counted,
+                quality,
+                completion
+            FROM simple
+        )
         GROUP BY
             GROUPING SETS (
                 (keys),
@@ -822,11 +621,12 @@ WITH
             grouped.*,
             arrayResize(known.texts, 1) AS texts,
             row_number() OVER (
-                PARTITION BY is_total ORDER BY entered DESC NULLS LAST,
-                entered DESC,
+                PARTITION BY is_total ORDER BY counted[1] DESC NULLS LAST,
+                counted[1] DESC,
                 (texts[1]) = '' ASC,
                 texts[1] ASC
-            ) AS place
+            ) AS place,
+            count() OVER () - 1 AS cohort_count
         FROM grouped
         ANY LEFT JOIN
         (
@@ -848,11 +648,33 @@ WITH
             )
             GROUP BY keys
         ) AS known ON grouped.keys = known.keys
-        WHERE is_total OR (cohort_count > 0)
+        WHERE is_total OR ((counted[1]) > 0)
     )
-SELECT *
+SELECT
+    is_total,
+    cohort_count,
+    texts,
+    median_ms,
+    counted[1] AS entered,
+    arraySlice(counted, 1, 3) AS counts,
+    arraySlice(counted, 4, 2) AS pendings,
+    arraySlice(counted, 6, 4) AS options,
+    arraySlice(counted, 10, 0) AS seen_units,
+    arraySlice(counted, 10, 0) AS seen_events,
+    quality[1] AS unitless,
+    quality[2] AS unverified,
+    quality[3] AS several,
+    quality[4] AS open_windows,
+    arraySlice(quality, 5, 1) AS missing,
+    arraySlice(quality, 6, 1) AS conflicting,
+    quality[7] AS skips,
+    quality[8] AS ties,
+    quality[9] AS invalid,
+    quality[10] AS tied,
+    quality[11] AS cut,
+    quality[12] AS disordered
 FROM ranked
-WHERE is_total OR ((place >= {p10:UInt64}) AND (place <= {p11:UInt64}))
+WHERE is_total OR ((place >= {p12:UInt64}) AND (place <= {p13:UInt64}))
 ORDER BY
     is_total DESC,
     place ASC

@@ -7,11 +7,13 @@ Stages, each a subquery:
                 limits: `MAX_UNIT_EVENTS`, and of entries `MAX_COMPARISONS`
     entries     where step 1 is complete ("Entry"): once for an attempt, for a visitor each time
                 that the period contains
-    values      the entry's values, decided by agreement where tied events have no usable order
+    values      the entry's values, decided by agreement where tied events have no usable order,
+                and the events after it
     folded      the progress after each entry ("Progress after entry")
     units       the one entry that counts, with the events that diagnostic rows counted
 """
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from penstock.funnels.statements.entries import (
@@ -76,34 +78,42 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
                {plan.window_end("entry_ts")} AS window_end
         FROM (SELECT unit, history, has_more_events, {entries_of(plan)} AS entries
               FROM ({histories}))"""
+    # A subquery for each name that others use: the engine would analyse a copy in each of them.
+    tied_events = f"""
+        SELECT *, {open_parts(plan)} AS open_parts,
+               arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0,
+                           history) AS tied_events
+        FROM ({entries}) WHERE {plan.in_period("entry_ts")}"""
+    tied = f"""
+        SELECT *, length(tied_events) > 1
+                   AND (has(tied_events.seq, {UNUSABLE})
+                        OR length(arrayDistinct(tied_events.seq)) < length(tied_events)) AS tied
+        FROM ({tied_events})"""
     values = f"""
         SELECT *,
-               {open_parts(plan)} AS open_parts,
-               arrayFilter(x -> x.ts = entry_ts AND bitAnd(x.mask, open_parts) != 0,
-                           history) AS tied_events,
-               length(tied_events) > 1
-                   AND (has(tied_events.seq, {UNUSABLE})
-                        OR length(arrayDistinct(tied_events.seq)) < length(tied_events)) AS tied,
                arrayMap(j -> if(tied AND arrayUniq(arrayMap(x -> x.keys[j], tied_events)) > 1,
                                 0, first_event.keys[j]),
-                        range(1, {plan.breadth + 1})) AS entry_keys
-        FROM ({entries}) WHERE {plan.in_period("entry_ts")}"""
+                        range(1, {plan.breadth + 1})) AS entry_keys,
+               arrayFilter(x -> x.ts <= window_end AND {plan.overlaps("x.mask", plan.required)},
+                           arraySlice(history, entry.at + 1)) AS later
+        FROM ({tied})"""
+    followers = f"""
+        SELECT *, {_followers(plan)} AS followers FROM ({values})"""
     state = _state(plan, detailed=detailed)
     inputs = {"ts": "followers.ts", "seq": "followers.seq", "mask": "followers.mask"}
     if _folds_conflicts(plan):
-        inputs["conflicts"] = _follower_conflicts(plan)
+        inputs["conflicts"] = _conflicts(plan, "followers")
     state_type = "Tuple(" + ", ".join(f"{item.name} {item.type}" for item in state) + ")"
     start = ", ".join(item.start for item in state)
-    step = ", ".join(item.next for item in state)
+    step = _step(plan, state)
     # Without short circuits: the fold's conditions are cheap, and taking rows out of columns for
     # each of them is not.
     folded = f"""
         SELECT *,
-               {_followers(plan)} AS followers,
-               arrayFold((s, {", ".join(inputs)}) -> CAST(({step}), '{state_type}'),
+               arrayFold((s, {", ".join(inputs)}) -> CAST({step}, '{state_type}'),
                          {", ".join(inputs.values())},
                          CAST(({start}), '{state_type}')) AS progress
-        FROM ({values})
+        FROM ({followers})
         SETTINGS short_circuit_function_evaluation = 'disable'"""
     outcome = f"""
         SELECT unit, entry_keys AS keys, progress.reached AS reached, entry_ts,
@@ -125,8 +135,8 @@ def general_units(plan: Plan, matched: str, *, detailed: bool = False) -> str:
 
 def _followers(plan: Plan) -> str:
     """The events after the entry and inside the window (rule 1) that match any later step."""
-    later = plan.overlaps("x.mask", sum(step.all for step in plan.steps[1:]))
-    return f"arrayFilter(x -> x.ts <= window_end AND {later}, arraySlice(history, entry.at + 1))"
+    condition = plan.overlaps("x.mask", sum(step.all for step in plan.steps[1:]))
+    return f"arrayFilter(x -> {condition}, later)"
 
 
 def _folds_conflicts(plan: Plan) -> bool:
@@ -134,10 +144,15 @@ def _folds_conflicts(plan: Plan) -> bool:
     return not plan.by_attempt and plan.breadth > 0
 
 
-def _follower_conflicts(plan: Plan) -> str:
-    """For each follower, a bit per entry value that it disagrees with."""
-    bits = " + ".join(f"{1 << j} * ({_disagrees(j + 1)})" for j in range(plan.breadth))
-    return f"arrayMap(x -> toUInt8({bits}), followers)"
+def _conflicts(plan: Plan, events: str) -> str:
+    """For each event, a bit per entry value that it disagrees with, where neither is missing."""
+    bits = []
+    for j in range(plan.breadth):
+        value, entry_value = f"x.keys[{j + 1}]", f"entry_keys[{j + 1}]"
+        bits.append(
+            f"{1 << j} * ({value} != 0 AND {entry_value} != 0 AND {value} != {entry_value})"
+        )
+    return f"arrayMap(x -> toUInt8({' + '.join(bits)}), {events})"
 
 
 def _unit_conflicts(plan: Plan) -> str:
@@ -148,96 +163,101 @@ def _unit_conflicts(plan: Plan) -> str:
     """
     if _folds_conflicts(plan):
         return "progress.conflicts"
-    later = f"x.ts <= window_end AND {plan.overlaps('x.mask', plan.required)}"
-    bits = [
-        f"{1 << j} * arrayExists(x -> {later} AND {_disagrees(j + 1)},"
-        " arraySlice(history, entry.at + 1))"
-        for j in range(plan.breadth)
-    ]
-    return f"toUInt8({' + '.join(bits) or '0'})"
-
-
-def _disagrees(place: int) -> str:
-    """Whether event `x` and the entry have different values of a property, neither missing."""
-    value, entry_value = f"x.keys[{place}]", f"entry_keys[{place}]"
-    return f"{value} != 0 AND {entry_value} != 0 AND {value} != {entry_value}"
+    if not plan.breadth:
+        return "toUInt8(0)"
+    return f"arrayReduce('groupBitOr', {_conflicts(plan, 'later')})"
 
 
 class _Field(NamedTuple):
     """One field of the fold's state.
 
-    start: its value right after the entry. next: its value after an event (ts, seq, mask and, for
-    `_folds_conflicts`, conflicts); `s` is the state before that event.
+    start: its value right after the entry. The others are its value after an event (ts, seq, mask
+    and, for `_folds_conflicts`, conflicts); `s` is the state before that event. completed: the
+    event was accepted and completed the step. filled: it was accepted and filled a part of a group.
     """
 
     name: str
     type: str
     start: str
-    next: str
+    completed: str
+    filled: str
 
 
 def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
     """The state of the fold. Source: semantics, "Progress after entry", rules 2 to 5."""
-    groups = [step.row.all_of for step in plan.steps]
-    # No event matches after the last step: the list has one more mask than there are steps.
-    masks = [*(plan.mask(step.all) for step in plan.steps), plan.mask(0)]
-    next_step = f"[{', '.join(masks)}][s.reached + 1]"
-    hit = (
-        f"bitAnd(mask, {next_step})"
-        if not any(groups)
-        else f"bitAnd(mask, bitAnd({next_step}, bitNot(s.filled)))"
-    )
-    candidate = f"({hit} != 0)"  # rule 2
-    after = (
-        f"(ts > s.last_ts OR (ts = s.last_ts AND seq != {UNUSABLE} AND seq > s.last_seq))"  # rule 3
-    )
-    fresh = "(seq >= s.least)"  # rule 4
-    accepted = f"({candidate} AND {after} AND {fresh})"  # rule 5
-    completes = accepted
-    if any(groups):
-        full = f"bitOr(s.filled, {hit}) = {next_step}"
-        completes = f"({accepted} AND ({_of_group(groups, '0', '1')} OR {full}))"
+    hit = _hit(plan)
+    least = after_number("seq", "s.least")
     fields = [
-        _Field("reached", "UInt8", "1", f"s.reached + {completes}"),
-        _Field("last_ts", "Int64", "entry_ts", f"if({completes}, ts, s.last_ts)"),
-        _Field("last_seq", "UInt64", "first_event.seq", f"if({completes}, seq, s.last_seq)"),
-        _Field(
-            "least",
-            "UInt64",
-            "entry.least",
-            f"if({accepted}, {after_number('seq', 's.least')}, s.least)",
-        ),
-        _Field("skips", "UInt32", "0", f"s.skips + ({candidate} AND {after} AND NOT {fresh})"),
-        _Field("ties", "UInt32", "0", f"s.ties + ({candidate} AND NOT {after})"),
+        _Field("reached", "UInt8", "1", "s.reached + 1", "s.reached"),
+        _Field("last_ts", "Int64", "entry_ts", "ts", "s.last_ts"),
+        _Field("last_seq", "UInt64", "first_event.seq", "seq", "s.last_seq"),
+        _Field("least", "UInt64", "entry.least", least, least),
+        _Field("skips", "UInt32", "0", "s.skips", "s.skips"),
+        _Field("ties", "UInt32", "0", "s.ties", "s.ties"),
     ]
     if _folds_conflicts(plan):
-        conflicts = f"if({accepted}, bitOr(s.conflicts, conflicts), s.conflicts)"
-        fields.append(_Field("conflicts", "UInt8", "0", conflicts))
+        conflicts = "bitOr(s.conflicts, conflicts)"
+        fields.append(_Field("conflicts", "UInt8", "0", conflicts, conflicts))
+    groups = _groups(plan)
     if any(groups):
-        filled = (
-            f"multiIf({completes}, {plan.mask(0)}, {accepted}, bitOr(s.filled, {hit}), s.filled)"
-        )
-        fields.append(_Field("filled", plan.mask_type, plan.mask(0), filled))
+        none, filled = plan.mask(0), f"bitOr(s.filled, {hit})"
+        fields.append(_Field("filled", plan.mask_type, none, none, filled))
     if _has_options(plan):
         counted = f"if({_of_group(groups, '1', '0')}, {hit}, {_lowest_bit(plan, hit)})"
+        chosen = f"bitOr(s.chosen, {counted})"
         fields.append(
             _Field(
-                "chosen",
-                plan.mask_type,
-                _chosen_at_entry(plan),
-                f"if({accepted}, bitOr(s.chosen, {counted}), s.chosen)",
+                "chosen", plan.mask_type, _chosen_at_entry(plan), chosen, f"bitOr(s.chosen, {hit})"
             )
         )
     if detailed or any(bits.row.diagnostic for bits in plan.rows):
-        fields.append(
-            _Field(
-                "done",
-                "Array(Int64)",
-                "[entry_ts]",
-                f"if({completes}, arrayPushBack(s.done, ts), s.done)",
-            )
-        )
+        done = "arrayPushBack(s.done, ts)"
+        fields.append(_Field("done", "Array(Int64)", "[entry_ts]", done, "s.done"))
     return fields
+
+
+def _step(plan: Plan, state: list[_Field]) -> str:
+    """The state after an event. Each condition stands once: the engine analyses every copy."""
+    candidate = f"{_hit(plan)} != 0"  # rule 2
+    after = (
+        f"ts > s.last_ts OR (ts = s.last_ts AND seq != {UNUSABLE} AND seq > s.last_seq)"  # rule 3
+    )
+    fresh = "seq >= s.least"  # rule 4
+    accepted = _tuple(item.completed for item in state)  # rule 5
+    groups = _groups(plan)
+    if any(groups):
+        full = f"bitOr(s.filled, {_hit(plan)}) = {_next_step(plan)}"
+        filled = _tuple(item.filled for item in state)
+        accepted = f"if({_of_group(groups, '0', '1')} OR {full}, {accepted}, {filled})"
+    skip, tie = (_tuple(_counting(state, name)) for name in ("skips", "ties"))
+    return f"if({candidate}, if({after}, if({fresh}, {accepted}, {skip}), {tie}), s)"
+
+
+def _counting(state: list[_Field], name: str) -> Iterator[str]:
+    """The state with one more in a field."""
+    for item in state:
+        yield f"s.{item.name} + 1" if item.name == name else f"s.{item.name}"
+
+
+def _tuple(values: Iterable[str]) -> str:
+    return f"tuple({', '.join(values)})"
+
+
+def _groups(plan: Plan) -> list[bool]:
+    return [step.row.all_of for step in plan.steps]
+
+
+def _next_step(plan: Plan) -> str:
+    """The matches of the next step."""
+    # No event matches after the last step: the list has one more mask than there are steps.
+    return f"{plan.masks([*(step.all for step in plan.steps), 0])}[s.reached + 1]"
+
+
+def _hit(plan: Plan) -> str:
+    """The matches of the next step that an event has, and that are not filled."""
+    if not any(_groups(plan)):
+        return f"bitAnd(mask, {_next_step(plan)})"
+    return f"bitAnd(mask, bitAnd({_next_step(plan)}, bitNot(s.filled)))"
 
 
 def _of_group(groups: list[bool], group: str, plain: str) -> str:
@@ -258,8 +278,7 @@ def _chosen(plan: Plan) -> str:
         return "progress.chosen"
     # One match a step: the masks of the first step, the first two, and so on.
     counts = range(1, len(plan.steps) + 1)
-    masks = [plan.mask(sum(step.all for step in plan.steps[:k])) for k in counts]
-    return f"[{', '.join(masks)}][reached]"
+    return f"{plan.masks([sum(step.all for step in plan.steps[:k]) for k in counts])}[reached]"
 
 
 def _chosen_at_entry(plan: Plan) -> str:

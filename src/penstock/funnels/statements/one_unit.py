@@ -147,7 +147,7 @@ def events_with_id(
     plan = Plan(definition, params, profile)
     sent = plan.binder.bind("String", event_id)
     named = f"(events.event_id = {sent} OR events.client_event_id = {sent})"
-    own_first = f"events.event_id != {sent}, ts, event_id"
+    own_first = f"event_id != {sent}, ts, event_id"
     events = _events(plan, named, properties, 2, matching=False, order=own_first)
     return Statement(events, plan.binder.values)
 
@@ -162,14 +162,18 @@ def _events(
     order: str = "ts, event_id",
 ) -> str:
     texts = ", ".join(property_text(name, plan.binder) for name in properties)
-    more = f"""
-           toString(events.scope_id) AS scope_id, events.client_event_id AS client_event_id,
-           toString(events.kind) AS kind, toString(events.name) AS name,
-           toString(events.source) AS source, events.visitor_id AS visitor_id,
-           CAST([{texts}], 'Array(String)') AS texts,"""
+    more = {
+        "scope_id": "toString(events.scope_id)",
+        "client_event_id": "events.client_event_id",
+        "kind": "toString(events.kind)",
+        "name": "toString(events.name)",
+        "source": "toString(events.source)",
+        "visitor_id": "events.visitor_id",
+        "texts": f"CAST([{texts}], 'Array(String)')",
+    }
     limit = plan.binder.bind("UInt64", most)
-    events = matched_events(plan, matching=matching, more=more)
-    return f"{events} AND {condition} ORDER BY {order} LIMIT {limit}"
+    events = matched_events(plan, matching=matching, more=more, where=condition)
+    return f"{events} ORDER BY {order} LIMIT {limit}"
 
 
 def _is_unit(plan: Plan, selector: UnitSelector) -> str:

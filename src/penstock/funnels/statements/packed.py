@@ -119,22 +119,32 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
         FROM ({positions}) GROUP BY unit"""
     several = " OR visitors > 1" if plan.keeps_more else ""
     open_reasons = f"({_DISORDERED})" if plan.by_attempt else f"({_DISORDERED}, {_LATE})"
-    return f"""
-    SELECT unit, unitless, firsts,{passed} visitors > 1 AS several,
-           bitTest(firsts[1], 0) AS carries,
-           {layout.time("firsts[1]")} AS entry_ts, {plan.window_end("entry_ts")} AS window_end,
-           arrayMap((p, q) -> {_verdict(layout)},
-                    arrayPopFront(firsts), arrayPopBack(firsts)) AS verdicts,
-           arrayFirstIndex(verdict -> verdict != 0, verdicts) AS stop,
-           multiIf(unit = 0, {UNITLESS}, complexity = 2 OR over_limit, {COMPLEX},
+    # A subquery for each name that others use: the engine would analyse a copy in each of them.
+    entries = f"""
+        SELECT *, {layout.time("firsts[1]")} AS entry_ts,
+               {plan.window_end(layout.time("firsts[1]"))} AS window_end,
+               bitTest(firsts[1], 0) AS carries
+        FROM ({firsts})"""
+    verdicts = f"""
+        SELECT *, arrayMap((p, q) -> {_verdict(layout)},
+                           arrayPopFront(firsts), arrayPopBack(firsts)) AS verdicts
+        FROM ({entries})"""
+    classes = f"""
+        SELECT *, multiIf(
+                   unit = 0, {UNITLESS}, complexity = 2 OR over_limit, {COMPLEX},
                    firsts[1] = 0 OR NOT {plan.in_period("entry_ts")}, {ABSENT},
                    complexity = 1 OR starts > 1 OR (carries AND values > 1){several}
-                       OR verdicts[stop] IN {open_reasons} OR {_tied_options(plan, layout)},
-                   {COMPLEX}, {SIMPLE}) AS class,
+                       OR arrayFirst(verdict -> verdict != 0, verdicts) IN {open_reasons}
+                       OR {_tied_options(plan, layout)},
+                   {COMPLEX}, {SIMPLE}) AS class
+        FROM ({verdicts})"""
+    stop = f"arrayFirstIndex(verdict -> verdict != 0, arrayPushBack(verdicts, {_MISSING}))"
+    return f"""
+    SELECT unit, unitless, firsts,{passed} visitors > 1 AS several, entry_ts, window_end, class,
            if(class = {SIMPLE} AND carries, any_value, 0) AS value,
-           if(class = {SIMPLE}, if(stop = 0, {len(plan.steps)}, stop), 0) AS reached,
+           if(class = {SIMPLE}, {stop}, 0) AS reached,
            {layout.time("firsts[reached]")} AS done_ts
-    FROM ({firsts}) WHERE class != {ABSENT}"""
+    FROM ({classes}) WHERE class != {ABSENT}"""
 
 
 def _over_limit(plan: Plan) -> str:

@@ -168,8 +168,15 @@ class Plan:
         """A constant of the mask's type."""
         return f"to{self.mask_type}('{bits}')" if bits >= 2**63 else f"to{self.mask_type}({bits})"
 
+    def masks(self, each: Sequence[int]) -> str:
+        """A list of constants of the mask's type."""
+        return self.binder.bind(f"Array({self.mask_type})", list(each))
+
     def overlaps(self, mask: str, bits: int) -> str:
-        return f"bitAnd({mask}, {self.mask(bits)}) != 0"
+        """Whether a mask has any of the bits."""
+        if self.mask_type == "UInt64" and bits.bit_count() == 1:
+            return f"bitTest({mask}, {bits.bit_length() - 1})"
+        return f"bitAnd({mask}, {bits if bits < 2**64 else self.mask(bits)}) != 0"
 
     def in_period(self, at: str) -> str:
         """Whether a time in milliseconds lies in the reporting period."""
@@ -201,35 +208,49 @@ def _row_bits(definition: Definition) -> list[RowBits]:
     return bits
 
 
-def matched_events(plan: Plan, *, matching: bool = True, more: str = "") -> str:
+def matched_events(
+    plan: Plan, *, matching: bool = True, more: Mapping[str, str] | None = None, where: str = "1"
+) -> str:
     """The events that match any row, with every column that the folds need.
 
-    matching: False includes events that match no row. more: extra columns, each followed by
-    a comma.
+    matching: False includes events that match no row. more: extra columns by name. where: a further
+    condition on `events`.
     """
-    condition = f"{name_scope(plan)} AND mask != 0" if matching else "1"
-    if plan.subset.units is not None:
-        condition += f" AND unit IN {plan.binder.bind('Array(UInt64)', list(plan.subset.units))}"
-    if plan.subset.share is not None:
-        condition += f" AND {in_share(plan.binder, plan.subset.share)}"
     definition, binder = plan.definition, plan.binder
-    names = enumerate(definition.breakdown_properties, start=1)
-    keys = "".join(f"\n           {property_hash(name, binder)} AS key_{j}," for j, name in names)
+    if matching:
+        where += f" AND {name_scope(plan)} AND mask != 0"
+    units = ["1"]
+    if plan.subset.units is not None:
+        units.append(f"unit IN {binder.bind('Array(UInt64)', list(plan.subset.units))}")
+    if plan.subset.share is not None:
+        units.append(in_share(binder, plan.subset.share))
+    breakdowns = enumerate(definition.breakdown_properties, start=1)
+    read = {
+        **(more or {}),
+        "ts": "toInt64(toUnixTimestamp64Milli(events.occurred_at))",
+        "event_id": "events.event_id",
+        "mask": _mask(plan),
+        "visitor": visitor_key(plan),
+        "provider": "events.source = 'provider'",
+        "verified": "events.verified",
+        **{f"key_{j}": property_hash(name, binder) for j, name in breakdowns},
+        **_number_columns(plan),
+    }
+    columns = ",\n           ".join(f"{column} AS {name}" for name, column in read.items())
+    attempt, unit = "", "visitor"
+    if definition.attempt_property is not None:
+        attempt = f"{property_hash(definition.attempt_property, binder)} AS attempt,"
+        unit = _attempt_key("attempt")
+    # In two steps: the engine analyses a copy of an expression wherever its name is used.
     return f"""
-    SELECT {more}
-           {unit_key(plan)} AS unit,
-           toInt64(toUnixTimestamp64Milli(events.occurred_at)) AS ts,
-           {_number(plan)} AS number,
-           {_sequence(plan)} AS seq,
-           {_number_sent(plan)} AS number_sent,
-           seq = {UNUSABLE} AND number_sent AS invalid,
-           events.event_id AS event_id,
-           {_mask(plan)} AS mask,{keys}
-           {visitor_key(plan)} AS visitor,
-           events.source = 'provider' AS provider,
-           events.verified AS verified
+    SELECT {", ".join(read)}, {unit} AS unit, {_sequence(plan)} AS seq,
+           seq = {UNUSABLE} AND number_sent AS invalid
+    FROM (
+    SELECT {attempt}
+           {columns}
     FROM {event_source_with_touches(plan)}
-    WHERE {event_scope(plan)} AND {condition}"""
+    WHERE {event_scope(plan)} AND {where})
+    WHERE {" AND ".join(units)}"""
 
 
 def _mask(plan: Plan) -> str:
@@ -248,20 +269,28 @@ def _mask(plan: Plan) -> str:
                 names = by_kind.setdefault(KINDS[match.type], {})
                 names[match.value] = names.get(match.value, 0) | bit
     for kind, names in by_kind.items():
-        known = plan.binder.bind("Array(String)", list(names))
-        masks = ", ".join(plan.mask(bits) for bits in names.values())
-        mask = f"transform(events.name, {known}, [{masks}], {plan.mask(0)})"
+        known, masks = plan.binder.bind("Array(String)", list(names)), list(names.values())
+        mask = f"transform(events.name, {known}, {plan.masks(masks)}, {plan.mask(0)})"
         if plan.mask_type != "UInt64":  # `transform` supports no wider type
             place = f"transform(events.name, {known}, range(1, {len(names) + 1}), 0) + 1"
-            mask = f"[{plan.mask(0)}, {masks}][{place}]"
+            mask = f"{plan.masks([0, *masks])}[{place}]"
         parts.append(f"if(events.kind = '{kind}', {mask}, {plan.mask(0)})")
     return reduce(lambda left, right: f"bitOr({left}, {right})", parts)
 
 
-def _number(plan: Plan) -> str:
-    """The value hash of an event's sequence property; 0 if it has none."""
+def _number_columns(plan: Plan) -> dict[str, str]:
+    """What an event has of the sequence property: the hash and the text of its value, if any.
+
+    number: 0 if it has none. number_sent: whether it has any, usable or not.
+    """
     name = plan.definition.sequence_property
-    return property_hash(name, plan.binder) if name else "toUInt64(0)"
+    if name is None:
+        return {"number": "toUInt64(0)", "number_sent": "toUInt8(0)"}
+    return {
+        "number": property_hash(name, plan.binder),
+        "number_sent": property_sent(name, plan.binder),
+        "big": f"toUInt64OrNull(substring({property_text(name, plan.binder)}, 2))",
+    }
 
 
 def small_number(number: str) -> str:
@@ -271,19 +300,11 @@ def small_number(number: str) -> str:
 
 def _sequence(plan: Plan) -> str:
     """An event's sequence number, `UNUSABLE` if it has none. Source: semantics, "Order"."""
-    name = plan.definition.sequence_property
-    if name is None:
+    if plan.definition.sequence_property is None:
         return f"toUInt64({UNUSABLE})"
-    big = f"toUInt64OrNull(substring({property_text(name, plan.binder)}, 2))"
-    is_big = f"bitAnd(number, 7) = {BIG_INTEGER} AND {big} <= {LARGEST_NUMBER}"
+    is_big = f"bitAnd(number, 7) = {BIG_INTEGER} AND big <= {LARGEST_NUMBER}"
     return f"""multiIf({small_number("number")}, bitShiftRight(number, 3),
-                   {is_big}, assumeNotNull({big}), {UNUSABLE})"""
-
-
-def _number_sent(plan: Plan) -> str:
-    """Whether an event has any sequence value, usable or not."""
-    name = plan.definition.sequence_property
-    return property_sent(name, plan.binder) if name else "toUInt8(0)"
+                   {is_big}, assumeNotNull(big), {UNUSABLE})"""
 
 
 def in_share(binder: Binder, share: tuple[int, int]) -> str:
@@ -354,13 +375,17 @@ def visitor_key(plan: Plan) -> str:
 
 
 def unit_key(plan: Plan) -> str:
-    """The unit of an event; 0 for an event without an attempt ID.
+    """The unit of an event; 0 for an event without an attempt ID."""
+    if plan.definition.attempt_property is None:
+        return visitor_key(plan)
+    return _attempt_key(property_hash(plan.definition.attempt_property, plan.binder))
+
+
+def _attempt_key(value: str) -> str:
+    """The unit of an attempt property's value hash; 0 if it is no attempt ID.
 
     An attempt ID is a non-empty string or an integer.
     """
-    if plan.definition.attempt_property is None:
-        return visitor_key(plan)
-    value = property_hash(plan.definition.attempt_property, plan.binder)
     empty = value_hash(tagged("")) % 2**64
     is_id = f"bitAnd({value}, 7) BETWEEN {STRING} AND {BIG_INTEGER} AND {value} != {empty}"
     return f"if({is_id}, bitShiftRight({value}, 3) + 1, 0)"

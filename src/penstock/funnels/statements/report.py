@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from penstock.base.scalar import COMPOSITE, Scalar, tagged, value_hash
 from penstock.funnels.definitions.builtins import BUILTIN_FIELDS
 from penstock.funnels.definitions.model import Definition
-from penstock.funnels.statements.figures import Figure, figures, zeros
+from penstock.funnels.statements import figures
 from penstock.funnels.statements.fold import general_units
 from penstock.funnels.statements.matching import (
     match_condition,
@@ -72,27 +72,23 @@ def build_export(
     nobody entered and no event lacks a unit.
     """
     plan = Plan(definition, params, profile)
-    tail = """
-    SELECT is_total, texts, counts, pendings, median_ms
+    places = figures.by_name(plan)
+    tail = f"""
+    SELECT is_total, texts, median_ms,
+           {places["counts"]} AS counts, {places["pendings"]} AS pendings
     FROM ranked ORDER BY is_total DESC, place"""
     return composed(plan, report_relations(plan, strategy), tail, materialized=MATERIALIZED)
 
 
 def report_relations(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, str]:
     """The relations of a report by name, each after those that it reads; the last is `ranked`."""
-    columns = figures(plan)
-    relations, parts = (
-        _folded(plan, columns, strategy) if plan.profile.build is None else _stored(plan, columns)
-    )
-    relations["cohorts"] = _cohorts(plan, columns, parts)
-    relations["grouped"] = _grouped(columns)
+    relations, parts = _folded(plan, strategy) if plan.profile.build is None else _stored(plan)
+    relations["grouped"] = _grouped(plan, parts)
     relations["ranked"] = _ranked(plan)
     return relations
 
 
-def _folded(
-    plan: Plan, columns: Sequence[Figure], strategy: Strategy
-) -> tuple[dict[str, str], list[str]]:
+def _folded(plan: Plan, strategy: Strategy) -> tuple[dict[str, str], list[str]]:
     """The relations up to those with cohorts, and the names of these: events are folded."""
     layout = layout_of(plan) if packs(strategy, plan.profile) else None
     relations = {"matched": matched_events(plan)}
@@ -105,31 +101,31 @@ def _folded(
         )
         to_fold = "complex_events"
     relations |= folded_units(plan, to_fold)
-    relations["folded"] = _folded_cohorts(columns)
+    relations["folded"] = _folded_cohorts(plan)
     if plan.breadth:
         relations["entry_values"] = entry_values(plan)
     parts = ["folded"]
     if layout:
-        relations["simple"] = _simple_cohorts(plan, columns)
+        relations["simple"] = _simple_cohorts(plan)
         parts.append("simple")
     elif plan.by_attempt:
         without_unit = f"matched WHERE unit = 0 AND {_is_counted_event(plan)}"
-        relations["unitless"] = _events_outside(plan, columns, "unitless", without_unit)
+        relations["unitless"] = _events_outside(plan, "unitless", without_unit)
         parts.append("unitless")
     if "checked" in relations:
         left_out = f"checked WHERE left_out AND unit != 0 AND {_is_counted_event(plan)}"
-        relations["unverified"] = _events_outside(plan, columns, "unverified", left_out)
+        relations["unverified"] = _events_outside(plan, "unverified", left_out)
         parts.append("unverified")
     return relations, parts
 
 
-def _stored(plan: Plan, columns: Sequence[Figure]) -> tuple[dict[str, str], list[str]]:
+def _stored(plan: Plan) -> tuple[dict[str, str], list[str]]:
     """As `_folded`, from stored outcomes."""
-    relations = {"units": stored_units(plan), "folded": _folded_cohorts(columns)}
+    relations = {"units": stored_units(plan), "folded": _folded_cohorts(plan)}
     if plan.breadth:
         relations["entry_values"] = stored_values(plan)
     relations["unitless"] = _events_outside(
-        plan, columns, "unitless", stored_unitless(plan), count="sum(events)"
+        plan, "unitless", stored_unitless(plan), count="sum(events)"
     )
     return relations, ["folded", "unitless"]
 
@@ -159,8 +155,10 @@ def packs(strategy: Strategy, profile: DataProfile) -> bool:
 def _answer(plan: Plan, relations: dict[str, str]) -> Statement:
     first = plan.binder.bind("UInt64", plan.params.page.offset + 1)
     last = plan.binder.bind("UInt64", plan.params.page.offset + plan.params.page.size)
+    columns = ", ".join(f"{place} AS {name}" for name, place in figures.by_name(plan).items())
     tail = f"""
-    SELECT * FROM ranked WHERE is_total OR place BETWEEN {first} AND {last}
+    SELECT is_total, cohort_count, texts, median_ms, {columns}
+    FROM ranked WHERE is_total OR place BETWEEN {first} AND {last}
     ORDER BY is_total DESC, place"""
     return composed(plan, relations, tail, materialized=MATERIALIZED)
 
@@ -205,11 +203,10 @@ def _checked(matched: str) -> str:
     FROM {matched} LEFT ANY JOIN attempt_visitors ON {matched}.unit = attempt_visitors.unit"""
 
 
-def _folded_cohorts(columns: Sequence[Figure]) -> str:
+def _folded_cohorts(plan: Plan) -> str:
     """One row per cohort of the units that the general fold counted."""
-    shape = ",\n           ".join(f"{figure.folded} AS {figure.name}" for figure in columns)
     return f"""
-    SELECT keys, {shape}
+    SELECT keys, {figures.of_units(plan)}
     FROM units GROUP BY keys"""
 
 
@@ -240,48 +237,35 @@ def entry_values(plan: Plan) -> str:
         GROUP BY value)"""
 
 
-def _simple_cohorts(plan: Plan, columns: Sequence[Figure]) -> str:
+def _simple_cohorts(plan: Plan) -> str:
     """Tallies of simple units, and of events without a unit, in the shape of folded cohorts."""
-    keys, join = zeros(0), ""
+    keys, join = _zeros(0), ""
     if plan.breadth:
         keys = f"arrayResize(entry_values.keys, {plan.breadth})"
         join = "LEFT ANY JOIN entry_values ON tallies.value = entry_values.value"
-    shape = ",\n           ".join(f"{figure.simple} AS {figure.name}" for figure in columns)
     return f"""
-    SELECT {keys} AS keys, {shape}
+    SELECT {keys} AS keys, {figures.OF_TALLIES}
     FROM tallies {join} WHERE class IN ({SIMPLE}, {UNITLESS})"""
 
 
-def _events_outside(
-    plan: Plan, columns: Sequence[Figure], counted_as: str, events: str, count: str = "count()"
-) -> str:
+def _events_outside(plan: Plan, counted_as: str, events: str, count: str = "count()") -> str:
     """Events of the period that match a required step and belong to no unit.
 
     They have the shape of a cohort that nobody entered. counted_as: the figure that counts them.
     events: a relation and its condition.
     """
-    shape = ", ".join(
-        f"{count if figure.name == counted_as else figure.nothing} AS {figure.name}"
-        for figure in columns
-    )
     return f"""
-    SELECT {zeros(plan.breadth)} AS keys, {shape}
+    SELECT {_zeros(plan.breadth)} AS keys, {figures.of_events(counted_as, count)}
     FROM {events}"""
+
+
+def _zeros(length: int) -> str:
+    return f"CAST([{', '.join('0' for _ in range(length))}], 'Array(UInt64)')"
 
 
 def _is_counted_event(plan: Plan) -> str:
     """Whether an event matches a required step inside the period."""
     return f"{plan.overlaps('mask', plan.required)} AND {plan.in_period('ts')}"
-
-
-def _cohorts(plan: Plan, columns: Sequence[Figure], parts: Sequence[str]) -> str:
-    """One row per cohort. Units of one cohort may come from both folds."""
-    names = ", ".join(figure.name for figure in columns)
-    rows = " UNION ALL ".join(f"SELECT keys, {names} FROM {part}" for part in parts)
-    merged = ", ".join(f"{figure.merged} AS {figure.name}" for figure in columns)
-    return f"""
-    SELECT keys, sum(entered) > 0 AND {in_cohort_filter(plan)} AS selected, {merged}
-    FROM ({rows}) GROUP BY keys"""
 
 
 def in_cohort_filter(plan: Plan) -> str:
@@ -302,13 +286,18 @@ def _key_of(plan: Plan, name: str, value: Scalar | None) -> str:
     return plan.binder.bind("UInt64", value_hash(text) % 2**64)
 
 
-def _grouped(columns: Sequence[Figure]) -> str:
-    """The cohorts and their total. The cohort filter applies to counts, not to data quality."""
-    totals = ", ".join(f"{figure.total} AS {figure.total_name}" for figure in columns)
+def _grouped(plan: Plan, parts: Sequence[str]) -> str:
+    """The cohorts and their total. The cohort filter applies to counts, not to data quality.
+
+    Units of one cohort may come from both folds.
+    """
+    rows = " UNION ALL ".join(f"SELECT keys, {figures.COLUMNS} FROM {part}" for part in parts)
+    selected = in_cohort_filter(plan)
     return f"""
-    SELECT keys, grouping(keys) = 1 AS is_total, sum(selected) AS cohort_count,
-           sum(arraySum(pendings)) AS open_windows, {totals}
-    FROM cohorts GROUP BY GROUPING SETS ((keys), ())"""
+    SELECT keys, grouping(keys) = 1 AS is_total,
+           sumForEachIf(counted, {selected}) AS counted, sumForEach(quality) AS quality,
+           quantileExactInclusiveMergeIf(0.5)(completion, {selected}) AS median_ms
+    FROM ({rows}) GROUP BY GROUPING SETS ((keys), ())"""
 
 
 def _ranked(plan: Plan) -> str:
@@ -318,29 +307,32 @@ def _ranked(plan: Plan) -> str:
     """
     if not plan.breadth:
         return """
-    SELECT *, CAST([], 'Array(String)') AS texts, 1 AS place FROM grouped WHERE is_total"""
+    SELECT *, CAST([], 'Array(String)') AS texts, 1 AS place, 1 AS cohort_count
+    FROM grouped WHERE is_total"""
     places = range(1, plan.breadth + 1)
     order = ", ".join([*_sorting(plan), *(f"texts[{j}] = '', texts[{j}]" for j in places)])
     return f"""
     SELECT grouped.*, arrayResize(known.texts, {plan.breadth}) AS texts,
-           row_number() OVER (PARTITION BY is_total ORDER BY {order}) AS place
+           row_number() OVER (PARTITION BY is_total ORDER BY {order}) AS place,
+           count() OVER () - 1 AS cohort_count
     FROM grouped LEFT ANY JOIN ({known_texts(plan)}) AS known ON grouped.keys = known.keys
-    WHERE is_total OR cohort_count > 0"""
-
-
-_SORTS: Mapping[Sort, str] = {
-    Sort.ENTERED: "entered",
-    Sort.COMPLETED: "counts[-1]",
-    Sort.PENDING: "arraySum(pendings)",
-    Sort.DROPPED_OFF: "entered - counts[-1] - arraySum(pendings)",
-    Sort.CONVERSION_RATE: "counts[-1] / entered",
-    Sort.MEDIAN_COMPLETION_MINUTES: "if(counts[-1] = 0, NULL, median_ms)",
-}
+    WHERE is_total OR counted[1] > 0"""
 
 
 def _sorting(plan: Plan) -> list[str]:
+    columns = figures.by_name(plan)
+    entered, completed = columns["entered"], f"counted[{len(plan.steps)}]"
+    pending = f"arraySum({columns['pendings']})"
+    figure = {
+        Sort.ENTERED: entered,
+        Sort.COMPLETED: completed,
+        Sort.PENDING: pending,
+        Sort.DROPPED_OFF: f"{entered} - {completed} - {pending}",
+        Sort.CONVERSION_RATE: f"{completed} / {entered}",
+        Sort.MEDIAN_COMPLETION_MINUTES: f"if({completed} = 0, NULL, median_ms)",
+    }[plan.params.sort]
     direction = "DESC" if plan.params.descending else "ASC"
-    return [f"{_SORTS[plan.params.sort]} {direction} NULLS LAST", "entered DESC"]
+    return [f"{figure} {direction} NULLS LAST", f"{entered} DESC"]
 
 
 def known_texts(plan: Plan) -> str:

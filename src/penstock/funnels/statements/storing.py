@@ -147,7 +147,7 @@ def store_values(plan: Plan, build: str) -> Statement:
 
 def store_unitless(plan: Plan, build: str) -> Statement:
     """Counts the plan's events that match a required step and have no attempt ID."""
-    events = matched_events(plan, more="events._block_number AS block,")
+    events = matched_events(plan, more={"block": "events._block_number"})
     sql = f"""
     SELECT {plan.binder.bind("String", build)} AS build, ts, toInt64(block) AS block,
            count() AS events
