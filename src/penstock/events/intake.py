@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -131,16 +131,16 @@ class Intake:
                 self._open = False
                 self._hand_over()
 
-    async def submit(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
+    def submit(self, events: Sequence[NewEvent]) -> Awaitable[list[Receipt | Rejected]]:
         """Store events durably, all of one call in one transaction.
 
-        Results in the order of the events.
+        A future of the results, in the order of the events.
 
         Call it on the event loop. `RateLimited` when a website has used its quota, `Unavailable`
         when too many events wait or the service is stopping; `StoreUnavailable` when the store
         does not answer: then a commit that was under way may have happened.
         """
-        return cast("list[Receipt | Rejected]", await self._stored(events))
+        return cast("asyncio.Future[list[Receipt | Rejected]]", self._stored(events))
 
     async def submit_own(self, event: NewEvent) -> Receipt:
         """Store an event whose property keys Penstock or a provider chose. Errors as `submit`."""
@@ -150,8 +150,12 @@ class Intake:
 
     def submit_from_thread(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
         """As `submit`, from a thread without an event loop. Blocks."""
+
+        async def submit() -> list[Receipt | Rejected]:
+            return await self.submit(events)
+
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(self.submit(events), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(submit(), self._loop).result()
 
     async def identify(self, claim: Claim) -> Resolution:
         """Bind or merge durably what a claim ties together. Errors as `submit`."""
