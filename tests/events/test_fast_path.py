@@ -3,8 +3,10 @@
 Its key and website are cached, as after a first post.
 """
 
+import gc
 import json
 import socket
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -179,6 +181,20 @@ def test_posts_that_wait_when_the_service_stops_are_answered(
     assert (answer.status, answer.headers["connection"]) == (202, "close")
 
 
+def test_a_closed_connection_is_no_garbage(send: Sender) -> None:
+    """The collector of garbage runs seldom, and others choose the number of connections."""
+    gc.disable()
+    try:
+        others = set(send.wire.state.connections)
+        with send.wire.connect() as connection:
+            connection.sendall(b"".join(send.raw()))
+            assert connection.recv(100).startswith(b"HTTP/1.1 202")
+            [protocol] = map(weakref.ref, send.wire.state.connections - others)
+        eventually(lambda: protocol() is None)
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("limits", [{"address_requests_per_second": 1}])
 def test_the_rate_of_an_address_holds_on_the_fast_path(send: Sender, stored: Stored) -> None:
     answers = [send(headers=FORWARDED) for _ in range(12)]
@@ -200,13 +216,13 @@ def test_the_rate_of_a_website_holds_on_the_fast_path(send: Sender, stored: Stor
 def test_an_ambiguous_commit_stores_an_event_without_id_once(
     send: Sender, stored: Stored, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = services.intake.submit
+    submit = services.intake.hand_in
 
     async def submit_and_lose_the_answer(events: Sequence[NewEvent]) -> list[Receipt]:
         await submit(events)
         raise Unavailable("The store does not answer.", code="store_unavailable", retry_after_s=1)
 
-    monkeypatch.setattr(services.intake, "submit", submit_and_lose_the_answer)
+    monkeypatch.setattr(services.intake, "hand_in", submit_and_lose_the_answer)
     answer = send()
     assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
     assert answer.headers["retry-after"] == "1"
@@ -247,7 +263,7 @@ def test_a_refusal_of_the_intake_costs_one_submission(
         submissions.append(events)
         return refuse(error)
 
-    monkeypatch.setattr(services.intake, "submit", submit)
+    monkeypatch.setattr(services.intake, "hand_in", submit)
     answer = send()
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert len(submissions) == 1

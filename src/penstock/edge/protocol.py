@@ -133,6 +133,8 @@ class EdgeProtocol(HttpToolsProtocol):
         self._node.remove(self, self._address)
         self._forget_pending()
         super().connection_lost(exc)
+        if self.cycle is not None:  # else both keep each other in memory
+            self.cycle.on_response = _do_nothing
 
     def data_received(self, data: bytes) -> None:
         if len(data) <= _PIECE_BYTES:
@@ -378,6 +380,10 @@ class EdgeProtocol(HttpToolsProtocol):
             self.transport.write_eof()
         else:
             self.transport.close()
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class _Refused(Exception):

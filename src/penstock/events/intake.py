@@ -131,15 +131,19 @@ class Intake:
                 self._open = False
                 self._hand_over()
 
-    def submit(self, events: Sequence[NewEvent]) -> Awaitable[list[Receipt | Rejected]]:
+    async def submit(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
         """Store events durably, all of one call in one transaction.
 
-        A future of the results, in the order of the events.
+        Results in the order of the events.
 
         Call it on the event loop. `RateLimited` when a website has used its quota, `Unavailable`
         when too many events wait or the service is stopping; `StoreUnavailable` when the store
         does not answer: then a commit that was under way may have happened.
         """
+        return await self.hand_in(events)
+
+    def hand_in(self, events: Sequence[NewEvent]) -> Awaitable[list[Receipt | Rejected]]:
+        """As `submit`, for a caller without a task: returns a future."""
         return cast("asyncio.Future[list[Receipt | Rejected]]", self._stored(events))
 
     async def submit_own(self, event: NewEvent) -> Receipt:
@@ -150,12 +154,8 @@ class Intake:
 
     def submit_from_thread(self, events: Sequence[NewEvent]) -> list[Receipt | Rejected]:
         """As `submit`, from a thread without an event loop. Blocks."""
-
-        async def submit() -> list[Receipt | Rejected]:
-            return await self.submit(events)
-
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(submit(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self.submit(events), self._loop).result()
 
     async def identify(self, claim: Claim) -> Resolution:
         """Bind or merge durably what a claim ties together. Errors as `submit`."""

@@ -115,9 +115,9 @@ class EventService:
         return receipt_of(await self.hand_in(event))
 
     def hand_in(self, event: NewEvent) -> Awaitable[list[Receipt | Rejected]]:
-        """As `submit`, for a caller that does not wait: `receipt_of` reads the result."""
+        """As `submit`, for a caller without a task: `receipt_of` reads the result."""
         self._rates.count(event.website_id, self._clock())
-        return self._intake.submit([event])
+        return self._intake.hand_in([event])
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""

@@ -513,18 +513,19 @@ def test_no_response_may_be_cached_or_indexed(open_link, make_link, user_agent):
 
 
 @pytest.mark.parametrize("user_agent", [DESKTOP["edge"], IOS["safari"]])
-def test_the_fast_path_answers_as_the_route(wire, make_link, services, monkeypatch, user_agent):
+def test_the_fast_path_answers_as_the_route(
+    open_fast, make_link, services, monkeypatch, user_agent
+):
     link = make_link(fallbackUrl=WEB)
 
     def open_link(**headers):
-        sent = {"User-Agent": user_agent, "X-Request-Id": "same", **headers}
-        answer = wire.client.get(f"/l/{link['slug']}", headers=sent)
-        return page_content(answer)[1:], {**answer.headers, "date": None}
+        answer = open_fast(link["slug"], user_agent, **{"X-Request-Id": "same", **headers})
+        return page_content(answer), {**answer.headers, "date": None}
 
     async def fail(*_):
         raise AssertionError("this visit took the route")
 
-    with_route = open_link()
+    with_route, _ = open_link(), open_link()
     monkeypatch.setattr(services.redirects, "respond", fail)
     assert open_link() == with_route
     _, headers = open_link(**{"X-Forwarded-For": "203.0.113.9"})
