@@ -22,10 +22,10 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(RUN): requirements.lock pyproject.toml scripts/setup
+$(RUN): requirements.lock requirements-setup.lock pyproject.toml scripts/setup
 	@scripts/setup run
 
-$(DEV): requirements.lock requirements-dev.lock pyproject.toml scripts/setup
+$(DEV): requirements.lock requirements-dev.lock requirements-setup.lock pyproject.toml scripts/setup
 	@scripts/setup dev
 
 $(SDK): sdk/js/package-lock.json scripts/setup | $(DEV)
@@ -59,7 +59,8 @@ dependencies:
 	$(BIN)/deptry tests bench examples --ignore DEP002,DEP004
 
 .PHONY: test
-test: check test-sdk ## Run all checks, then all tests (ARGS="-k tie" for some)
+test: $(DEV) $(SDK) ## Run all checks, then all tests (ARGS="-k tie" for some)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types style imports dependencies test-sdk
 	@scripts/setup tests
 	$(PYTEST) --durations=50 $(ARGS)
 
@@ -129,7 +130,7 @@ format: $(DEV) ## Mend what the formatter and linter can mend
 
 .PHONY: lock
 lock: $(DEV) ## Pin the newest allowed versions in requirements*.lock
-	$(BIN)/python -m pip install --quiet uv
+	$(UV_COMPILE) --upgrade --group pyproject.toml:setup -o requirements-setup.lock
 	$(UV_COMPILE) --upgrade --group pyproject.toml:build pyproject.toml -o requirements.lock
 	$(UV_COMPILE) --upgrade --group pyproject.toml:build --group pyproject.toml:dev pyproject.toml -c requirements.lock -o requirements-dev.lock
 

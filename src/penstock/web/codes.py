@@ -35,6 +35,8 @@ unauthorized            401 The request has no valid API key or session.
 key_required            401 The call needs an API key: Authorization: Bearer <key>.
 key_not_valid           401 The API key is unknown, revoked or expired. Create a new one in the
   settings.
+write_key_required      401 The call needs a write key: as the user of Basic authentication, or as
+  writeKey in the body.
 bad_signature           401 The webhook has no signature, a signature with an unknown secret, or one
   that is older than five minutes.
 not_an_event            401 The webhook's signature is valid, but its body is not a readable event.
@@ -54,6 +56,8 @@ session_required        403 Only a person may do this: log in and use the sessio
 foreign_origin          403 A call with the session cookie came from another origin. Call from the
   dashboard's own pages, or use an API key.
 scope_missing           403 The API key lacks the scope of this route. The detail names it.
+not_a_write_key         403 The API key may do more than send events of one website. Create a key
+  for one website with the scope ingest.
 website_not_of_key      403 The API key is for another website.
 setup_token_required    403 The first account is created on the machine itself, or with the setup
   token that serve printed.
@@ -85,6 +89,8 @@ conflict                409 The change conflicts with existing data.
 email_taken             409 The email address already has an account. Log in.
 already_member          409 A member of the workspace already has this email address.
 last_owner              409 A workspace needs an owner. Make another member an owner first.
+mail_not_set_up         409 This Penstock sends no mail, so it cannot send a link for a new
+  password. Its operator can run penstock reset-password.
 second_factor_on        409 The second factor is on already. Turn it off first.
 second_factor_off       409 The user has no second factor.
 second_factor_not_begun 409 No second factor is being set up: begin again.
@@ -132,8 +138,6 @@ store_unavailable       503 The metadata database does not respond; nothing was 
 overloaded              503 Too many events are waiting to be stored, or too many large bodies
   to be read; nothing was stored. Retry-After says when to retry.
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.
-mail_not_set_up         503 This Penstock sends no mail, so it cannot send a link for a new
-  password. Its operator can run penstock reset-password.
 sign_on_unavailable     503 The identity provider does not answer right now.
 secret_key_missing      503 A signing secret was encrypted with a key that this node lacks.
 folder_unavailable      503 The data folder cannot store the file of an import. The operator must
