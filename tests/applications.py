@@ -3,9 +3,10 @@
 from typing import Any, cast
 
 from litestar import Litestar
-from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.types import Receive, Scope, Send
 
-from penstock.app import Services, build_routes, with_fast_paths
+from penstock.app import Services, build_routes, with_edge
+from penstock.edge.layer import EdgeLayer
 
 
 class _Routes:
@@ -46,6 +47,6 @@ class _Application:
             _unused.append(routes)
 
 
-def application(services: Services) -> ASGIApp:
+def application(services: Services) -> EdgeLayer:
     """As `build_app`."""
-    return with_fast_paths(_Application(services), services)
+    return with_edge(_Application(services), services)

@@ -27,6 +27,7 @@ from penstock.accounts import credentials
 from penstock.activity.live import service as live_service
 from penstock.app import Services, build_services
 from penstock.base.clock import system_clock
+from penstock.edge.layer import EdgeLayer
 from penstock.metadb.database import Database
 from penstock.metadb.tables import metadata
 from penstock.settings import Settings
@@ -41,6 +42,7 @@ from tests.run_report import RunReport
 from tests.sharded import ShardedWarehouse
 from tests.tenant import BASE_URL, SAME_ID, Tenant, sign_up
 from tests.waiting import PATIENCE_S
+from tests.wired import Wire, wired
 
 scratch.use_memory()
 
@@ -296,11 +298,23 @@ def services(settings: Settings, clock: ShiftedClock, warehouse: Warehouse) -> I
 
 
 @pytest.fixture
-def server(services: Services) -> Iterator[TestClient[Litestar]]:
+def edge(services: Services) -> EdgeLayer:
+    return application(services)
+
+
+@pytest.fixture
+def server(edge: EdgeLayer) -> Iterator[TestClient[Litestar]]:
     """The running application, for requests without credentials."""
-    with TestClient(application(services), base_url=BASE_URL) as running:
+    with TestClient(edge, base_url=BASE_URL) as running:
         running.headers.update(SAME_ID)
         yield running
+
+
+@pytest.fixture
+def wire(server: TestClient[Litestar], edge: EdgeLayer, services: Services) -> Iterator[Wire]:
+    """The running application behind its protocol, where plain requests take fast paths."""
+    with wired(server, edge, services.connections) as wire:
+        yield wire
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from penstock.edge import plugin as edge_room
 from penstock.edge.layer import EdgeLayer
 from penstock.events import plugin as events_room
 from penstock.events.deletions.model import DeletionSpan, RetainedHistory
-from penstock.events.fast_path import FastPath
+from penstock.events.fast_path import EventFastPath
 from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import rejected_texts
 from penstock.events.plugin import EventsRoom
@@ -36,6 +36,7 @@ from penstock.funnels import plugin as funnels_room
 from penstock.funnels.queries.coverage import Gap
 from penstock.health import plugin as health_room
 from penstock.http import routes as http_routes
+from penstock.http.fast_path import FastPath
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
 from penstock.links import plugin as links_room
@@ -137,24 +138,30 @@ def build_services(
     return Services(core, [health, *rooms, web_room.WebRoom()])
 
 
-def build_app(services: Services) -> ASGIApp:
+def build_app(services: Services) -> EdgeLayer:
     """The ASGI application over open services; closes them when it stops."""
-    return with_fast_paths(build_routes(services), services)
+    return with_edge(build_routes(services), services)
 
 
-def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
-    """The edge around all; plain posts of events and visits of links before the framework."""
-    app: ASGIApp = FastPath(
-        RedirectFastPath(routes, services.redirects), services.events, services.quarantine
-    )
+def with_edge(routes: ASGIApp, services: Services) -> EdgeLayer:
+    """The edge around all, with the fast paths. A traced request takes its route, with spans."""
+    fast_paths: list[FastPath] = [
+        EventFastPath(services.events, services.quarantine),
+        RedirectFastPath(services.redirects),
+    ]
     if services.settings.link_host is not None:
-        app = LinkHost(app, services.settings.link_host)
+        link_host = LinkHost(routes, services.settings.link_host)
+        routes, fast_paths = link_host, list(map(link_host.guard, fast_paths))
     if services.settings.otlp_endpoint is not None:
         from penstock.edge.tracing import TracedApp  # its packages are optional
 
-        app = TracedApp(app)
+        routes, fast_paths = TracedApp(routes), []
     return EdgeLayer(
-        app, services.address_budget, services.body_memory, services.settings.trusted_proxies
+        routes,
+        fast_paths,
+        services.address_budget,
+        services.body_memory,
+        services.settings.trusted_proxies,
     )
 
 

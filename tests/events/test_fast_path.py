@@ -1,36 +1,246 @@
-"""The fast path for plain posts falls back to the framework only before it submits an event."""
+"""The fast path for plain posts: as the route, and to the route only before an event is submitted.
 
-from collections.abc import Sequence
+Its key and website are cached, as after a first post.
+"""
 
+import gc
+import json
+import socket
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import httpx
 import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
 from penstock.app import Services
 from penstock.base.errors import Unavailable
+from penstock.events.fast_path import PATH
 from penstock.events.model import NewEvent, Receipt
-from tests.events.conftest import Post, Stored
+from tests.edge.wire import answer_to, read_to_end
+from tests.events.conftest import Stored
 from tests.tenant import Tenant
+from tests.waiting import eventually
+from tests.wired import Wire
+
+FORWARDED = {"X-Forwarded-For": "203.0.113.5"}
+
+
+class Sender:
+    """Posts server events of a website; `raw` is such a post, byte by byte."""
+
+    def __init__(self, wire: Wire, key: str, website_id: str) -> None:
+        self.wire, self.key, self.website_id = wire, key, website_id
+
+    def body(self, **fields: Any) -> bytes:
+        event = {"websiteId": self.website_id, "visitorId": "v", "event": "signed_up", **fields}
+        return json.dumps(event).encode()
+
+    def __call__(self, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
+        sent = {"Authorization": self.key, "Content-Type": "application/json", **(headers or {})}
+        return self.wire.client.post(PATH, content=self.body(**fields), headers=sent)
+
+    def raw(self, *lines: str, version: str = "1.1", **fields: Any) -> tuple[bytes, bytes]:
+        """Head and body. lines: more headers."""
+        body = self.body(**fields)
+        headers = (
+            f"Authorization: {self.key}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+            *lines,
+        )
+        return f"POST {PATH} HTTP/{version}\r\n{_joined(headers)}\r\n".encode(), body
+
+
+def _joined(headers: Sequence[str]) -> str:
+    return "".join(f"{header}\r\n" for header in headers)
+
+
+@pytest.fixture
+def send(wire: Wire, workspace: Tenant, site: str, services: Services) -> Sender:
+    services.events.keys._callers._ttl_s = services.events.websites._websites._ttl_s = 3600
+    sender = Sender(wire, workspace.client.headers["Authorization"], site)
+    assert sender(eventId="first").status_code == 202  # fills the caches
+    return sender
+
+
+@pytest.fixture
+def no_route(send: Sender, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Posts that take the route fail, once the first one has filled the caches."""
+
+    async def fail(*_: object, **__: object) -> None:
+        raise AssertionError("this post did not take the fast path")
+
+    monkeypatch.setattr(services.events, "read_event", fail)
+
+
+@pytest.fixture
+def connection(wire: Wire) -> Iterator[socket.socket]:
+    with wire.connect() as connection:
+        yield connection
+
+
+@pytest.mark.usefixtures("no_route")
+def test_a_plain_post_takes_the_fast_path(send: Sender, stored: Stored) -> None:
+    answer = send(eventId="1", visitorId="null")
+    assert (answer.status_code, answer.headers["content-type"]) == (202, "application/json")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert len(answer.headers["x-request-id"]) == 16
+    assert send(headers={"X-Request-Id": "mine"}).headers["x-request-id"] == "mine"
+    again = send(eventId="1", visitorId="null", event="other").json()
+    assert (again["status"], again["eventId"]) == ("duplicate", answer.json()["eventId"])
+    assert [warning["code"] for warning in again["warnings"]] == ["body_differs"]
+    assert len(stored()) == 3
+
+
+def test_what_is_wrong_is_answered_by_the_route(send: Sender) -> None:
+    assert send(event="").json()["errors"][0]["field"] == "event"
+    assert send(headers={"Authorization": "Bearer none"}).status_code == 401
+    assert send(websiteId="web_none").status_code == 401
+    assert send(headers={"Content-Type": "text/csv"}).status_code == 415
+    large = send(properties={"text": "a" * 20_000})
+    assert large.json()["errors"][0]["field"] == "properties.text"
+
+
+@pytest.mark.usefixtures("no_route")
+def test_a_post_in_pieces_is_answered_once_it_is_whole(
+    send: Sender, connection: socket.socket, stored: Stored
+) -> None:
+    head, body = send.raw("Connection: close")
+    for piece in (head[:40], head[40:], body[:7], body[7:]):
+        connection.sendall(piece)
+    answer = answer_to(connection)
+    assert (answer.status, answer.headers["connection"]) == (202, "close")
+    assert len(stored()) == 2
+
+
+@pytest.mark.usefixtures("no_route")
+def test_pipelined_posts_are_answered_in_order(
+    send: Sender, connection: socket.socket, stored: Stored
+) -> None:
+    for number in range(4):
+        connection.sendall(b"".join(send.raw(visitorId=f"v{number}")))
+    connection.sendall(b"".join(send.raw("Connection: close", visitorId="last")))
+    answers = read_to_end(connection).split(b"HTTP/1.1 ")[1:]
+    assert [json.loads(answer.partition(b"\r\n\r\n")[2])["visitorId"] for answer in answers] == [
+        "v0", "v1", "v2", "v3", "last",
+    ]  # fmt: skip
+    assert len(stored()) == 6
+
+
+def test_an_old_client_is_answered_and_disconnected(
+    send: Sender, connection: socket.socket
+) -> None:
+    connection.sendall(b"".join(send.raw(version="1.0")))
+    answer = answer_to(connection)
+    assert (answer.status, answer.headers["connection"]) == (202, "close")
+
+
+def test_a_client_that_expects_it_is_asked_for_the_body(
+    send: Sender, connection: socket.socket
+) -> None:
+    head, body = send.raw("Expect: 100-continue", "Connection: close")
+    connection.sendall(head)
+    assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    connection.sendall(body)
+    assert answer_to(connection).status == 202
+
+
+def test_an_event_is_stored_though_its_client_leaves(
+    send: Sender, services: Services, stored: Stored
+) -> None:
+    with services.database.write(), send.wire.connect() as connection:  # no commit meanwhile
+        connection.sendall(b"".join(send.raw("X-Forwarded-For: 203.0.113.5", eventId="left")))
+        eventually(lambda: services.intake.waiting() == 1)
+        assert services.address_budget.requests_in_progress() == 1
+    eventually(lambda: services.address_budget.requests_in_progress() == 0)
+    assert send(eventId="left").json()["status"] == "duplicate"
+    assert len(stored()) == 2
+
+
+def test_a_post_whose_body_never_comes_leaves_no_trace(
+    send: Sender, services: Services, stored: Stored
+) -> None:
+    with send.wire.connect() as connection:
+        connection.sendall(send.raw("X-Forwarded-For: 203.0.113.5")[0])
+        eventually(lambda: services.address_budget.requests_in_progress() == 1)
+    eventually(lambda: services.address_budget.requests_in_progress() == 0)
+    assert len(stored()) == 1
+
+
+def test_posts_that_wait_when_the_service_stops_are_answered(
+    send: Sender, services: Services, connection: socket.socket
+) -> None:
+    with services.database.write():
+        connection.sendall(b"".join(send.raw()))
+        eventually(lambda: services.intake.waiting() == 1)
+        send.wire.begin_shutdown()
+    answer = answer_to(connection)
+    assert (answer.status, answer.headers["connection"]) == (202, "close")
+
+
+def test_a_closed_connection_is_no_garbage(send: Sender) -> None:
+    """The collector of garbage runs seldom, and others choose the number of connections."""
+    gc.disable()
+    try:
+        others = set(send.wire.state.connections)
+        with send.wire.connect() as connection:
+            connection.sendall(b"".join(send.raw()))
+            assert connection.recv(100).startswith(b"HTTP/1.1 202")
+            [protocol] = map(weakref.ref, send.wire.state.connections - others)
+        eventually(lambda: protocol() is None)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("limits", [{"address_requests_per_second": 1}])
+def test_the_rate_of_an_address_holds_on_the_fast_path(send: Sender, stored: Stored) -> None:
+    answers = [send(headers=FORWARDED) for _ in range(12)]
+    assert [answer.status_code for answer in answers] == [202] * 10 + [429] * 2
+    assert answers[0].headers["ratelimit"].startswith('"address";r=9;')
+    assert answers[11].headers["ratelimit"].startswith('"address";r=0;')
+    assert answers[11].json()["instance"] == PATH
+    assert len(stored()) == 11
+
+
+@pytest.mark.parametrize("limits", [{"website_events_per_second": 1}])
+def test_the_rate_of_a_website_holds_on_the_fast_path(send: Sender, stored: Stored) -> None:
+    answers = [send() for _ in range(11)]
+    assert [answer.status_code for answer in answers] == [202] * 9 + [429] * 2
+    assert answers[10].headers["ratelimit-policy"] == '"website";q=10;w=10'
+    assert len(stored()) == 10
 
 
 def test_an_ambiguous_commit_stores_an_event_without_id_once(
-    post_event: Post, stored: Stored, services: Services, monkeypatch: pytest.MonkeyPatch
+    send: Sender, stored: Stored, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = services.intake.submit
+    submit = services.intake.hand_in
 
     async def submit_and_lose_the_answer(events: Sequence[NewEvent]) -> list[Receipt]:
         await submit(events)
         raise Unavailable("The store does not answer.", code="store_unavailable", retry_after_s=1)
 
-    monkeypatch.setattr(services.intake, "submit", submit_and_lose_the_answer)
-    answer = post_event()
+    monkeypatch.setattr(services.intake, "hand_in", submit_and_lose_the_answer)
+    answer = send()
     assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
     assert answer.headers["retry-after"] == "1"
     assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["instance"] == "/api/v1/events"
-    assert len(stored()) == 1
+    assert answer.headers["x-request-id"] == answer.json()["requestId"]
+    assert answer.json()["instance"] == PATH
+    assert len(stored()) == 2
 
 
+async def _refuse_later(error: Exception) -> None:
+    raise error
+
+
+def _refuse_at_once(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("refuse", [_refuse_later, _refuse_at_once])
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
@@ -39,21 +249,22 @@ def test_an_ambiguous_commit_stores_an_event_without_id_once(
     ],
 )
 def test_a_refusal_of_the_intake_costs_one_submission(
-    post_event: Post,
+    send: Sender,
     services: Services,
     monkeypatch: pytest.MonkeyPatch,
+    refuse: Callable[[Exception], Any],
     error: Exception,
     status: int,
     code: str,
 ) -> None:
     submissions = []
 
-    async def refuse(events: Sequence[NewEvent]) -> list[Receipt]:
+    def submit(events: Sequence[NewEvent]) -> Any:
         submissions.append(events)
-        raise error
+        return refuse(error)
 
-    monkeypatch.setattr(services.intake, "submit", refuse)
-    answer = post_event()
+    monkeypatch.setattr(services.intake, "hand_in", submit)
+    answer = send()
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert len(submissions) == 1
 

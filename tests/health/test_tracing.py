@@ -11,7 +11,7 @@ import pytest
 from litestar.testing import TestClient
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from penstock.app import build_routes, build_services, with_fast_paths
+from penstock.app import build_routes, build_services, with_edge
 from penstock.settings import Settings
 from tests.tenant import BASE_URL, sign_up
 
@@ -76,7 +76,7 @@ def settings(settings: Settings, collector: Collector) -> Settings:
 def spans(settings, clock, warehouse, collector):
     """What the collector got of a sign-up, an event, a report and an error."""
     services = build_services(settings, clock, warehouse)
-    app = with_fast_paths(build_routes(services), services)
+    app = with_edge(build_routes(services), services)
     with TestClient(app, base_url=BASE_URL) as server:
         tenant = sign_up(server, services.accounts.setup_token)
         event = {"websiteId": tenant.website_id, "event": CANARY, "userId": CANARY}

@@ -1,5 +1,6 @@
 """Opaque record IDs with a type prefix. No code may parse an ID."""
 
+import os
 import secrets
 from functools import lru_cache
 from typing import NewType
@@ -45,11 +46,31 @@ def new_id(prefix: str, now_ms: int) -> str:
 def new_ids(prefix: str, now_ms: int, count: int) -> list[str]:
     """Several new IDs in ascending order.
 
-    Reads random bytes once: each system call makes the thread release the interpreter lock.
+    Random bytes are read for many IDs at once: each system call makes the thread release the
+    interpreter lock.
     """
-    start, random = f"{prefix}_{_time_digits(now_ms)}", secrets.token_bytes(10 * count)
-    numbers = sorted(
-        int.from_bytes(random[start_at : start_at + 10], "big")
-        for start_at in range(0, 10 * count, 10)
-    )
-    return [start + _base32(number, 16) for number in numbers]
+    start = f"{prefix}_{_time_digits(now_ms)}"
+    return [start + _base32(number, 16) for number in sorted(_random_numbers(count))]
+
+
+_NUMBER_BYTES = 10
+_READ_AHEAD = 400
+_unused_numbers: list[int] = []
+os.register_at_fork(after_in_child=_unused_numbers.clear)
+
+
+def _random_numbers(count: int) -> list[int]:
+    """Numbers of 80 random bits, from the system's source. Threads may call it."""
+    numbers = list[int]()
+    while len(numbers) < count:
+        try:
+            numbers.append(_unused_numbers.pop())
+        except IndexError:
+            random = secrets.token_bytes(_NUMBER_BYTES * _READ_AHEAD)
+            _unused_numbers.extend(
+                [
+                    int.from_bytes(random[start : start + _NUMBER_BYTES], "big")
+                    for start in range(0, len(random), _NUMBER_BYTES)
+                ]
+            )
+    return numbers

@@ -145,9 +145,14 @@ def parse_user_agent(user_agent: str) -> UserAgent:
     return parsed
 
 
+def parsed_before(user_agent: str) -> UserAgent | None:
+    """As `parse_user_agent`, if the header is among the latest ones; else None."""
+    return _parsed.get(user_agent[:MAX_CHARS])
+
+
 async def parse_in_thread(user_agent: str) -> UserAgent:
     """As `parse_user_agent`, without holding the event loop."""
-    if (known := _parsed.get(user_agent[:MAX_CHARS])) is not None:
+    if (known := parsed_before(user_agent)) is not None:
         return known
     return await to_thread.run_sync(parse_user_agent, user_agent)
 

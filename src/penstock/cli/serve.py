@@ -81,9 +81,10 @@ def _serve(
                 except Exception as error:  # raised after an orderly shutdown
                     self.failure, self.should_exit = error, True
 
-    protocol: Any = partial(EdgeProtocol, services.connections)
+    app = build_app(services)
+    protocol: Any = partial(EdgeProtocol, services.connections, app)
     config = uvicorn.Config(
-        build_app(services),
+        app,
         loop="uvloop",
         http=protocol,
         ws="none",

@@ -1,5 +1,6 @@
 """One request and its answer, as uvicorn has them; a plain answer is written in one piece."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -10,25 +11,40 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from penstock.edge.layer import Passage
+from penstock.http.fast_path import Answer, RawResponse
+
+Headers = Iterable[tuple[bytes, bytes]]
+
 _LENGTH = b"content-length"
 _OF_CONNECTION = (b"connection", b"transfer-encoding")
 _MAX_CACHED_NAMES = 1000
 
 
 class RequestCycle(RequestResponseCycle):
-    """Keeps the head of a plain answer until the body is there.
+    """Writes a plain answer in one piece.
 
     Plain: with a length, on a connection that stays open. Checking each header and writing twice
-    costs uvicorn more than reading the request.
+    costs uvicorn more than reading the request. pending: on a fast path, until the body is there.
     """
 
     _head = b""
+    pending: tuple[Answer, Passage] | None = None
+
+    def send_at_once(self, response: RawResponse, more_headers: Headers) -> bool:
+        """Send a whole response. False, without any effect, unless it is plain."""
+        head = self._plain_head(response.status, (*response.headers, *more_headers))
+        if not head or len(response.body) != self.expected_content_length:
+            return False
+        self.response_started = True
+        self._write_last(head + response.body)
+        return True
 
     async def send(self, message: Any) -> None:
         if self.disconnected:
             return
         if not self.response_started:
-            if head := self._plain_head(message):
+            if head := self._plain_head(message["status"], message["headers"]):
                 self._head, self.response_started = head, True
                 self.waiting_for_100_continue = False
                 return
@@ -37,21 +53,24 @@ class RequestCycle(RequestResponseCycle):
             body = message.get("body", b"")
             is_whole = not message.get("more_body", False)
             if is_whole and len(body) == self.expected_content_length:
-                self.transport.write(head + body)
-                self.response_complete = True
-                self.message_event.set()
-                self.on_response()
+                self._write_last(head + body)
                 return
             self.transport.write(head)
         await super().send(message)
 
-    def _plain_head(self, message: Any) -> bytes:
+    def _write_last(self, data: bytes) -> None:
+        self.transport.write(data)
+        self.response_complete = True
+        self.message_event.set()
+        self.on_response()
+
+    def _plain_head(self, status: int, headers: Headers) -> bytes:
         """The head of a plain answer; empty for any other, which uvicorn writes."""
         if self.flow.write_paused or not self.keep_alive or self.scope["method"] == "HEAD":
             return b""
         length = None
-        parts, values = [STATUS_LINE[message["status"]]], []
-        for name, value in (*self.default_headers, *message["headers"]):
+        parts, values = [STATUS_LINE[status]], []
+        for name, value in (*self.default_headers, *headers):
             if not _is_plain_name(name):
                 return b""
             if name == _LENGTH:

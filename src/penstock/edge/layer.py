@@ -1,10 +1,11 @@
 """Around every route and fast path: the ID of the request, budgets of address and body, metrics."""
 
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
-from litestar import Request
 from litestar.types import ASGIApp, Message, Receive, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -15,9 +16,9 @@ from penstock.base.networks import TrustedNetworks, client_network
 from penstock.base.request_ids import REQUEST_ID, request_id_of
 from penstock.edge.connections import REFUSALS
 from penstock.http.body_memory import SCOPE_KEY, BodyMemory, HeldBody
-from penstock.http.problems import problem_of, rate_headers
+from penstock.http.fast_path import Answer, FastPath
+from penstock.http.problems import problem_response, rate_headers
 from penstock.http.rate_limiter import RateLimiter
-from penstock.http.requests import AnyRequest
 from penstock.settings import Settings
 
 _WINDOW_S = 10
@@ -80,21 +81,75 @@ class AddressBudget:
         return self._at_once.total()
 
 
+class Passage:
+    """A request on its way through the edge: counted for its address until `leave`.
+
+    refusal: the response instead of the application's, when the address has used its budget.
+    """
+
+    __slots__ = ("_began_s", "_budget", "_rate", "address_key", "refusal", "request_id")
+
+    def __init__(self, budget: AddressBudget, address: str, request_id: str) -> None:
+        self._began_s, self._budget, self.request_id = perf_counter(), budget, request_id
+        self.address_key, self._rate = "", _NO_HEADERS
+        self.refusal: ASGIApp | None = None
+        try:
+            self.address_key, self._rate = budget.enter(address)
+        except PenstockError as error:
+            REFUSALS.labels(f"address_{error.code}").inc()
+            self.refusal = problem_response(error)
+
+    def headers(self, status: int) -> list[tuple[bytes, bytes]]:
+        """Headers of the answer, besides its own.
+
+        A 429 says which quota is used up: not that of the address, if its own headers are there.
+        """
+        rate = self._rate if status != 429 else _NO_HEADERS
+        return [_NOSNIFF, (b"x-request-id", self.request_id.encode()), *rate]
+
+    def leave(self, scope: Any, status: int) -> None:
+        """Call it once. status: of the answer; 0 without one."""
+        if self.address_key:
+            self._budget.leave(self.address_key)
+        route = scope.get("path_template") or "none"
+        _SECONDS.observe((scope["method"], route, status), perf_counter() - self._began_s)
+
+
 class EdgeLayer:
-    """ASGI middleware: sets `scope["client"]` to the client that trusted proxies name."""
+    """ASGI middleware: sets `scope["client"]` to the client that trusted proxies name.
+
+    The protocol asks it first for a fast path: `fast_path`, then `serve` with what that returned.
+    """
 
     def __init__(
-        self, app: ASGIApp, budget: AddressBudget, bodies: BodyMemory, trusted_proxies: str
+        self,
+        app: ASGIApp,
+        fast_paths: Sequence[FastPath],
+        budget: AddressBudget,
+        bodies: BodyMemory,
+        trusted_proxies: str,
     ) -> None:
-        self._app, self._budget, self._bodies = app, budget, bodies
+        self.app, self._fast_paths = app, fast_paths
+        self._budget, self._bodies = budget, bodies
         # uvicorn and litestar have types of their own for the same interface
-        serve: Any = self._serve
-        self._serve_proxied: Any = ProxyHeadersMiddleware(serve, trusted_hosts=trusted_proxies)
+        nothing: Any = _nothing
+        self._name_client: Any = ProxyHeadersMiddleware(nothing, trusted_hosts=trusted_proxies)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        if scope["type"] == "http":
+            await self.serve(self.app, self.enter(scope), scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    def fast_path(self, scope: Any) -> Answer | None:
+        """What answers a plain request, if anything; None for requests of the application."""
+        for find in self._fast_paths:
+            if (answer := find(scope)) is not None:
+                return answer
+        return None
+
+    def enter(self, scope: Any) -> Passage:
+        """Begin a request whose head is there."""
         sent_id, is_forwarded = None, False
         for name, value in scope["headers"]:
             if name in _NAMES:
@@ -102,41 +157,36 @@ class EdgeLayer:
                     sent_id = value
                 else:
                     is_forwarded = True
-        REQUEST_ID.set(request_id_of(sent_id))  # of this task alone
-        await (self._serve_proxied if is_forwarded else self._serve)(scope, receive, send)
+        if is_forwarded:
+            with suppress(StopIteration):  # a coroutine that waits for nothing
+                self._name_client(scope, None, None).send(None)
+        client = scope["client"]
+        return Passage(self._budget, client[0] if client else "", request_id_of(sent_id))
 
-    async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
-        began_s, status = perf_counter(), 0
-        headers = [_NOSNIFF, (b"x-request-id", REQUEST_ID.get().encode())]
-        key, rate = "", _NO_HEADERS
-        body: HeldBody | None = None
+    async def serve(
+        self, app: ASGIApp, passage: Passage, scope: Any, receive: Receive, send: Send
+    ) -> None:
+        """Let an application answer a request that has entered."""
+        REQUEST_ID.set(passage.request_id)  # of this task alone
+        status = 0
+        body = scope[SCOPE_KEY] = HeldBody(self._bodies, passage.address_key)
 
         # No coroutine of its own: it returns that of `send`.
         def send_with_headers(message: Message) -> Any:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                # A 429 says which quota is used up: not this one, if its own headers are there.
-                budget = rate if status != 429 else _NO_HEADERS
-                message["headers"] = [*message["headers"], *headers, *budget]
-            elif body is not None and not message.get("more_body"):
+                message["headers"] = [*message["headers"], *passage.headers(status)]
+            elif not message.get("more_body"):
                 body.release()  # First: with its answer the client may send the next one.
             return send(message)
 
         try:
-            client = scope["client"]
-            key, rate = self._budget.enter(client[0] if client else "")
-            body = scope[SCOPE_KEY] = HeldBody(self._bodies, key)
-            await self._app(scope, receive, send_with_headers)
-        except PenstockError as error:  # of the budget: the application answers its own
-            REFUSALS.labels(f"address_{error.code}").inc()
-            request: AnyRequest = Request(scope)
-            response = problem_of(request, error).to_asgi_response(app=None, request=request)
-            await response(scope, receive, send_with_headers)
+            await (passage.refusal or app)(scope, receive, send_with_headers)
         finally:
-            if body is not None:
-                body.release()
-            if key:
-                self._budget.leave(key)
-            route = scope.get("path_template") or "none"
-            _SECONDS.observe((scope["method"], route, status), perf_counter() - began_s)
+            body.release()
+            passage.leave(scope, status)
+
+
+async def _nothing(*_: object) -> None:
+    pass

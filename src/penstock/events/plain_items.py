@@ -17,7 +17,7 @@ from penstock.events.fields import EventValidationContext, Plain
 from penstock.http.schema import RuleBroken
 from penstock.settings import ItemLimits
 
-_UNUSUAL = (b"\\u0000", b'"$')
+_NUL, _RESERVED = b"\\u0000", b'"$'
 """In an item's JSON: NUL, which no text may have, and what may be a reserved property."""
 
 
@@ -28,7 +28,7 @@ def plain_item(
 
     canonical: the item's JSON.
     """
-    if any(unusual in canonical for unusual in _UNUSUAL):
+    if _NUL in canonical or _RESERVED in canonical:
         return None
     struct, reads, check = _reader(model, context.limits.item_limits)
     try:

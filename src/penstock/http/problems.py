@@ -3,8 +3,9 @@
 from typing import Any
 
 import structlog
-from litestar import Response
+from litestar import Request, Response
 from litestar.exceptions import HTTPException
+from litestar.types import ASGIApp, Receive, Scope, Send
 from pydantic_core import to_json
 
 from penstock.base.errors import (
@@ -117,3 +118,14 @@ def problem_of(request: AnyRequest, error: Exception) -> Response[bytes]:
     )
     response: Response[bytes] = handler(request, error)
     return response
+
+
+def problem_response(error: Exception) -> ASGIApp:
+    """As `problem_of`, as an ASGI application."""
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        request: AnyRequest = Request(scope)
+        response = problem_of(request, error).to_asgi_response(app=None, request=request)
+        await response(scope, receive, send)
+
+    return respond

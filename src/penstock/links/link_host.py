@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from litestar.types import ASGIApp, Receive, Send
 
+from penstock.http.fast_path import FastPath
 from penstock.links.association.service import ANDROID_FILE, APPLE_FILE
 from penstock.links.model import PUBLIC_PATH
 from penstock.links.redirect.asgi import link_not_found
@@ -22,17 +23,22 @@ class LinkHost:
         self._app, self._name = app, _host_name(link_host.encode())
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        if (
+        app = link_not_found(scope) if self._refuses(scope) else self._app
+        await app(scope, receive, send)
+
+    def guard(self, fast_path: FastPath) -> FastPath:
+        """The fast path, without what this host does not serve."""
+        return lambda scope: None if self._refuses(scope) else fast_path(scope)
+
+    def _refuses(self, scope: Any) -> bool:
+        return (
             scope["type"] == "http"
             and not _is_public(scope["path"])
             and any(
                 name == b"host" and _host_name(value) == self._name
                 for name, value in scope["headers"]
             )
-        ):
-            await link_not_found(scope)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        )
 
 
 def _is_public(path: str) -> bool:

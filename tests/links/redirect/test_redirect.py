@@ -540,6 +540,26 @@ def test_no_response_may_be_cached_or_indexed(open_link, make_link, user_agent):
     )
 
 
+@pytest.mark.parametrize("user_agent", [DESKTOP["edge"], IOS["safari"]])
+def test_the_fast_path_answers_as_the_route(
+    open_fast, make_link, services, monkeypatch, user_agent
+):
+    link = make_link(fallbackUrl=WEB)
+
+    def open_link(**headers):
+        answer = open_fast(link["slug"], user_agent, **{"X-Request-Id": "same", **headers})
+        return page_content(answer), {**answer.headers, "date": None}
+
+    async def fail(*_):
+        raise AssertionError("this visit took the route")
+
+    with_route, _ = open_link(), open_link()
+    monkeypatch.setattr(services.redirects, "respond", fail)
+    assert open_link() == with_route
+    _, headers = open_link(**{"X-Forwarded-For": "203.0.113.9"})
+    assert headers["ratelimit"].startswith('"address";')
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 def test_other_methods_are_405(open_link, make_link, method):
     make_link(slug="a")

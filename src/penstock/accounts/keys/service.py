@@ -51,11 +51,18 @@ class KeyService:
         async with self.worker.running():
             yield
 
-    def authenticate_cached(self, authorization: str | None) -> Caller | None:
-        """The caller of an `Authorization` header, if cached. Never blocks."""
+    def authenticate_cached(
+        self, authorization: str | None, scope: KeyScope | None = None
+    ) -> Caller | None:
+        """As `authenticate`, if the caller is cached; else None. Never blocks."""
         key = _bearer_key(authorization)
         caller = None if key is None else self._callers.get(hash_secret(key))
-        return None if caller is None else self._record_use(caller)
+        if caller is None:
+            return None
+        self._record_use(caller)
+        if scope is not None:
+            require_scope(caller.scopes, (scope,))
+        return caller
 
     async def authenticate(
         self, authorization: str | None, scope: KeyScope | None = None

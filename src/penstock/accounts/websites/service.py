@@ -113,6 +113,10 @@ class WebsiteService:
             else self._websites.load(website_id, partial(self._read_website, website_id))
         )
 
+    def cached(self, website_id: str) -> Website | None:
+        """Like `find_website`, if the website is cached. Never blocks."""
+        return self._websites.get(website_id)
+
     async def find_website_async(self, website_id: str) -> Website | None:
         """Like `find_website`, without blocking the event loop."""
         if (website := self._websites.get(website_id)) is not None or "\x00" in website_id:

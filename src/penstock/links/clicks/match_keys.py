@@ -39,6 +39,14 @@ class MatchKeys:
         self._secrets: TtlCache[int, bytes] = TtlCache(_PERIOD_MS / 1000)
         self._latest_period = -1
 
+    def cached(self, website_id: WebsiteId, address: str) -> bytes | None:
+        """As `current`; None unless the secret of the period is cached. Never blocks."""
+        network = network_of(address)
+        if not network:
+            return b""
+        secret = self._secrets.get(self._clock() // _PERIOD_MS)
+        return None if secret is None else _match_key(secret, website_id, network)
+
     async def current(self, website_id: WebsiteId, address: str) -> bytes:
         """The match key of a click that happens now.
 

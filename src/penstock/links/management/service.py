@@ -150,6 +150,14 @@ class LinkService:
         with self._database.read() as db:
             return store.tags(db, workspace_id)
 
+    def cached(self, slug: str) -> tuple[Link, Website] | None:
+        """As `find_public`, if link and app are cached. Never blocks."""
+        link = self._by_slug.get(slug)
+        if link is None or not link.is_active:
+            return None
+        website = self._websites.cached(link.website_id)
+        return None if website is None else (link, website)
+
     async def find_public(self, slug: str) -> tuple[Link, Website] | None:
         """An active link of any workspace and its app. Does not block the event loop."""
         if not SLUG.fullmatch(slug):

@@ -5,15 +5,16 @@ redirect needs. So a plain `GET /l/{slug}` is answered before the framework sees
 request, and any failure before the click is recorded, goes to the route.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 from litestar import HttpMethod
-from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+from litestar.types import HTTPScope
 
-from penstock.links.clicks.model import Click
+from penstock.http.fast_path import Answer, RawResponse, Respond
 from penstock.links.management.qr import SCAN_MARK
-from penstock.links.model import PUBLIC_PATH, SLUG
+from penstock.links.model import PUBLIC_PATH
 from penstock.links.redirect.landing_page import (
     HEADERS,
     PAGE_HEADERS,
@@ -21,7 +22,7 @@ from penstock.links.redirect.landing_page import (
     missing_page,
 )
 from penstock.links.redirect.languages import accepted_languages, page_language
-from penstock.links.redirect.model import Visit
+from penstock.links.redirect.model import LinkResponse, Visit
 from penstock.links.redirect.service import RedirectService
 
 _ROUTE = PUBLIC_PATH + "{slug}"
@@ -40,61 +41,52 @@ _PAGE_HEADERS = _raw_headers({**PAGE_HEADERS, **_HTML})
 _SCRIPTED_PAGE_HEADERS = _raw_headers({**SCRIPTED_PAGE_HEADERS, **_HTML})
 
 
-class RawResponse(NamedTuple):
-    """An ASGI response, sent unchanged."""
-
-    status: int
-    headers: Iterable[tuple[bytes, bytes]]
-    body: bytes = b""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-        await send({"type": "http.response.body", "body": self.body, "more_body": False})
-
-
 class RedirectFastPath:
-    """ASGI middleware: answers a plain `GET /l/{slug}` and hands everything else on."""
+    """Answers a plain `GET /l/{slug}` whose link is cached."""
 
-    def __init__(self, app: ASGIApp, redirects: RedirectService) -> None:
-        self._app, self._redirects = app, redirects
+    def __init__(self, redirects: RedirectService) -> None:
+        self._redirects = redirects
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Any) -> Answer | None:
         slug = _plain_slug(scope)
         if slug is None:
-            await self._app(scope, receive, send)
-            return
+            return None
         scope["path_template"] = _ROUTE
-        visit = _visit(cast("HTTPScope", scope), slug)
+        return partial(self._answer, scope, slug)
+
+    def _answer(self, scope: HTTPScope, slug: str, _body: bytes, respond: Respond) -> bool:
+        visit = _visit(scope, slug)
         try:
-            response, click = await _prepare(self._redirects, visit)
+            response = self._redirects.respond_cached(visit)
+            if response is None:
+                return False
+            raw = _raw_response(visit, response)
         except Exception:  # the route meets the same error and reports it
-            await self._app(scope, receive, send)
-            return
-        # No fallback from here on: the route would record the click again.
-        if click is not None:
-            self._redirects.record(visit, click)
-        await response(scope, receive, send)
+            return False
+        if response.click is not None:
+            self._redirects.record(visit, response.click)
+        respond(raw)
+        return True
 
 
 async def respond(redirects: RedirectService, scope: HTTPScope, slug: str) -> RawResponse:
     """The response to a request for a link; records its click."""
     visit = _visit(scope, slug)
-    response, click = await _prepare(redirects, visit)
-    if click is not None:
-        redirects.record(visit, click)
-    return response
+    response = await redirects.respond(visit)
+    raw = _raw_response(visit, response)
+    if response.click is not None:
+        redirects.record(visit, response.click)
+    return raw
 
 
-async def _prepare(redirects: RedirectService, visit: Visit) -> tuple[RawResponse, Click | None]:
-    """The complete response, and the click to record before it is sent."""
-    status, page, has_script, location, click = await redirects.respond(visit)
-    if status == 302:
-        headers = [*_REDIRECT_HEADERS, (b"location", location.encode("ascii"))]
-        return RawResponse(status, headers), click
-    body = page.encode()
-    page_headers = _SCRIPTED_PAGE_HEADERS if has_script else _PAGE_HEADERS
-    headers = [*page_headers, (b"content-length", b"%d" % len(body))]
-    return RawResponse(status, headers, b"" if visit.is_head else body), click
+def _raw_response(visit: Visit, response: LinkResponse) -> RawResponse:
+    if response.status == 302:
+        location = (b"location", response.location.encode("ascii"))
+        return RawResponse(302, (*_REDIRECT_HEADERS, location))
+    body = response.page.encode()
+    page_headers = _SCRIPTED_PAGE_HEADERS if response.has_script else _PAGE_HEADERS
+    headers = (*page_headers, (b"content-length", b"%d" % len(body)))
+    return RawResponse(response.status, headers, b"" if visit.is_head else body)
 
 
 def link_not_found(scope: HTTPScope) -> RawResponse:
@@ -106,15 +98,11 @@ def link_not_found(scope: HTTPScope) -> RawResponse:
 
 
 def _plain_slug(scope: Any) -> str | None:
-    """The slug of a plain GET of a link; None for any other request."""
-    if (
-        scope["type"] != "http"
-        or scope["method"] != HttpMethod.GET
-        or not scope["path"].startswith(PUBLIC_PATH)
-    ):
+    """What may be the slug of a plain GET of a link; None for any other request."""
+    if scope["method"] != HttpMethod.GET or not scope["path"].startswith(PUBLIC_PATH):
         return None
     slug: str = scope["path"][len(PUBLIC_PATH) :]
-    return slug if SLUG.fullmatch(slug) else None
+    return slug if slug and "/" not in slug else None
 
 
 def _visit(scope: HTTPScope, slug: str) -> Visit:

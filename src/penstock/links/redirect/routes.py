@@ -3,8 +3,9 @@
 from litestar import HttpMethod, route
 from litestar.di import NamedDependency
 
+from penstock.http.fast_path import RawResponse
 from penstock.http.requests import AnyRequest
-from penstock.links.redirect.asgi import RawResponse, respond
+from penstock.links.redirect.asgi import respond
 from penstock.links.redirect.service import RedirectService
 
 

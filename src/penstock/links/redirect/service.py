@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from penstock.accounts.model import MobileApp
+from penstock.accounts.model import MobileApp, Website
 from penstock.base.clock import Clock
 from penstock.base.ids import ClickId, new_id
-from penstock.base.user_agent import Platform, UserAgent, parse_in_thread
+from penstock.base.user_agent import Platform, UserAgent, parse_in_thread, parsed_before
 from penstock.links.clicks.daily_browsers import DailyBrowsers
 from penstock.links.clicks.match_keys import MatchKeys
 from penstock.links.clicks.model import Answer, Click, click_row, new_click_token, referrer_host
@@ -36,21 +36,40 @@ class RedirectService:
 
     async def respond(self, visit: Visit) -> LinkResponse:
         """The response and its click. Has no effect: call `record` when the response is certain."""
-        languages = accepted_languages(visit.accept_language)
-        language = page_language(languages)
         target = await self._links.find_public(visit.slug)
         if target is None:
+            language = page_language(accepted_languages(visit.accept_language))
             return LinkResponse(404, missing_page(language))
+        user_agent = await parse_in_thread(visit.user_agent)
+        match_key = b""
+        if _has_match_key(visit, user_agent):
+            match_key = await self._match_keys.current(target[1].id, visit.address)
+        return self._response(visit, target, user_agent, match_key)
+
+    def respond_cached(self, visit: Visit) -> LinkResponse | None:
+        """As `respond`, if all that it takes is cached; else None. Never blocks."""
+        target, user_agent = self._links.cached(visit.slug), parsed_before(visit.user_agent)
+        if target is None or user_agent is None:
+            return None
+        match_key: bytes | None = b""
+        if _has_match_key(visit, user_agent):
+            match_key = self._match_keys.cached(target[1].id, visit.address)
+        if match_key is None:
+            return None
+        return self._response(visit, target, user_agent, match_key)
+
+    def _response(
+        self, visit: Visit, target: tuple[Link, Website], user_agent: UserAgent, match_key: bytes
+    ) -> LinkResponse:
         link, website = target
         now_ms = self._clock()
+        languages = accepted_languages(visit.accept_language)
         if link.is_expired(now_ms):
             if link.expired_url is None:
-                return LinkResponse(404, missing_page(language))
+                return LinkResponse(404, missing_page(page_language(languages)))
             return LinkResponse(302, location=link.expired_url)
-        user_agent = await parse_in_thread(visit.user_agent)
         robot = user_agent.robot or _non_person(visit)
         answer = Answer.PREVIEW if visit.is_head else choose_answer(user_agent, link, website.app)
-        is_phone = user_agent.platform in (Platform.IOS, Platform.ANDROID)
         click = Click(
             id=ClickId(new_id("clk", now_ms)),
             link=link,
@@ -63,12 +82,11 @@ class RedirectService:
             token=new_click_token() if answer is Answer.PAGE and not robot else "",
             qr=visit.is_scan,
             country=self._countries.country(visit.address),
-            match_key=await self._match_keys.current(website.id, visit.address)
-            if is_phone and not robot
-            else b"",
+            match_key=match_key,
         )
         if answer is Answer.REDIRECT:
             return LinkResponse(302, location=link.fallback_url or "", click=click)
+        language = page_language(languages)
         page = landing_page(link, website, user_agent, click.token, language, self._base_url)
         return LinkResponse(200, page.html, page.has_script, click=click)
 
@@ -78,6 +96,12 @@ class RedirectService:
             click.link.id, visit.address, visit.user_agent, click.at_ms
         )
         self._add_click(click_row(click, first_of_day=first_of_day))
+
+
+def _has_match_key(visit: Visit, user_agent: UserAgent) -> bool:
+    """Whether an app open may claim the click by its network: a person's, on a phone."""
+    is_phone = user_agent.platform in (Platform.IOS, Platform.ANDROID)
+    return is_phone and not user_agent.robot and not _non_person(visit)
 
 
 def _non_person(visit: Visit) -> str:
