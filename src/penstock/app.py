@@ -31,7 +31,7 @@ from penstock.events.fast_path import FastPath
 from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import rejected_texts
 from penstock.events.plugin import EventsRoom
-from penstock.events.quarantine.service import quarantined_texts
+from penstock.events.quarantine.selection import quarantined_texts
 from penstock.funnels import plugin as funnels_room
 from penstock.funnels.queries.coverage import Gap
 from penstock.health import plugin as health_room
@@ -46,6 +46,7 @@ from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox, seal_all
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import customers_of, forget_customers
+from penstock.segment import plugin as segment_room
 from penstock.settings import Settings
 from penstock.stores import Stores, open_stores
 from penstock.warehouse.client import Warehouse
@@ -59,6 +60,7 @@ ROOMS: tuple[type[Room], ...] = (
     jobs_room.JobsRoom,
     events_room.EventsRoom,
     providers_room.ProvidersRoom,
+    segment_room.SegmentRoom,
     funnels_room.FunnelsRoom,
     catalogue_room.CatalogueRoom,
     activity_room.ActivityRoom,
@@ -101,6 +103,7 @@ def build_services(
     jobs = jobs_room.build(core, accounts)
     events = events_room.build(core, accounts, forget_in_other_rooms=_forget_in_other_rooms)
     providers = providers_room.build(core, accounts, events, box)
+    segment = segment_room.build(core, accounts, events)
     wait_until_shipped = events.shipper.wait_until_shipped
     funnels = funnels_room.build(
         core,
@@ -119,7 +122,8 @@ def build_services(
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
-        *(edge, accounts, events, providers, funnels, catalogue, activity, links, jobs, backup)
+        *(edge, accounts, events, providers, segment, funnels, catalogue, activity),
+        *(links, jobs, backup),
     ]
     health = health_room.build(
         core,

@@ -47,7 +47,7 @@ class ValidatedBatch(NamedTuple):
                 batch.events[index] = read(item)
             except PenstockError as error:
                 batch.rejected[index] = ItemResult(None, _item_faults(error), error.more_faults)
-        return cls(batch.events, _within_body_limit(batch.rejected))
+        return cls(batch.events, within_body_limit(batch.rejected))
 
     def results(self, stored: Sequence[Receipt | Rejected]) -> list[ItemResult]:
         """Results in the order of the items. stored: in the order of `events`."""
@@ -60,7 +60,7 @@ class ValidatedBatch(NamedTuple):
         return [results[index] for index in range(len(results))]
 
 
-def _within_body_limit(rejected: dict[int, ItemResult]) -> dict[int, ItemResult]:
+def within_body_limit(rejected: dict[int, ItemResult]) -> dict[int, ItemResult]:
     """The results with one fault for each item, and for the first items as many as are left."""
     faults_left = MAX_BODY_FAULTS - len(rejected)
     results = {}

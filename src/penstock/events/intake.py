@@ -158,6 +158,10 @@ class Intake:
         [resolution] = await self._stored([claim])
         return cast("Resolution", resolution)
 
+    async def store(self, items: Sequence[NewEvent | Claim | Refusal]) -> list[Outcome]:
+        """Store what one body has, in one transaction and in its order. Errors as `submit`."""
+        return await self._stored(items)
+
     async def record(self, refusals: Sequence[Refusal]) -> None:
         """Keep and count refused items durably. Errors as `submit`."""
         await self._stored(refusals)

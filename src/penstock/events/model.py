@@ -43,6 +43,9 @@ class Family(StrEnum):
     IMPORTS = "imports"
     PROVIDERS = "providers"
     OPENS = "opens"
+    SEGMENT = "segment"
+    SEGMENT_PUBLIC = "segment_public"
+    """Its own space: who knows only the website's ID must not use up the IDs of its backends."""
 
 
 class Target(StrEnum):

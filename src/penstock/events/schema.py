@@ -120,16 +120,11 @@ class TrackedItem(Input):
         return url
 
 
-class TrackItem(TrackedItem):
-    """A page view, screen view, event or transaction in a browser or an app."""
+class TimedItem(TrackedItem):
+    """An item whose time may be corrected by the sender's clock."""
 
-    website_id: KnownWebsite
-    visitor_id: SentId
-    session_id: SentId | None = None
     sent_at: Timestamp | None = None
     timestamp: Timestamp | None = None
-    dedupe_key: SentId | None = None
-    dropped_before: Count | None = None
 
     @classmethod
     def check_between_fields(cls, item: Any, context: EventValidationContext) -> None:
@@ -147,6 +142,16 @@ class TrackItem(TrackedItem):
             return stated_ms
         _require_past(stated_ms, info.data["sent_at"], info.context)
         return stated_ms
+
+
+class TrackItem(TimedItem):
+    """A page view, screen view, event or transaction in a browser or an app."""
+
+    website_id: KnownWebsite
+    visitor_id: SentId
+    session_id: SentId | None = None
+    dedupe_key: SentId | None = None
+    dropped_before: Count | None = None
 
 
 BATCH_SIZE = "1 to 1,000 items, unless the server's settings say otherwise."

@@ -131,8 +131,7 @@ class EventService:
         find_website = await self._website_finder(_named_website(raw))
         website = find_website("")
         if website is not None:  # before validation: what is refused counts as well
-            items = min(_number_of_items(raw), self.settings.max_batch_events)
-            self._rates.count(website.id, self._clock(), items)
+            self.count_items(website, _number_of_items(raw))
         if "events" in raw:
             batch = await self._validation.run(
                 website and website.workspace_id, self._validate_tracked, raw, user_agent, caller
@@ -166,6 +165,11 @@ class EventService:
             )
         )
         return resolution if caller else as_sent(resolution, request.visitor_id)
+
+    def count_items(self, website: Website, items: int) -> None:
+        """Count items of one body. `RateLimited` when the website has no quota left."""
+        counted = min(items, self.settings.max_batch_events)
+        self._rates.count(website.id, self._clock(), counted)
 
     def _count(self, events: Sequence[NewEvent], counted: Website | None) -> None:
         """Count events by website. `RateLimited` when a website has no quota left.

@@ -1,16 +1,12 @@
 """CORS for routes that any website may call, such as the tracker's."""
 
+from collections.abc import Sequence
+
 from litestar import Response
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-_PREFLIGHT = {
-    "Allow": "OPTIONS, POST",
-    "Access-Control-Allow-Methods": "POST",
-    "Access-Control-Allow-Headers": "Content-Type, Content-Encoding",
-    "Access-Control-Max-Age": "86400",
-}
-
+_HEADERS = ("Content-Type", "Content-Encoding")
 
 _ANSWER = [
     (b"access-control-allow-origin", b"*"),
@@ -31,5 +27,14 @@ class AnyOriginCors(ASGIMiddleware):
         await next_app(scope, receive, send_with_header)
 
 
-def preflight() -> Response[None]:
-    return Response(None, status_code=204, headers=_PREFLIGHT)
+def preflight(
+    methods: Sequence[str] = ("POST",), headers: Sequence[str] = _HEADERS
+) -> Response[None]:
+    """methods, headers: what other sites may send."""
+    answer = {
+        "Allow": ", ".join(sorted(["OPTIONS", *methods])),
+        "Access-Control-Allow-Methods": ", ".join(methods),
+        "Access-Control-Allow-Headers": ", ".join(headers),
+        "Access-Control-Max-Age": "86400",
+    }
+    return Response(None, status_code=204, headers=answer)

@@ -41,8 +41,8 @@ def problem(
     return Response(to_json(document), status_code=status, media_type="application/problem+json")
 
 
-def on_penstock_error(request: AnyRequest, error: PenstockError) -> Response[bytes]:
-    more: dict[str, Any] = {}
+def on_penstock_error(request: AnyRequest, error: PenstockError, **more: Any) -> Response[bytes]:
+    """more: fields that a route adds to its problem documents."""
     if error.faults:
         more["errors"] = [
             {"field": fault.field, "code": fault.code, "message": fault.message}
@@ -82,10 +82,12 @@ def on_http_exception(request: AnyRequest, error: HTTPException) -> Response[byt
     return response
 
 
-def on_store_unavailable(request: AnyRequest, error: StoreUnavailable) -> Response[bytes]:
+def on_store_unavailable(
+    request: AnyRequest, error: StoreUnavailable, **more: Any
+) -> Response[bytes]:
     """The log has the driver's reason, which may name hosts; the caller does not."""
     log.warning(error.code, method=request.method, path=path_of(request), reason=error.reason)
-    return on_penstock_error(request, error)
+    return on_penstock_error(request, error, **more)
 
 
 def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:

@@ -36,6 +36,8 @@ unauthorized            401 The request has no valid API key or session.
 key_required            401 The call needs an API key: Authorization: Bearer <key>.
 key_not_valid           401 The API key is unknown, revoked or expired. Create a new one in the
   settings.
+write_key_required      401 The call needs a write key: as the user of Basic authentication, or as
+  writeKey in the body.
 bad_signature           401 The webhook has no signature, a signature with an unknown secret, or one
   that is older than five minutes.
 not_an_event            401 The webhook's signature is valid, but its body is not a readable event.
@@ -55,6 +57,8 @@ session_required        403 Only a person may do this: log in and use the sessio
 foreign_origin          403 A call with the session cookie came from another origin. Call from the
   dashboard's own pages, or use an API key.
 scope_missing           403 The API key lacks the scope of this route. The detail names it.
+not_a_write_key         403 The API key may do more than send events of one website. Create a key
+  for one website with the scope ingest.
 website_not_of_key      403 The API key is for another website.
 setup_token_required    403 The first account is created on the machine itself, or with the setup
   token that serve printed.

@@ -13,7 +13,10 @@ from penstock.http.requests import AnyRequest, path_of
 from penstock.web.rendering import html
 from penstock.web.view import LogInRequired
 
-_PROGRAM_PATHS = ("/api/", "/l/", "/health/", "/.well-known/", "/static/")
+_PROGRAM_PATHS = (
+    *("/api/", "/l/", "/health/", "/.well-known/", "/static/"),
+    *("/v1/", "/beacon/", "/projects/", "/sourceConfig"),
+)
 
 
 class Message(NamedTuple):

@@ -4,6 +4,7 @@ Methods block on the metadata DB unless they say otherwise: call them from a wor
 """
 
 import hmac
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -21,6 +22,9 @@ from penstock.base.ttl_cache import TtlCache
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox
 from penstock.settings import DAY_S
+
+IsSigned = Callable[[str, str], bool]
+"""Whether a signature, the second text, is of the user ID."""
 
 _CACHE_TTL_S = 2.0
 _PREVIOUS_VALID_MS = DAY_S * 1000
@@ -70,16 +74,22 @@ class IdentitySecretService:
 
     async def is_signed(self, website_id: WebsiteId, user_id: str, sent_hash: str) -> bool:
         """Whether a valid secret of the website signed the user ID. Does not block the loop."""
+        return (await self.verifier(website_id))(user_id, sent_hash)
+
+    async def verifier(self, website_id: WebsiteId) -> IsSigned:
+        """Tells whether a valid secret of the website signed a user ID. Does not block the loop."""
         secrets = self._cache.get(website_id)
         if secrets is None:
             secrets = await self._cache.fetch(website_id, partial(self._read, website_id)) or ()
-        expected = [
-            user_hash(secret.secret, user_id)
-            for secret in secrets
-            if secret.is_valid(self._clock())
-        ]
-        sent = sent_hash.lower().encode()
-        return any(hmac.compare_digest(sent, signature.encode()) for signature in expected)
+        now_ms = self._clock()
+        valid = [secret.secret for secret in secrets if secret.is_valid(now_ms)]
+
+        def is_signed(user_id: str, sent_hash: str) -> bool:
+            sent = sent_hash.lower().encode()
+            expected = [user_hash(secret, user_id) for secret in valid]
+            return any(hmac.compare_digest(sent, signature.encode()) for signature in expected)
+
+        return is_signed
 
     def _read(self, website_id: str) -> tuple[IdentitySecret, ...]:
         with self._database.read() as db:

@@ -1,0 +1,1 @@
+"""The tracking protocol of Segment and RudderStack, for their unmodified clients."""

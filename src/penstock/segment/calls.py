@@ -1,0 +1,309 @@
+"""Calls of Segment's and RudderStack's clients, from JSON to what the intake stores.
+
+`docs/segment.md` has the mapping for people.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from penstock.accounts.identity_secrets.service import IsSigned
+from penstock.accounts.model import WebsiteKind
+from penstock.base.errors import Fault, Invalid
+from penstock.base.user_agent import MAX_CHARS, parse_user_agent
+from penstock.events.field_warnings import field_warnings
+from penstock.events.fields import EventValidationContext, by_server_clock
+from penstock.events.model import Family, Kind, NewEvent, Source, body_hash, dedupe_key
+from penstock.events.server_events import transaction_properties
+from penstock.events.tracked_item import name_and_columns
+from penstock.events.user_agent_columns import user_agent_columns
+from penstock.events.validation import RawItem, Rule, canonical_json, validate
+from penstock.identity.model import Claim, Trust
+from penstock.segment.model import Sender
+from penstock.segment.schema import EventCall, UserCall
+
+EVENT_TYPES = ("track", "page", "screen")
+TYPES = (*EVENT_TYPES, "identify", "alias", "group")
+
+ORDER_NAMES = frozenset(("ordercompleted", "completedorder", "orderrefunded"))
+"""Names of transactions in lower case, without blanks, underscores and hyphens."""
+
+_CHANGES_WITH_RETRY = ("sentAt", "_metadata")
+_PLACE = ("path", "url", "referrer", "title")
+_UTM = {
+    "utmSource": "source",
+    "utmMedium": "medium",
+    "utmCampaign": "name",
+    "utmContent": "content",
+    "utmTerm": "term",
+}
+_SENT_NAMES = {
+    "name": "event",
+    "screen": "name",
+    "visitorId": "previousId",
+    "userHash": "context.userHash",
+    **{field: f"context.campaign.{name}" for field, name in _UTM.items()},
+}
+"""The sender's names of fields, by those of the models here."""
+
+
+class CallContext(NamedTuple):
+    """What calls are read with. user_agent: of the request, for a public key; else empty."""
+
+    sender: Sender
+    limits: EventValidationContext
+    is_signed: IsSigned
+    user_agent: str
+
+
+def read_call(raw: Any, context: CallContext) -> NewEvent | Claim | None:
+    """What a call has to store; None for nothing.
+
+    `Invalid` with every fault, named as the sender names its fields.
+    """
+    if not isinstance(raw, dict):
+        raise Invalid([Fault("", "wrong_type", "Must be a JSON object.")])
+    canonical = canonical_json(
+        {name: value for name, value in raw.items() if name not in _CHANGES_WITH_RETRY},
+        context.limits,
+    )
+    call_type = raw.get("type")
+    if call_type not in TYPES:
+        raise Invalid([Fault("type", "not_one_of", f"Must be one of {', '.join(TYPES)}.")])
+    if call_type == "group":
+        return None
+    try:
+        if call_type in EVENT_TYPES:
+            return _event(raw, canonical, context)
+        return _claim(raw, context)
+    except Invalid as error:
+        faults = [replace(fault, field=_sent_name(fault.field, raw)) for fault in error.faults]
+        raise Invalid(faults, more_faults=error.more_faults) from None
+
+
+# Events
+
+
+def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
+    (website, is_trusted), limits = context.sender, context.limits
+    fields = _event_fields(raw, context.sender)
+    item = validate(fields, EventCall, _EVENT_RULES, limits, canonical)
+    name, columns = name_and_columns(item)
+    own_source = Source.APP if website.kind is WebsiteKind.MOBILE else Source.BROWSER
+    user_agent = _text(_part(raw, "context").get("userAgent")) or context.user_agent
+    columns |= user_agent_columns(parse_user_agent(user_agent[:MAX_CHARS]), own_source)
+    stated_at_ms = limits.now_ms if item.timestamp is None else item.timestamp
+    family = Family.SEGMENT if is_trusted else Family.SEGMENT_PUBLIC
+    return NewEvent(
+        website_id=website.id,
+        scope_id=website.scope_id,
+        kind=Kind(item.type),
+        name=name,
+        source=Source.SERVER if is_trusted else own_source,
+        occurred_at_ms=by_server_clock(stated_at_ms, item.sent_at, limits.now_ms)
+        if item.timestamp is not None
+        else stated_at_ms,
+        stated_at_ms=stated_at_ms,
+        received_at_ms=limits.now_ms,
+        visitor_id=item.anonymous_id,
+        user_id=item.user_id,
+        body_hash=body_hash(canonical),
+        dedupe_key=None
+        if item.message_id is None
+        else dedupe_key(website.id, family, item.message_id),
+        client_event_id=item.message_id,
+        columns=columns,
+        properties=item.properties or {},
+        warnings=field_warnings(fields),
+    )
+
+
+def _event_fields(raw: RawItem, sender: Sender) -> dict[str, Any]:
+    """The fields of `EventCall`, without those that are not sent."""
+    campaign = _part(_part(raw, "context"), "campaign")
+    fields = {
+        **_kind_and_name(raw),
+        **_place(raw),
+        **{field: _text(campaign.get(name)) for field, name in _UTM.items()},
+        **_ids(raw, "messageId", "anonymousId", "userId"),
+        "properties": _properties(raw),
+        "timestamp": raw.get("timestamp") or raw.get("originalTimestamp"),
+    }
+    if not sender.is_trusted:
+        fields["sentAt"] = raw.get("sentAt")
+        if sender.website.requires_signed_identities:
+            del fields["userId"]  # anybody could have sent it; a signed identify links the visitor
+    return {name: value for name, value in fields.items() if value not in (None, "")}
+
+
+def _kind_and_name(raw: RawItem) -> dict[str, Any]:
+    match raw["type"]:
+        case "page":
+            return {"type": "pageview"}
+        case "screen":
+            name = raw.get("name") or _part(raw, "properties").get("name")
+            return {"type": "screenview", "screen": name}
+    return {"type": "transaction" if _is_order(raw) else "event", "name": raw.get("event")}
+
+
+def _place(raw: RawItem) -> dict[str, str | None]:
+    """Path, URL, referrer and title. What a client adds by itself counts where it is usable."""
+    page = _part(_part(raw, "context"), "page")
+    place = {name: _text(page.get(name)) for name in _PLACE}
+    if not (place["path"] or "").startswith("/"):
+        place["path"] = None  # such as that of a file
+    if raw["type"] == "page":
+        own = _part(raw, "properties")
+        place |= {name: text for name in _PLACE if (text := _text(own.get(name)))}
+    return place
+
+
+def _properties(raw: RawItem) -> Any:
+    """The properties, with those of a transaction, and without what a page has as fields."""
+    properties = raw.get("properties")
+    if not isinstance(properties, dict):
+        return properties
+    if raw["type"] == "page":
+        names = {name: raw[name] for name in ("name", "category") if _text(raw.get(name))}
+        return names | {
+            name: value
+            for name, value in properties.items()
+            if name not in _PLACE or not isinstance(value, str)
+        }
+    return _order_properties(properties) if _is_order(raw) else properties
+
+
+def _is_order(raw: RawItem) -> bool:
+    """Whether a track call is a transaction, by its name."""
+    event = raw.get("event")
+    if raw["type"] != "track" or not isinstance(event, str):
+        return False
+    return event.translate(_WITHOUT_SEPARATORS).casefold() in ORDER_NAMES
+
+
+_WITHOUT_SEPARATORS = str.maketrans("", "", " _-")
+
+
+def _order_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties with those of a transaction, where the sender has none of these names."""
+    amount = next(
+        (
+            value
+            for name in ("revenue", "total")
+            if isinstance(value := properties.get(name), int | float)
+            and not isinstance(value, bool)
+        ),
+        None,
+    )
+    order_id = _ids(properties, "order_id")["order_id"]
+    return {**transaction_properties({}, amount, None, order_id), **properties}
+
+
+def _has_name(fields: RawItem) -> Iterator[Fault]:
+    match fields.get("type"):
+        case "pageview" if "path" not in fields and "url" not in fields:
+            message = "A page call needs properties.path or properties.url, or context.page."
+            yield Fault("path", "required", message)
+        case "screenview" if "screen" not in fields:
+            yield Fault("screen", "required", "A screen call needs the name of the screen.")
+        case "event" if "name" not in fields:
+            yield Fault("name", "required", "A track call needs the name of the event.")
+
+
+def _has_identity(fields: RawItem) -> Iterator[Fault]:
+    if "anonymousId" not in fields and "userId" not in fields:
+        yield Fault("anonymousId", "identity_required", _NO_IDENTITY)
+
+
+_EVENT_RULES: tuple[Rule, ...] = (_has_name, _has_identity)
+_NO_IDENTITY = (
+    "Send anonymousId or userId, or both. With a public write key, a website that requires signed "
+    "user IDs needs anonymousId."
+)
+
+
+# Users
+
+
+def _claim(raw: RawItem, context: CallContext) -> Claim | None:
+    """None for an identify without a user: there is nothing to link."""
+    ids = _ids(raw, "anonymousId", "userId", "previousId")
+    visitor_id = ids["previousId" if raw["type"] == "alias" else "anonymousId"]
+    if raw["type"] == "alias" and visitor_id is None:
+        raise Invalid([Fault("visitorId", "required", "An alias call needs previousId.")])
+    if raw["type"] == "identify" and ids["userId"] is None:
+        if visitor_id is None:
+            raise Invalid([Fault("anonymousId", "identity_required", _NO_IDENTITY)])
+        return None
+    fields = {
+        "visitorId": visitor_id,
+        "userId": ids["userId"],
+        "userHash": _part(raw, "context").get("userHash"),
+    }
+    if raw["type"] == "identify":
+        fields["traits"] = raw.get("traits") or _part(raw, "context").get("traits") or None
+    call = validate(
+        {name: value for name, value in fields.items() if value is not None},
+        UserCall,
+        (),
+        context.limits,
+    )
+    website = context.sender.website
+    return Claim(
+        website.scope_id,
+        call.visitor_id,
+        call.user_id,
+        call.traits,
+        _trust(call, context),
+        website.id,
+    )
+
+
+def _trust(call: UserCall, context: CallContext) -> Trust:
+    """`Invalid` for a wrong signature, and without one where the website requires it."""
+    if context.sender.is_trusted:
+        return Trust.BACKEND
+    if call.user_hash is None:
+        if context.sender.website.requires_signed_identities:
+            message = (
+                "This website accepts only signed user IDs: send their userHash in the context of "
+                "the call."
+            )
+            raise Invalid([Fault("userHash", "required", message)])
+        return Trust.PUBLIC
+    if not context.is_signed(call.user_id, call.user_hash):
+        message = (
+            "Must be the HMAC-SHA256 of userId with an identity secret of this website, in hex."
+        )
+        raise Invalid([Fault("userHash", "wrong_signature", message)])
+    return Trust.SIGNED
+
+
+# Parts of a call
+
+
+def _part(raw: RawItem, name: str) -> RawItem:
+    """The object in a field; an empty one for anything else."""
+    part = raw.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _ids(raw: RawItem, *names: str) -> dict[str, Any]:
+    """IDs as texts: clients accept numbers, and send empty texts for none."""
+    ids = {name: raw.get(name) for name in names}
+    return {
+        name: str(value) if type(value) is int else None if value == "" else value
+        for name, value in ids.items()
+    }
+
+
+def _sent_name(field: str, raw: RawItem) -> str:
+    """A field's name in the call."""
+    first, dot, rest = field.partition(".")
+    if first in _PLACE:
+        first = f"properties.{first}" if raw["type"] == "page" else f"context.page.{first}"
+    return _SENT_NAMES.get(first, first) + dot + rest

@@ -1,0 +1,250 @@
+"""HTTP of the tracking protocol.
+
+Its clients need 200 for what is stored, a `code` and a `message` in errors, and 429 when they
+should send again later. Any website may call these routes.
+"""
+
+from base64 import b64decode
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import HttpMethod, Response, get, post, route
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from penstock.base.errors import NotFound, PenstockError, RateLimited, StoreUnavailable, Unavailable
+from penstock.http.answers import answer
+from penstock.http.bodies import compute_on, read_bytes
+from penstock.http.cors import AnyOriginCors, preflight
+from penstock.http.openapi import described
+from penstock.http.problems import on_penstock_error, on_store_unavailable
+from penstock.http.requests import AnyRequest, path_of
+from penstock.segment.schema import SegmentCalls, SegmentRecord
+from penstock.segment.service import SegmentService
+from penstock.settings import Settings
+
+_TYPES = ("track", "page", "screen", "identify", "alias", "group", "batch")
+_CALLS: Mapping[str, str] = {
+    **{name: name for name in _TYPES},
+    **{name[0]: name for name in _TYPES},
+    "import": "import",
+}
+"""The last part of an address, and what it means; clients in browsers use the letters."""
+
+_METRICS = ("m", "metrics")
+_OVERLOADED_S = 5
+_HEADERS = (
+    *("Authorization", "AnonymousId", "Content-Type", "Content-Encoding", "SentAt"),
+    *("X-Retry-Count", "Rsa-Recovered", "Rsa-Retry-Attempt", "Rsa-Retry-Reason"),
+    *("Rsa-Since-Last-Attempt", "Rsa-Since-First-Attempt", "*"),
+)
+"""What the clients send. `*` covers what later versions add, except `Authorization`."""
+
+
+def _on_error(request: AnyRequest, error: PenstockError) -> Response[bytes]:
+    """A problem document with `message`. An overload is 429: clients wait and count no attempt."""
+    if isinstance(error, StoreUnavailable):
+        return on_store_unavailable(request, error, message=error.detail)
+    if isinstance(error, Unavailable):
+        error.status, error.title = RateLimited.status, RateLimited.title
+        error.retry_after_s = max(error.retry_after_s or 0, _OVERLOADED_S)
+    return on_penstock_error(request, error, message=error.detail)
+
+
+_ERRORS: dict[int | type[Exception], Any] = {
+    PenstockError: _on_error,
+    StoreUnavailable: _on_error,
+}
+
+
+def _key_of_header(request: AnyRequest) -> str | None:
+    """The user of Basic authentication; None without one."""
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        return b64decode(encoded.strip(), validate=True).decode().partition(":")[0] or None
+    except ValueError:  # neither base64 nor UTF-8
+        return None
+
+
+async def _store(
+    request: AnyRequest, segment: SegmentService, settings: Settings, call_type: str
+) -> Response[bytes]:
+    key = _key_of_header(request) or request.query_params.get("writeKey")
+    if key is not None:
+        await segment.sender(key)  # before the body is read
+    body = await read_bytes(
+        request, max_bytes=settings.max_body_bytes, max_inflated_bytes=settings.max_inflated_bytes
+    )
+    user_agent = request.headers.get("user-agent", "")
+    results = await segment.store(call_type, path_of(request), body, key, user_agent)
+    return await compute_on(body, lambda: answer(SegmentRecord.of(results)))
+
+
+@post(
+    "/v1/{call:str}",
+    status_code=200,
+    middleware=[AnyOriginCors()],
+    exception_handlers=_ERRORS,
+    opt=described(
+        "Segment and RudderStack: send calls",
+        body=SegmentCalls,
+        answers=SegmentRecord,
+        open_to_all=True,
+        tag="events in",
+    ),
+)
+async def post_calls(
+    request: AnyRequest,
+    call: FromPath[str],
+    segment: NamedDependency[SegmentService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """`call` is track, page, screen, identify, alias, group, batch or import, or its first letter.
+
+    The write key is the user of Basic authentication, or `writeKey` in the body: the ID of a
+    website, or an API key that is limited to a website and to `ingest`.
+    """
+    if call in _METRICS:  # clients report on themselves: accepted, nothing is stored
+        return answer(SegmentRecord())
+    if call not in _CALLS:
+        raise NotFound("There is nothing at this address.")
+    return await _store(request, segment, settings, _CALLS[call])
+
+
+@post(
+    "/beacon/v1/batch",
+    status_code=200,
+    middleware=[AnyOriginCors()],
+    exception_handlers=_ERRORS,
+    opt=described(
+        "RudderStack: send a batch by sendBeacon",
+        body=SegmentCalls,
+        answers=SegmentRecord,
+        open_to_all=True,
+        tag="events in",
+    ),
+)
+async def post_beacon(
+    request: AnyRequest,
+    segment: NamedDependency[SegmentService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """As `/v1/batch`, with the write key as the query parameter `writeKey`."""
+    return await _store(request, segment, settings, "batch")
+
+
+@get(
+    "/v1/projects/{write_key:str}/settings",
+    middleware=[AnyOriginCors()],
+    exception_handlers=_ERRORS,
+    opt=described("Segment: the settings of a client", open_to_all=True, tag="events in"),
+)
+async def read_project_settings(
+    request: AnyRequest,
+    write_key: FromPath[str],
+    segment: NamedDependency[SegmentService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """Where to send events; there are no destinations."""
+    await segment.sender(write_key)
+    return answer(_project_settings(write_key, _base_url(request, settings)))
+
+
+@get(
+    "/projects/{write_key:str}/settings",
+    middleware=[AnyOriginCors()],
+    exception_handlers=_ERRORS,
+    opt=described("Segment: the settings of a client in an app", open_to_all=True, tag="events in"),
+)
+async def read_app_settings(
+    request: AnyRequest,
+    write_key: FromPath[str],
+    segment: NamedDependency[SegmentService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """As `/v1/projects/{write_key}/settings`."""
+    await segment.sender(write_key)
+    return answer(_project_settings(write_key, _base_url(request, settings)))
+
+
+@get(
+    "/sourceConfig",
+    middleware=[AnyOriginCors()],
+    exception_handlers=_ERRORS,
+    opt=described("RudderStack: the settings of a client", open_to_all=True, tag="events in"),
+)
+async def read_source_config(
+    request: AnyRequest, segment: NamedDependency[SegmentService]
+) -> Response[bytes]:
+    """The write key is the user of Basic authentication, or the query parameter `writeKey`."""
+    write_key = _key_of_header(request) or request.query_params.get("writeKey")
+    await segment.sender(write_key)
+    source: dict[str, Any] = {
+        "id": write_key,
+        "writeKey": write_key,
+        "name": "Penstock",
+        "workspaceId": write_key,
+        "enabled": True,
+        "config": {},
+        "destinations": [],
+    }
+    return answer({"source": source})
+
+
+def _project_settings(write_key: str, base_url: str) -> dict[str, Any]:
+    """As the clients read it: with a single integration they load no code from elsewhere."""
+    protocol, _, host = base_url.partition("://")
+    own = {"apiKey": write_key, "apiHost": f"{host}/v1", "protocol": protocol}
+    return {
+        "integrations": {"Segment.io": own},
+        "plan": {},
+        "edgeFunction": {},
+        "enabledMiddleware": {},
+        "remotePlugins": [],
+        "metrics": {"sampleRate": 0},
+    }
+
+
+def _base_url(request: AnyRequest, settings: Settings) -> str:
+    """The public address of the service; without one, that which the client has used."""
+    host = request.headers.get("host")
+    if settings.public_url is not None or not host:
+        return settings.base_url
+    return f"{request.scope['scheme']}://{host}"
+
+
+@route(
+    ["/v1/{call:str}", "/beacon/v1/batch"],
+    http_method=[HttpMethod.OPTIONS],
+    middleware=[AnyOriginCors()],
+    status_code=204,
+)
+async def answer_preflight_of_post() -> Response[None]:
+    return preflight(headers=_HEADERS)
+
+
+@route(
+    [
+        "/v1/projects/{write_key:str}/settings",
+        "/projects/{write_key:str}/settings",
+        "/sourceConfig",
+    ],
+    http_method=[HttpMethod.OPTIONS],
+    middleware=[AnyOriginCors()],
+    status_code=204,
+)
+async def answer_preflight_of_get() -> Response[None]:
+    return preflight(("GET", "HEAD"), _HEADERS)
+
+
+ROUTES = (
+    answer_preflight_of_post,  # first, or the framework would answer OPTIONS of these paths
+    answer_preflight_of_get,
+    post_calls,
+    post_beacon,
+    read_project_settings,
+    read_app_settings,
+    read_source_config,
+)

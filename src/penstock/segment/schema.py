@@ -1,0 +1,114 @@
+"""Wire types of the tracking protocol: calls as they are read, then answers."""
+
+from collections.abc import Sequence
+from operator import not_
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic.alias_generators import to_camel
+
+from penstock.events.fields import Properties, SentId
+from penstock.events.schema import FaultRecord, TimedItem, WarningRecord
+from penstock.http.schema import Input, Record
+from penstock.segment.model import CallResult
+
+
+class _Open(BaseModel):
+    """A part of a body that may have any other fields, as the clients send many."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="allow")
+
+
+class SegmentCall(_Open):
+    """A call of a client. Other fields are ignored."""
+
+    type: Annotated[
+        Literal["track", "page", "screen", "identify", "alias", "group"] | None,
+        Field(description="Required in a batch; elsewhere the address says it."),
+    ] = None
+    message_id: Annotated[str | None, Field(description="A repeat changes nothing.")] = None
+    anonymous_id: Annotated[str | None, Field(description="The visitor.")] = None
+    user_id: str | None = None
+    previous_id: Annotated[str | None, Field(description="Of an alias: the visitor.")] = None
+    event: Annotated[str | None, Field(description="Of a track: the name of the event.")] = None
+    name: Annotated[str | None, Field(description="Of a screen: its name.")] = None
+    properties: dict[str, Any] | None = None
+    traits: Annotated[dict[str, Any] | None, Field(description="Of an identify.")] = None
+    context: dict[str, Any] | None = None
+    timestamp: str | int | None = None
+    original_timestamp: str | int | None = None
+    sent_at: str | int | None = None
+    write_key: Annotated[str | None, Field(description="Without an Authorization header.")] = None
+
+
+class SegmentBatch(_Open):
+    """Many calls, each with its type."""
+
+    batch: list[SegmentCall]
+    sent_at: str | int | None = None
+    write_key: str | None = None
+
+
+class SegmentCalls(RootModel[SegmentBatch | SegmentCall]):
+    """The body of `/v1/batch` and `/v1/import`, or of a single call."""
+
+
+class EventCall(TimedItem):
+    """A track, page or screen call, as `penstock.segment.calls` flattens it."""
+
+    message_id: SentId | None = None
+    anonymous_id: SentId | None = None
+    user_id: SentId | None = None
+
+
+class UserCall(Input):
+    """An identify or alias call with a user."""
+
+    visitor_id: SentId | None = None
+    user_id: SentId
+    traits: Properties | None = None
+    user_hash: Annotated[str | None, Field(max_length=64)] = None
+
+
+class RejectedRecord(Record):
+    """A call that was rejected."""
+
+    index: Annotated[int, Field(description="Place in the batch, from 0.")]
+    errors: tuple[FaultRecord, ...]
+    more_errors: Annotated[int, Field(exclude_if=not_)] = 0
+
+
+class CallWarningRecord(WarningRecord):
+    """A warning about a call that was accepted."""
+
+    index: int
+
+
+class SegmentRecord(Record):
+    """The answer to a body: every call that is not in `rejected` is on disk."""
+
+    success: bool = True
+    rejected: Annotated[tuple[RejectedRecord, ...], Field(exclude_if=not_)] = ()
+    warnings: Annotated[
+        tuple[CallWarningRecord, ...],
+        Field(exclude_if=not_, description="Only for a write key that is an API key."),
+    ] = ()
+
+    @classmethod
+    def of(cls, results: Sequence[CallResult]) -> Self:
+        return cls(
+            rejected=tuple(
+                RejectedRecord(
+                    index=index,
+                    errors=tuple(map(FaultRecord.of, result.rejected.faults)),
+                    more_errors=result.rejected.more_faults,
+                )
+                for index, result in enumerate(results)
+                if result.rejected is not None
+            ),
+            warnings=tuple(
+                CallWarningRecord(index=index, code=warning.code, message=warning.message)
+                for index, result in enumerate(results)
+                for warning in result.warnings
+            ),
+        )

@@ -1,0 +1,185 @@
+"""Use cases of the tracking protocol: find whose write key it is, read calls, store them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.accounts.identity_secrets.service import IdentitySecretService
+from penstock.accounts.keys.service import KeyService
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
+from penstock.base.errors import Fault, Forbidden, Invalid, PenstockError, Unauthorized
+from penstock.base.fair_queue import FairQueue
+from penstock.events.batch import ItemResult, within_body_limit
+from penstock.events.fields import EventValidationContext
+from penstock.events.intake import Intake
+from penstock.events.model import NewEvent, Receipt, Refusal, Rejected
+from penstock.events.quarantine.service import MAX_PER_BODY, QuarantineService, content_of
+from penstock.events.service import EventService
+from penstock.events.transaction import Outcome
+from penstock.http.bodies import compute_on, parse_object
+from penstock.http.scopes import KeyScope
+from penstock.identity.model import Claim, Resolution
+from penstock.segment.calls import EVENT_TYPES, CallContext, read_call
+from penstock.segment.model import CallResult, Sender
+from penstock.settings import Settings
+
+BATCHES = ("batch", "import")
+_WRITE_KEY_SCOPES = frozenset((KeyScope.INGEST,))
+
+
+class SegmentService:
+    """Stores what clients of Segment and RudderStack send."""
+
+    def __init__(
+        self,
+        keys: KeyService,
+        websites: WebsiteService,
+        identity_secrets: IdentitySecretService,
+        events: EventService,
+        intake: Intake,
+        quarantine: QuarantineService,
+        validation: FairQueue,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        self._keys, self._websites, self._identity_secrets = keys, websites, identity_secrets
+        self._events, self._intake, self._quarantine = events, intake, quarantine
+        self._validation, self._settings, self._clock = validation, settings, clock
+
+    async def sender(self, write_key: Any) -> Sender:
+        """Whose write key it is.
+
+        `Unauthorized` for an unknown one, `Forbidden` for an API key that may do more.
+        """
+        if not isinstance(write_key, str) or not write_key:
+            raise Unauthorized(
+                "Send the write key as the user of Basic authentication, or as writeKey.",
+                code="write_key_required",
+            )
+        if website := await self._websites.find_website_async(write_key):
+            return Sender(website, is_trusted=False)
+        caller = await self._keys.authenticate(f"Bearer {write_key}")
+        if caller.website_id is None or caller.scopes != _WRITE_KEY_SCOPES:
+            raise Forbidden(
+                "An API key is a write key when it is limited to one website and to the scope "
+                "ingest. Create one under Settings, API keys.",
+                code="not_a_write_key",
+            )
+        website = await self._websites.find_website_async(caller.website_id)
+        if website is None:
+            raise Unauthorized("The website of this API key was deleted.", code="key_not_valid")
+        return Sender(website, is_trusted=True)
+
+    async def store(
+        self, call_type: str, path: str, body: bytes, write_key: str | None, user_agent: str
+    ) -> list[CallResult]:
+        """Store the valid calls of a body, all in one transaction. Results in their order.
+
+        call_type: of the single call, or one of `BATCHES`. path: names the body in the
+        quarantine. write_key: of the headers; else the body has it. `Malformed` or `Invalid` for
+        a body without calls.
+        """
+        raw = await compute_on(body, parse_object, body)
+        sender = await self.sender(write_key or raw.get("writeKey"))
+        try:
+            calls = self._calls(call_type, raw)
+        except PenstockError as error:
+            workspace_id = sender.website.workspace_id
+            await self._quarantine.record_body(path, b"", error, workspace_id, {})
+            raise
+        self._events.count_items(sender.website, len(calls))
+        context = CallContext(
+            sender,
+            EventValidationContext(self._settings, self._clock()),
+            await self._identity_secrets.verifier(sender.website.id),
+            "" if sender.is_trusted else user_agent,
+        )
+        workspace_id = sender.website.workspace_id
+        valid, rejected = await self._validation.run(workspace_id, _read_all, calls, context)
+        refusals = self._refusals(path, calls, rejected, sender)
+        stored: list[Outcome] = []
+        if valid or refusals:
+            stored = await self._intake.store([*valid.values(), *refusals])
+        outcomes = dict(zip(valid, stored, strict=False))
+        late = {
+            index: ItemResult(None, (outcome.fault,))
+            for index, outcome in outcomes.items()
+            if isinstance(outcome, Rejected)
+        }
+        if late:
+            await self._quarantine.record(self._refusals(path, calls, late, sender))
+        rejected |= late
+        return [
+            CallResult(rejected.get(index), _warnings(sender, outcomes.get(index)))
+            for index in range(len(calls))
+        ]
+
+    def _calls(self, call_type: str, raw: dict[str, Any]) -> list[Any]:
+        """The calls of a body, each with its type and its time of sending."""
+        if call_type not in BATCHES:
+            return [_without_key({**raw, "type": call_type})]
+        calls, limit = raw.get("batch"), self._settings.max_batch_events
+        if not isinstance(calls, list):
+            raise Invalid([Fault("batch", "wrong_type", "Must be a list of calls.")])
+        if len(calls) > limit:
+            message = f"A batch may have at most {limit:,} calls."
+            raise Invalid([Fault("batch", "too_many", message)])
+        defaults = {name: raw[name] for name in ("sentAt",) if name in raw}
+        return [
+            _without_key({**defaults, **call}) if isinstance(call, dict) else call for call in calls
+        ]
+
+    def _refusals(
+        self,
+        path: str,
+        calls: Sequence[Any],
+        rejected: dict[int, ItemResult],
+        sender: Sender,
+    ) -> list[Refusal]:
+        """What is kept of the rejected calls of a body."""
+        return [
+            Refusal(
+                workspace_id=sender.website.workspace_id,
+                website_id=sender.website.id,
+                at_ms=self._clock(),
+                origin=path,
+                code=Invalid.code,
+                faults=result.faults,
+                content=content_of(calls[index], self._settings),
+                is_event=_is_event(calls[index]),
+                is_kept=number < MAX_PER_BODY,
+            )
+            for number, (index, result) in enumerate(rejected.items())
+        ]
+
+
+def _read_all(
+    calls: Sequence[Any], context: CallContext
+) -> tuple[dict[int, NewEvent | Claim], dict[int, ItemResult]]:
+    """What the valid calls have to store, and the faults of the others, by their places."""
+    valid, rejected = dict[int, NewEvent | Claim](), dict[int, ItemResult]()
+    for index, call in enumerate(calls):
+        try:
+            if (item := read_call(call, context)) is not None:
+                valid[index] = item
+        except Invalid as error:
+            rejected[index] = ItemResult(None, error.faults, error.more_faults)
+    return valid, within_body_limit(rejected)
+
+
+def _warnings(sender: Sender, outcome: Outcome) -> Any:
+    """Of what is stored; none for a public key, which must not learn about others."""
+    if sender.is_trusted and isinstance(outcome, Receipt):
+        return outcome.warnings
+    if sender.is_trusted and isinstance(outcome, Resolution):
+        return outcome.notices
+    return ()
+
+
+def _is_event(call: Any) -> bool:
+    return isinstance(call, dict) and call.get("type") in EVENT_TYPES
+
+
+def _without_key(call: dict[str, Any]) -> dict[str, Any]:
+    """The call without its write key, which may be a secret and is not part of it."""
+    return {name: value for name, value in call.items() if name != "writeKey"}
