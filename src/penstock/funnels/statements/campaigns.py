@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from penstock.base.ids import WebsiteId
 from penstock.base.paging import Page
+from penstock.funnels.statements import figures
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.query import Plan, Statement
 from penstock.funnels.statements.report import MATERIALIZED, composed, report_relations
@@ -57,7 +58,7 @@ def campaigns(
     binder = Binder() if funnel is None else funnel.binder
     relations = {} if funnel is None else report_relations(funnel)
     relations["traffic"] = _traffic(traffic, binder)
-    relations["groups"] = _groups(has_funnel=funnel is not None)
+    relations["groups"] = _groups(funnel)
     order = ", ".join(f"{name} DESC" for name in dict.fromkeys((sort.value, *FIGURES)))
     relations["placed"] = f"""
     SELECT *, row_number() OVER (PARTITION BY is_total ORDER BY {order}, value = '', value) AS place
@@ -120,18 +121,20 @@ def _scope(traffic: Traffic, time: str, binder: Binder) -> str:
     return f"{condition} AND {time} >= {start} AND {time} < {end}"
 
 
-def _groups(*, has_funnel: bool) -> str:
+def _groups(funnel: Plan | None) -> str:
     """The figures of each value and of all together. Values of touches are texts."""
     none = "0 AS entered, 0 AS completed, 0 AS pending"
     parts = [f"SELECT value, clicks, installs, opens, {none} FROM traffic"]
-    if has_funnel:
-        parts.append("""
-        SELECT substring(texts[1], 2) AS value, 0 AS clicks, 0 AS installs, 0 AS opens, entered,
-               counts[-1] AS completed, arraySum(pendings) AS pending
+    if funnel is not None:
+        places = figures.by_name(funnel)
+        parts.append(f"""
+        SELECT substring(texts[1], 2) AS value, 0 AS clicks, 0 AS installs, 0 AS opens,
+               {places["entered"]} AS entered, {places["counts"]}[-1] AS completed,
+               arraySum({places["pendings"]}) AS pending
         FROM ranked WHERE NOT is_total""")
-    figures = ", ".join(f"sum(parts.{name}) AS {name}" for name in FIGURES)
+    sums = ", ".join(f"sum(parts.{name}) AS {name}" for name in FIGURES)
     return f"""
     SELECT parts.value AS value, grouping(parts.value) = 1 AS is_total,
-           uniqExact(parts.value) AS groups, {figures}
+           uniqExact(parts.value) AS groups, {sums}
     FROM ({" UNION ALL ".join(parts)}) AS parts
     GROUP BY GROUPING SETS ((parts.value), ())"""
