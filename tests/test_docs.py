@@ -13,7 +13,7 @@ from penstock.funnels.comparisons.schema import (
     ComparisonRecord,
     WarningCode,
 )
-from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definitions.builtins import BUILTIN_FIELDS
 from penstock.funnels.definitions.filters import (
     MAX_KEY_BYTES,
     MAX_LIST_ITEMS,
@@ -100,7 +100,7 @@ def test_every_operator_is_documented():
 
 def test_every_built_in_field_is_documented():
     assert {name for name in in_code("funnels.md") if name.startswith("$")} - {"$"} == {
-        *BUILTIN_COLUMNS
+        *BUILTIN_FIELDS
     }
 
 

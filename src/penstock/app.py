@@ -31,7 +31,7 @@ from penstock.events.fast_path import FastPath
 from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import rejected_texts
 from penstock.events.plugin import EventsRoom
-from penstock.events.quarantine.service import quarantined_texts
+from penstock.events.quarantine.selection import quarantined_texts
 from penstock.funnels import plugin as funnels_room
 from penstock.funnels.queries.coverage import Gap
 from penstock.health import plugin as health_room

@@ -10,7 +10,7 @@ from tests.tenant import Tenant, beside, invited
 def test_without_a_mail_server_the_answer_and_the_page_name_the_way_out(workspace: Tenant) -> None:
     browser = beside(workspace)
     answer = browser.post("/api/auth/password-resets", json={"email": workspace.email})
-    assert (answer.status_code, answer.json()["code"]) == (503, "mail_not_set_up")
+    assert (answer.status_code, answer.json()["code"]) == (409, "mail_not_set_up")
     assert "penstock reset-password" in browser.get("/reset-password").text
     assert invited(workspace)["mailed"] is False
 

@@ -24,6 +24,14 @@ EMAIL = "ann@example.com"
 
 PATIENCE_MS = PATIENCE_S * 1000
 
+CONTEXT: dict[str, Any] = {
+    "locale": "en-GB",
+    "viewport": {"width": 1280, "height": 800},
+    "reduced_motion": "reduce",
+    "timezone_id": "Europe/Berlin",
+}
+"""Who visits: arguments of Playwright's `new_context`."""
+
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -36,13 +44,7 @@ def browser_type_launch_args() -> dict[str, Any]:
 
 @pytest.fixture
 def browser_context_args(base_url) -> dict[str, Any]:
-    return {
-        "base_url": base_url,
-        "locale": "en-GB",
-        "viewport": {"width": 1280, "height": 800},
-        "reduced_motion": "reduce",
-        "timezone_id": "Europe/Berlin",
-    }
+    return {"base_url": base_url, **CONTEXT}
 
 
 def patient(context: BrowserContext) -> BrowserContext:

@@ -3,14 +3,25 @@
 import pytest
 
 from penstock.app import build_routes
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import CONTEXT, patient, sign_in
 from tests.browser.pages import ONLY_LEAD_ON, PAGES, PARTS
 from tests.browser.watching import assert_accessible, assert_fits
 
 MOST_BYTES = 100_000
 
 
+@pytest.fixture(scope="module")
+def page(browser, demo):
+    """One for all: to start a process of the browser costs as much as to load a page. Without a
+    cache, so that each page weighs what it does at a first visit."""
+    with browser.new_context(base_url=demo.url, **CONTEXT) as context:
+        page = patient(context).new_page()
+        context.new_cdp_session(page).send("Network.setCacheDisabled", {"cacheDisabled": True})
+        yield page
+
+
 def opened(page, demo, shown):
+    page.context.clear_cookies()
     if shown.signed_in:
         sign_in(page.context, demo.url, demo.session)
     page.goto(shown.path(demo.ids), wait_until="load")

@@ -11,7 +11,7 @@ from penstock.base.clock import system_clock
 from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId, new_id
 from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.rows import EVENT_COLUMNS, event_row
-from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS, BUILTIN_FIELDS
 from penstock.warehouse.client import Warehouse
 from tests.tenant import Tenant
 
@@ -224,7 +224,7 @@ def test_built_in_fields_are_properties_with_values(workspace):
     entries = {
         seen["property"]: seen for seen in fetch(workspace, "properties", search="$")["data"]
     }
-    assert entries.keys() <= BUILTIN_COLUMNS.keys()
+    assert entries.keys() <= set(BUILTIN_FIELDS)
     assert {
         "$path",
         "$referrer_host",
@@ -245,6 +245,17 @@ def test_built_in_fields_are_properties_with_values(workspace):
     assert values(workspace, "$path") == [("/pricing", 1)]
     assert values(workspace, "$source") == [("server", 2), ("browser", 1)]
     assert values(workspace, "$utm_source", event="paid") == []
+
+
+def test_fields_of_touches_are_suggested_for_every_event(workspace):
+    page = {"type": "pageview", "path": "/", "url": "https://shop.example/?utm_source=news"}
+    take(workspace, page, {"event": "paid"})
+    listed = fetch(workspace, "properties", event="paid", search="utm")["data"]
+    assert {(seen["property"], seen["count"], seen["builtin"]) for seen in listed} == {
+        ("$first_utm_source", 1, True),
+        ("$last_utm_source", 1, True),
+    }
+    assert values(workspace, "$last_utm_source", event="paid") == [("news", 1)]
 
 
 def test_every_built_in_field_is_in_the_catalogue(warehouse, workspace):

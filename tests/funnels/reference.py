@@ -7,7 +7,7 @@ of the trace (`penstock.funnels.units.trace`); matching, units and the report ar
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any
@@ -71,6 +71,45 @@ class History:
     def visitor(self, event: Event) -> tuple[str, str]:
         """The canonical visitor of an event, with its identity scope."""
         return event.scope_id, self.merges.get((event.scope_id, event.visitor_id), event.visitor_id)
+
+
+# -- First and last touch ------------------------------------------------------------------------
+
+TOUCHED = ("utm_source", "utm_medium", "utm_campaign", "link")
+
+
+def with_touches(history: History, website_ids: Sequence[str], evaluated_at_ms: int) -> History:
+    """The same history. Each event that a query reads has its first and last touch as fields.
+
+    A touch is an event with a UTM parameter or a link. An event's are the first and the last of
+    its visitor up to its time, by time and event ID.
+    """
+    read = [
+        event
+        for event in history.events
+        if event.website_id in website_ids and event.at_ms <= evaluated_at_ms
+    ]
+    touches: dict[tuple[str, str], list[Event]] = {}
+    for event in sorted(read, key=lambda event: (event.at_ms, event.event_id)):
+        if any(event.fields.get(name) for name in (*TOUCHED, "utm_content", "utm_term")):
+            touches.setdefault(history.visitor(event), []).append(event)
+
+    def touched(event: Event) -> Event:
+        before = [
+            touch for touch in touches.get(history.visitor(event), ()) if touch.at_ms <= event.at_ms
+        ]
+        if event not in read or not before:
+            return event
+        return replace(
+            event,
+            fields={
+                **event.fields,
+                **{f"first_{name}": before[0].fields.get(name, "") for name in TOUCHED},
+                **{f"last_{name}": before[-1].fields.get(name, "") for name in TOUCHED},
+            },
+        )
+
+    return History(tuple(map(touched, history.events)), history.merges)
 
 
 # -- Matching ------------------------------------------------------------------------------------
@@ -281,6 +320,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """`aggregate`, `cohorts` and `dataQuality` of a report."""
     page = page or Page()
+    history = with_touches(history, website_ids, evaluated_at_ms)
     events = [
         event
         for event in history.events

@@ -8,6 +8,7 @@ from itertools import count
 
 from penstock.base.clock import iso
 from penstock.base.scalar import property_columns
+from penstock.funnels.definitions.builtins import TOUCH_COLUMNS
 from penstock.warehouse.client import Warehouse
 from tests.funnels.reference import Event, History
 
@@ -27,6 +28,7 @@ EVENT_COLUMNS = (
     "path",
     "referrer_host",
     "country",
+    *TOUCH_COLUMNS,
     "properties",
     "scalars",
     "hashes",

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.base.paging import Page
 from penstock.base.scalar import Scalar, tagged, untagged
+from penstock.funnels.definitions.builtins import TOUCH_FIELDS
 from penstock.funnels.definitions.filters import parse_comparison
 from penstock.funnels.definitions.model import (
     CountingUnit,
@@ -46,6 +47,7 @@ KEYS = (
     "attempt",
 )
 BUILTINS = ("$country", "$referrer_host", "$source", "$path")
+TOUCHES = ("$first_utm_source", "$last_utm_source", "$first_link", "$last_utm_campaign")
 TEXTS = (
     "1",
     "true",
@@ -167,6 +169,18 @@ NUMBERS: tuple[tuple[Any, ...], ...] = (
 )
 """Sequence numbers: small ones, unusable ones, large ones, none at all."""
 
+CAMPAIGNS: tuple[Mapping[str, str], ...] = (
+    {},
+    {"utm_source": "pro"},
+    {"utm_source": "1", "utm_campaign": "Pro"},
+    {"link": "pro"},
+    {"utm_term": "pro"},
+    {},
+    {"utm_source": "true", "utm_medium": "1", "link": "1"},
+    {},
+)
+"""What an event says of a campaign or link."""
+
 ATTEMPTS: tuple[tuple[Any, ...], ...] = (
     ("x",),
     (5, "5", 5.0),
@@ -209,7 +223,7 @@ def match_of(kind: MatchType, choice: int, conditions: Sequence[Filter]) -> Matc
 
 filters = st.builds(
     filter_of,
-    st.sampled_from(KEYS[:4] * 3 + BUILTINS),
+    st.sampled_from(KEYS[:4] * 3 + BUILTINS + TOUCHES[:2]),
     st.sampled_from(list(OPERANDS)),
     st.integers(0, 13),
 )
@@ -255,7 +269,7 @@ def definitions(draw: Callable[..., Any], unit: CountingUnit) -> Definition:
         attempt_property="attempt" if attempts else None,
         sequence_property=draw(st.sampled_from(["n", "n", None])),
         breakdown_properties=tuple(
-            draw(st.lists(st.sampled_from(KEYS + BUILTINS), max_size=3, unique=True))
+            draw(st.lists(st.sampled_from(KEYS + BUILTINS + TOUCHES), max_size=3, unique=True))
         ),
     )
 
@@ -358,6 +372,7 @@ class Script:
         fields = {
             "country": ("DE", "", "Unknown", "5", "DE")[picks.spelling % 5],
             "referrer_host": ("pro", "", "1")[picks.website % 3],
+            **CAMPAIGNS[picks.delay // 8 % len(CAMPAIGNS)],
         }
         if picks.spelling % 16 < 15:
             satisfy(match, properties, fields, picks.option)
@@ -419,16 +434,21 @@ def _property_keys(definition: Definition) -> list[str]:
 def satisfy(match: Match, properties: dict[str, Any], fields: dict[str, str], first: int) -> None:
     """Give the event values that satisfy the match's filters, where one value can."""
     for condition in match.filters:
-        if condition.property in ("$country", "$referrer_host"):
+        if condition.property in ("$country", "$referrer_host", *TOUCHES):
             texts = [
                 text for text in ("", *TEXTS) if holds(condition, tagged(text) if text else "")
             ]
             if texts:
-                fields[condition.property[1:]] = texts[first % len(texts)]
+                fields[_own_field(condition.property)[1:]] = texts[first % len(texts)]
         elif not condition.property.startswith("$"):
             fitting = [value for value in VALUES if holds(condition, tagged(value))]
             if fitting:
                 properties[condition.property] = fitting[first % len(fitting)]
+
+
+def _own_field(key: str) -> str:
+    """The event's own field that a touch is read from; any other property itself."""
+    return f"${TOUCH_FIELDS[key][1]}" if key in TOUCH_FIELDS else key
 
 
 def arrived(events: Sequence[Event], seed: int) -> tuple[Event, ...]:
@@ -475,7 +495,7 @@ def cohort_filter(
     keys = random.sample(
         definition.breakdown_properties, random.randint(1, len(definition.breakdown_properties))
     )
-    cohort = {key: untagged(value_of(example, key)) for key in keys}
+    cohort = {key: untagged(value_of(example, _own_field(key))) for key in keys}
     return (
         cohort
         if seed % 16 > 3

@@ -25,7 +25,7 @@ from penstock.funnels.statements.one_unit import (
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
 from penstock.funnels.statements.units import QUANTILES, UnitConditions, timing, trend, units_page
 from penstock.funnels.units.trace import FunnelPath, conflicts, seen_by_diagnostics
-from penstock.funnels.units.trace_service import read_properties, unit_of
+from penstock.funnels.units.trace_service import unit_of
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference
 from tests.funnels.examples import example_count, example_settings, share_of_cases
@@ -50,6 +50,7 @@ class StoredCase:
         self.warehouse, self.case, self.definition = warehouse, case, case.definition
         history, mark = store_case(warehouse, case.history, case.inserts)
         websites = tuple(mark + website for website in case.website_ids)
+        history = reference.with_touches(history, websites, case.evaluated_at_ms)
         scopes = tuple(sorted({event.scope_id for event in history.events}))
         self.params = QueryParams(
             websites, scopes, case.start_ms, case.end_ms, case.evaluated_at_ms
@@ -197,7 +198,7 @@ def assert_traces(stored: StoredCase, rows: list[dict[str, Any]]) -> None:
                 params,
                 profile,
                 selector,
-                read_properties(definition),
+                definition.read_properties,
                 1000,
                 matching=False,
             )

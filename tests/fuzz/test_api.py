@@ -49,8 +49,6 @@ def tested(tmp_path_factory):
         PENSTOCK_SIGNUP_OPEN="true",
         PENSTOCK_ADDRESS_REQUESTS_PER_SECOND="100000",
         PENSTOCK_FRESH_WAIT_S="1",
-        PENSTOCK_SMTP_URL="smtp+insecure://127.0.0.1:1",  # else a route says that there is no mail
-        PENSTOCK_MAIL_FROM="penstock@example.com",
     ) as service:
         key, _ = service.first_account()
         yield Service(service, key, _session(service), _records(service.client))

@@ -20,6 +20,7 @@ from penstock.catalogue.schema import (
     ValuesQuery,
     ValuesRecord,
 )
+from penstock.funnels.definitions.builtins import TOUCH_FIELDS
 from penstock.settings import Settings
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
@@ -63,16 +64,23 @@ class CatalogueService:
         """Properties and built-in fields, most frequent first, with their types."""
         scope = self._scope(workspace_id, query.website_id)
         [[total, page]] = self._fetch(
-            "properties", scope | _filters(query) | _event(query) | _limits(query.pagination)
+            "properties",
+            scope
+            | _filters(query)
+            | _event(query)
+            | _limits(query.pagination)
+            | {"touches": [(_own_field(name), name) for name in TOUCH_FIELDS]},
         )
         return Listing([_property(*row) for row in page], query.pagination, total)
 
     def values(self, workspace_id: WorkspaceId, query: ValuesQuery) -> ValuesRecord:
         """Values of one property, up to 100 per type, most frequent first; no objects or arrays."""
         scope = self._scope(workspace_id, query.website_id)
-        rows = self._fetch(
-            "values", scope | _filters(query) | _event(query) | {"property": query.property}
-        )
+        wanted = {**_filters(query), **_event(query), "property": query.property}
+        if query.property in TOUCH_FIELDS:
+            # Of any event: a touch comes before the event that a funnel looks at.
+            wanted |= {"kind": "", "event": "", "property": _own_field(query.property)}
+        rows = self._fetch("values", scope | wanted)
         decode = str if query.property.startswith(_BUILTIN) else json.decode
         stored_values = [
             ValueRecord(value=decode(value), count=count) for _, top in rows for value, count in top
@@ -114,6 +122,11 @@ def _filters(query: NamesQuery) -> dict[str, Any]:
 
 def _event(query: PropertiesQuery) -> dict[str, Any]:
     return {"event": query.event or ""}
+
+
+def _own_field(touch_field: str) -> str:
+    """The field of a touch itself: `$utm_source` for `$first_utm_source`."""
+    return f"{_BUILTIN}{TOUCH_FIELDS[touch_field][1]}"
 
 
 def _limits(page: Page) -> dict[str, Any]:

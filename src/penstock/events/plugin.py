@@ -15,6 +15,7 @@ from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.quarantine.model import QuarantineLimits
+from penstock.events.quarantine.replays import ReplayService
 from penstock.events.quarantine.service import QuarantineService
 from penstock.events.retention.service import RetentionService
 from penstock.events.service import EventService
@@ -27,6 +28,7 @@ class EventsRoom(Room):
     intake: Intake
     events: EventService
     quarantine: QuarantineService
+    replays: ReplayService
     imports: ImportService
     deletions: DeletionService
     retention: RetentionService
@@ -126,6 +128,13 @@ def build(
             settings,
             clock,
             validation,
+        ),
+        replays=ReplayService(
+            database,
+            accounts.website_service,
+            intake,
+            settings,
+            clock,
             on_stored=shipper.wake,
         ),
         imports=ImportService(database, accounts.website_service, intake, settings, clock),

@@ -89,6 +89,8 @@ conflict                409 The change conflicts with existing data.
 email_taken             409 The email address already has an account. Log in.
 already_member          409 A member of the workspace already has this email address.
 last_owner              409 A workspace needs an owner. Make another member an owner first.
+mail_not_set_up         409 This Penstock sends no mail, so it cannot send a link for a new
+  password. Its operator can run penstock reset-password.
 second_factor_on        409 The second factor is on already. Turn it off first.
 second_factor_off       409 The user has no second factor.
 second_factor_not_begun 409 No second factor is being set up: begin again.
@@ -136,8 +138,6 @@ store_unavailable       503 The metadata database does not respond; nothing was 
 overloaded              503 Too many events are waiting to be stored, or too many large bodies
   to be read; nothing was stored. Retry-After says when to retry.
 stopping                503 The service is stopping; nothing was stored. Try again in a moment.
-mail_not_set_up         503 This Penstock sends no mail, so it cannot send a link for a new
-  password. Its operator can run penstock reset-password.
 sign_on_unavailable     503 The identity provider does not answer right now.
 secret_key_missing      503 A signing secret was encrypted with a key that this node lacks.
 folder_unavailable      503 The data folder cannot store the file of an import. The operator must

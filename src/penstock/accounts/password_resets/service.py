@@ -18,7 +18,7 @@ from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.own_account import store as own_account_store
 from penstock.accounts.password_resets import store
 from penstock.base.clock import Clock
-from penstock.base.errors import NotFound, QueueFull, RatePolicy, Unavailable
+from penstock.base.errors import Conflict, NotFound, QueueFull, RatePolicy
 from penstock.base.networks import client_network
 from penstock.http.rate_limiter import RateLimiter
 from penstock.metadb.database import Database
@@ -49,11 +49,11 @@ class PasswordResetService:
     def request(self, email: str, address: str) -> None:
         """Mail a link to the user with this address, if there is one. Never blocks.
 
-        address: IP address of the client. `RateLimited`, `QueueFull`; `Unavailable` without a mail
+        address: IP address of the client. `RateLimited`, `QueueFull`; `Conflict` without a mail
         server.
         """
         if not self._mailer.is_set_up:
-            raise Unavailable(
+            raise Conflict(
                 "This Penstock sends no mail. Its operator can run `penstock reset-password`.",
                 code="mail_not_set_up",
             )

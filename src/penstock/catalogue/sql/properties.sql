@@ -1,5 +1,6 @@
 -- One page of the properties with their types, most frequent first, and their total number.
 -- A path selects all page views: the catalogue does not store properties by path.
+-- Every event has the fields of its visitor's touches, so they are listed whatever the kind and event.
 WITH typed AS
 (
     SELECT property, type, sum(events) AS events, toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
@@ -13,6 +14,13 @@ WITH typed AS
             WHERE website_id IN {websites:Array(String)} AND property = '' AND kind = 'pageview' AND name = {event:String}
         ), name = {event:String}))
     GROUP BY property, type
+    UNION ALL
+    SELECT touch.2 AS property, type, sum(events) AS events, toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
+    FROM catalogue
+    ARRAY JOIN {touches:Array(Tuple(String, String))} AS touch
+    WHERE website_id IN {websites:Array(String)} AND catalogue.property = touch.1
+        AND ({search:String} = '' OR positionCaseInsensitiveUTF8(touch.2, {search:String}) > 0)
+    GROUP BY touch.2, type
 ),
 seen AS
 (

@@ -31,7 +31,7 @@ from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.deletions.worker import DeletionWorker
 from penstock.events.fields import EventValidationContext
 from penstock.events.imports.store import open_imports, remove_excerpts
-from penstock.events.quarantine.service import containing, forget_quarantined, within
+from penstock.events.quarantine.selection import containing, forget_quarantined, within
 from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity

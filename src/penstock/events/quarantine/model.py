@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 
+EVENT_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions", "/api/track")
+"""Origins of single events, which can be replayed."""
+
 
 class Reason(StrEnum):
     """Why an entry is in the quarantine. The values are stored."""
@@ -50,3 +53,10 @@ class ReplayResult(NamedTuple):
 
     replayed: int
     refused: int
+
+
+def is_replayable(entry: QuarantineEntry) -> bool:
+    """Whether the entry has all that it takes; it may still be wrong."""
+    return entry.content is not None and (
+        entry.reason is Reason.UNSHIPPABLE or entry.origin in EVENT_ROUTES
+    )

@@ -11,6 +11,7 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
+from penstock.events.quarantine.replays import ReplayService
 from penstock.events.quarantine.schema import (
     AllEventCountsRecord,
     ExportQuery,
@@ -105,13 +106,13 @@ async def replay_all(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     website_service: NamedDependency[WebsiteService],
-    quarantine: NamedDependency[QuarantineService],
+    replays: NamedDependency[ReplayService],
 ) -> Response[bytes]:
     """Each entry that is valid now leaves the quarantine, with the time of its receipt."""
     form = await read_json(request, ReplayAll)
     find_website = partial(website_service.owned_website, caller.workspace_id, form.website_id)
     website = await to_thread.run_sync(find_website)
-    result = await quarantine.replay_all(caller.workspace_id, website.id)
+    result = await replays.replay_all(caller.workspace_id, website.id)
     return answer(ReplayRecord.of(result))
 
 
@@ -123,10 +124,10 @@ async def replay_all(
 async def replay_one(
     number: FromPath[str],
     caller: NamedDependency[Caller],
-    quarantine: NamedDependency[QuarantineService],
+    replays: NamedDependency[ReplayService],
 ) -> Response[None]:
     """It leaves the quarantine when it is valid now; else 422 with every fault."""
-    await quarantine.replay(caller.workspace_id, number)
+    await replays.replay(caller.workspace_id, number)
     return no_content()
 
 

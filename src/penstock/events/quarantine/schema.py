@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from typing import Annotated, Self
 
+from msgspec import json
 from pydantic import Field
 
 from penstock.accounts.model import Website
 from penstock.base.clock import iso
 from penstock.events.model import EventCounts
-from penstock.events.quarantine.model import QuarantineEntry, ReplayResult
-from penstock.events.quarantine.service import excerpt, is_replayable
+from penstock.events.quarantine.model import QuarantineEntry, ReplayResult, is_replayable
+from penstock.events.redaction import redact
 from penstock.events.schema import FaultRecord
 from penstock.http.schema import Input, PageQuery, Query, Record
 
@@ -67,7 +68,7 @@ class QuarantineRecord(Record):
             website_id=entry.website_id,
             code=entry.code,
             errors=tuple(FaultRecord.of(fault) for fault in entry.faults),
-            item=excerpt(entry),
+            item=None if entry.content is None else redact(json.decode(entry.content)),
             replayable=is_replayable(entry),
         )
 

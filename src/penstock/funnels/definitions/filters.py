@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from penstock.base.clock import TimeOutOfRange, parse_time
 from penstock.base.patterns import Pattern
 from penstock.base.scalar import number_text, plain_text
-from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definitions.builtins import BUILTIN_FIELDS
 from penstock.funnels.definitions.operators import (
     Comparison,
     ListComparison,
@@ -185,8 +185,8 @@ def _text_of(item: object) -> str:
 
 def check_event_field(key: str) -> str:
     """The key itself, if an event can have such a field; a validator."""
-    if key.startswith("$") and key not in BUILTIN_COLUMNS:
-        known = ", ".join(BUILTIN_COLUMNS)
+    if key.startswith("$") and key not in BUILTIN_FIELDS:
+        known = ", ".join(BUILTIN_FIELDS)
         raise RuleBroken(
             "unknown_builtin", f"There is no such built-in field; the fields are {known}."
         )

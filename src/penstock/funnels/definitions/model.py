@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.base.errors import Fault
+from penstock.funnels.definitions.builtins import TOUCH_FIELDS
 from penstock.funnels.definitions.operators import Comparison
 
 
@@ -97,3 +98,18 @@ class Definition:
     def steps(self) -> tuple[Row, ...]:
         """The required rows: steps 1 to n."""
         return tuple(row for row in self.rows if not row.diagnostic)
+
+    @property
+    def read_properties(self) -> list[str]:
+        """The properties that the funnel reads: for units, numbers, cohorts and filters."""
+        names = (self.attempt_property, self.sequence_property, *self.breakdown_properties)
+        filtered = (
+            item.property for row in self.rows for match in row.matches for item in match.filters
+        )
+        return list(dict.fromkeys(name for name in (*names, *filtered) if name is not None))
+
+    @property
+    def read_touches(self) -> list[str]:
+        """Which touches the funnel reads: `first`, `last`, both or none."""
+        names = set(self.read_properties) & TOUCH_FIELDS.keys()
+        return sorted({TOUCH_FIELDS[name][0] for name in names})

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.ids import WebsiteId, WorkspaceId
-from penstock.funnels.definitions.model import Definition
+from penstock.funnels.definitions.model import Definition, MatchType
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.schema import CoverageRecord, GapRecord
@@ -48,8 +48,7 @@ def coverage_of(
     relevant = [
         gap
         for gap in gaps
-        if gap.event_kind in (None, *_kinds(definition))
-        and _touches(gap, params, definition.window_s)
+        if gap.event_kind in (None, *_kinds(definition)) and _overlaps(gap, params, definition)
     ]
     qualifications = [
         *_gap_notes(relevant),
@@ -83,11 +82,10 @@ def coverage_of(
 
 def _kinds(definition: Definition) -> set[str]:
     """The kinds of event that a funnel reads, as the warehouse spells them."""
-    return {
-        match.type.value.replace(" ", "").lower()
-        for row in definition.rows
-        for match in row.matches
-    }
+    types = {match.type for row in definition.rows for match in row.matches}
+    if definition.read_touches:
+        types = set(MatchType)  # any event may be a touch
+    return {match_type.value.replace(" ", "").lower() for match_type in types}
 
 
 def _gap_notes(gaps: Iterable[Gap]) -> list[str]:
@@ -146,10 +144,14 @@ def _date(at_ms: int) -> str:
     return f"{date.day} {date:%b %Y}"
 
 
-def _touches(gap: Gap, params: QueryParams, window_s: int | None) -> bool:
-    """Whether a gap overlaps the span [startAt, endAt + window] that the answer reads."""
+def _overlaps(gap: Gap, params: QueryParams, definition: Definition) -> bool:
+    """Whether a gap overlaps the span [startAt, endAt + window] that the answer reads.
+
+    Touches are read from the beginning of history.
+    """
     if params.start_ms is None or params.end_ms is None:
         return True
     first_ms, last_ms = gap.affected_range
+    window_s = definition.window_s
     begins_in_time = window_s is None or first_ms <= params.end_ms + window_s * 1000
-    return begins_in_time and last_ms >= params.start_ms
+    return begins_in_time and (last_ms >= params.start_ms or bool(definition.read_touches))

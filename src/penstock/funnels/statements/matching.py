@@ -8,7 +8,7 @@ from re import escape
 from typing import assert_never
 
 from penstock.base.scalar import COMPOSITE, column_key
-from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS, BUILTIN_FIELDS, TOUCH_FIELDS
 from penstock.funnels.definitions.model import Filter, Match, MatchType
 from penstock.funnels.definitions.operators import (
     ListComparison,
@@ -49,7 +49,7 @@ _ISO_TIME = (
 
 def property_text(name: str, binder: Binder) -> str:
     """The tagged text of a property (`penstock.base.scalar`); '' if it is absent."""
-    if name in BUILTIN_COLUMNS:
+    if name in BUILTIN_FIELDS:
         column = _builtin(name)
         return f"if({column} = '', '', concat('s', {column}))"
     key = binder.bind("Identifier", column_key(name))
@@ -58,7 +58,7 @@ def property_text(name: str, binder: Binder) -> str:
 
 def property_hash(name: str, binder: Binder) -> str:
     """A typed value as 64 bits (`penstock.base.scalar.value_hash`); 0 if it is missing."""
-    if name in BUILTIN_COLUMNS:
+    if name in BUILTIN_FIELDS:
         column = _builtin(name)
         text = f"concat('s', {column})"
         return f"if({column} = '', 0, {text_hash(text)})"
@@ -77,8 +77,11 @@ def text_hash(tagged_text: str) -> str:
 
 
 def _builtin(name: str) -> str:
-    column = BUILTIN_COLUMNS[name]
-    return f"toString(events.{column})"
+    """A built-in field's text. Those of touches are in relations that are joined with events."""
+    if name in TOUCH_FIELDS:
+        which, column = TOUCH_FIELDS[name]
+        return f"{which}_touches.{column}"
+    return f"toString(events.{BUILTIN_COLUMNS[name]})"
 
 
 def present(tagged_text: str) -> str:

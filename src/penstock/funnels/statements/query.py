@@ -18,6 +18,7 @@ from typing import Any
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.base.paging import Page
 from penstock.base.scalar import BIG_INTEGER, INTEGER, STRING, Scalar, tagged, value_hash
+from penstock.funnels.definitions.builtins import TOUCH_COLUMNS, TOUCH_FIELDS
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
 from penstock.funnels.statements.binder import Binder
 from penstock.funnels.statements.matching import (
@@ -227,7 +228,7 @@ def matched_events(plan: Plan, *, matching: bool = True, more: str = "") -> str:
            {visitor_key(plan)} AS visitor,
            events.source = 'provider' AS provider,
            events.verified AS verified
-    FROM {event_source(plan)}
+    FROM {event_source_with_touches(plan)}
     WHERE {event_scope(plan)} AND {condition}"""
 
 
@@ -300,6 +301,49 @@ def event_source(plan: Plan) -> str:
         SELECT visitor_key, argMax(canonical_key, version) AS canonical_key FROM visitor_aliases
         WHERE scope_id IN {scopes} GROUP BY visitor_key
     ) AS aliases ON events.visitor_key = aliases.visitor_key"""
+
+
+def event_source_with_touches(plan: Plan) -> str:
+    """`event_source`, with the touches that the funnel reads of each event's visitor.
+
+    They are the earliest and the latest touch up to the event's time. Source: docs/funnels.md,
+    "First and last touch".
+    """
+    joins = "".join(
+        f"""
+    LEFT ASOF JOIN ({_touches(plan, which)}) AS {which}_touches
+        ON {visitor_key(plan)} = {which}_touches.visitor_key
+        AND events.occurred_at >= {which}_touches.occurred_at"""
+        for which in plan.definition.read_touches
+    )
+    return event_source(plan) + joins
+
+
+def _touches(plan: Plan, which: str) -> str:
+    """The first touch of each visitor, or each visitor's last touch of every millisecond."""
+    visitor = visitor_key(plan)
+    at, group, value = {
+        "first": (
+            "min(events.occurred_at)",
+            visitor,
+            "argMin({}, tuple(events.occurred_at, events.event_id))",
+        ),
+        "last": (
+            "events.occurred_at",
+            f"{visitor}, events.occurred_at",
+            "argMax({}, events.event_id)",
+        ),
+    }[which]
+    columns = sorted({column for _, column in TOUCH_FIELDS.values()})
+    values = ", ".join(
+        f"{value.format(f'toString(events.{column})')} AS {column}" for column in columns
+    )
+    is_touch = " OR ".join(f"events.{column} != ''" for column in TOUCH_COLUMNS)
+    return f"""
+        SELECT {visitor} AS visitor_key, {at} AS occurred_at, {values}
+        FROM {event_source(plan)}
+        WHERE {event_scope(plan)} AND ({is_touch})
+        GROUP BY {group}"""
 
 
 def visitor_key(plan: Plan) -> str:

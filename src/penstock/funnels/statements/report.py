@@ -6,7 +6,7 @@ docs/development/statement.md shows a whole statement.
 from collections.abc import Collection, Mapping, Sequence
 
 from penstock.base.scalar import COMPOSITE, Scalar, tagged, value_hash
-from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS
+from penstock.funnels.definitions.builtins import BUILTIN_FIELDS
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.figures import Figure, figures, zeros
 from penstock.funnels.statements.fold import general_units
@@ -33,6 +33,7 @@ from penstock.funnels.statements.query import (
     Strategy,
     event_scope,
     event_source,
+    event_source_with_touches,
     matched_events,
     name_scope,
     period_scope,
@@ -43,7 +44,7 @@ from penstock.funnels.statements.stored import stored_unitless, stored_units, st
 
 _WORTH_PACKING = 200_000
 
-_MATERIALIZED = ("tallies", "entry_values")
+MATERIALIZED = ("tallies", "entry_values")
 """Relations with more than one reader. The engine keeps their rows instead of computing them again.
 """
 
@@ -56,7 +57,7 @@ def build(
 ) -> Statement:
     """The statement of a report. `penstock.funnels.results.shaping` reads its columns."""
     plan = Plan(definition, params, profile)
-    return _answer(plan, _relations(plan, strategy))
+    return _answer(plan, report_relations(plan, strategy))
 
 
 def build_export(
@@ -74,10 +75,10 @@ def build_export(
     tail = """
     SELECT is_total, texts, counts, pendings, median_ms
     FROM ranked ORDER BY is_total DESC, place"""
-    return composed(plan, _relations(plan, strategy), tail, materialized=_MATERIALIZED)
+    return composed(plan, report_relations(plan, strategy), tail, materialized=MATERIALIZED)
 
 
-def _relations(plan: Plan, strategy: Strategy) -> dict[str, str]:
+def report_relations(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, str]:
     """The relations of a report by name, each after those that it reads; the last is `ranked`."""
     columns = figures(plan)
     relations, parts = (
@@ -161,7 +162,7 @@ def _answer(plan: Plan, relations: dict[str, str]) -> Statement:
     tail = f"""
     SELECT * FROM ranked WHERE is_total OR place BETWEEN {first} AND {last}
     ORDER BY is_total DESC, place"""
-    return composed(plan, relations, tail, materialized=_MATERIALIZED)
+    return composed(plan, relations, tail, materialized=MATERIALIZED)
 
 
 def composed(
@@ -227,12 +228,13 @@ def entry_values(plan: Plan) -> str:
     known = ", ".join(f"any(key_{j}) AS key_{j}, any(text_{j}) AS text_{j}" for j in places)
     keys, texts = ([f"{column}_{j}" for j in places] for column in ("key", "text"))
     starts = " OR ".join(match_condition(match, plan.binder) for match in plan.steps[0].row.matches)
+    events = event_source_with_touches(plan) if plan.definition.read_touches else "events"
     return f"""
     SELECT value, [{", ".join(keys)}] AS keys,
            arrayMap(text -> if(text = '{COMPOSITE}', '', text), [{", ".join(texts)}]) AS texts
     FROM (
         SELECT {combined(keys)} AS value, {known}
-        FROM (SELECT {read} FROM events
+        FROM (SELECT {read} FROM {events}
               WHERE {event_scope(plan)} AND {name_scope(plan)} AND ({starts})
                 AND {period_scope(plan)})
         GROUP BY value)"""
@@ -295,7 +297,7 @@ def _key_of(plan: Plan, name: str, value: Scalar | None) -> str:
     text = tagged(value)
     if not text:
         return "0"
-    if name in BUILTIN_COLUMNS:
+    if name in BUILTIN_FIELDS:
         return text_hash(plan.binder.bind("String", text))
     return plan.binder.bind("UInt64", value_hash(text) % 2**64)
 

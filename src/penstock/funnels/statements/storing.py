@@ -57,9 +57,13 @@ def plan_of(
 
 
 def is_storable(definition: Definition) -> bool:
-    """Whether outcomes of the funnel can be stored: for attempts, with at most 64 matches."""
+    """Whether outcomes of the funnel can be stored.
+
+    For attempts, with at most 64 matches, and without touches: one may arrive late or with a merge,
+    which changes attempts that have no new event.
+    """
     matches = sum(len(row.matches) for row in definition.rows)
-    return definition.attempt_property is not None and matches <= 64
+    return definition.attempt_property is not None and matches <= 64 and not definition.read_touches
 
 
 def store_units(plan: Plan, build: str, version: int) -> Statement:

@@ -113,7 +113,7 @@ class TraceService:
             context.params,
             context.profile,
             query.event_id,
-            read_properties(definition),
+            definition.read_properties,
         )
         result = self._runner.fetch_events(context, statement)
         event = _only_event(query.event_id, result.rows)
@@ -181,7 +181,7 @@ class TraceService:
                 context.params,
                 context.profile,
                 selector,
-                read_properties(context.definition),
+                context.definition.read_properties,
                 MAX_EVENTS + 1,
                 matching=matching,
             )
@@ -338,26 +338,13 @@ def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collec
     return bool(row["verified"]) and (not visitors or row["visitor"] in visitors)
 
 
-def read_properties(definition: Definition) -> list[str]:
-    """The properties that the funnel reads: for its units, numbers, cohorts and filters."""
-    names = (
-        definition.attempt_property,
-        definition.sequence_property,
-        *definition.breakdown_properties,
-    )
-    filtered = (
-        item.property for row in definition.rows for match in row.matches for item in match.filters
-    )
-    return list(dict.fromkeys(name for name in (*names, *filtered) if name is not None))
-
-
 def _matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEvent:
     """An event as the engine matched it."""
     matched, bits = [], row["mask"]
     for definition_row in definition.rows:
         matched.append(frozenset(at for at in range(len(definition_row.matches)) if bits >> at & 1))
         bits >>= len(definition_row.matches)
-    texts = dict(zip(read_properties(definition), row["texts"], strict=True))
+    texts = dict(zip(definition.read_properties, row["texts"], strict=True))
     values = tuple(
         MISSING if texts[name] == COMPOSITE else texts[name]
         for name in definition.breakdown_properties
@@ -375,7 +362,7 @@ def _event(
     visitors: Mapping[int, str],
 ) -> TracedEventRecord:
     event = _matched_event(definition, row)
-    texts = zip(read_properties(definition), row["texts"], strict=True)
+    texts = zip(definition.read_properties, row["texts"], strict=True)
     return TracedEventRecord(
         event_id=row["event_id"],
         client_event_id=row["client_event_id"] or None,

@@ -1,0 +1,192 @@
+"""Replays: entries of the quarantine are validated again and stored, or shipped again."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from anyio import to_thread
+from msgspec import json
+
+from penstock.accounts.model import Caller, Website
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
+from penstock.base.errors import Fault, Invalid, NotFound, PenstockError
+from penstock.base.ids import WebsiteId, WorkspaceId
+from penstock.base.patterns import is_digits
+from penstock.base.user_agent import parse_user_agent
+from penstock.events import store as events_store
+from penstock.events.fields import EventValidationContext, website_not_owned
+from penstock.events.intake import Intake
+from penstock.events.model import EventCounts, NewEvent, Receipt, Rejected, Replay, Target
+from penstock.events.quarantine import store
+from penstock.events.quarantine.model import QuarantineEntry, Reason, ReplayResult, is_replayable
+from penstock.events.server_events import server_event, transaction
+from penstock.events.tracked_events import tracked_event
+from penstock.metadb.database import Database
+from penstock.settings import Settings
+
+_MAX_DIGITS = 18
+
+
+class ReplayService:
+    """Stores entries of the quarantine after all."""
+
+    def __init__(
+        self,
+        database: Database,
+        websites: WebsiteService,
+        intake: Intake,
+        settings: Settings,
+        clock: Clock,
+        on_stored: Callable[[], None],
+    ) -> None:
+        """on_stored: wakes the shipper."""
+        self._database, self._websites, self._intake = database, websites, intake
+        self._settings, self._clock, self._on_stored = settings, clock, on_stored
+
+    async def replay(self, workspace_id: WorkspaceId, number: str) -> None:
+        """Store an entry of the quarantine after all.
+
+        `NotFound`; `Invalid` with every fault when it is still wrong, `not_replayable` for one
+        without content.
+        """
+        entry = await to_thread.run_sync(self._find, workspace_id, number)
+        await self._replay(entry)
+
+    async def replay_all(self, workspace_id: WorkspaceId, website_id: WebsiteId) -> ReplayResult:
+        """Replay every entry of a website, oldest first, a page of them in one commit."""
+        result, number = ReplayResult(0, 0), 0
+        while batch := await to_thread.run_sync(
+            self._next_to_replay, workspace_id, website_id, number
+        ):
+            number = batch.last
+            outcomes = await self._intake.replay(batch.replays) if batch.replays else []
+            stored = sum(isinstance(outcome, Receipt) for outcome in outcomes) + batch.shipped
+            result = ReplayResult(result.replayed + stored, result.refused + batch.entries - stored)
+        return result
+
+    def _next_to_replay(
+        self, workspace_id: WorkspaceId, website_id: WebsiteId, after: int
+    ) -> "_ReplayBatch | None":
+        """The next entries as events; rows of the warehouse are on their way to it again."""
+        with self._database.read() as db:
+            entries = store.after(db, workspace_id, website_id, after)
+        if not entries:
+            return None
+        replays = list[Replay]()
+        for entry in entries:
+            if entry.reason is not Reason.UNSHIPPABLE:
+                with suppress(Invalid):
+                    replays.append(Replay(self._read(entry), entry.number))
+        shipped = self._ship_again(
+            [entry for entry in entries if entry.reason is Reason.UNSHIPPABLE]
+        )
+        return _ReplayBatch(replays, shipped, len(entries), entries[-1].number)
+
+    def _find(self, workspace_id: WorkspaceId, number: str) -> QuarantineEntry:
+        if not (is_digits(number) and len(number) <= _MAX_DIGITS):
+            raise _gone()
+        with self._database.read() as db:
+            entry = store.find(db, workspace_id, int(number))
+        if entry is None:
+            raise _gone()
+        return entry
+
+    async def _replay(self, entry: QuarantineEntry) -> None:
+        if entry.reason is Reason.UNSHIPPABLE:
+            if not await to_thread.run_sync(self._ship_again, [entry]):
+                raise _gone()
+            return
+        event = await to_thread.run_sync(self._read, entry)
+        [outcome] = await self._intake.replay([Replay(event, entry.number)])
+        if isinstance(outcome, Rejected):
+            raise Invalid([outcome.fault])
+        if outcome is None:
+            raise _gone()
+
+    def _read(self, entry: QuarantineEntry) -> NewEvent:
+        """The entry as an event of the time of its receipt. `Invalid` when it is still wrong."""
+        if not is_replayable(entry):
+            raise Invalid(
+                [
+                    Fault(
+                        "",
+                        "not_replayable",
+                        "Only a single event whose content is stored can be replayed.",
+                    )
+                ]
+            )
+        raw = json.decode(entry.content or "")
+        context = EventValidationContext(
+            self._settings,
+            entry.at_ms,
+            self._websites.find_website,
+            Caller(entry.workspace_id),
+        )
+        try:
+            if entry.origin == "/api/track":
+                user_agent = parse_user_agent(entry.sender.get("userAgent", ""))
+                return tracked_event(raw, context, user_agent)
+            reader = transaction if entry.origin == "/api/v1/transactions" else server_event
+            return reader(
+                raw,
+                partial(self._owned_website, entry.workspace_id),
+                context,
+                legacy=entry.sender.get("legacy", False),
+            )
+        except Invalid:
+            raise
+        except PenstockError as error:
+            raise Invalid([Fault("websiteId", error.code, error.detail)]) from None
+
+    def _owned_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
+        website = self._websites.find_website(website_id)
+        if website is None or website.workspace_id != workspace_id:
+            raise website_not_owned()
+        return website
+
+    def _ship_again(self, entries: Sequence[QuarantineEntry]) -> int:
+        """Put rows back into the outbox. Returns how many were still in the quarantine."""
+        if not entries:
+            return 0
+        with self._database.write() as db:
+            there = store.remove(db, [entry.number for entry in entries])
+            changes = dict[WebsiteId, EventCounts]()
+            for target in Target:
+                again = [
+                    entry
+                    for entry in entries
+                    if entry.number in there and Target(entry.origin) is target
+                ]
+                rows = [entry.content or "" for entry in again]
+                events_store.put_rows_in_outbox(db, target, rows, self._clock())
+                for entry in again:
+                    if target is Target.EVENTS and entry.website_id is not None:
+                        before = changes.get(entry.website_id, EventCounts())
+                        changes[entry.website_id] = before.plus(_WAITS_AGAIN)
+            events_store.add_counts(db, changes)
+        self._on_stored()
+        return len(there)
+
+
+_WAITS_AGAIN = EventCounts(quarantined=-1, waiting=1)
+
+
+class _ReplayBatch(NamedTuple):
+    """A page of entries to replay.
+
+    replays: those that are valid now. shipped: rows that wait for the warehouse again. entries:
+    how many the page had. last: its last number.
+    """
+
+    replays: Sequence[Replay]
+    shipped: int
+    entries: int
+    last: int
+
+
+def _gone() -> NotFound:
+    return NotFound(
+        "There is no such entry in this workspace's quarantine; it may have been replayed already."
+    )

@@ -1,0 +1,82 @@
+"""Which entries of the quarantine a deletion or the export of a person's data is about."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from msgspec import json
+from sqlalchemy import Connection
+
+from penstock.base.clock import iso, parse_time
+from penstock.base.ids import WebsiteId
+from penstock.events import store as events_store
+from penstock.events.model import EventCounts
+from penstock.events.quarantine import store
+from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry, Reason
+
+
+def containing(sent_ids: Collection[str]) -> Callable[[QuarantineEntry], bool]:
+    """Whether the content of an entry has one of the IDs."""
+    needles = [json.encode(sent_id).decode() for sent_id in sent_ids]
+
+    def contains(entry: QuarantineEntry) -> bool:
+        content = entry.content
+        return content is not None and any(needle in content for needle in needles)
+
+    return contains
+
+
+def within(from_ms: int, to_ms: int, kind: str | None = None) -> Callable[[QuarantineEntry], bool]:
+    """Whether an entry is of a period and a kind of event, as far as its content says so.
+
+    Without a time of its own it is of the time of its receipt, without a kind of any.
+    """
+
+    def is_within(entry: QuarantineEntry) -> bool:
+        at_ms, own_kind = _time_and_kind(entry)
+        return from_ms <= at_ms < to_ms and own_kind in (None, kind or own_kind)
+
+    return is_within
+
+
+def _time_and_kind(entry: QuarantineEntry) -> tuple[int, str | None]:
+    item = None if entry.content is None else json.decode(entry.content)
+    if not isinstance(item, dict):
+        return entry.at_ms, None
+    sent = item.get("occurred_at" if entry.reason is Reason.UNSHIPPABLE else "timestamp")
+    try:
+        at_ms = parse_time(sent, naive_is_utc=True)
+    except ValueError:
+        at_ms = entry.at_ms
+    kinds = {"/api/v1/transactions": "transaction", "/api/track": item.get("type")}
+    if entry.reason is Reason.UNSHIPPABLE:
+        kind = item.get("kind")
+    else:
+        kind = kinds.get(entry.origin, "event" if entry.origin in EVENT_ROUTES else None)
+    return at_ms, kind if isinstance(kind, str) else None
+
+
+def forget_quarantined(
+    db: Connection, website_ids: Collection[str], condition: Callable[[QuarantineEntry], bool]
+) -> int:
+    """Delete entries of these websites, in the caller's transaction. Returns how many."""
+    removed = Counter[WebsiteId]()
+    for entry in list(store.entries_where(db, website_ids, condition)):
+        if store.remove(db, [entry.number]) and entry.website_id is not None:
+            removed[entry.website_id] += 1
+    events_store.add_counts(
+        db, {website_id: EventCounts(dropped=number) for website_id, number in removed.items()}
+    )
+    return removed.total()
+
+
+def quarantined_texts(
+    db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    """The entries that contain one of the IDs, for the export of a person's data."""
+    for entry in store.entries_where(db, website_ids, containing(sent_ids)):
+        yield {
+            "websiteId": entry.website_id,
+            "receivedAt": iso(entry.at_ms),
+            "content": json.decode(entry.content or "null"),
+        }

@@ -1,0 +1,227 @@
+"""First and last touch as breakdown and filter, through HTTP. Source: docs/funnels.md."""
+
+import csv
+import json
+from io import StringIO
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import ShiftedClock
+from tests.funnels.scenario import DAY_S, Json, Scene, by_cohort, step
+from tests.tenant import Tenant
+
+FIRST, LAST = "$first_utm_source", "$last_utm_source"
+
+
+@pytest.fixture
+def scene(workspace: Tenant, clock: ShiftedClock) -> Scene:
+    return Scene(workspace, clock)
+
+
+def view(scene: Scene, seconds: float, query: str, visitor: str = "ann") -> Json:
+    """A page view with the query in its URL."""
+    return {
+        "type": "pageview",
+        "path": "/",
+        "url": f"https://shop.example/?{query}",
+        "visitorId": visitor,
+        "timestamp": scene.at(seconds),
+    }
+
+
+def source(scene: Scene, seconds: float, name: str, visitor: str = "ann") -> Json:
+    return view(scene, seconds, f"utm_source={name}", visitor)
+
+
+def signed_up(scene: Scene, **definition: Any) -> str:
+    usual: Json = {"conversionWindowSeconds": DAY_S, "breakdownProperties": [FIRST, LAST]}
+    return scene.funnel("A", "B", **{**usual, **definition})
+
+
+def ask(scene: Scene, funnel_id: str, kind: str, **query: Any) -> Json:
+    answer: httpx.Response = scene.client.get(f"/api/funnels/{funnel_id}/{kind}", params=query)
+    assert answer.status_code == 200, answer.text
+    body: Json = answer.json()
+    return body
+
+
+@pytest.fixture
+def campaigns(scene: Scene) -> Scene:
+    """ann: mail, then ads, enters, then tv. bob: enters, then tv. cid: enters with the touch."""
+    scene.track(
+        [
+            source(scene, 0, "mail"),
+            view(scene, 10, "utm_source=ads&utm_campaign=may"),
+            scene.item(20, "A"),
+            source(scene, 30, "tv"),
+            scene.item(40, "B"),
+            scene.item(20, "A", "bob"),
+            source(scene, 30, "tv", "bob"),
+            {**scene.item(50, "A", "cid"), "url": "https://shop.example/?utm_source=ads"},
+            scene.item(60, "B", "cid"),
+        ]
+    )
+    return scene
+
+
+def test_the_cohort_is_the_touch_at_the_entry_whatever_comes_later(campaigns: Scene) -> None:
+    report = campaigns.results(signed_up(campaigns))
+    assert by_cohort(report, FIRST, LAST) == {
+        ("mail", "ads"): 1,
+        ("ads", "ads"): 1,
+        (None, None): 1,
+    }
+    assert report["dataQuality"]["unknownEntryValues"] == {FIRST: 1, LAST: 1}
+    # The B of ann has another last touch.
+    assert report["dataQuality"]["conflictingEntryValues"] == {FIRST: 0, LAST: 1}
+
+
+def test_which_touches_an_entry_has(scene: Scene) -> None:
+    """Visitor -> first source, last source, last campaign; each enters at 5 seconds."""
+    mail = "utm_source=mail"
+    touches = {
+        "one touch gives all fields": [(0, mail), (1, "utm_campaign=may")],
+        "any parameter makes a touch": [(0, mail), (1, "utm_term=shoes")],
+        "the entry's millisecond counts": [(5, mail), (5, "utm_source=ads")],  # IDs rise
+        "a millisecond later does not": [(5.001, mail)],
+        "an empty parameter is none": [(0, "utm_source=&page=2")],
+    }
+    for visitor, views in touches.items():
+        items = [view(scene, seconds, query, visitor) for seconds, query in views]
+        scene.track([scene.item(5, "A", visitor), *items])
+    names = [FIRST, LAST, "$last_utm_campaign"]
+    funnel_id = signed_up(scene, breakdownProperties=names)
+    units = ask(scene, funnel_id, "units")["data"]
+    assert {unit["unit"]: tuple(unit["cohort"].values()) for unit in units} == {
+        "one touch gives all fields": ("mail", None, "may"),
+        "any parameter makes a touch": ("mail", None, None),
+        "the entry's millisecond counts": ("mail", "ads", None),
+        "a millisecond later does not": (None, None, None),
+        "an empty parameter is none": (None, None, None),
+    }
+
+
+def test_touches_that_arrive_late_or_by_a_merge_count_in_the_next_report(scene: Scene) -> None:
+    scene.track([source(scene, 1, "tv", "stranger"), scene.item(5, "A", "after-login")])
+    funnel_id = signed_up(scene)
+    assert by_cohort(scene.results(funnel_id), FIRST, LAST) == {(None, None): 1}
+    scene.track([source(scene, 2, "ads", "after-login")])
+    assert by_cohort(scene.results(funnel_id), FIRST, LAST) == {("ads", "ads"): 1}
+    scene.track([source(scene, 0, "mail", "before-login")])
+    for visitor_id in ("before-login", "after-login"):
+        body = {"websiteId": scene.tenant.website_id, "visitorId": visitor_id, "userId": "ann"}
+        assert scene.client.post("/api/identify", json=body).status_code == 200
+    assert by_cohort(scene.results(funnel_id), FIRST, LAST) == {("mail", "ads"): 1}
+
+
+def test_touches_on_another_website_count_if_the_request_covers_it(
+    scene: Scene, workspace: Tenant
+) -> None:
+    body = {"kind": "web", "identityScope": "people"}
+    site, blog = (
+        scene.client.post("/api/settings/websites", json=body | {"name": name}).json()["id"]
+        for name in ("Shop", "Blog")
+    )
+    for website_id, item in ((blog, source(scene, 0, "mail")), (site, scene.item(5, "A"))):
+        scene.client.post("/api/track", json={"websiteId": website_id, **item})
+    funnel_id = signed_up(scene)
+    assert by_cohort(scene.results(funnel_id), FIRST, LAST) == {("mail", "mail"): 1}
+    report = scene.results(funnel_id, websiteId=site)
+    assert by_cohort(report, FIRST, LAST) == {(None, None): 1}
+
+
+def test_an_attempt_has_the_touches_of_the_visitor_of_its_entry(scene: Scene) -> None:
+    for visitor, name in (("ann", "mail"), ("bob", "tv")):
+        scene.track([source(scene, 0, name, visitor), source(scene, 1, "ads", visitor)])
+        scene.story("5/A", visitor=visitor, attempt="tied")
+    scene.story("5/A", visitor="ann", attempt="handed over")
+    scene.story("6/B", visitor="bob", attempt="handed over")
+    funnel_id = scene.attempts("A", "B", breakdownProperties=[FIRST, LAST])
+    # Tied entries keep what they agree on.
+    assert {unit["unit"]: unit["cohort"] for unit in ask(scene, funnel_id, "units")["data"]} == {
+        "tied": {FIRST: None, LAST: "ads"},
+        "handed over": {FIRST: "mail", LAST: "ads"},
+    }
+
+
+def condition(name: str, value: str, operator: str = "equals") -> list[Json]:
+    return [{"property": name, "operator": operator, "value": value}]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (condition(LAST, "ads"), [2, 2]),
+        (condition(FIRST, "mail"), [1, 1]),
+        (condition(LAST, "tv"), [0, 0]),
+        (condition(LAST, "", "is_not_set"), [1, 0]),
+    ],
+)
+def test_a_filter_of_step_1_reads_the_touch_at_the_entry(
+    campaigns: Scene, filters: list[Json], expected: list[int]
+) -> None:
+    first = step("A", filters=filters)
+    assert campaigns.counts(campaigns.funnel(first, "B", conversionWindowSeconds=DAY_S)) == expected
+
+
+def test_a_filter_of_a_later_step_or_a_goal_reads_the_touch_at_that_event(
+    campaigns: Scene,
+) -> None:
+    filters = condition(LAST, "tv")
+    match = {"type": "Event", "value": "B", "filters": filters}
+    body = {"name": "Paid after TV", "match": match}
+    assert campaigns.client.post("/api/goals", json=body).status_code == 201
+    for later in (step("B", filters=filters), {"type": "Goal", "value": "Paid after TV"}):
+        funnel_id = campaigns.funnel("A", later, conversionWindowSeconds=DAY_S)
+        assert campaigns.counts(funnel_id) == [3, 1]
+
+
+def test_every_other_question_has_the_same_cohorts(campaigns: Scene) -> None:
+    funnel_id = signed_up(campaigns, breakdownProperties=[LAST])
+    ads = {"cohort": json.dumps({LAST: "ads"})}
+    assert campaigns.results(funnel_id, cohort={LAST: "ads"})["aggregate"]["entered"] == 2
+    assert sorted(unit["unit"] for unit in ask(campaigns, funnel_id, "units", **ads)["data"]) == [
+        "ann",
+        "cid",
+    ]
+    trend = ask(campaigns, funnel_id, "trend", **ads)["data"]
+    assert sum(bucket["entered"] for bucket in trend) == 2
+    assert ask(campaigns, funnel_id, "timing", **ads)["overall"]["units"] == 2
+    assert ask(campaigns, funnel_id, "next", step=1, cohort=json.dumps({LAST: None}))["data"]
+    compared = ask(campaigns, funnel_id, "compare", property=LAST, baseline='"ads"')
+    assert [(row["cohort"][LAST], row["entered"]) for row in compared["cohorts"]] == [
+        ("ads", 2),
+        (None, 1),
+    ]
+    rows = campaigns.client.get(f"/api/funnels/{funnel_id}/export?format=csv").text
+    assert [row[:2] for row in csv.reader(StringIO(rows))] == [
+        [LAST, "entered"],
+        ["", "3"],
+        ["ads", "2"],
+        ["Unknown", "1"],
+    ]
+    traced = ask(campaigns, funnel_id, "units/ann")
+    assert traced["entryValues"][LAST]["value"] == "ads"
+    assert [conflict["value"] for conflict in traced["conflicts"]] == ["tv"]
+
+
+def test_a_preview_breaks_down_by_touch(campaigns: Scene) -> None:
+    body = {"steps": [step("A"), step("B")], "breakdownProperties": [FIRST]}
+    report = campaigns.client.post("/api/funnels/preview", json=body).json()
+    assert by_cohort(report, FIRST) == {"mail": 1, "ads": 1, None: 1}
+
+
+def test_what_is_missing_long_before_the_period_qualifies_the_answer(campaigns: Scene) -> None:
+    body = {
+        "websiteId": campaigns.tenant.website_id,
+        "from": campaigns.at(-DAY_S),
+        "to": campaigns.at(5),
+    }
+    deletion = campaigns.tenant.browser.post("/api/deletions", json=body)
+    assert deletion.status_code in (201, 202), deletion.text
+    period = {"startAt": campaigns.at(15), "endAt": campaigns.at(DAY_S)}
+    for properties, gaps in (([LAST], 1), (["plan"], 0)):
+        funnel_id = signed_up(campaigns, breakdownProperties=properties)
+        assert len(campaigns.results(funnel_id, **period)["coverage"]["gaps"]) == gaps
