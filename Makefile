@@ -10,6 +10,7 @@ DATA ?= penstock-data
 RUN := $(VENV)/.ready-run
 DEV := $(VENV)/.ready-dev
 SDK := $(VENV)/.ready-sdk
+SEGMENT := $(VENV)/.ready-segment
 NPM := cd sdk/js && PATH="$$PATH:$(CURDIR)/$(BIN)" npm --loglevel=error
 # One worker more than CI has cores: each waits a third of its time for files, processes and pages.
 PYTEST = $(BIN)/pytest -n 3 --dist worksteal
@@ -30,6 +31,9 @@ $(DEV): requirements.lock requirements-dev.lock requirements-setup.lock pyprojec
 
 $(SDK): sdk/js/package-lock.json scripts/setup | $(DEV)
 	@scripts/setup sdk
+
+$(SEGMENT): tests/segment/clients/package-lock.json tests/segment/clients/requirements.lock scripts/setup | $(DEV)
+	@scripts/setup segment
 
 .PHONY: setup
 setup: $(DEV) ## Create .venv with everything for development
@@ -59,7 +63,7 @@ dependencies:
 	$(BIN)/deptry tests bench examples --ignore DEP002,DEP004
 
 .PHONY: test
-test: $(DEV) $(SDK) ## Run all checks, then all tests (ARGS="-k tie" for some)
+test: $(DEV) $(SDK) $(SEGMENT) ## Run all checks, then all tests (ARGS="-k tie" for some)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types style imports dependencies test-sdk
 	@scripts/setup tests
 	$(PYTEST) --durations=50 $(ARGS)
@@ -109,6 +113,11 @@ fuzz: $(DEV) ## EXAMPLES=500 random requests to each route, random use beside a 
 kills: $(DEV) ## Kill the service KILLS=200 times while clients post events
 	PENSTOCK_KILLS=$(or $(KILLS),200) $(BIN)/pytest -s tests/events/test_kills.py
 
+.PHONY: segment
+segment: $(SEGMENT) ## Kill the service KILLS=20 times while clients of Segment and RudderStack send
+	@scripts/setup tests
+	PENSTOCK_SEGMENT_KILLS=$(or $(KILLS),20) $(BIN)/pytest -s tests/segment/test_clients.py
+
 .PHONY: faults
 faults: $(DEV) ## Kill the service KILLS=1000 times, at every boundary, and break disks and databases
 	PENSTOCK_KILLS=$(or $(KILLS),1000) $(BIN)/pytest -s tests/events/test_kills.py
@@ -138,6 +147,7 @@ lock: $(DEV) ## Pin the newest allowed versions in requirements*.lock
 	$(UV_COMPILE) --upgrade --group pyproject.toml:setup -o requirements-setup.lock
 	$(UV_COMPILE) --upgrade --group pyproject.toml:build pyproject.toml -o requirements.lock
 	$(UV_COMPILE) --upgrade --group pyproject.toml:build --group pyproject.toml:dev pyproject.toml -c requirements.lock -o requirements-dev.lock
+	$(UV_COMPILE) --upgrade tests/segment/clients/requirements.in -o tests/segment/clients/requirements.lock
 
 .PHONY: clean
 clean: ## Remove .venv and caches; data folders stay
