@@ -158,6 +158,7 @@ def start(language: str, client: str, host: FaultyHost, site: Site, file: Path) 
     )
 
 
+@pytest.mark.slow("four clients send again what a kill of the service lost")
 @pytest.mark.parametrize("kill", range(KILLS))
 def test_backends_count_as_native_events(
     service: Service, native: Site, funnel_id: str, tmp_path: Path, kill: int

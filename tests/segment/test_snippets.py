@@ -82,6 +82,7 @@ def run(*command: str, **environment: str) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.slow("starts a program for each snippet")
 def test_snippets_for_backends(service: Service) -> None:
     for snippet in (SEGMENT_PY, RUDDERSTACK_PY):
         site = new_site(service)
@@ -119,6 +120,7 @@ def open_page(browser: Browser, code: str) -> Page:
     return page
 
 
+@pytest.mark.slow("opens a page for each snippet")
 def test_snippets_for_pages(service: Service, browser: Browser) -> None:
     for snippet, sequence in (
         (SEGMENT_WEB, SEQUENCE),
