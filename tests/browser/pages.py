@@ -81,7 +81,7 @@ PAGES = (
     ShownPage(
         "attribution",
         "/attribution",
-        at("/attribution?groupBy=campaign&funnelId={funnel}&timezone=UTC"),
+        at("/attribution?groupBy=source&funnelId={funnel}&timezone=UTC"),
         dark=True,
     ),
     ShownPage("live", "/live", at("/live"), dark=True),
