@@ -92,6 +92,11 @@ test-sdk: $(SDK) ## Check, test and build the JavaScript client; /t.js of the se
 	$(NPM) run all
 	@cmp sdk/js/dist/t.iife.js src/penstock/web/client/t.js || { echo "/t.js is not built from sdk/js; run: make sdk" >&2; exit 1; }
 
+.PHONY: test-android
+test-android: ## Compile and test the Java core for Android (needs a JDK and JUnit 4; not a part of `make test`)
+	@scripts/setup android
+	@scripts/test-android
+
 .PHONY: property
 property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
 	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -v tests/funnels/test_property.py

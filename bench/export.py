@@ -17,7 +17,8 @@ from penstock.base.ids import ScopeId, WebsiteId
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.snapshot import read_profile
-from penstock.funnels.results.export import Format, write_table
+from penstock.funnels.results.export import write_table
+from penstock.funnels.results.tables import Format
 from penstock.funnels.statements.query import QueryParams
 from penstock.funnels.statements.report import build_export
 from penstock.warehouse import migrations

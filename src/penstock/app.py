@@ -40,6 +40,7 @@ from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
 from penstock.links import plugin as links_room
 from penstock.links.attribution.service import forget_opens, opens_of
+from penstock.links.link_host import LinkHost
 from penstock.links.redirect.asgi import RedirectFastPath
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox, seal_all
@@ -104,11 +105,14 @@ def build_services(
     providers = providers_room.build(core, accounts, events, box)
     segment = segment_room.build(core, accounts, events)
     wait_until_shipped = events.shipper.wait_until_shipped
+    links = links_room.build(core, accounts, events)
     funnels = funnels_room.build(
         core,
         accounts,
         wait_until_shipped=wait_until_shipped,
         read_gaps=partial(_read_gaps, events),
+        read_slugs=links.links.slugs,
+        wait_for_clicks=partial(links.link_statistics.wait_until_shipped, settings.fresh_wait_s),
     )
     catalogue = catalogue_room.build(core, accounts, wait_until_shipped=wait_until_shipped)
     activity = activity_room.build(
@@ -117,7 +121,6 @@ def build_services(
         wait_until_shipped=wait_until_shipped,
         read_other_rooms=_read_other_rooms,
     )
-    links = links_room.build(core, accounts, events)
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
@@ -144,6 +147,8 @@ def with_fast_paths(routes: ASGIApp, services: Services) -> ASGIApp:
     app: ASGIApp = FastPath(
         RedirectFastPath(routes, services.redirects), services.events, services.quarantine
     )
+    if services.settings.link_host is not None:
+        app = LinkHost(app, services.settings.link_host)
     if services.settings.otlp_endpoint is not None:
         from penstock.edge.tracing import TracedApp  # its packages are optional
 

@@ -296,6 +296,13 @@ class Settings(BaseSettings):
         ),
     ] = 300
 
+    link_host: Annotated[
+        str | None,
+        Field(
+            description="Host of managed links, such as `go.example.com`, which serves nothing "
+            "else; default: that of `PENSTOCK_PUBLIC_URL`."
+        ),
+    ] = None
     links_to_private_hosts: Annotated[
         bool,
         Field(
@@ -440,6 +447,15 @@ class Settings(BaseSettings):
             )
         return url
 
+    @field_validator("link_host")
+    @classmethod
+    def _require_host(cls, host: str | None) -> str | None:
+        if host is not None and not _is_host(host):
+            raise PydanticCustomError(
+                "not_a_host", "Must be a host name such as go.example.com, without https://."
+            )
+        return host and host.lower()
+
     @field_validator("mail_from")
     @classmethod
     def _require_sender(cls, sender: str | None) -> str | None:
@@ -474,6 +490,14 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _require_host_of_its_own(self) -> "Settings":
+        if self.link_host and _host_name(self.link_url) == _host_name(self.base_url):
+            raise PydanticCustomError(
+                "same_host", "PENSTOCK_LINK_HOST must differ from the host of PENSTOCK_PUBLIC_URL."
+            )
+        return self
+
+    @model_validator(mode="after")
     def _require_mail_from(self) -> "Settings":
         if self.smtp_url is not None and self.mail_from is None:
             raise PydanticCustomError(
@@ -490,8 +514,38 @@ class Settings(BaseSettings):
         return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
 
     @property
+    def link_url(self) -> str:
+        """Where managed links are: their addresses begin with it."""
+        if self.link_host is None:
+            return self.base_url
+        return f"{urlsplit(self.base_url).scheme or 'https'}://{self.link_host}"
+
+    @property
+    def link_urls(self) -> tuple[str, ...]:
+        """Everywhere where links are served: `link_url` first, and always `base_url`."""
+        return tuple(dict.fromkeys((self.link_url, self.base_url)))
+
+    @property
     def metadb_url(self) -> str:
         return self.database_url or f"sqlite:///{self.data / 'penstock.sqlite3'}"
+
+
+def _host_name(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_host(host: str) -> bool:
+    """Whether a text is a host name or an IP address, with or without a port."""
+    try:
+        parts = urlsplit(f"//{host}")
+        parts.port  # noqa: B018 - raises for a port that is no number
+    except ValueError:
+        return False
+    is_plain = all(character.isalnum() or character in "-.:[]" for character in host)
+    return parts.netloc == host and is_plain and host.isascii() and bool(parts.hostname)
 
 
 def _is_smtp_url(url: str) -> bool:

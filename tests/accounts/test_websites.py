@@ -12,7 +12,11 @@ APP = {
     "customScheme": "myshop",
 }
 STORED_APP = APP | {"androidSha256Fingerprints": [":".join(["AB"] * 32), ":".join(["0F"] * 32)]}
-MATCHING = {"iosProbabilisticMatching": False, "androidProbabilisticMatching": True}
+MATCHING = {
+    "iosProbabilisticMatching": False,
+    "androidProbabilisticMatching": True,
+    "iosClipboardMatching": False,
+}
 KINDS = ("pageview", "screenview", "event", "transaction", "provider")
 RETENTION = dict.fromkeys(f"{kind}RetentionDays" for kind in KINDS)
 NO_APP = dict.fromkeys(APP) | {"androidSha256Fingerprints": []} | MATCHING
@@ -56,14 +60,11 @@ def test_a_mobile_app_has_app_fields(client):
     assert client.get(f"{ROUTE}/{new_website['id']}").json() == new_website
 
 
-def test_probabilistic_matching_is_a_setting_with_a_default(client):
-    new_website = create(
-        client, kind="mobile", iosProbabilisticMatching=True, androidProbabilisticMatching=False
-    )
+def test_each_way_of_matching_is_a_setting_with_a_default(client):
+    opposite = {name: not value for name, value in MATCHING.items()}
+    new_website = create(client, kind="mobile", **opposite)
     address = f"{ROUTE}/{new_website['id']}"
-    assert {name: client.get(address).json()[name] for name in MATCHING} == {
-        name: not value for name, value in MATCHING.items()
-    }
+    assert {name: client.get(address).json()[name] for name in MATCHING} == opposite
     assert client.patch(address, json=dict.fromkeys(MATCHING)).status_code == 200
     assert {name: client.get(address).json()[name] for name in MATCHING} == MATCHING
 

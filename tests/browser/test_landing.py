@@ -53,6 +53,11 @@ def landing(tmp_path_factory) -> Iterator[str]:
 
         make("web", fallbackUrl=WEB)
         make("bare")
+        copied = served.client.post(
+            "/api/settings/websites",
+            json={**APP, "name": "Acme Shop", "kind": "mobile", "iosClipboardMatching": True},
+        )
+        make("copied", websiteId=copied.json()["id"])
         served.client.patch(LINKS, json={"id": make("off"), "isActive": False}).raise_for_status()
         for slug, name in NAMES.items():
             make(slug, name)
@@ -81,7 +86,11 @@ def visit(browser: Browser, landing: str) -> Iterator[Open]:
         page, address = context.new_page(), f"{landing}/{slug}"
         page.on(
             "request",
-            lambda request: None if request.url == address else unexpected.append(request.url),
+            lambda request: (
+                None
+                if request.url in (address, APP["appStoreUrl"])
+                else unexpected.append(request.url)
+            ),
         )
         page.on(
             "console",
@@ -165,3 +174,21 @@ def test_a_page_speaks_the_browsers_language(visit, language):
     texts = TEXTS[language]
     assert buttons(page) == [texts.open_app, texts.get_app, texts.web]
     assert page.get_by_text(texts.hint).is_visible()
+
+
+def test_get_the_app_copies_the_link_and_leads_to_the_store(visit):
+    page = visit("copied", IPHONE, PHONE, permissions=["clipboard-read", "clipboard-write"])
+    assert page.get_by_text(EN.copies).is_visible()
+    opened = page.get_by_role("link", name=EN.open_app).get_attribute("href") or ""
+    page.route("https://apps.apple.com/**", lambda route: route.fulfill(status=204))
+    with page.expect_request("https://apps.apple.com/**"):
+        page.get_by_role("link", name=EN.get_app).click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == f"{page.url}?ct={opened.rpartition('ct=')[2]}"
+
+
+def test_without_script_get_the_app_is_a_link_to_the_store(visit):
+    page = visit("copied", IPHONE, PHONE, script=False)
+    button = page.get_by_role("link", name=EN.get_app)
+    assert button.get_attribute("href") == APP["appStoreUrl"]
+    assert not page.get_by_text(EN.copies).is_visible()

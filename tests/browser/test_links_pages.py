@@ -221,7 +221,7 @@ def test_the_list_is_searched_and_narrowed_by_app_and_state(signed_in, account, 
     signed_in.goto("/links")
     rows = signed_in.locator("#list tbody tr")
     expect(rows).to_have_count(3)
-    signed_in.get_by_label("Search by name or slug").press_sequentially("eco")
+    signed_in.get_by_label("Search by name, slug or tag").press_sequentially("eco")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("Second")
     signed_in.goto("/links")
@@ -234,7 +234,7 @@ def test_the_list_is_searched_and_narrowed_by_app_and_state(signed_in, account, 
     expect(rows).to_contain_text("Third")
     signed_in.reload()
     expect(rows).to_have_count(1)
-    signed_in.get_by_label("Search by name or slug").fill("nothing of that kind")
+    signed_in.get_by_label("Search by name, slug or tag").fill("nothing of that kind")
     expect(signed_in.get_by_text("No matching links")).to_be_visible()
 
 
@@ -312,3 +312,49 @@ def test_the_audit_has_pages_and_says_why_there_was_no_match(page, demo, watch):
     matches.get_by_role("link", name="Next").click()
     expect(matches.get_by_text("11 to 20")).to_be_visible()
     assert matches.locator("tbody").inner_text() != first
+
+
+def test_a_link_is_edited_and_the_page_shows_its_history(signed_in, account, make_link):
+    record = make_link(expiresAt="2299-01-01T00:00:00.123Z", tags=["eu"], utmSource="news")
+    signed_in.goto(f"/links/{record['id']}")
+    signed_in.get_by_role("link", name="Edit", exact=True).click()
+    labelled(signed_in, "Destination in the app").fill("/offers/77")
+    signed_in.get_by_label("Source").fill("")
+    signed_in.get_by_label("Tags").fill("spring\nEU")
+    assert_accessible(signed_in)
+    signed_in.get_by_role("button", name="Save").click()
+    history = signed_in.get_by_role("region", name="History")
+    expect(history.get_by_text("Revision 2")).to_be_visible()
+    expect(history.get_by_text("/offers/77")).to_be_visible()
+    edited = account.client.get(f"{LINKS}/{record['id']}").json()
+    assert edited["tags"] == ["eu", "spring"]
+    assert (edited["utmSource"], edited["expiresAt"]) == (None, record["expiresAt"])
+    signed_in.get_by_role("button", name="Archive").click()
+    expect(signed_in.get_by_text("This link is archived.")).to_be_visible()
+    signed_in.goto("/links")
+    expect(signed_in.get_by_text(f"/l/{record['slug']}")).to_have_count(0)
+    signed_in.goto("/links?tag=spring&state=archived")
+    expect(signed_in.get_by_text(f"/l/{record['slug']}")).to_be_visible()
+
+
+def test_links_are_uploaded_after_a_check_that_changes_nothing(signed_in, account, app_id, mark):
+    def csv(*rows):
+        lines = ["websiteId,slug,name,destinationPath", *rows]
+        return {"name": "a.csv", "mimeType": "text/csv", "buffer": "\n".join(lines).encode()}
+
+    good = f"{app_id},bulk-{mark},Bulk,/bulk"
+    signed_in.goto("/links/upload")
+    file, check = labelled(signed_in, "File"), signed_in.get_by_role("button", name="Check")
+    file.set_input_files(csv(good, f"{app_id},Bad Slug,Bad,/bad"))
+    check.click()
+    faults = signed_in.get_by_role("region", name="Faults")
+    expect(faults.get_by_role("row").nth(1)).to_contain_text("3slugMust be 1 to 64")
+    expect(signed_in.get_by_role("button", name="Apply")).to_be_hidden()
+    assert_accessible(signed_in)
+    file.set_input_files(csv(good))
+    check.click()
+    signed_in.get_by_role("button", name="Apply").click()
+    expect(signed_in).to_have_url(re.compile("/links$"))
+    expect(signed_in.get_by_text("1 created, 0 updated.")).to_be_visible()
+    [record] = account.client.get(LINKS, params={"search": f"bulk-{mark}"}).json()["data"]
+    assert record["destinationPath"] == "/bulk"

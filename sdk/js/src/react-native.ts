@@ -5,7 +5,9 @@ import { memoryStore, type Store } from "./core/store";
 
 export type { Attempt, AttemptOptions } from "./core/attempt";
 export type { Consent, IdentifyOptions, Transaction } from "./core/client";
+export type { FirstOpen } from "./core/first-open";
 export type { Json, Properties } from "./core/queue";
+export { resolveFirstOpen, type Adapter, type FirstOpenOptions } from "./first-open";
 
 /** What this module needs of a storage: `@react-native-async-storage/async-storage` has it. */
 export interface AsyncStorage {

@@ -141,6 +141,16 @@ test("an identify call is sent alone, in its place", async () => {
   });
 });
 
+test("a missing signature is told without debug, other faults are not", async () => {
+  const faults = (field: string) => ({ status: 422, body: { errors: [{ field, message: "No." }] } });
+  const client = world.client({ debug: false });
+  world.answers = [faults("userHash"), faults("traits")];
+  client.identify("u-1");
+  client.identify("u-2");
+  await client.flush();
+  expect(world.warnings).toEqual(["penstock: identify was not stored. userHash: No."]);
+});
+
 test("a transaction's ID makes a second one a duplicate", async () => {
   const client = world.client();
   client.transaction("purchase", { id: "o-1", amount: 9.5, currency: "EUR" });

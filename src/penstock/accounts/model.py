@@ -75,6 +75,7 @@ class MobileApp:
     """How a mobile app is found in stores and opened by links. Every field is optional.
 
     *_probabilistic_matching: whether a first open may be matched to a click by its network.
+    ios_clipboard_matching: whether "Get the app" copies the link with its click token.
     """
 
     ios_bundle_id: str | None = None
@@ -86,6 +87,7 @@ class MobileApp:
     custom_scheme: str | None = None
     ios_probabilistic_matching: bool = False
     android_probabilistic_matching: bool = True
+    ios_clipboard_matching: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from penstock.cli.accounts import reset_password, reset_second_factor
 from penstock.cli.backup import backup, restore, verify
 from penstock.cli.demo import demo
 from penstock.cli.import_file import import_file
+from penstock.cli.link_files import export_links, import_links
 from penstock.cli.migrate import migrate
 from penstock.cli.serve import serve
 from penstock.cli.simulate import links
@@ -43,6 +44,8 @@ app.command()(restore)
 app.command()(verify)
 app.command()(reset_password)
 app.command()(reset_second_factor)
+links.command("import")(import_links)
+links.command("export")(export_links)
 app.add_typer(links, name="links")
 
 

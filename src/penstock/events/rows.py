@@ -21,9 +21,9 @@ EVENT_COLUMNS = (
 ALIAS_COLUMNS = ("scope_id", "visitor_id", "canonical_id", "version")
 
 CLICK_COLUMNS = (
-    "website_id", "link_id", "clicked_at", "click_id", "answer", "bot", "bot_reason",
-    "first_of_day", "platform", "os_major", "in_app", "referrer_host", "language", "country", "qr",
-    "utm_source", "utm_medium", "utm_campaign", "token_hash",
+    "website_id", "link_id", "link_revision", "clicked_at", "click_id", "answer", "bot",
+    "bot_reason", "first_of_day", "platform", "os_major", "in_app", "referrer_host", "language",
+    "country", "qr", "utm_source", "utm_medium", "utm_campaign", "token_hash",
 )  # fmt: skip
 """Columns of `clicks`; `penstock.links` makes the rows."""
 

@@ -9,6 +9,8 @@ from litestar.di import Provide
 from penstock.accounts.plugin import AccountsRoom
 from penstock.base.worker import Worker
 from penstock.core import Core, Room
+from penstock.funnels.campaigns import routes as campaign_routes
+from penstock.funnels.campaigns.service import CampaignService, ReadSlugs, WaitForClicks
 from penstock.funnels.comparisons import routes as comparison_routes
 from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.goals import routes as goal_routes
@@ -20,6 +22,7 @@ from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.queries.coverage import ReadGaps
+from penstock.funnels.queries.engine import Engine
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.request import provide_funnel_request
 from penstock.funnels.results import routes as result_routes
@@ -43,6 +46,7 @@ class FunnelsRoom(Room):
     insights: InsightService
     exports: ExportService
     comparisons: CompareService
+    campaigns: CampaignService
     outcomes: OutcomeService
     outcome_maintenance: OutcomeMaintenance
 
@@ -53,6 +57,7 @@ class FunnelsRoom(Room):
         *unit_routes.ROUTES,
         *insight_routes.ROUTES,
         *comparison_routes.ROUTES,
+        *campaign_routes.ROUTES,
         *outcome_routes.ROUTES,
     )
     dependencies = {"funnel": Provide(provide_funnel_request)}  # noqa: RUF012
@@ -71,8 +76,13 @@ def build(
     *,
     wait_until_shipped: WaitUntilShipped,
     read_gaps: ReadGaps,
+    read_slugs: ReadSlugs,
+    wait_for_clicks: WaitForClicks,
 ) -> FunnelsRoom:
-    """read_gaps: the imports and deletions that qualify an answer's coverage."""
+    """read_gaps: the imports and deletions that qualify an answer's coverage.
+
+    read_slugs, wait_for_clicks: of the links room.
+    """
     settings, clock, database, warehouse, _ = core
     funnels = FunnelService(database, warehouse, settings, clock)
     subjects = SubjectReader(accounts.website_service, funnels)
@@ -97,6 +107,14 @@ def build(
         insights=InsightService(runner),
         exports=ExportService(runner),
         comparisons=CompareService(runner, read_gaps),
+        campaigns=CampaignService(
+            runner,
+            Engine(warehouse, settings, clock),
+            accounts.website_service,
+            read_gaps=read_gaps,
+            read_slugs=read_slugs,
+            wait_for_clicks=wait_for_clicks,
+        ),
         outcomes=outcomes,
         outcome_maintenance=outcome_maintenance,
     )

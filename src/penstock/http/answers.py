@@ -1,16 +1,20 @@
-"""JSON responses."""
+"""JSON responses, and files."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import os
+from collections.abc import Callable, Iterator
+from typing import IO, Any, TypeVar, cast
 
 from litestar import Response
 from litestar.enums import MediaType
+from litestar.response import Stream
 from pydantic import BaseModel
 from pydantic_core import to_json
 
 from penstock.base.paging import Listing
 
 T = TypeVar("T")
+
+_CHUNK_BYTES = 256 * 1024
 
 
 def answer(
@@ -33,3 +37,18 @@ def listing(page: Listing[T], record: Callable[[T], object] | None = None) -> Re
 
 def no_content() -> Response[None]:
     return Response(None, status_code=204)
+
+
+def file_download(file: IO[bytes], name: str, media_type: str) -> Response[bytes]:
+    """A file to save under a name. A temporary file disappears with the last reference to it."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    stream = Stream(lambda: _chunks(file), media_type=media_type, headers=headers)
+    return cast("Response[bytes]", stream)
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    """The file from its start: the result of a job may be fetched several times."""
+    offset = 0
+    while chunk := os.pread(file.fileno(), _CHUNK_BYTES, offset):
+        yield chunk
+        offset += len(chunk)

@@ -73,13 +73,16 @@ def split_read_only(
 
 
 async def read_changes(
-    request: AnyRequest, model: type[C], record: type[BaseModel]
+    request: AnyRequest, model: type[C], record: type[BaseModel], context: object = None
 ) -> tuple[C, ReadOnlyFields]:
-    """The body of an ordinary `PATCH` as a validated input, and its read-only fields."""
+    """The body of an ordinary `PATCH` as a validated input, and its read-only fields.
+
+    context: passed to the model's validators.
+    """
     require_json(request)
     sent = await read_bytes(request, max_bytes=FORM_BYTES)
     body, read_only = await compute_on(sent, split_read_only, sent, model, record)
-    return await compute_on(body, parse_model, body, model), read_only
+    return await compute_on(body, parse_model, body, model, context), read_only
 
 
 def _wire_names(model: type[BaseModel]) -> set[str]:

@@ -1,9 +1,12 @@
 """Plain types of managed links. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
+from penstock.base.errors import Fault
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
 from penstock.base.patterns import Pattern
 
@@ -19,9 +22,48 @@ CLICK_TOKEN_PARAM = "ct"  # noqa: S105 - a name, not a secret
 """Name of the click token in addresses that open the app and in the install referrer."""
 
 
+REVISED = (
+    *("name", "destination_path", "fallback_url", "utm_source", "utm_medium", "utm_campaign"),
+    *("expires_at_ms", "expired_url"),
+)
+"""Fields of a link whose change makes a new revision: clicks refer to the one that they met."""
+
+
+class LinkUpload(NamedTuple):
+    """What the rows of a file do. faults: with the number of their row; with any, nothing is done.
+
+    created, updated, unchanged, faulty: rows.
+    """
+
+    created: int
+    updated: int
+    unchanged: int
+    faulty: int
+    faults: Sequence[tuple[int, Fault]]
+
+
 class LinkState(StrEnum):
+    """Exactly one at a time. An archived link leads where it would lead otherwise."""
+
     ACTIVE = "active"
     DISABLED = "disabled"
+    EXPIRED = "expired"
+    ARCHIVED = "archived"
+
+
+class LinkRevision(NamedTuple):
+    """What a link was from a change on until the next one. number: from 1."""
+
+    number: int
+    at_ms: int
+    name: str
+    destination_path: str
+    fallback_url: str | None
+    utm_source: str | None
+    utm_medium: str | None
+    utm_campaign: str | None
+    expires_at_ms: int | None
+    expired_url: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +74,9 @@ class Link:
     destination_path: a route inside the app.
     fallback_url: an ASCII URL for people who cannot open the app.
     utm_*: campaign parameters of its clicks, never taken from a request.
+    expires_at_ms: from then on people are led to expired_url, or find nothing without one.
+    revision: number of the present revision.
+    tags: in lower case, sorted.
     """
 
     id: LinkId
@@ -47,6 +92,37 @@ class Link:
     is_active: bool
     created_at_ms: int
     updated_at_ms: int
+    expires_at_ms: int | None = None
+    expired_url: str | None = None
+    revision: int = 1
+    tags: tuple[str, ...] = ()
+    is_archived: bool = False
+
+    def is_expired(self, now_ms: int) -> bool:
+        return self.expires_at_ms is not None and self.expires_at_ms <= now_ms
+
+    def state(self, now_ms: int) -> LinkState:
+        if self.is_archived:
+            return LinkState.ARCHIVED
+        if not self.is_active:
+            return LinkState.DISABLED
+        return LinkState.EXPIRED if self.is_expired(now_ms) else LinkState.ACTIVE
+
+    def changed(self, values: Mapping[str, Any], now_ms: int) -> Self:
+        """The link with these fields, in a new revision where one of `REVISED` differs.
+
+        The same link when nothing differs.
+        """
+        differing = {name for name, value in values.items() if value != getattr(self, name)}
+        if not differing:
+            return self
+        revision = self.revision + (1 if differing & set(REVISED) else 0)
+        return replace(self, **values, revision=revision, updated_at_ms=now_ms)
+
+    def as_of(self, revision: LinkRevision) -> Self:
+        """The link as a click on this revision met it."""
+        values = {name: getattr(revision, name) for name in REVISED}
+        return replace(self, **values, revision=revision.number)
 
     @property
     def utm(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ from penstock.links.attribution.service import AttributionService
 from penstock.links.clicks.buffer import ClickBuffer
 from penstock.links.clicks.match_keys import MatchKeys
 from penstock.links.management import routes as link_routes
+from penstock.links.management.bulk import BulkService
 from penstock.links.management.service import LinkService
 from penstock.links.redirect import routes as redirect_routes
 from penstock.links.redirect.service import RedirectService
@@ -30,6 +31,7 @@ from penstock.links.statistics.service import StatisticsService
 class LinksRoom(Room):
     associations: AssociationService
     links: LinkService
+    bulk_links: BulkService
     click_buffer: ClickBuffer
     link_statistics: StatisticsService
     redirects: RedirectService
@@ -51,7 +53,7 @@ class LinksRoom(Room):
 
 
 def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
-    settings, clock, database, warehouse, _ = core
+    settings, clock, database, warehouse, validation = core
     links = LinkService(database, accounts.website_service, settings, clock)
     click_buffer = ClickBuffer(
         database,
@@ -64,6 +66,14 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
     return LinksRoom(
         associations=AssociationService(accounts.website_service, settings),
         links=links,
+        bulk_links=BulkService(
+            database,
+            accounts.website_service,
+            links.url_rules,
+            validation,
+            clock,
+            on_change=links.forget,
+        ),
         click_buffer=click_buffer,
         link_statistics=StatisticsService(
             warehouse,

@@ -556,17 +556,60 @@ links = Table(
     Column("utm_source", Text),
     Column("utm_medium", Text),
     Column("utm_campaign", Text),
+    Column("expires_at", BigInteger, comment="from then on it leads to expired_url; unset: never"),
+    Column("expired_url", Text, comment="unset: an expired link is not found"),
+    Column(
+        "revision",
+        Integer,
+        nullable=False,
+        server_default="1",
+        comment="number of the newest row of link_revisions",
+    ),
     Column(
         "search_text",
         Text,
         nullable=False,
-        comment="name and slug in folded letter case, a line each",
+        comment="name, slug and tags in folded letter case, a line each",
     ),
     Column("is_active", Boolean, nullable=False),
+    Column(
+        "is_archived",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="works, but lists leave it out",
+    ),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Index(None, "workspace_id", "created_at"),
     Index(None, "workspace_id", "website_id", "created_at"),
+)
+
+link_revisions = Table(
+    "link_revisions",
+    metadata,
+    Column("link_id", Text, ForeignKey("links.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False, comment="from 1"),
+    Column("at", BigInteger, nullable=False, comment="since when it holds"),
+    Column("name", Text, nullable=False),
+    Column("destination_path", Text, nullable=False),
+    Column("fallback_url", Text),
+    Column("utm_source", Text),
+    Column("utm_medium", Text),
+    Column("utm_campaign", Text),
+    Column("expires_at", BigInteger),
+    Column("expired_url", Text),
+    sqlite_with_rowid=False,
+)
+
+link_tags = Table(
+    "link_tags",
+    metadata,
+    Column("link_id", Text, ForeignKey("links.id"), primary_key=True),
+    Column("tag", Text, primary_key=True, comment="in lower case"),
+    _workspace(),
+    Index(None, "workspace_id", "tag", "link_id"),
+    sqlite_with_rowid=False,
 )
 
 link_clicks = Table(
@@ -575,6 +618,13 @@ link_clicks = Table(
     Column("click_id", Text, primary_key=True, comment="as in the warehouse"),
     Column("website_id", Text, nullable=False),
     Column("link_id", Text, nullable=False),
+    Column(
+        "link_revision",
+        Integer,
+        nullable=False,
+        server_default="1",
+        comment="of the link as it was then",
+    ),
     Column(
         "token_hash", LargeBinary, unique=True, comment="SHA-256; unset: the page carried no token"
     ),
@@ -619,6 +669,13 @@ link_matches = Table(
     _workspace(),
     Column("website_id", Text, nullable=False),
     Column("link_id", Text, comment="unset: the open concerned no link"),
+    Column(
+        "link_revision",
+        Integer,
+        nullable=False,
+        server_default="1",
+        comment="of the link that the app was led by",
+    ),
     Column("click_id", Text),
     Column(
         "at", BigInteger, nullable=False, index=True, comment="the oldest are removed after 90 days"

@@ -29,6 +29,7 @@ not_json                400 The body is not valid JSON: wrong syntax, not UTF-8,
 bad_gzip                400 Content-Encoding is gzip, but the body is not gzip or is incomplete.
 bad_parameter           400 A query parameter is unknown, repeated or out of range; errors lists
   each.
+too_many_links          400 More links match than a CSV file may have. Choose fewer.
 unknown_identity_contract 400 The header x-service-identity-contract has an unknown value. Leave it
   out.
 unauthorized            401 The request has no valid API key or session.
@@ -201,6 +202,13 @@ private_host            - The URL leads to this machine or a private network.
   PENSTOCK_LINKS_TO_PRIVATE_HOSTS allows it.
 leads_back              - The URL leads back to the host of the links.
 not_a_slug              - The value is not a slug: lowercase letters, digits and hyphens.
+unknown_column          - A CSV file has a column that is unknown, or lacks a required one.
+not_csv                 - The file is not CSV, or a row has more cells than the header.
+not_utf8                - The file is not in UTF-8.
+slug_taken              - A link of another workspace has this slug.
+app_not_found           - The workspace has no app with this ID.
+unknown_link            - No link has this ID and this slug.
+not_a_tag               - The value is empty or contains a comma.
 reserved_slug           - The word is reserved.
 not_a_route             - The value is not a route in the app that begins with one slash.
 outer_space             - The value begins or ends with a space.
@@ -240,6 +248,7 @@ unknown_timezone        - There is no time zone with this name; send an IANA nam
 does_not_fit            - The parameter is well-formed, but does not fit this funnel.
 not_a_breakdown         - The property is not a breakdown property of the funnel.
 not_a_scalar            - The value is not a scalar or null; in a query, it is not a scalar in JSON.
+too_many_links          - More links were clicked in the period than a report by link can have.
 unknown_cohort          - No unit entered with this value.
 unknown_builtin         - There is no such built-in event field.
 builtin_not_allowed     - A built-in event field is not allowed; use a property of the event.

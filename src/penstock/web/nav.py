@@ -29,6 +29,7 @@ NAV: tuple[Entry, ...] = (
     Entry("Live events", "/live", "live", also=("/refused",)),
     Entry("Visitors", "/visitors", "visitors"),
     Entry("Links", "/links", "links"),
+    Entry("Attribution", "/attribution", "attribution"),
     Entry("Imports", "/imports", "imports", also=("/deletions",)),
     Entry("System", "/system", "system", for_owners=True),
     Entry("Settings", "/settings", "settings"),

@@ -40,8 +40,8 @@ def test_a_click_is_stored_with_all_its_columns(clock, make_link, open_link, cli
     assert abs(click.pop("clicked_at").timestamp() * 1000 - clock()) < 60_000
     assert click.pop("click_id").startswith("clk_")
     assert click == {
-        "website_id": app_id, "link_id": link["id"], "answer": "page", "bot": False,
-        "bot_reason": "",
+        "website_id": app_id, "link_id": link["id"], "link_revision": 1, "answer": "page",
+        "bot": False, "bot_reason": "",
         "first_of_day": True, "platform": "ios",
         "os_major": 18, "in_app": "", "referrer_host": "news.example.com", "language": "pt",
         "country": "",

@@ -1,6 +1,8 @@
 """The public side: the decision table, the pages, and what requests can never influence."""
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -489,10 +491,36 @@ def test_pages_are_small_scriptless_and_under_a_strict_policy(open_link, make_ap
         ]
 
 
-def test_the_policy_has_the_hash_of_the_style(open_link, make_link):
-    from base64 import b64encode
-    from hashlib import sha256
+def test_get_the_app_copies_the_link_with_its_token_where_an_app_wants_that(
+    open_link, make_app, make_link
+):
+    """On iOS only, for people only; the policy allows this one script by its hash."""
+    make_link(slug="copied", websiteId=make_app(**APP, iosClipboardMatching=True))
+    make_link(slug="plain")
+    answer = open_link("copied")
+    page = Page(answer.text)
+    token = parse_qs(urlsplit(page.links[OPEN]).query)["ct"][0]
+    [button] = [attributes for _, attributes in page.tags if "data-copies" in attributes]
+    assert button["href"] == STORE
+    assert button["data-copies"] == f"{BASE_URL}/l/copied?ct={token}"
+    [script] = re.findall(r"<script>(.*?)</script>", answer.text, re.DOTALL)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    policy = answer.headers["content-security-policy"].split("; ")
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert len(answer.content) < 15 * 1024
+    for slug, user_agent in (
+        ("plain", IOS["safari"]),
+        ("copied", ANDROID["samsung"]),
+        ("copied", DESKTOP["edge"]),
+        ("copied", "WhatsApp/2 i"),
+    ):
+        other = open_link(slug, user_agent)
+        assert "<script" not in other.text + other.headers["content-security-policy"]
+        assert "script-src" not in other.headers["content-security-policy"]
+        assert "data-copies" not in other.text
 
+
+def test_the_policy_has_the_hash_of_the_style(open_link, make_link):
     make_link(slug="a")
     answer = open_link("a", IOS["safari"])
     style = answer.text.split("<style>")[1].split("</style>")[0]

@@ -13,7 +13,10 @@ export interface CommonOptions {
   visitorId?: string;
   /** `pending`: nothing is stored or sent before `consent("granted")`. Default: `granted`. */
   consent?: Consent;
-  /** Say in the console what the server refuses. Default: on local hosts and in development. */
+  /**
+   * Say in the console what the server refuses. Default: on local hosts and in development. A user
+   * ID that is refused for its signature is always told.
+   */
   debug?: boolean;
 }
 
@@ -82,7 +85,9 @@ export class Client implements AttemptHost {
   }
 
   #warn(text: string): void {
-    if (!this.#options.debug || this.#warned.has(text)) return;
+    // A missing signature is a fault of the page, which only its console can show.
+    const isSaid = this.#options.debug || text.includes("userHash");
+    if (!isSaid || this.#warned.has(text)) return;
     this.#warned.add(text);
     this.#platform.warn(`penstock: ${text}`);
   }

@@ -32,6 +32,7 @@ class Action(StrEnum):
     IDENTITY_SECRETS_DELETED = "identity_secrets_deleted"
     PROVIDER_SECRET_SET = "provider_secret_set"  # noqa: S105 - no secret
     PROVIDER_REMOVED = "provider_removed"
+    LINK_CHANGED = "link_changed"
     DELETION_REQUESTED = "deletion_requested"
     EXPORTED = "exported"
 

@@ -169,6 +169,13 @@ class AppFields(Input):
             "default true."
         ),
     ] = None
+    ios_clipboard_matching: Annotated[
+        bool | None,
+        Field(
+            description='Whether "Get the app" on iOS copies the link with its click token, for '
+            "the app to read; default false."
+        ),
+    ] = None
 
     def sent_values(self, names: Iterable[str]) -> dict[str, Any]:
         """Named fields that were sent, as the model stores them; null: the default."""
@@ -277,6 +284,7 @@ class WebsiteRecord(Record):
     custom_scheme: str | None
     ios_probabilistic_matching: bool
     android_probabilistic_matching: bool
+    ios_clipboard_matching: bool
     pageview_retention_days: int | None
     screenview_retention_days: int | None
     event_retention_days: int | None

@@ -1,26 +1,20 @@
 """HTTP of the export of a person's data."""
 
-import os
-from collections.abc import Iterator
-from typing import IO, cast
-
 from litestar import Response, get
 from litestar.di import NamedDependency
-from litestar.response import Stream
 
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.activity.personal_data.schema import PersonalDataLine, PersonQuery
 from penstock.activity.personal_data.service import PersonalDataService
+from penstock.http.answers import file_download
 from penstock.http.bodies import read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
 from penstock.http.scopes import KeyScope
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
-
-_CHUNK_BYTES = 256 * 1024
 
 
 @get(
@@ -51,21 +45,9 @@ async def export_personal_data(
     def export() -> Response[bytes]:
         file = personal_data.export(caller, query)
         audit_log.record(caller, Action.EXPORTED, f"personal-data {query.website_id}")
-        headers = {"Content-Disposition": 'attachment; filename="personal-data.ndjson"'}
-        return cast(
-            "Response[bytes]",
-            Stream(lambda: _chunks(file), media_type="application/x-ndjson", headers=headers),
-        )
+        return file_download(file, "personal-data.ndjson", "application/x-ndjson")
 
     return await respond(export)
-
-
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """The file from its start: the result of a job may be fetched several times."""
-    offset = 0
-    while chunk := os.pread(file.fileno(), _CHUNK_BYTES, offset):
-        yield chunk
-        offset += len(chunk)
 
 
 ROUTES = (export_personal_data,)

@@ -1,13 +1,9 @@
 """HTTP of results."""
 
-import os
-from collections.abc import Iterator
 from functools import partial
-from typing import IO, cast
 
 from litestar import Response, get, post
 from litestar.di import NamedDependency
-from litestar.response import Stream
 
 from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
@@ -15,17 +11,17 @@ from penstock.accounts.model import Caller
 from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.queries.request import FunnelRequest, describe_query
-from penstock.funnels.results.export import MEDIA_TYPES, ExportService, Format
+from penstock.funnels.results.export import ExportService
 from penstock.funnels.results.schema import ExportQuery, PreviewIn, ResultsQuery, ResultsRecord
 from penstock.funnels.results.service import ResultsService
+from penstock.funnels.results.tables import MEDIA_TYPES, Format
+from penstock.http.answers import file_download
 from penstock.http.bodies import read_bytes, require_json
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
 from penstock.http.scopes import KeyScope
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
-
-_CHUNK_BYTES = 256 * 1024
 
 
 @get(
@@ -88,26 +84,10 @@ async def export_funnel(
     def export(workspace_id: WorkspaceId, funnel_id: str, query: ExportQuery) -> Response[bytes]:
         file = exports.export(workspace_id, funnel_id, query)
         audit_log.record(caller, Action.EXPORTED, f"{funnel_id} {query.format}")
-        headers = {"Content-Disposition": f'attachment; filename="{funnel_id}.{query.format}"'}
-        return cast(
-            "Response[bytes]",
-            Stream(
-                lambda: _chunks(file), media_type=MEDIA_TYPES[Format(query.format)], headers=headers
-            ),
-        )
+        media_type = MEDIA_TYPES[Format(query.format)]
+        return file_download(file, f"{funnel_id}.{query.format}", media_type)
 
     return await funnel.respond(ExportQuery, export)
-
-
-def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """The file from its start: the result of a job may be fetched several times.
-
-    The temporary file disappears with its last reference.
-    """
-    offset = 0
-    while chunk := os.pread(file.fileno(), _CHUNK_BYTES, offset):
-        yield chunk
-        offset += len(chunk)
 
 
 ROUTES = (read_results, preview_funnel, export_funnel)

@@ -90,7 +90,8 @@ class Finding(Record):
     field: Annotated[
         str,
         Field(
-            description="What to set: a field of the website or the setting `PENSTOCK_PUBLIC_URL`."
+            description="What to set: a field of the website, or the setting "
+            "`PENSTOCK_LINK_HOST` or `PENSTOCK_PUBLIC_URL`."
         ),
     ]
     message: Annotated[str, Field(description="What to set it to, and why.")]
@@ -99,7 +100,7 @@ class Finding(Record):
 class AddressCheck(Record):
     url: Annotated[
         str,
-        Field(description="Public URL of the installation; its links begin with it."),
+        Field(description="Where links are; their URLs begin with it."),
     ]
     findings: tuple[Finding, ...]
 

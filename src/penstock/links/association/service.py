@@ -34,7 +34,8 @@ APPLE_FILE = "/.well-known/apple-app-site-association"
 ANDROID_FILE = "/.well-known/assetlinks.json"
 
 _LINK_PATHS = (PathPattern(path="/l/*"),)
-_PUBLIC_URL = "PENSTOCK_PUBLIC_URL"
+_PUBLIC_URL, _LINK_HOST = "PENSTOCK_PUBLIC_URL", "PENSTOCK_LINK_HOST"
+_ONLY_HTTPS = "phones fetch the files over HTTPS only"
 _NON_PUBLIC_SUFFIXES = (".test", ".invalid", ".onion")
 
 
@@ -71,17 +72,17 @@ def android_file(apps: Iterable[MobileApp]) -> AndroidFile:
 def check(website: Website, settings: Settings) -> AppLinksCheck:
     """An app's entries in the files, its missing settings, and problems with the public URL."""
     app = website.app
-    address = AddressCheck(url=settings.base_url, findings=tuple(_address_findings(settings)))
+    address = AddressCheck(url=settings.link_url, findings=tuple(_address_findings(settings)))
     ios_findings, android_findings = tuple(_ios_findings(app)), tuple(_android_findings(app))
     ios = IosCheck(
         state=_state(app.ios_bundle_id or app.ios_team_id, ios_findings),
-        file=settings.base_url + APPLE_FILE,
+        file=settings.link_url + APPLE_FILE,
         entry=_apple_detail(app),
         findings=ios_findings,
     )
     android = AndroidCheck(
         state=_state(app.android_package or app.android_sha256_fingerprints, android_findings),
-        file=settings.base_url + ANDROID_FILE,
+        file=settings.link_url + ANDROID_FILE,
         entry=_android_statement(app),
         findings=android_findings,
     )
@@ -160,8 +161,15 @@ def _android_findings(app: MobileApp) -> Iterator[Finding]:
 
 
 def _address_findings(settings: Settings) -> Iterator[Finding]:
-    for message in _address_faults(settings):
-        yield Finding(field=_PUBLIC_URL, message=f"Set {_PUBLIC_URL} to {message}.")
+    if settings.link_host is None:
+        for message in _address_faults(settings):
+            yield Finding(field=_PUBLIC_URL, message=f"Set {_PUBLIC_URL} to {message}.")
+        return
+    for message in _host_faults(settings.link_url, "a host"):
+        yield Finding(field=_LINK_HOST, message=f"Set {_LINK_HOST} to {message}.")
+    if not settings.link_url.startswith("https://"):
+        message = f"Set {_PUBLIC_URL} to a URL that begins with https://: {_ONLY_HTTPS}."
+        yield Finding(field=_PUBLIC_URL, message=message)
 
 
 def _address_faults(settings: Settings) -> Iterator[str]:
@@ -174,9 +182,9 @@ def _address_faults(settings: Settings) -> Iterator[str]:
         return
     try:
         parts = urlsplit(settings.base_url)
-        host, port = parts.hostname or "", parts.port
+        host, _ = parts.hostname or "", parts.port
     except ValueError:
-        parts, host, port = urlsplit(""), "", None
+        parts, host = urlsplit(""), ""
     has_extras = (
         "@" in parts.netloc
         or parts.query
@@ -187,15 +195,22 @@ def _address_faults(settings: Settings) -> Iterator[str]:
         yield "a URL such as https://links.example.com: the present value is not a valid URL"
         return
     if parts.scheme != "https":
-        yield "a URL that begins with https://: phones fetch the files over HTTPS only"
-    if is_ip_address(host):
-        yield f"a URL with a domain name instead of the IP address {host}: apps need a domain"
-    elif is_private_name(host) or host.removesuffix(".").endswith(_NON_PUBLIC_SUFFIXES):
-        yield f"a URL with a public domain name: phones cannot reach {host} from the internet"
-    if port not in (None, 443):
-        yield f"a URL without a port: phones fetch the files from port 443, not {port}"
+        yield f"a URL that begins with https://: {_ONLY_HTTPS}"
+    yield from _host_faults(settings.base_url, "a URL")
     if parts.path:
         yield (
             "a URL without a path: phones fetch the files from the root of the host, "
             f"not below {parts.path}"
         )
+
+
+def _host_faults(url: str, kind: str) -> Iterator[str]:
+    """kind: what to set, `a URL` or `a host`."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port
+    if is_ip_address(host):
+        yield f"{kind} with a domain name instead of the IP address {host}: apps need a domain"
+    elif is_private_name(host) or host.removesuffix(".").endswith(_NON_PUBLIC_SUFFIXES):
+        yield f"{kind} with a public domain name: phones cannot reach {host} from the internet"
+    if port not in (None, 443):
+        yield f"{kind} without a port: phones fetch the files from port 443, not {port}"

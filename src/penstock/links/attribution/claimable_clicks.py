@@ -41,6 +41,7 @@ class ClaimableClickWriter:
     def _values(self, click: dict[str, Any]) -> tuple[Any, ...]:
         clicked_at_ms, match_key = parse_time(click["clicked_at"]), click.get("match_key")
         derived = {
+            "link_revision": click.get("link_revision", 1),  # a row of before revisions has none
             "token_hash": bytes.fromhex(click["token_hash"]) or None,
             "clicked_at": clicked_at_ms,
             "match_key": bytes.fromhex(match_key) if match_key else None,

@@ -1,5 +1,6 @@
 """Parses the evidence that an app sends: the opened URL and the install referrer. Any text."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -20,17 +21,20 @@ class UrlEvidence(NamedTuple):
         return bool(self.link_id or self.slug)
 
 
-def parse_opened_url(url: str, base_url: str) -> UrlEvidence:
-    """The URL's campaign parameters and its path inside the app are ignored."""
+def parse_opened_url(url: str, link_urls: Sequence[str]) -> UrlEvidence:
+    """The URL's campaign parameters and its path inside the app are ignored.
+
+    link_urls: where links are served.
+    """
     try:
-        parts, own = urlsplit(url), urlsplit(base_url)
+        parts = urlsplit(url)
     except ValueError:
         return UrlEvidence()
     params = _parse_query(parts.query)
     slug = ""
     if (
         parts.scheme in ("http", "https")
-        and parts.netloc.lower() == own.netloc.lower()
+        and parts.netloc.lower() in (urlsplit(own).netloc.lower() for own in link_urls)
         and parts.path.startswith(PUBLIC_PATH)
     ):
         slug = parts.path.removeprefix(PUBLIC_PATH)

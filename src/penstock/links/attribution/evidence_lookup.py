@@ -3,7 +3,7 @@
 All in one transaction of the caller.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -17,23 +17,27 @@ from penstock.links.attribution.rules import (
     CERTAIN,
     TOKEN_WINDOW_MS,
     choose_click,
+    link_refusal,
     network_confidence,
     os_major,
     refusal_reason,
 )
 from penstock.links.attribution.schema import AppOpen
 from penstock.links.clicks.match_keys import NETWORK_WINDOW_MS, recent_match_keys
-from penstock.links.management.service import link_of_id, link_of_slug
+from penstock.links.management.service import link_of_id, link_of_revision, link_of_slug
 from penstock.links.model import Link
 
 
 class OpenContext(NamedTuple):
-    """An open of a website's app. address: the client's network address, never stored."""
+    """An open of a website's app.
+
+    address: the client's network address, never stored. link_urls: where links are served.
+    """
 
     app_open: AppOpen
     website: Website
     address: str
-    base_url: str
+    link_urls: Sequence[str]
     referrer_window_ms: int
     now_ms: int
 
@@ -51,7 +55,7 @@ def decide(db: Connection, context: OpenContext) -> Decision:
 
 def _by_url(db: Connection, context: OpenContext) -> Decision | None:
     """The URL names the link. With a click token it names that click, for one install only."""
-    evidence = parse_opened_url(context.app_open.url or "", context.base_url)
+    evidence = parse_opened_url(context.app_open.url or "", context.link_urls)
     if not evidence.names_link:
         return None
     link = link_of_id(db, evidence.link_id) if evidence.link_id else link_of_slug(db, evidence.slug)
@@ -59,8 +63,9 @@ def _by_url(db: Connection, context: OpenContext) -> Decision | None:
         return None
     click = _click_of_token(db, context, evidence.token)
     if click is not None and click.link_id == link.id:
-        return _claim(db, context, link, click, Method.URL, None, CERTAIN)
-    reason = None if link.is_active else Reason.DISABLED
+        link_then = _link_of_click(db, click) or link
+        return _claim(db, context, link_then, click, Method.URL, None, CERTAIN)
+    reason = link_refusal(link, context.now_ms)
     confidence = None if reason else CERTAIN
     return Decision(context.now_ms, Method.URL, reason, [link], confidence=confidence)
 
@@ -70,7 +75,11 @@ def _by_earlier_open(db: Connection, context: OpenContext) -> Decision | None:
     if not context.app_open.first_open:
         return None
     match = store.find_first_match(db, context.website.id, context.app_open.install_id)
-    link = link_of_id(db, match.link_id) if match and match.link_id else None
+    link = (
+        link_of_revision(db, match.link_id, match.link_revision)
+        if match and match.link_id
+        else None
+    )
     if match is None or link is None:
         return None
     click = _click_of_match(match, link)
@@ -78,13 +87,14 @@ def _by_earlier_open(db: Connection, context: OpenContext) -> Decision | None:
 
 
 def _click_of_match(match: Match, link: Link) -> ClaimableClick | None:
-    """A match's click, which may be deleted by now. A link never changes its UTM."""
+    """A match's click, which may be deleted by now. link: as of the match."""
     if match.click_id is None or match.clicked_at_ms is None:
         return None
     return ClaimableClick(
         id=match.click_id,
         website_id=match.website_id,
         link_id=link.id,
+        link_revision=link.revision,
         clicked_at_ms=match.clicked_at_ms,
         os_major=0,
         utm=link.utm,
@@ -109,10 +119,15 @@ def _by_token(
     db: Connection, context: OpenContext, token: str, method: Method, window_ms: int
 ) -> Decision | None:
     click = _click_of_token(db, context, token)
-    link = link_of_id(db, click.link_id) if click else None
+    link = _link_of_click(db, click) if click else None
     if click is None or link is None:
         return None
     return _claim(db, context, link, click, method, window_ms, CERTAIN)
+
+
+def _link_of_click(db: Connection, click: ClaimableClick) -> Link | None:
+    """The link as the click met it."""
+    return link_of_revision(db, click.link_id, click.link_revision)
 
 
 def _click_of_token(db: Connection, context: OpenContext, token: str) -> ClaimableClick | None:
@@ -140,7 +155,7 @@ def _by_network(db: Connection, context: OpenContext) -> Decision | None:
         link_ids = dict.fromkeys(click.link_id for click in candidates)
         links = [link for link_id in link_ids if (link := link_of_id(db, link_id))]
         return Decision(context.now_ms, Method.NETWORK, choice, links)
-    link = link_of_id(db, choice.link_id)
+    link = _link_of_click(db, choice)
     assert link is not None  # links are never deleted
     confidence = network_confidence(
         app_open.platform, choice.os_major, os_major(app_open.os_version)

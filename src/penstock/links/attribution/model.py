@@ -25,19 +25,21 @@ class Reason(StrEnum):
     AMBIGUOUS = "ambiguous"
     CLAIMED = "claimed"
     DISABLED = "disabled"
+    LINK_EXPIRED = "link_expired"
     NOT_ALLOWED = "not_allowed"
 
 
 class ClaimableClick(NamedTuple):
     """A click that an install can claim.
 
-    utm: the link's, at the time of the click.
+    link_revision, utm: the link's, at the time of the click.
     claimed_by: install ID; None when unclaimed, empty once the claiming visitor was deleted.
     """
 
     id: ClickId
     website_id: WebsiteId
     link_id: LinkId
+    link_revision: int
     clicked_at_ms: int
     os_major: int
     utm: Mapping[str, str]
@@ -51,7 +53,7 @@ class Decision(NamedTuple):
     at_ms: time of the first decision about it.
     method: what led to the link, also for a refused click.
     reason: None for a match.
-    links: those concerned; exactly one for a match.
+    links: those concerned, as of the click if there is one; exactly one for a match.
     """
 
     at_ms: int
@@ -81,7 +83,7 @@ class Decision(NamedTuple):
 class Match(NamedTuple):
     """A row of the audit list: one decision, as far as it concerns one link.
 
-    link_id: None when the decision concerns no link.
+    link_id: None when the decision concerns no link. link_revision: of it, else 1.
     method: what led to the link, also for a refused click.
     install_id, visitor_id: as the app sent them; None once the visitor was deleted.
     """
@@ -90,6 +92,7 @@ class Match(NamedTuple):
     workspace_id: WorkspaceId
     website_id: WebsiteId
     link_id: LinkId | None
+    link_revision: int
     click_id: ClickId | None
     at_ms: int
     matched: bool

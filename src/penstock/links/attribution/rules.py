@@ -20,10 +20,20 @@ UNKNOWN_OS = 0.5
 _MAX_MAJOR_DIGITS = 3
 
 
+def link_refusal(link: Link, now_ms: int) -> Reason | None:
+    """Why a link leads no app that was opened by its URL, without a click; None when it does."""
+    if not link.is_active:
+        return Reason.DISABLED
+    return Reason.LINK_EXPIRED if link.is_expired(now_ms) else None
+
+
 def refusal_reason(
     click: ClaimableClick, link: Link, install_id: str, now_ms: int, window_ms: int | None
 ) -> Reason | None:
-    """Why the install cannot have the click; None when it can, or has it. window_ms None: ever."""
+    """Why the install cannot have the click; None when it can, or has it. window_ms None: ever.
+
+    The click is from before the link expired, so the link's expiry does not matter.
+    """
     if click.claimed_by == install_id:
         return None
     if not link.is_active:

@@ -121,7 +121,7 @@ class AttributionService:
             )
         referrer_window_ms = self._settings.install_referrer_days * DAY_S * 1000
         context = OpenContext(
-            app_open, website, address, self._settings.base_url, referrer_window_ms, now_ms
+            app_open, website, address, self._settings.link_urls, referrer_window_ms, now_ms
         )
         with self._database.write() as db:
             if app_open.first_open:
@@ -223,6 +223,7 @@ def _matches(
             workspace_id=website.workspace_id,
             website_id=website.id,
             link_id=link.id if link else None,
+            link_revision=link.revision if link else 1,
             click_id=decision.click.id if decision.click else None,
             at_ms=now_ms,
             matched=decision.matched,

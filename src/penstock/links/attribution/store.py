@@ -25,8 +25,9 @@ from penstock.metadb.rows import insert_rows
 from penstock.metadb.tables import link_clicks, link_matches, links, visitor_touches
 
 CLICK_COLUMNS = (
-    "click_id", "website_id", "link_id", "token_hash", "clicked_at", "platform", "os_major",
-    "match_key", "match_until", "utm_source", "utm_medium", "utm_campaign", "expires_at",
+    "click_id", "website_id", "link_id", "link_revision", "token_hash", "clicked_at", "platform",
+    "os_major", "match_key", "match_until", "utm_source", "utm_medium", "utm_campaign",
+    "expires_at",
 )  # fmt: skip
 _UTM = ("utm_source", "utm_medium", "utm_campaign")
 _MAX_CANDIDATES = 20
@@ -130,6 +131,7 @@ def _click(row: Row[Any]) -> ClaimableClick:
         id=ClickId(row.click_id),
         website_id=WebsiteId(row.website_id),
         link_id=LinkId(row.link_id),
+        link_revision=row.link_revision,
         clicked_at_ms=row.clicked_at,
         os_major=row.os_major,
         utm={name: value for name in _UTM if (value := getattr(row, name))},

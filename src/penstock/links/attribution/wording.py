@@ -15,5 +15,6 @@ REASONS: Mapping[str, str] = {
     "ambiguous": "several clicks match; too ambiguous to attribute",
     "claimed": "another install has already claimed the click",
     "disabled": "the link is disabled",
+    "link_expired": "the link has expired",
     "not_allowed": "the app sent no evidence, and matching by network is off for this platform",
 }

@@ -61,6 +61,7 @@ def click_row(click: Click, *, first_of_day: bool) -> bytes:
         {
             "website_id": click.link.website_id,
             "link_id": click.link.id,
+            "link_revision": click.link.revision,
             "clicked_at": iso(click.at_ms),
             "click_id": click.id,
             "answer": click.answer,

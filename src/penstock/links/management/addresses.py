@@ -4,6 +4,7 @@ Both end up in URLs that strangers' devices open.
 """
 
 import unicodedata
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
@@ -86,9 +87,9 @@ def _decodings(text: str) -> list[str]:
 
 
 class WebUrlRules(NamedTuple):
-    """base_url: of this service, which no link may target. private_hosts: whether allowed."""
+    """own_urls: of this service, which no link may target. private_hosts: whether allowed."""
 
-    base_url: str
+    own_urls: Sequence[str]
     private_hosts: bool
 
 
@@ -111,7 +112,7 @@ def web_url(value: str, rules: WebUrlRules) -> str:
     if "@" in parts.netloc:
         raise RuleBroken("credentials_in_url", "Must not contain a user name or password.")
     host = _host(parts.hostname or "")
-    if _is_this_service(parts.scheme, host, port, rules.base_url):
+    if any(_is_this_service(parts.scheme, host, port, own_url) for own_url in rules.own_urls):
         raise RuleBroken("leads_back", "Must not point to the host of the links.")
     if not rules.private_hosts and _is_private(host):
         raise RuleBroken("private_host", "Must not point to this machine or a private network.")
@@ -218,9 +219,9 @@ def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     return address.ipv4_mapped or address.sixtofour or address
 
 
-def _is_this_service(scheme: str, host: str, port: int | None, base_url: str) -> bool:
+def _is_this_service(scheme: str, host: str, port: int | None, own_url: str) -> bool:
     """Whether a URL points to this service: same host and port; both default ports count as one."""
-    own = urlsplit(base_url)
+    own = urlsplit(own_url)
     own_port = own.port or _DEFAULT_PORTS.get(own.scheme)
     url_port = port or _DEFAULT_PORTS[scheme]
     defaults = tuple(_DEFAULT_PORTS.values())

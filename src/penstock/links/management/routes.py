@@ -7,21 +7,37 @@ from litestar import Response, get, patch, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from penstock.accounts.callers import UPLOAD_MEDIA_TYPE
 from penstock.accounts.model import Caller
+from penstock.base.errors import UnsupportedMedia
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.read_only import read_changes
 from penstock.http.requests import AnyRequest
+from penstock.http.schema import PageQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
+from penstock.links.management.bulk import BulkService
+from penstock.links.management.csv_file import MAX_BYTES, write_csv
 from penstock.links.management.qr import qr_file, scan_url
-from penstock.links.management.schema import LinkChange, LinkQuery, LinkRecord, NewLink, QrQuery
+from penstock.links.management.schema import (
+    CsvQuery,
+    LinkChange,
+    LinkFilter,
+    LinkQuery,
+    LinkRecord,
+    LinkRevisionRecord,
+    LinkUploadRecord,
+    NewLink,
+    QrQuery,
+)
 from penstock.links.management.service import LinkService
 from penstock.links.statistics.schema import TotalsRecord
 from penstock.links.statistics.service import StatisticsService
 from penstock.settings import DAY_S, Settings
 
+_CSV = "text/csv"
 _QR_MEDIA_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 
 
@@ -41,7 +57,7 @@ async def create_link(
     """
     require_json(request)
     link = await to_thread.run_sync(links.create, caller.workspace_id, await read_bytes(request))
-    return answer(LinkRecord.of(link, settings.base_url, TotalsRecord()), status=201)
+    return answer(LinkRecord.of(link, settings.link_url, TotalsRecord()), status=201)
 
 
 @get(
@@ -69,41 +85,128 @@ async def list_links(
     def links_page() -> Response[bytes]:
         page = links.page(caller.workspace_id, query)
         totals = link_statistics.totals(page.data)
-        return listing(page, lambda link: LinkRecord.of(link, settings.base_url, totals[link.id]))
+        return listing(page, lambda link: LinkRecord.of(link, settings.link_url, totals[link.id]))
 
     return await respond(links_page)
+
+
+@get(
+    "/api/mobile/deferred-links/csv",
+    opt=described(
+        "Managed links as CSV", query=LinkFilter, returns=("text/csv",), tag="managed links"
+    ),
+)
+async def export_links(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    """A row for each link, newest first, at most 5,000. The file can be uploaded again."""
+    query = read_query(request, LinkFilter)
+
+    def file() -> bytes:
+        chosen = links.all_of(caller.workspace_id, query)
+        return write_csv(LinkRecord.of(link, settings.link_url, None) for link in chosen)
+
+    headers = {"Content-Disposition": 'attachment; filename="links.csv"'}
+    return Response(await to_thread.run_sync(file), media_type=_CSV, headers=headers)
+
+
+@post(
+    "/api/mobile/deferred-links/csv",
+    status_code=200,
+    opt=described(
+        "Create and change links by CSV",
+        media=_CSV,
+        query=CsvQuery,
+        answers=LinkUploadRecord,
+        tag="managed links",
+    )
+    | {UPLOAD_MEDIA_TYPE: _CSV},
+)
+async def upload_links(
+    request: AnyRequest, caller: NamedDependency[Caller], bulk_links: NamedDependency[BulkService]
+) -> Response[bytes]:
+    """Creates the links whose slug is new, and changes the others in the columns of the file.
+
+    At most 5,000 rows and 2 MB. With any faulty row nothing is changed, and the answer names row
+    and column of each fault.
+    """
+    query = read_query(request, CsvQuery)
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != _CSV:
+        raise UnsupportedMedia(f"Send the file with the header Content-Type: {_CSV}.")
+    body = await read_bytes(request, max_bytes=MAX_BYTES)
+    upload = await bulk_links.upload(caller, body, dry_run=query.dry_run)
+    return answer(LinkUploadRecord.of(upload, dry_run=query.dry_run))
 
 
 @patch(
     "/api/mobile/deferred-links",
     opt=described(
-        "Disable or enable a managed link",
+        "Change a managed link",
         body=LinkChange,
         answers=LinkRecord,
         takes_read_only=True,
         tag="managed links",
     ),
 )
-async def set_link_state(
+async def change_link(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     links: NamedDependency[LinkService],
     link_statistics: NamedDependency[StatisticsService],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
-    """A disabled link responds like an unknown link. Its slug stays taken.
+    """A disabled link responds like an unknown link. The slug stays taken for ever.
 
-    Read-only fields (`slug`, `name`, ...) may be sent back with their stored values; `stats` is
-    ignored.
+    Clicks and their app opens keep the name, destination and UTM of their time. Read-only fields
+    (`slug`, `hostedUrl`, ...) may be sent back with their stored values; `stats` is ignored.
     """
-    change, read_only = await read_changes(request, LinkChange, LinkRecord)
+    change, read_only = await read_changes(request, LinkChange, LinkRecord, links.url_rules)
     stored = await to_thread.run_sync(links.find, caller.workspace_id, change.id)
-    read_only.check(LinkRecord.of(stored, settings.base_url, None), computed=("stats",))
-    link = await to_thread.run_sync(
-        partial(links.set_active, caller.workspace_id, change.id, is_active=change.is_active)
-    )
+    read_only.check(LinkRecord.of(stored, settings.link_url, None), computed=("stats",))
+    link = await to_thread.run_sync(links.change, caller, change)
     totals = await to_thread.run_sync(link_statistics.totals, [link])
-    return answer(LinkRecord.of(link, settings.base_url, totals[link.id]))
+    return answer(LinkRecord.of(link, settings.link_url, totals[link.id]))
+
+
+@get(
+    "/api/mobile/deferred-links/{link_id:str}",
+    opt=described("A managed link", answers=LinkRecord, tag="managed links"),
+)
+async def read_link(
+    link_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+    link_statistics: NamedDependency[StatisticsService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    link = await to_thread.run_sync(links.find, caller.workspace_id, link_id)
+    totals = await to_thread.run_sync(link_statistics.totals, [link])
+    return answer(LinkRecord.of(link, settings.link_url, totals[link.id]))
+
+
+@get(
+    "/api/mobile/deferred-links/{link_id:str}/history",
+    opt=described(
+        "Revisions of a managed link",
+        answers=LinkRevisionRecord,
+        query=PageQuery,
+        listed=True,
+        tag="managed links",
+    ),
+)
+async def list_link_revisions(
+    request: AnyRequest,
+    link_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    links: NamedDependency[LinkService],
+) -> Response[bytes]:
+    """Newest first. Each click keeps the revision that it met."""
+    page = read_query(request, PageQuery).pagination
+    revisions = await to_thread.run_sync(links.revisions, caller.workspace_id, link_id, page)
+    return listing(revisions, LinkRevisionRecord.of)
 
 
 @get(
@@ -126,7 +229,7 @@ async def read_qr_code(
     query = read_query(request, QrQuery)
     link = await to_thread.run_sync(links.find, caller.workspace_id, link_id)
     file = await to_thread.run_sync(
-        partial(qr_file, scan_url(link, settings.base_url), query.format, query.scale)
+        partial(qr_file, scan_url(link, settings.link_url), query.format, query.scale)
     )
     headers = {
         "Content-Disposition": f'inline; filename="{link.slug}.{query.format}"',
@@ -135,4 +238,13 @@ async def read_qr_code(
     return Response(file, media_type=_QR_MEDIA_TYPES[query.format], headers=headers)
 
 
-ROUTES = (create_link, list_links, set_link_state, read_qr_code)
+ROUTES = (
+    create_link,
+    list_links,
+    export_links,
+    upload_links,
+    change_link,
+    read_link,
+    list_link_revisions,
+    read_qr_code,
+)

@@ -1,13 +1,25 @@
 """Wire types of managed links."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
-from penstock.base.clock import iso
-from penstock.http.schema import Input, Line, Name, Query, Record, RecordsQuery, RuleBroken
+from penstock.accounts.schema import not_null
+from penstock.base.clock import iso, iso_or_none
+from penstock.http.period import AS_TIME, read_time_ms
+from penstock.http.schema import (
+    OMITTABLE,
+    Input,
+    Line,
+    Name,
+    PageQuery,
+    Query,
+    Record,
+    RuleBroken,
+    without_controls,
+)
 from penstock.links.management.addresses import WebUrlRules, destination_path, web_url
-from penstock.links.model import SLUG, Link, LinkState
+from penstock.links.model import SLUG, Link, LinkRevision, LinkState, LinkUpload
 from penstock.links.statistics.schema import TotalsRecord
 
 SLUG_RULE = (
@@ -32,59 +44,181 @@ def _slug(value: str) -> str:
     return value
 
 
+def _tag(value: str) -> str:
+    tag = value.strip().lower()
+    if not tag or "," in tag:
+        raise RuleBroken("not_a_tag", "Must be a word or a few, without commas.")
+    return tag
+
+
 Utm = Annotated[Line, AfterValidator(lambda value: value or None)]
+LinkName = Annotated[
+    Name, Field(description="Internal label, never shown to people who open the link.")
+]
+Slug = Annotated[
+    str,
+    AfterValidator(_slug),
+    Field(
+        description="End of the public address; unique in the installation.",
+        json_schema_extra={"pattern": f"^(?:{SLUG.pattern})$"},
+    ),
+]
+DestinationPath = Annotated[
+    str,
+    AfterValidator(destination_path),
+    Field(
+        description="Route inside the app, such as /products/1.",
+        json_schema_extra={"pattern": "^/"},
+    ),
+]
+Tag = Annotated[str, Field(max_length=50), AfterValidator(without_controls), AfterValidator(_tag)]
+Tags = Annotated[
+    list[Tag],
+    Field(max_length=20, description="Stored in lower case."),
+]
+WireTime = Annotated[int | None, BeforeValidator(read_time_ms), AS_TIME]
 
 
-class NewLink(Input):
-    """Its validation context is `WebUrlRules`."""
+class _LinkFields(Input):
+    """Fields that may be null. Their validation context is `WebUrlRules`."""
 
-    website_id: Annotated[str, Field(description="A website of kind mobile.")]
-    name: Annotated[
-        Name, Field(description="Internal label, never shown to people who open the link.")
-    ]
-    slug: Annotated[
-        str,
-        AfterValidator(_slug),
-        Field(
-            description="End of the public address; unique in the installation.",
-            json_schema_extra={"pattern": f"^(?:{SLUG.pattern})$"},
-        ),
-    ]
-    destination_path: Annotated[
-        str,
-        AfterValidator(destination_path),
-        Field(
-            description="Route inside the app, such as /products/1.",
-            json_schema_extra={"pattern": "^/"},
-        ),
-    ]
     fallback_url: Annotated[
         str | None, Field(description="Web page for people who cannot open the app.")
     ] = None
     utm_source: Utm | None = None
     utm_medium: Utm | None = None
     utm_campaign: Utm | None = None
+    expires_at: Annotated[
+        WireTime, Field(description="From this time on the link leads to `expiredUrl`.")
+    ] = None
+    expired_url: Annotated[
+        str | None,
+        Field(description="Web page that an expired link leads to; null: a not-found page."),
+    ] = None
 
-    @field_validator("fallback_url")
+    @field_validator("fallback_url", "expired_url")
     @classmethod
     def _is_web_url(cls, value: str | None, info: ValidationInfo) -> str | None:
         assert isinstance(info.context, WebUrlRules)
         return None if value is None else web_url(value, info.context)
 
+    def values(self) -> dict[str, Any]:
+        """The fields that were sent, by their names in `Link`, without those that name a record."""
+        sent = {name: getattr(self, name) for name in self.model_fields_set - {"id", "website_id"}}
+        if "expires_at" in sent:
+            sent["expires_at_ms"] = sent.pop("expires_at")
+        if "tags" in sent:
+            sent["tags"] = tuple(sorted(set(sent["tags"])))
+        return sent
 
-class LinkChange(Input):
+
+class NewLink(_LinkFields):
+    website_id: Annotated[str, Field(description="A website of kind mobile.")]
+    name: LinkName
+    slug: Slug
+    destination_path: DestinationPath
+    tags: Annotated[Tags, Field(default_factory=list)]
+
+    def values(self) -> dict[str, Any]:
+        optional = ("fallback_url", "utm_source", "utm_medium", "utm_campaign")
+        return dict.fromkeys(optional) | super().values()
+
+
+class LinkChange(_LinkFields):
+    """Omitted fields keep their value; null clears a field. App and slug are fixed."""
+
     id: str
-    is_active: Annotated[bool, Field(description="false disables the link, true enables it again.")]
+    name: Annotated[LinkName | None, AfterValidator(not_null), OMITTABLE] = None
+    destination_path: Annotated[DestinationPath | None, AfterValidator(not_null), OMITTABLE] = None
+    tags: Annotated[Tags | None, AfterValidator(not_null), OMITTABLE] = None
+    is_active: Annotated[
+        bool | None,
+        AfterValidator(not_null),
+        Field(description="false disables the link, true enables it again."),
+        OMITTABLE,
+    ] = None
+    is_archived: Annotated[
+        bool | None,
+        AfterValidator(not_null),
+        Field(description="Lists leave out archived links; they work as before."),
+        OMITTABLE,
+    ] = None
 
 
-class LinkQuery(RecordsQuery):
+class LinkRow(_LinkFields):
+    """A row of a CSV file: a new link, or changes of the one with this slug."""
+
+    id: str | None = None
+    website_id: str | None = None
+    slug: Slug
+    name: LinkName | None = None
+    destination_path: DestinationPath | None = None
+    tags: Tags | None = None
+    is_active: bool | None = None
+    is_archived: bool | None = None
+
+    def values(self) -> dict[str, Any]:
+        return {name: value for name, value in super().values().items() if name != "slug"}
+
+
+class CsvQuery(Query):
+    """Query parameters of an upload of links as CSV."""
+
+    dry_run: Annotated[
+        bool, Field(description="`true`: say what would happen, and change nothing.")
+    ] = False
+
+
+class RowFaultRecord(Record):
+    row: Annotated[int, Field(description="As a spreadsheet counts: the header is row 1.")]
+    column: str
+    code: str
+    message: str
+
+
+class LinkUploadRecord(Record):
+    """What a CSV file of links did, or would do. Numbers are of rows."""
+
+    dry_run: bool
+    created: int
+    updated: int
+    unchanged: int
+    faulty: int
+    faults: Annotated[list[RowFaultRecord], Field(description="The first 1,000.")]
+
+    @classmethod
+    def of(cls, upload: LinkUpload, *, dry_run: bool) -> Self:
+        return cls(
+            dry_run=dry_run,
+            created=upload.created,
+            updated=upload.updated,
+            unchanged=upload.unchanged,
+            faulty=upload.faulty,
+            faults=[
+                RowFaultRecord(
+                    row=number, column=fault.field, code=fault.code, message=fault.message
+                )
+                for number, fault in upload.faults[:1_000]
+            ],
+        )
+
+
+class LinkFilter(Query):
+    """Which links of the workspace."""
+
+    website_id: Annotated[str | None, Field(description="Only links of this app.")] = None
     search: Annotated[
-        Line, Field(description="Part of the name or the slug, in any letter case.")
+        Line, Field(description="Part of the name, the slug or a tag, in any letter case.")
     ] = ""
     state: Annotated[
         LinkState | None,
-        Field(description="Only active links, or only disabled ones."),
+        Field(description="Only links in this state; without it, all but archived ones."),
     ] = None
+    tag: Annotated[Tag | None, Field(description="Only links with this tag.")] = None
+
+
+class LinkQuery(LinkFilter, PageQuery):
+    pass
 
 
 class LinkRecord(Record):
@@ -100,8 +234,18 @@ class LinkRecord(Record):
     utm_source: str | None
     utm_medium: str | None
     utm_campaign: str | None
+    expires_at: str | None
+    expired_url: Annotated[str | None, Field(description="As stored, like `fallbackUrl`.")]
+    tags: tuple[str, ...]
     hosted_url: Annotated[str, Field(description="The address to share, unchanged.")]
     is_active: bool
+    is_archived: bool
+    revision: Annotated[
+        int,
+        Field(
+            description="From 1; each change of name, destination, fallback, UTM or expiry adds 1."
+        ),
+    ]
     created_at: str
     updated_at: str
     stats: Annotated[
@@ -122,10 +266,40 @@ class LinkRecord(Record):
             utm_medium=link.utm_medium,
             utm_campaign=link.utm_campaign,
             hosted_url=link.hosted_url(base_url),
+            expires_at=iso_or_none(link.expires_at_ms),
+            expired_url=link.expired_url,
+            tags=link.tags,
             is_active=link.is_active,
+            is_archived=link.is_archived,
+            revision=link.revision,
             created_at=iso(link.created_at_ms),
             updated_at=iso(link.updated_at_ms),
             stats=stats,
+        )
+
+
+class LinkRevisionRecord(Record):
+    """What a link was from `at` until the next revision."""
+
+    revision: int
+    at: str
+    name: str
+    destination_path: str
+    fallback_url: str | None
+    utm_source: str | None
+    utm_medium: str | None
+    utm_campaign: str | None
+    expires_at: str | None
+    expired_url: str | None
+
+    @classmethod
+    def of(cls, revision: LinkRevision) -> Self:
+        values = revision._asdict()
+        return cls(
+            revision=values.pop("number"),
+            at=iso(values.pop("at_ms")),
+            expires_at=iso_or_none(values.pop("expires_at_ms")),
+            **values,
         )
 
 

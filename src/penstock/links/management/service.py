@@ -1,22 +1,25 @@
 """Use cases of managed links. Methods block on the metadata DB unless they say otherwise."""
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from sqlalchemy import Connection
 
-from penstock.accounts.model import Website
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
+from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, NotFound, StoreConflict
+from penstock.base.errors import Conflict, Malformed, NotFound, StoreConflict
 from penstock.base.ids import LinkId, WorkspaceId, new_id
-from penstock.base.paging import Listing
+from penstock.base.paging import Listing, Page
 from penstock.base.ttl_cache import TtlCache
 from penstock.http.bodies import parse_model
 from penstock.links.management import store
 from penstock.links.management.addresses import WebUrlRules
-from penstock.links.management.schema import LinkQuery, NewLink
-from penstock.links.model import SLUG, Link
+from penstock.links.management.csv_file import MAX_ROWS
+from penstock.links.management.schema import LinkChange, LinkFilter, LinkQuery, NewLink
+from penstock.links.model import REVISED, SLUG, Link, LinkRevision
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
@@ -24,7 +27,7 @@ _CACHE_S = 1.0
 
 
 class LinkService:
-    """Creates, lists, disables and enables links.
+    """Creates, lists and changes links. url_rules: what validators of links need to know.
 
     A link of another workspace is `NotFound`, like an unknown one.
     """
@@ -33,14 +36,14 @@ class LinkService:
         self, database: Database, websites: WebsiteService, settings: Settings, clock: Clock
     ) -> None:
         self._database, self._websites, self._clock = database, websites, clock
-        self._rules = WebUrlRules(settings.base_url, settings.links_to_private_hosts)
+        self.url_rules = WebUrlRules(settings.link_urls, settings.links_to_private_hosts)
         self._by_slug: TtlCache[str, Link] = TtlCache(_CACHE_S)
 
     def create(self, workspace_id: WorkspaceId, body: bytes) -> Link:
         """Raises `Invalid` with every fault, `NotFound` for a website that is not an app of the
         workspace, `Conflict` for a slug that is taken.
         """
-        form = parse_model(body, NewLink, self._rules)
+        form = parse_model(body, NewLink, self.url_rules)
         website = self._websites.app(workspace_id, form.website_id)
         now_ms = self._clock()
         link = Link(
@@ -50,11 +53,11 @@ class LinkService:
             is_active=True,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
-            **form.model_dump(exclude={"website_id"}),
+            **form.values(),
         )
         try:
             with self._database.write() as db:
-                store.add_link(db, link)
+                store.add_links(db, [link])
         except StoreConflict:
             raise Conflict(
                 f"The slug {form.slug} is taken, possibly by a disabled link; choose another.",
@@ -64,6 +67,9 @@ class LinkService:
 
     def page(self, workspace_id: WorkspaceId, query: LinkQuery) -> Listing[Link]:
         """Newest first. Raises `Unauthorized` for a website of another workspace."""
+        return self._listing(workspace_id, query, query.pagination)
+
+    def _listing(self, workspace_id: WorkspaceId, query: LinkFilter, page: Page) -> Listing[Link]:
         website_id = (
             None
             if query.website_id is None
@@ -73,25 +79,31 @@ class LinkService:
             return store.links_page(
                 db,
                 workspace_id,
-                query.pagination,
+                page,
                 search=query.search,
                 website_id=website_id,
                 state=query.state,
+                tag=query.tag,
+                now_ms=self._clock(),
             )
 
-    def set_active(self, workspace_id: WorkspaceId, link_id: str, *, is_active: bool) -> Link:
-        """Disable or enable a link: on this node at once, on others within a second.
+    def change(self, by: Caller, change: LinkChange) -> Link:
+        """Change the fields that were sent: on this node at once, on others within a second.
 
-        Setting the present state changes nothing.
+        Setting the present values changes nothing.
         """
+        now_ms = self._clock()
         with self._database.write() as db:
-            before = store.link(db, workspace_id, link_id, for_update=True)
+            before = store.link(db, by.workspace_id, change.id, for_update=True)
             if before is None:
                 raise _no_such_link()
-            after = replace(before, is_active=is_active, updated_at_ms=self._clock())
-            if before.is_active == is_active:
+            after = before.changed(change.values(), now_ms)
+            if after is before:
                 return before
-            store.update_state(db, after)
+            store.update_links(db, [(before, after)])
+            if changed := _revised_names(before, after):
+                target = f"{after.id} {after.slug}: {', '.join(changed)}"
+                audit.record(db, by, Action.LINK_CHANGED, target, now_ms)
         self._by_slug.forget(after.slug)
         return after
 
@@ -104,6 +116,39 @@ class LinkService:
         if link is None:
             raise _no_such_link()
         return link
+
+    def slugs(self, workspace_id: WorkspaceId, link_ids: Sequence[str]) -> Mapping[str, str]:
+        """Slugs by ID of those links that belong to the workspace."""
+        with self._database.read() as db:
+            return store.slugs(db, workspace_id, link_ids)
+
+    def all_of(self, workspace_id: WorkspaceId, query: LinkFilter) -> Sequence[Link]:
+        """Newest first, at most `MAX_ROWS`. Raises `Malformed` when there are more."""
+        listing = self._listing(workspace_id, query, Page(1, MAX_ROWS))
+        if listing.total > MAX_ROWS:
+            raise Malformed(
+                f"{listing.total:,} links are more than the {MAX_ROWS:,} that a file may have; "
+                "choose some by websiteId, tag, state or search.",
+                code="too_many_links",
+            )
+        return listing.data
+
+    def forget(self, slug: str) -> None:
+        """A link was changed elsewhere on this node."""
+        self._by_slug.forget(slug)
+
+    def revisions(
+        self, workspace_id: WorkspaceId, link_id: str, page: Page
+    ) -> Listing[LinkRevision]:
+        """Newest first."""
+        link = self.find(workspace_id, link_id)
+        with self._database.read() as db:
+            return store.revisions_page(db, link.id, page)
+
+    def tags(self, workspace_id: WorkspaceId) -> list[str]:
+        """The workspace's tags in alphabetical order, the first 200 of them."""
+        with self._database.read() as db:
+            return store.tags(db, workspace_id)
 
     async def find_public(self, slug: str) -> tuple[Link, Website] | None:
         """An active link of any workspace and its app. Does not block the event loop."""
@@ -128,6 +173,26 @@ def link_of_id(db: Connection, link_id: str) -> Link | None:
 def link_of_slug(db: Connection, slug: str) -> Link | None:
     """A link of any workspace, active or disabled, in the caller's transaction."""
     return store.link_of_slug(db, slug)
+
+
+def link_of_revision(db: Connection, link_id: str, revision: int) -> Link | None:
+    """A link of any workspace as it was in a revision, in the caller's transaction.
+
+    Whether it is active or archived is as of now.
+    """
+    link = store.link_of_id(db, link_id)
+    if link is None or link.revision == revision:
+        return link
+    then = store.revision(db, link_id, revision)
+    return link if then is None else link.as_of(then)
+
+
+def _revised_names(before: Link, after: Link) -> list[str]:
+    return [
+        name.removesuffix("_ms")
+        for name in REVISED
+        if getattr(before, name) != getattr(after, name)
+    ]
 
 
 def _no_such_link() -> NotFound:

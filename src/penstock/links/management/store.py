@@ -1,14 +1,38 @@
 """SQL of managed links. Functions run in the caller's transaction."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
+from penstock.base.chunks import chunks
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.links.model import Link, LinkState
+from penstock.links.model import REVISED, Link, LinkRevision, LinkState
 from penstock.metadb.pages import page_of
-from penstock.metadb.tables import links
+from penstock.metadb.tables import link_revisions, link_tags, links
+
+_MAX_LISTED_TAGS = 200
+
+_TAGS = (
+    select(func.aggregate_strings(link_tags.c.tag, ","))  # no tag contains a comma
+    .where(link_tags.c.link_id == links.c.id)
+    .correlate(links)
+    .scalar_subquery()
+    .label("tags")
+)
+_LINKS = select(links, _TAGS)
 
 
 def _link(row: Row[Any]) -> Link:
@@ -23,52 +47,136 @@ def _link(row: Row[Any]) -> Link:
         utm_source=row.utm_source,
         utm_medium=row.utm_medium,
         utm_campaign=row.utm_campaign,
+        expires_at_ms=row.expires_at,
+        expired_url=row.expired_url,
+        revision=row.revision,
+        tags=tuple(sorted(row.tags.split(","))) if row.tags else (),
         is_active=row.is_active,
+        is_archived=row.is_archived,
         created_at_ms=row.created_at,
         updated_at_ms=row.updated_at,
     )
 
 
-def add_link(db: Connection, link: Link) -> None:
-    """Raises `StoreConflict` when the slug is taken."""
+def _revised(link: Link) -> dict[str, Any]:
+    """The columns that revisions have, too."""
+    return {name.removesuffix("_ms"): getattr(link, name) for name in REVISED}
+
+
+def _changing(link: Link) -> dict[str, Any]:
+    """All columns whose value may change."""
+    return {
+        **_revised(link),
+        "revision": link.revision,
+        # Case-folded here: SQLite folds ASCII letters only.
+        "search_text": "\n".join((link.name, link.slug, *link.tags)).casefold(),
+        "is_active": link.is_active,
+        "is_archived": link.is_archived,
+        "updated_at": link.updated_at_ms,
+    }
+
+
+def add_links(db: Connection, added: Sequence[Link]) -> None:
+    """Raises `StoreConflict` when a slug is taken."""
+    if not added:
+        return
+    fixed = [
+        {
+            "id": link.id,
+            "workspace_id": link.workspace_id,
+            "website_id": link.website_id,
+            "slug": link.slug,
+            "created_at": link.created_at_ms,
+        }
+        for link in added
+    ]
     db.execute(
-        insert(links).values(
-            id=link.id,
-            workspace_id=link.workspace_id,
-            website_id=link.website_id,
-            slug=link.slug,
-            name=link.name,
-            destination_path=link.destination_path,
-            fallback_url=link.fallback_url,
-            **link.utm,
-            # Case-folded here: SQLite folds ASCII letters only.
-            search_text=f"{link.name}\n{link.slug}".casefold(),
-            is_active=link.is_active,
-            created_at=link.created_at_ms,
-            updated_at=link.updated_at_ms,
-        )
+        insert(links),
+        [{**values, **_changing(link)} for values, link in zip(fixed, added, strict=True)],
     )
+    _add_revisions(db, added)
+    _add_tags(db, added)
+
+
+def update_links(db: Connection, changed: Sequence[tuple[Link, Link]]) -> None:
+    """changed: pairs of a link before and after its change; their rows are locked."""
+    if not changed:
+        return
+    after = [link for _, link in changed]
+    db.execute(
+        update(links).where(links.c.id == bindparam("link_id")),
+        [{"link_id": link.id, **_changing(link)} for link in after],
+    )
+    _add_revisions(db, [link for before, link in changed if link.revision != before.revision])
+    retagged = [link for before, link in changed if link.tags != before.tags]
+    for chunk in chunks([link.id for link in retagged]):
+        db.execute(delete(link_tags).where(link_tags.c.link_id.in_(chunk)))
+    _add_tags(db, retagged)
+
+
+def _add_revisions(db: Connection, revised: Sequence[Link]) -> None:
+    rows = [
+        {
+            "link_id": link.id,
+            "number": link.revision,
+            "at": link.updated_at_ms,
+            **_revised(link),
+        }
+        for link in revised
+    ]
+    if rows:
+        db.execute(insert(link_revisions), rows)
+
+
+def _add_tags(db: Connection, tagged: Sequence[Link]) -> None:
+    rows = [
+        {"link_id": link.id, "tag": tag, "workspace_id": link.workspace_id}
+        for link in tagged
+        for tag in link.tags
+    ]
+    if rows:
+        db.execute(insert(link_tags), rows)
 
 
 def link(
     db: Connection, workspace_id: WorkspaceId, link_id: str, *, for_update: bool = False
 ) -> Link | None:
     """A link of the workspace. for_update: lock the row until the transaction ends."""
-    statement = select(links).where(links.c.workspace_id == workspace_id, links.c.id == link_id)
-    row = db.execute(statement.with_for_update() if for_update else statement).first()
+    statement = _LINKS.where(links.c.workspace_id == workspace_id, links.c.id == link_id)
+    row = db.execute(statement.with_for_update(of=links) if for_update else statement).first()
     return None if row is None else _link(row)
 
 
 def link_of_id(db: Connection, link_id: str) -> Link | None:
     """A link of any workspace, active or disabled."""
-    row = db.execute(select(links).where(links.c.id == link_id)).first()
+    row = db.execute(_LINKS.where(links.c.id == link_id)).first()
     return None if row is None else _link(row)
 
 
 def link_of_slug(db: Connection, slug: str) -> Link | None:
     """A link of any workspace, active or disabled."""
-    row = db.execute(select(links).where(links.c.slug == slug)).first()
+    row = db.execute(_LINKS.where(links.c.slug == slug)).first()
     return None if row is None else _link(row)
+
+
+def slugs(db: Connection, workspace_id: WorkspaceId, link_ids: Sequence[str]) -> dict[str, str]:
+    """Slugs by ID, of the workspace's links."""
+    slugs_by_id: dict[str, str] = {}
+    for chunk in chunks(link_ids):
+        statement = select(links.c.id, links.c.slug).where(
+            links.c.workspace_id == workspace_id, links.c.id.in_(chunk)
+        )
+        slugs_by_id |= {row.id: row.slug for row in db.execute(statement)}
+    return slugs_by_id
+
+
+def links_of_slugs(db: Connection, slugs: Sequence[str]) -> list[Link]:
+    """Links of any workspace; their rows are locked until the transaction ends."""
+    stored: list[Link] = []
+    for chunk in chunks(slugs):
+        statement = _LINKS.where(links.c.slug.in_(chunk)).order_by(links.c.id)
+        stored += map(_link, db.execute(statement.with_for_update(of=links)))
+    return stored
 
 
 def links_page(
@@ -76,30 +184,80 @@ def links_page(
     workspace_id: WorkspaceId,
     page: Page,
     *,
-    search: str,
-    website_id: WebsiteId | None,
-    state: LinkState | None,
+    search: str = "",
+    website_id: WebsiteId | None = None,
+    state: LinkState | None = None,
+    tag: str | None = None,
+    now_ms: int,
 ) -> Listing[Link]:
-    """Newest first. search: part of the name or slug; empty matches all."""
-    statement = select(links).where(links.c.workspace_id == workspace_id)
+    """Newest first. search: part of the name, slug or a tag; empty matches all.
+
+    Archived links are listed for their state only.
+    """
+    statement = _LINKS.where(links.c.workspace_id == workspace_id)
     if search:
         statement = statement.where(
             links.c.search_text.contains(search.casefold(), autoescape=True)
         )
     if website_id is not None:
         statement = statement.where(links.c.website_id == website_id)
-    if state is not None:
-        statement = statement.where(links.c.is_active == (state is LinkState.ACTIVE))
+    if tag is not None:
+        statement = statement.where(
+            links.c.id.in_(
+                select(link_tags.c.link_id).where(
+                    link_tags.c.workspace_id == workspace_id, link_tags.c.tag == tag
+                )
+            )
+        )
+    statement = statement.where(*_in_state(state, now_ms))
     rows, total = page_of(
         db, statement.order_by(links.c.created_at.desc(), links.c.id.desc()), page
     )
     return Listing([_link(row) for row in rows], page, total)
 
 
-def update_state(db: Connection, link: Link) -> None:
-    """Write whether the link is active, the only thing about it that changes."""
-    db.execute(
-        update(links)
-        .where(links.c.id == link.id)
-        .values(is_active=link.is_active, updated_at=link.updated_at_ms)
+def _in_state(state: LinkState | None, now_ms: int) -> Sequence[ColumnElement[bool]]:
+    """As `Link.state`. None: every state but archived."""
+    c = links.c
+    if state is LinkState.ARCHIVED:
+        return [c.is_archived]
+    conditions: list[ColumnElement[bool]] = [~c.is_archived]
+    if state is LinkState.DISABLED:
+        conditions.append(~c.is_active)
+    elif state is LinkState.EXPIRED:
+        conditions += [c.is_active, c.expires_at <= now_ms]
+    elif state is LinkState.ACTIVE:
+        conditions += [c.is_active, or_(c.expires_at.is_(None), c.expires_at > now_ms)]
+    return conditions
+
+
+def tags(db: Connection, workspace_id: WorkspaceId) -> list[str]:
+    """The first of the workspace's tags, in alphabetical order."""
+    c = link_tags.c
+    statement = (
+        select(c.tag)
+        .where(c.workspace_id == workspace_id)
+        .distinct()
+        .order_by(c.tag)
+        .limit(_MAX_LISTED_TAGS)
     )
+    return list(db.execute(statement).scalars())
+
+
+def revision(db: Connection, link_id: str, number: int) -> LinkRevision | None:
+    c = link_revisions.c
+    row = db.execute(select(link_revisions).where(c.link_id == link_id, c.number == number)).first()
+    return None if row is None else _revision(row)
+
+
+def revisions_page(db: Connection, link_id: LinkId, page: Page) -> Listing[LinkRevision]:
+    """Newest first."""
+    c = link_revisions.c
+    statement = select(link_revisions).where(c.link_id == link_id).order_by(c.number.desc())
+    rows, total = page_of(db, statement, page)
+    return Listing([_revision(row) for row in rows], page, total)
+
+
+def _revision(row: Row[Any]) -> LinkRevision:
+    values = {name: row._mapping[name.removesuffix("_ms")] for name in LinkRevision._fields}
+    return LinkRevision(**values)

@@ -14,7 +14,13 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 from penstock.links.clicks.model import Click
 from penstock.links.management.qr import SCAN_MARK
 from penstock.links.model import PUBLIC_PATH, SLUG
-from penstock.links.redirect.landing_page import HEADERS, PAGE_HEADERS
+from penstock.links.redirect.landing_page import (
+    HEADERS,
+    PAGE_HEADERS,
+    SCRIPTED_PAGE_HEADERS,
+    missing_page,
+)
+from penstock.links.redirect.languages import accepted_languages, page_language
 from penstock.links.redirect.model import Visit
 from penstock.links.redirect.service import RedirectService
 
@@ -29,7 +35,9 @@ def _raw_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 _REDIRECT_HEADERS = _raw_headers({**HEADERS, "Content-Type": "text/plain", "Content-Length": "0"})
-_PAGE_HEADERS = _raw_headers({**PAGE_HEADERS, "Content-Type": "text/html; charset=utf-8"})
+_HTML = {"Content-Type": "text/html; charset=utf-8"}
+_PAGE_HEADERS = _raw_headers({**PAGE_HEADERS, **_HTML})
+_SCRIPTED_PAGE_HEADERS = _raw_headers({**SCRIPTED_PAGE_HEADERS, **_HTML})
 
 
 class RawResponse(NamedTuple):
@@ -79,13 +87,22 @@ async def respond(redirects: RedirectService, scope: HTTPScope, slug: str) -> Ra
 
 async def _prepare(redirects: RedirectService, visit: Visit) -> tuple[RawResponse, Click | None]:
     """The complete response, and the click to record before it is sent."""
-    status, page, location, click = await redirects.respond(visit)
+    status, page, has_script, location, click = await redirects.respond(visit)
     if status == 302:
         headers = [*_REDIRECT_HEADERS, (b"location", location.encode("ascii"))]
         return RawResponse(status, headers), click
     body = page.encode()
-    headers = [*_PAGE_HEADERS, (b"content-length", b"%d" % len(body))]
+    page_headers = _SCRIPTED_PAGE_HEADERS if has_script else _PAGE_HEADERS
+    headers = [*page_headers, (b"content-length", b"%d" % len(body))]
     return RawResponse(status, headers, b"" if visit.is_head else body), click
+
+
+def link_not_found(scope: HTTPScope) -> RawResponse:
+    """The page for an unknown link, for anything else that is asked of the links' host."""
+    accept_language = dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1")
+    body = missing_page(page_language(accepted_languages(accept_language))).encode()
+    headers = [*_PAGE_HEADERS, (b"content-length", b"%d" % len(body))]
+    return RawResponse(404, headers, b"" if scope["method"] == HttpMethod.HEAD else body)
 
 
 def _plain_slug(scope: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Landing pages: HTML without scripts, in the language of the person who opens the link."""
+"""Landing pages: HTML that needs no script, in the language of the person who opens the link."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,19 @@ from markupsafe import Markup
 from penstock.accounts.model import Website
 from penstock.base.user_agent import Platform, UserAgent
 from penstock.links.management.qr import qr_svg, scan_url
-from penstock.links.model import Link
+from penstock.links.model import CLICK_TOKEN_PARAM, Link
 from penstock.links.redirect.languages import TEXTS
 from penstock.links.redirect.targets import app_url, store_url
 
-_STYLE = files("penstock.links.redirect").joinpath("static/landing.css").read_text("utf-8")
-_STYLE_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
+
+def _static(name: str) -> tuple[str, str]:
+    """The text of a file that pages contain, and its hash for the Content Security Policy."""
+    text = files("penstock.links.redirect").joinpath(f"static/{name}").read_text("utf-8")
+    return text, f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+_STYLE, _STYLE_HASH = _static("landing.css")
+_COPY_SCRIPT, _COPY_SCRIPT_HASH = _static("copy.js")
 
 _pages = Environment(
     loader=PackageLoader("penstock.links.redirect"),
@@ -26,7 +33,7 @@ _pages = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_pages.globals["style"] = Markup(_STYLE)
+_pages.globals.update(style=Markup(_STYLE), copy_script=Markup(_COPY_SCRIPT))
 _landing, _missing = _pages.get_template("landing.html"), _pages.get_template("missing.html")
 
 HEADERS: Mapping[str, str] = {
@@ -34,35 +41,52 @@ HEADERS: Mapping[str, str] = {
     "X-Robots-Tag": "noindex",
     "Vary": "User-Agent, Accept-Language",
 }
+_POLICY = (
+    f"default-src 'none'; style-src {_STYLE_HASH}; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
 PAGE_HEADERS: Mapping[str, str] = {
     **HEADERS,
-    "Content-Security-Policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'"
-    ),
+    "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "no-referrer",
+}
+SCRIPTED_PAGE_HEADERS: Mapping[str, str] = {
+    **PAGE_HEADERS,
+    "Content-Security-Policy": f"{_POLICY}; script-src {_COPY_SCRIPT_HASH}",
 }
 
 
+class LandingPage(NamedTuple):
+    html: str
+    has_script: bool
+
+
 class Button(NamedTuple):
+    """copies: the URL that it copies before it leads on; empty for none."""
+
     text: str
     url: str
+    copies: str = ""
 
 
 def landing_page(
     link: Link, website: Website, user_agent: UserAgent, token: str, language: str, base_url: str
-) -> str:
+) -> LandingPage:
     """token: of the click; empty for a robot, and then no button opens the app."""
     texts = TEXTS[language]
+    buttons = _buttons(link, website, user_agent, token, language, base_url)
     shows_code = user_agent.platform is Platform.DESKTOP and not user_agent.robot
-    return _landing.render(
+    copies = any(button.copies for button in buttons)
+    html = _landing.render(
         app_name=website.name,
         language=language,
         hint=texts.scan if shows_code else texts.hint,
         address=link.short_url(base_url),
         qr_code=Markup(qr_svg(scan_url(link, base_url))) if shows_code else None,
-        buttons=_buttons(link, website, user_agent, token, language, base_url),
+        buttons=buttons,
+        copies=texts.copies if copies else "",
     )
+    return LandingPage(html, copies)
 
 
 def missing_page(language: str) -> str:
@@ -83,7 +107,9 @@ def _buttons(
         if open_url:
             buttons.append(Button(texts.open_app, open_url))
         if store := store_url(app, user_agent.platform, link, token):
-            buttons.append(Button(texts.get_app, store))
+            copies = user_agent.platform is Platform.IOS and app.ios_clipboard_matching and token
+            url = f"{link.short_url(base_url)}?{CLICK_TOKEN_PARAM}={token}" if copies else ""
+            buttons.append(Button(texts.get_app, store, url))
     else:
         stores = (("App Store", Platform.IOS), ("Google Play", Platform.ANDROID))
         buttons += [

@@ -17,7 +17,8 @@ class PageTexts:
     """Texts of a landing page.
 
     open_app, get_app, web: buttons. hint: above the buttons on a phone. scan: above the QR code on
-    a computer. missing, missing_hint: heading and text of the 404 page.
+    a computer. missing, missing_hint: heading and text of the 404 page. copies: below the buttons,
+    where get_app copies the link.
     """
 
     open_app: str
@@ -27,6 +28,7 @@ class PageTexts:
     scan: str
     missing: str
     missing_hint: str
+    copies: str
 
 
 TEXTS: Mapping[str, PageTexts] = {
@@ -38,6 +40,7 @@ TEXTS: Mapping[str, PageTexts] = {
         "This link opens in the app. Scan the code with your phone.",
         "Link not found",
         "The address may be mistyped, or the link is no longer in use.",
+        "“Get the app” also copies this link, so that the app can open it.",
     ),
     "de": PageTexts(
         "App öffnen",
@@ -47,6 +50,7 @@ TEXTS: Mapping[str, PageTexts] = {
         "Dieser Link öffnet sich in der App. Scannen Sie den Code mit Ihrem Telefon.",
         "Link nicht gefunden",
         "Die Adresse ist falsch geschrieben, oder der Link wird nicht mehr verwendet.",
+        "„App laden“ kopiert auch diesen Link, damit die App ihn öffnen kann.",
     ),
     "fr": PageTexts(
         "Ouvrir l’application",
@@ -56,6 +60,7 @@ TEXTS: Mapping[str, PageTexts] = {
         "Ce lien s’ouvre dans l’application. Scannez le code avec votre téléphone.",
         "Lien introuvable",
         "L’adresse est peut-être mal saisie, ou le lien n’est plus utilisé.",
+        "« Télécharger l’application » copie aussi ce lien : l’application pourra l’ouvrir.",
     ),
     "es": PageTexts(
         "Abrir la aplicación",
@@ -65,6 +70,7 @@ TEXTS: Mapping[str, PageTexts] = {
         "Este enlace se abre en la aplicación. Escanee el código con su teléfono.",
         "Enlace no encontrado",
         "Puede que la dirección esté mal escrita o que el enlace ya no se use.",
+        "«Descargar la aplicación» también copia este enlace: la aplicación podrá abrirlo.",
     ),
     "pt": PageTexts(
         "Abrir o aplicativo",
@@ -74,6 +80,7 @@ TEXTS: Mapping[str, PageTexts] = {
         "Este link abre no aplicativo. Escaneie o código com o seu celular.",
         "Link não encontrado",
         "O endereço pode estar errado, ou o link não é mais usado.",
+        "“Baixar o aplicativo” também copia este link, para que o aplicativo possa abri-lo.",
     ),
     "ja": PageTexts(
         "アプリを開く",
@@ -83,6 +90,7 @@ TEXTS: Mapping[str, PageTexts] = {
         "このリンクはアプリで開きます。スマートフォンでコードを読み取ってください。",
         "リンクが見つかりません",
         "アドレスが間違っているか、このリンクは現在使われていません。",
+        "「アプリを入手」を押すと、アプリで開けるようにこのリンクもコピーされます。",
     ),
 }
 

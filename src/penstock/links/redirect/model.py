@@ -26,10 +26,13 @@ class Visit(NamedTuple):
 class LinkResponse(NamedTuple):
     """What a visit gets: 200 with a page, 302 with a location, or 404 with a page.
 
-    click: to be recorded once the response is certain; None for a 404.
+    has_script: whether the page contains a script.
+    click: to be recorded once the response is certain; None for a link that is not found or has
+    expired.
     """
 
     status: int
     page: str = ""
+    has_script: bool = False
     location: str = ""
     click: Click | None = None

@@ -31,7 +31,7 @@ class RedirectService:
     ) -> None:
         """Raises `GeoipFileError` when the setting names an unusable GeoIP file."""
         self._links, self._match_keys = links, match_keys
-        self._base_url, self._clock, self._add_click = settings.base_url, clock, add_click
+        self._base_url, self._clock, self._add_click = settings.link_url, clock, add_click
         self._browsers, self._countries = DailyBrowsers(), CountryLookup(settings.geoip)
 
     async def respond(self, visit: Visit) -> LinkResponse:
@@ -42,7 +42,12 @@ class RedirectService:
         if target is None:
             return LinkResponse(404, missing_page(language))
         link, website = target
-        user_agent, now_ms = await parse_in_thread(visit.user_agent), self._clock()
+        now_ms = self._clock()
+        if link.is_expired(now_ms):
+            if link.expired_url is None:
+                return LinkResponse(404, missing_page(language))
+            return LinkResponse(302, location=link.expired_url)
+        user_agent = await parse_in_thread(visit.user_agent)
         robot = user_agent.robot or _non_person(visit)
         answer = Answer.PREVIEW if visit.is_head else choose_answer(user_agent, link, website.app)
         is_phone = user_agent.platform in (Platform.IOS, Platform.ANDROID)
@@ -65,7 +70,7 @@ class RedirectService:
         if answer is Answer.REDIRECT:
             return LinkResponse(302, location=link.fallback_url or "", click=click)
         page = landing_page(link, website, user_agent, click.token, language, self._base_url)
-        return LinkResponse(200, page, click=click)
+        return LinkResponse(200, page.html, page.has_script, click=click)
 
     def record(self, visit: Visit, click: Click) -> None:
         """Hand the click over to storage, exactly once for each response. Call it on the loop."""

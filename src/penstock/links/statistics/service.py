@@ -63,7 +63,7 @@ class StatisticsService:
         queried; False on time-out.
         """
         self._warehouse, self._settings, self._clock = warehouse, settings, clock
-        self._find_link, self._wait_until_shipped = find_link, wait_until_shipped
+        self._find_link, self.wait_until_shipped = find_link, wait_until_shipped
 
     def of_link(
         self, workspace_id: WorkspaceId, link_id: str, query: StatisticsQuery
@@ -158,7 +158,7 @@ class StatisticsService:
         return {link.id: TotalsRecord(**counts.get(link.id, Counts()).record()) for link in links}
 
     def _query(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
-        self._wait_until_shipped(self._settings.fresh_wait_s)
+        self.wait_until_shipped(self._settings.fresh_wait_s)
         return self._warehouse.fetch_rows(load("penstock.links.statistics", statement), parameters)
 
 

@@ -19,6 +19,7 @@ function valueOf(input, empty) {
   if (input.type === "checkbox") return input.checked;
   if (input.dataset.as === "list") return input.value.split("\n").map((line) => line.trim()).filter(Boolean);
   if (input.value === "" && !input.required) return empty === "null" ? null : undefined;
+  if (input.dataset.as === "utc") return input.value === input.defaultValue ? input.dataset.exact : `${input.value}Z`;
   if (input.dataset.as === "number") return numberOf(input.value);
   if (input.dataset.as === "json") return jsonOf(input.value);
   return input.value;

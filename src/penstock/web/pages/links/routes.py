@@ -1,4 +1,4 @@
-"""Managed links: the list, the form for a new link, and a link's statistics and matches."""
+"""Managed links: the list, the forms, and a link's statistics, matches and history."""
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -8,9 +8,11 @@ from penstock.accounts.model import Website, WebsiteKind
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock, iso
 from penstock.base.ids import WorkspaceId
+from penstock.base.paging import Page
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.links.attribution.service import AttributionService
 from penstock.links.attribution.wording import METHODS, REASONS
+from penstock.links.management.csv_file import COLUMNS, MAX_BYTES, MAX_ROWS
 from penstock.links.management.schema import SLUG_RULE, LinkQuery
 from penstock.links.management.service import LinkService
 from penstock.links.model import SLUG
@@ -28,6 +30,7 @@ METHOD_NAMES = {
     "click_token": "Click token",
     "network": "Network",
 }
+_LATEST_REVISIONS = Page(number=1, size=20)
 PLATFORM_NAMES = {
     "ios": "iOS",
     "android": "Android",
@@ -44,6 +47,7 @@ async def list_page(
     link_statistics: NamedDependency[StatisticsService],
     website_service: NamedDependency[WebsiteService],
     settings: NamedDependency[Settings],
+    clock: NamedDependency[Clock],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     def render() -> Response[bytes]:
@@ -58,7 +62,10 @@ async def list_page(
             apps=apps,
             app_names={app.id: app.name for app in apps},
             query=query,
-            base_url=settings.base_url,
+            is_narrowed=bool(query.search or query.website_id or query.state or query.tag),
+            tags=links.tags(view.workspace_id),
+            now_ms=clock(),
+            base_url=settings.link_url,
         )
 
     return await respond(render)
@@ -78,9 +85,31 @@ def new_page(
         apps=[(app.id, app.name) for app in _apps(website_service, view.workspace_id)],
         source=source,
         app_id=source.website_id if source else query.website_id,
-        base_url=settings.base_url,
+        base_url=settings.link_url,
         slug_pattern=SLUG.pattern,
         slug_rule=SLUG_RULE,
+    )
+
+
+@get("/links/upload", sync_to_thread=True)
+def upload_page(view: NamedDependency[View]) -> Response[bytes]:
+    return view.render("links/upload.html", columns=COLUMNS, max_rows=MAX_ROWS, max_bytes=MAX_BYTES)
+
+
+@get("/links/{link_id:str}/edit", sync_to_thread=True)
+def edit_page(
+    view: NamedDependency[View],
+    link_id: FromPath[str],
+    links: NamedDependency[LinkService],
+    website_service: NamedDependency[WebsiteService],
+    settings: NamedDependency[Settings],
+) -> Response[bytes]:
+    link = links.find(view.workspace_id, link_id)
+    return view.render(
+        "links/edit.html",
+        link=link,
+        app=website_service.find_website(link.website_id),
+        short_url=link.short_url(settings.link_url),
     )
 
 
@@ -116,10 +145,11 @@ async def link_page(
             app=website_service.find_website(link.website_id),
             query=page_query,
             now_ms=now_ms,
-            hosted_url=link.hosted_url(settings.base_url),
-            short_url=f"{settings.base_url}/l/{link.slug}",
+            hosted_url=link.hosted_url(settings.link_url),
+            short_url=link.short_url(settings.link_url),
             statistics=load_part(view, "statistics", statistics),
             matches=attribution.matches_of_link(view.workspace_id, link.id, page_query.pagination),
+            revisions=links.revisions(view.workspace_id, link.id, _LATEST_REVISIONS),
             methods=METHODS,
             method_names=METHOD_NAMES,
             platform_names=PLATFORM_NAMES,
@@ -137,4 +167,4 @@ def _apps(website_service: WebsiteService, workspace_id: WorkspaceId) -> list[We
     ]
 
 
-ROUTES = (list_page, new_page, link_page)
+ROUTES = (list_page, new_page, upload_page, edit_page, link_page)

@@ -1,0 +1,91 @@
+/** The first open of an app: what it sends to learn which link led to its installation. */
+import type { Properties } from "./queue";
+import type { Answer, Transport } from "./sender";
+
+export const RESOLVE = "/api/mobile/deferred-links/resolve";
+
+const TOKEN = /^[\w-]{16,64}$/;
+const LINK = /^https:\/\/([^/?#@]+)\/l\/[a-z0-9-]{1,64}(?:\?([^#]*))?(?:#.*)?$/;
+const MAX_CHARS = 2048;
+const FIRST_RETRY_MS = 1_000;
+const LAST_RETRY_MS = 60_000;
+
+/** What an app knows at its first open. */
+export interface Evidence {
+  /** Android: the install referrer of Google Play. */
+  installReferrer?: string | undefined;
+  /** iOS: the text of the pasteboard. Only a click token in a URL of a link leaves the device. */
+  clipboard?: string | undefined;
+  /** The URL with which the system opened the app. */
+  url?: string | undefined;
+}
+
+/** The answer of the server. */
+export interface FirstOpen {
+  matched: boolean;
+  /** Where to go in the app; `null` when no link led to it. */
+  destinationPath: string | null;
+  method: string | null;
+  confidence: number | null;
+  link: { id: string; slug: string } | null;
+  utm: { source: string | null; medium: string | null; campaign: string | null } | null;
+  clickedAt: string | null;
+  visitorId: string;
+  reason: string | null;
+}
+
+/** The click token among parameters such as `ct=...&utm_source=...`. */
+function tokenIn(parameters: string): string | undefined {
+  const values = parameters.split("&").filter((part) => part.startsWith("ct="));
+  return values.map((part) => part.slice(3)).filter((value) => TOKEN.test(value)).pop();
+}
+
+/** The click token of an install referrer, which some libraries pass on percent-encoded. */
+export function referrerToken(referrer: string): string | undefined {
+  const text = referrer.slice(0, MAX_CHARS);
+  return tokenIn(text) ?? tokenIn(text.replace(/%3D/gi, "=").replace(/%26/g, "&"));
+}
+
+/** The parameters of a URL of one of our links; undefined for any other text. */
+function linkParameters(text: string, linkHosts: readonly string[]): string | undefined {
+  const [, host, parameters] = (text.length <= MAX_CHARS && LINK.exec(text.trim())) || [];
+  return host && linkHosts.includes(host.toLowerCase()) ? (parameters ?? "") : undefined;
+}
+
+/** The click token of a copied URL of one of our links. */
+export function clipboardToken(text: string, linkHosts: readonly string[]): string | undefined {
+  return tokenIn(linkParameters(text, linkHosts) ?? "");
+}
+
+/** The evidence as the server takes it: tokens, and a URL only of one of our links. */
+export function evidenceFields(evidence: Evidence, linkHosts: readonly string[]): Properties {
+  const { installReferrer = "", clipboard = "", url = "" } = evidence;
+  const token = referrerToken(installReferrer);
+  return {
+    url: linkParameters(url, linkHosts) === undefined ? undefined : url.trim(),
+    installReferrer: token && `ct=${token}`,
+    clickToken: clipboardToken(clipboard, linkHosts),
+  };
+}
+
+/** What an answer means: it settles the open, it is a mistake of the app, or try again. */
+export function actionOn({ status, body }: Answer): "finish" | "stop" | "retry" {
+  if (status === 200 && typeof (body as Partial<FirstOpen> | null)?.matched === "boolean") return "finish";
+  return status >= 400 && status < 500 && status !== 408 && status !== 429 ? "stop" : "retry";
+}
+
+/** Send a body until the server has answered. Undefined when it refuses the body. */
+export async function resolveOpen(
+  body: string,
+  transport: Transport,
+  pause: (ms: number) => Promise<void>,
+): Promise<FirstOpen | undefined> {
+  for (let failures = 0; ; failures += 1) {
+    const answer = await transport(RESOLVE, body);
+    const action = actionOn(answer);
+    if (action === "finish") return answer.body as FirstOpen;
+    if (action === "stop") return undefined;
+    const backoff = Math.min(FIRST_RETRY_MS * 2 ** failures, LAST_RETRY_MS);
+    await pause(Math.max(backoff, Number(answer.retryAfter ?? 0) * 1_000 || 0));
+  }
+}

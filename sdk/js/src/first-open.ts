@@ -1,0 +1,79 @@
+/** `resolveFirstOpen` for React Native: adapters to the app's own modules, and once per install. */
+import { evidenceFields, resolveOpen, type Evidence, type FirstOpen } from "./core/first-open";
+import { httpTransport, newId } from "./core/platform";
+import type { Transport } from "./core/sender";
+
+/** Reads one piece of evidence. One that fails, or hangs for 3 seconds, has none. */
+export type Adapter = () => Promise<string | null | undefined>;
+
+export interface FirstOpenStorage {
+  getItem(key: string): Promise<string | null>;
+  setItem(key: string, value: string): Promise<void>;
+}
+
+export interface FirstOpenOptions {
+  /** Where Penstock runs, such as `https://penstock.example`. */
+  host: string;
+  /** The ID of the app, from its page in the dashboard. */
+  website: string;
+  platform: "ios" | "android";
+  /** Hosts of links, such as `["go.example.com"]`. URLs of other hosts never leave the device. */
+  linkHosts: readonly string[];
+  storage: FirstOpenStorage;
+  /** Android: reads Google Play's install referrer. */
+  installReferrer?: Adapter;
+  /** iOS: reads the pasteboard. */
+  clipboard?: Adapter;
+  /** The URL that opened the app, such as `Linking.getInitialURL`. */
+  initialUrl?: Adapter;
+  /** The visitor, for an app that already tracks: `penstock.visitorId`. */
+  visitorId?: string;
+  osVersion?: string;
+  appVersion?: string;
+  /** For tests. */
+  transport?: Transport;
+  pause?: (ms: number) => Promise<void>;
+}
+
+const BODY = "penstock.firstOpen.body";
+const DONE = "penstock.firstOpen.done";
+const ADAPTER_MS = 3_000;
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/**
+ * Reports the first open and returns what led to it, once per install: later calls return
+ * undefined. Tries until the server has answered, also in later runs of the app.
+ */
+export async function resolveFirstOpen(options: FirstOpenOptions): Promise<FirstOpen | undefined> {
+  const { storage, pause = wait } = options;
+  const transport =
+    options.transport ?? httpTransport(options.host, { "Content-Type": "application/json" });
+  if (await storage.getItem(DONE)) return undefined;
+  let body = await storage.getItem(BODY);
+  if (!body) {
+    body = JSON.stringify(await firstOpenBody(options, pause));
+    await storage.setItem(BODY, body); // Before it is sent: a retry sends the same.
+  }
+  const answer = await resolveOpen(body, transport, pause);
+  if (answer) await storage.setItem(DONE, "1");
+  return answer;
+}
+
+async function firstOpenBody(
+  options: FirstOpenOptions,
+  pause: (ms: number) => Promise<void>,
+): Promise<object> {
+  const { website, platform, linkHosts, visitorId, osVersion, appVersion } = options;
+  const read = async (adapter: Adapter | undefined): Promise<string | undefined> => {
+    const text = adapter && Promise.resolve().then(adapter).catch(() => undefined);
+    return (await Promise.race([text, pause(ADAPTER_MS)])) ?? undefined;
+  };
+  const evidence: Evidence = {
+    installReferrer: platform === "android" ? await read(options.installReferrer) : undefined,
+    clipboard: platform === "ios" ? await read(options.clipboard) : undefined,
+    url: await read(options.initialUrl),
+  };
+  const known = { websiteId: website, installId: newId(), platform, firstOpen: true };
+  return { ...known, visitorId, osVersion, appVersion, ...evidenceFields(evidence, linkHosts) };
+}

@@ -1,0 +1,72 @@
+"""`penstock links import` and `penstock links export`: managed links as CSV, over HTTP."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
+from penstock.cli.options import FAILED
+
+_ROUTE = "/api/mobile/deferred-links/csv"
+
+
+def import_links(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV file with a header; docs/links.md has the columns.",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")
+    ] = False,
+    url: Url = LOCAL,
+    api_key: ApiKey = "",
+) -> None:
+    """Create and change links by CSV: all rows, or none.
+
+    Exits with 1 if rows have faults, which it lists.
+    """
+    content = file.read_bytes()
+    headers = {"Content-Type": "text/csv"}
+    with service_client(url, api_key, owns="links") as client:
+        query = {"dryRun": "true"}
+        upload = record_of(client.post(_ROUTE, params=query, content=content, headers=headers))
+        if not upload["faults"] and not dry_run:
+            upload = record_of(client.post(_ROUTE, content=content, headers=headers))
+    _print(upload)
+
+
+def _print(upload: Record) -> None:
+    for fault in upload["faults"]:
+        typer.echo(f"Row {fault['row']}, {fault['column']}: {fault['message']}", err=True)
+    verb = "would be " if upload["dryRun"] else ""
+    typer.echo(
+        f"{upload['created']:,} links {verb}created, {upload['updated']:,} {verb}updated, "
+        f"{upload['unchanged']:,} unchanged, {upload['faulty']:,} rows with faults."
+    )
+    if upload["faults"]:
+        typer.echo("Nothing was changed.", err=True)
+        raise typer.Exit(FAILED)
+
+
+def export_links(
+    file: Annotated[
+        Path | None, typer.Argument(help="Where to write; the standard output by default.")
+    ] = None,
+    url: Url = LOCAL,
+    api_key: ApiKey = "",
+) -> None:
+    """Write all links that are not archived as CSV, which can be imported again."""
+    with service_client(url, api_key, owns="links") as client:
+        answer = client.get(_ROUTE)
+        if not answer.is_success:
+            record_of(answer)
+    if file is None:
+        typer.echo(answer.content, nl=False)
+    else:
+        file.write_bytes(answer.content)

@@ -1,0 +1,80 @@
+"""HTTP of the attribution report."""
+
+from functools import partial
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+
+from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.service import AuditLog
+from penstock.accounts.model import Caller
+from penstock.funnels.campaigns.schema import (
+    AttributionExportQuery,
+    AttributionQuery,
+    AttributionRecord,
+)
+from penstock.funnels.campaigns.service import CampaignService
+from penstock.funnels.results.tables import MEDIA_TYPES, Format
+from penstock.http.answers import file_download
+from penstock.http.bodies import read_query
+from penstock.http.openapi import described
+from penstock.http.requests import AnyRequest
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.jobs.schema import JobRecord
+
+
+@get(
+    "/api/attribution",
+    opt=described(
+        "Attribution report",
+        answers=AttributionRecord,
+        query=AttributionQuery,
+        later=JobRecord,
+        tag="attribution",
+    ),
+)
+async def read_attribution(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    campaigns: NamedDependency[CampaignService],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    """Clicks, installs and opens by source, medium, campaign or link.
+
+    With `funnelId` also the funnel's units, by the first or last touch of their visitor at their
+    entry. The period selects clicks and opens by their time, units by their entry.
+    """
+    query = read_query(request, AttributionQuery)
+    return await respond(partial(campaigns.report, caller.workspace_id, query))
+
+
+@get(
+    "/api/attribution/export",
+    opt=described(
+        "Export of the attribution report",
+        query=AttributionExportQuery,
+        returns=tuple(MEDIA_TYPES.values()),
+        later=JobRecord,
+        tag="attribution",
+    ),
+)
+async def export_attribution(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    campaigns: NamedDependency[CampaignService],
+    audit_log: NamedDependency[AuditLog],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    """A file with one row for the total and one for every value: CSV, JSON or Parquet."""
+    query = read_query(request, AttributionExportQuery)
+
+    def export() -> Response[bytes]:
+        file = campaigns.export(caller.workspace_id, query)
+        audit_log.record(caller, Action.EXPORTED, f"attribution {query.format}")
+        media_type = MEDIA_TYPES[Format(query.format)]
+        return file_download(file, f"attribution.{query.format}", media_type)
+
+    return await respond(export)
+
+
+ROUTES = (read_attribution, export_attribution)

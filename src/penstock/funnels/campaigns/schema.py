@@ -1,0 +1,99 @@
+"""Wire types of the attribution report."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord
+from penstock.funnels.statements.campaigns import CampaignSort
+from penstock.http.period import InPeriod
+from penstock.http.schema import Record, RecordsQuery
+
+
+class GroupBy(StrEnum):
+    SOURCE = "source"
+    MEDIUM = "medium"
+    CAMPAIGN = "campaign"
+    LINK = "link"
+
+    @property
+    def column(self) -> str:
+        """Of clicks and events; with `$first_` or `$last_`, the field of a touch."""
+        return self.value if self is GroupBy.LINK else f"utm_{self.value}"
+
+
+class AttributionQuery(InPeriod, RecordsQuery):
+    """Query parameters of the attribution report."""
+
+    group_by: Annotated[GroupBy, Field(description="What a row stands for.")] = GroupBy.SOURCE
+    funnel_id: Annotated[
+        str | None, Field(description="A funnel whose entries and completions are counted.")
+    ] = None
+    touch: Annotated[
+        Literal["first", "last"],
+        Field(description="Which touch up to the entry a unit of the funnel counts for."),
+    ] = "last"
+    sort: Annotated[
+        CampaignSort, Field(description="The figure that rows are sorted by, highest first.")
+    ] = CampaignSort.CLICKS
+
+
+_Ignored = Annotated[str | None, Field(description="Ignored: an export has every row.")]
+
+
+class AttributionExportQuery(AttributionQuery):
+    """Query parameters of the export. It accepts those of the report, so that its URL works."""
+
+    format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
+    page: _Ignored = None  # type: ignore[assignment]
+    page_size: _Ignored = None  # type: ignore[assignment]
+
+
+class CampaignFiguresRecord(Record):
+    """The figures of one value, or of all. Those of the funnel are null without a funnel."""
+
+    clicks: Annotated[int, Field(description="Clicks on managed links, by people.")]
+    installs: Annotated[
+        int, Field(description="`install` events of apps that were matched to a link.")
+    ]
+    opens: Annotated[int, Field(description="`open` events of apps that were matched to a link.")]
+    entered: Annotated[int | None, Field(description="Units that entered the funnel.")]
+    completed: int | None
+    pending: int | None
+    dropped_off: int | None
+    conversion_rate: Annotated[
+        float | None, Field(description="completed / entered, to four decimals.")
+    ]
+
+
+class CampaignRecord(CampaignFiguresRecord):
+    value: Annotated[
+        str | None,
+        Field(description="A source, medium or campaign, or the slug of a link; null if missing."),
+    ]
+    label: Annotated[str, Field(description="The same for people: Unknown where missing.")]
+
+
+class AttributionRecord(Record):
+    """A page of the attribution report. totals: of all pages."""
+
+    group_by: GroupBy
+    touch: Literal["first", "last"]
+    funnel_id: str | None
+    definition_revision: Annotated[int | None, Field(description="null without a funnel.")]
+    website_id: str | None
+    period: PeriodRecord
+    evaluated_at: Annotated[
+        str | None,
+        Field(description="The time that the funnel's figures describe; null without a funnel."),
+    ]
+    computed_at: str
+    totals: CampaignFiguresRecord
+    data: list[CampaignRecord]
+    page: int
+    page_size: int
+    total: Annotated[int, Field(description="Number of values on all pages.")]
+    coverage: Annotated[
+        CoverageRecord | None, Field(description="Of the funnel's figures; null without a funnel.")
+    ]

@@ -1,0 +1,204 @@
+"""Use cases of the attribution report."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import iso, iso_or_none
+from penstock.base.errors import Fault
+from penstock.base.ids import WorkspaceId
+from penstock.base.paging import Page
+from penstock.base.rates import rate
+from penstock.funnels.campaigns.schema import (
+    AttributionExportQuery,
+    AttributionQuery,
+    AttributionRecord,
+    GroupBy,
+)
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.coverage import ReadGaps, coverage_of
+from penstock.funnels.queries.engine import Engine
+from penstock.funnels.queries.parameters import Selection
+from penstock.funnels.queries.pipeline import FunnelQueryRunner
+from penstock.funnels.queries.provenance import Provenance
+from penstock.funnels.queries.resolve import SavedFunnel
+from penstock.funnels.queries.schema import ServedFrom
+from penstock.funnels.queries.scope import authorise_websites
+from penstock.funnels.results.tables import UNKNOWN, Format, TableRow, write_rows
+from penstock.funnels.statements.campaigns import FIGURES, Traffic, campaigns, clicked_links
+from penstock.funnels.statements.query import Plan, Statement
+from penstock.http.bodies import bad_parameter
+
+MAX_CLICKED_LINKS = 5_000
+
+ReadSlugs = Callable[[WorkspaceId, Sequence[str]], Mapping[str, str]]
+"""Slugs of links of a workspace by ID. `penstock.app` gives that of the links room."""
+
+WaitForClicks = Callable[[], bool]
+"""Waits until clicks and events acknowledged before the call can be queried."""
+
+_FIGURES = ("clicks", "installs", "opens")
+_FUNNEL_FIGURES = ("entered", "completed", "pending", "dropped_off", "conversion_rate")
+
+_NOTHING: Mapping[str, Any] = {"groups": 0, **dict.fromkeys(FIGURES, 0)}
+"""The total where the statement has no rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """One report. context: of the funnel, broken down by the field of a touch."""
+
+    traffic: Traffic
+    context: QueryContext | None
+    query: AttributionQuery
+
+    def statement(self, page: Page | None) -> Statement:
+        plan = None
+        if self.context is not None:
+            plan = Plan(self.context.definition, self.context.params, self.context.profile)
+        return campaigns(self.traffic, plan, self.query.sort, page)
+
+
+class CampaignService:
+    """Methods block: call them from a worker thread.
+
+    Errors as of `FunnelQueryRunner.prepare`. Answers are not cached: versions of the data know
+    nothing of clicks.
+    """
+
+    def __init__(
+        self,
+        runner: FunnelQueryRunner,
+        engine: Engine,
+        websites: WebsiteService,
+        *,
+        read_gaps: ReadGaps,
+        read_slugs: ReadSlugs,
+        wait_for_clicks: WaitForClicks,
+    ) -> None:
+        self._runner, self._engine, self._websites = runner, engine, websites
+        self._read_gaps, self._read_slugs = read_gaps, read_slugs
+        self._wait_for_clicks = wait_for_clicks
+
+    def report(self, workspace_id: WorkspaceId, query: AttributionQuery) -> AttributionRecord:
+        """Malformed when more links than `MAX_CLICKED_LINKS` were clicked in the period."""
+        report = self._prepare(workspace_id, query)
+        result = self._engine.run(report.statement(query.pagination))
+        rows = [dict(zip(result.names, row, strict=True)) for row in result.rows]
+        total = next((row for row in rows if row["is_total"]), _NOTHING)
+        context = report.context
+        has_funnel = context is not None
+        coverage = None
+        if context is not None:
+            gaps = self._read_gaps(workspace_id, context.params.website_ids)
+            provenance = Provenance(
+                result.computed_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh
+            )
+            coverage = coverage_of(context, provenance, gaps, total["pending"])
+        return AttributionRecord.model_validate(
+            {
+                "groupBy": query.group_by,
+                "touch": query.touch,
+                "funnelId": query.funnel_id,
+                "definitionRevision": context and context.revision,
+                "websiteId": query.website_id,
+                "period": {
+                    "startAt": iso_or_none(query.start_at),
+                    "endAt": iso_or_none(query.end_at),
+                },
+                "evaluatedAt": context and iso(context.params.evaluated_at_ms),
+                "computedAt": iso(result.computed_at_ms),
+                "totals": _figures(total, has_funnel=has_funnel),
+                "data": [
+                    {
+                        "value": row["value"] or None,
+                        "label": row["value"] or UNKNOWN,
+                        **_figures(row, has_funnel=has_funnel),
+                    }
+                    for row in rows
+                    if not row["is_total"]
+                ],
+                "page": query.page,
+                "pageSize": query.page_size,
+                "total": total["groups"],
+                "coverage": coverage,
+            }
+        )
+
+    def export(self, workspace_id: WorkspaceId, query: AttributionExportQuery) -> IO[bytes]:
+        """The whole table in an open temporary file, at its start. Errors as of `report`."""
+        report = self._prepare(workspace_id, query)
+        has_funnel = report.context is not None
+        names = (*_FIGURES, *(_FUNNEL_FIGURES if has_funnel else ()))
+        file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+        try:
+            with self._engine.stream(report.statement(None)) as blocks:
+                tables = (_table_rows(block, names, has_funnel=has_funnel) for block in blocks)
+                write_rows([query.group_by], names, tables, Format(query.format), file)
+        except BaseException:
+            file.close()
+            raise
+        file.seek(0)
+        return file
+
+    def _prepare(self, workspace_id: WorkspaceId, query: AttributionQuery) -> _Report:
+        self._wait_for_clicks()
+        context = None
+        if query.funnel_id is not None:
+            selection = Selection(query.website_id, query.start_at, query.end_at)
+            source = SavedFunnel(query.funnel_id, None)
+            context = _by_touch(self._runner.prepare(workspace_id, source, selection), query)
+            websites = context.params.website_ids
+        else:
+            scope = authorise_websites(self._websites, workspace_id, query.website_id)
+            websites = scope.website_ids
+        traffic = Traffic(websites, query.group_by.column, query.start_at, query.end_at)
+        if query.group_by is GroupBy.LINK:
+            traffic = replace(traffic, slugs=self._slugs(workspace_id, traffic))
+        return _Report(traffic, context, query)
+
+    def _slugs(self, workspace_id: WorkspaceId, traffic: Traffic) -> Mapping[str, str]:
+        """Of the links that were clicked: clicks name their link by its ID, events by its slug."""
+        rows = self._engine.run(clicked_links(traffic, MAX_CLICKED_LINKS + 1)).rows
+        if len(rows) > MAX_CLICKED_LINKS:
+            message = (
+                f"More than {MAX_CLICKED_LINKS:,} links were clicked; use a shorter period, "
+                "websiteId, or group by source, medium or campaign."
+            )
+            raise bad_parameter(Fault("groupBy", "too_many_links", message))
+        return self._read_slugs(workspace_id, [link_id for [link_id] in rows])
+
+
+def _by_touch(context: QueryContext, query: AttributionQuery) -> QueryContext:
+    """The funnel broken down by a touch and nothing else: never from stored outcomes."""
+    field = f"${query.touch}_{query.group_by.column}"
+    definition = replace(context.definition, breakdown_properties=(field,))
+    return replace(context, definition=definition, saved_definition=definition)
+
+
+def _figures(row: Mapping[str, Any], *, has_funnel: bool) -> dict[str, Any]:
+    figures: dict[str, Any] = {name: row[name] for name in _FIGURES}
+    if not has_funnel:
+        return {**figures, **dict.fromkeys(_FUNNEL_FIGURES)}
+    entered, completed, pending = row["entered"], row["completed"], row["pending"]
+    return {
+        **figures,
+        "entered": entered,
+        "completed": completed,
+        "pending": pending,
+        "dropped_off": entered - completed - pending,
+        "conversion_rate": rate(completed, entered),
+    }
+
+
+def _table_rows(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, has_funnel: bool
+) -> list[TableRow]:
+    table: list[TableRow] = []
+    for row in rows:
+        figures = _figures(row, has_funnel=has_funnel)
+        value = None if row["is_total"] else [row["value"] or None]
+        table.append((value, [figures[name] for name in names]))
+    return table

@@ -1,0 +1,248 @@
+"""Tables as files, written block by block: CSV, JSON or Parquet.
+
+Each row has values of properties, by which it is named, and figures.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import IO, Any
+
+from msgspec import json
+
+from penstock.base.patterns import Pattern
+from penstock.base.scalar import Scalar
+from penstock.base.spreadsheets import harmless, is_formula
+
+UNKNOWN = "Unknown"
+
+_NUMBER = Pattern(r"-?(\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)([eE][+-]?\p{Nd}+)?")
+_WORDS = ("true", "false", "unknown")
+_FLOATS = ("conversion_rate", "median_completion_minutes")
+
+
+class Format(StrEnum):
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+MEDIA_TYPES = {
+    Format.CSV: "text/csv",
+    Format.JSON: "application/json",
+    Format.PARQUET: "application/vnd.apache.parquet",
+}
+
+Figures = Sequence[int | float | None]
+TableRow = tuple[Sequence[Scalar | None] | None, Figures]
+"""Values of the properties, None for the total; and the figures in the order of their names."""
+
+
+def write_rows(
+    properties: Sequence[str],
+    figures: Sequence[str],
+    blocks: Iterable[Sequence[TableRow]],
+    table_format: Format,
+    file: IO[bytes],
+) -> None:
+    """Write rows, which come in blocks, to a file.
+
+    figures: their names; `conversion_rate` and `median_completion_minutes` are no integers.
+    """
+    with _WRITERS[table_format](properties, figures, file) as writer:
+        for rows in blocks:
+            writer.write(rows)
+
+
+class _Writer(ABC):
+    """Writes a table to a file block by block. The table is complete when the context ends."""
+
+    def __init__(self, properties: Sequence[str], figures: Sequence[str], file: IO[bytes]) -> None:
+        self.properties, self.figures, self.file = properties, figures, file
+        self.begin()
+
+    def __enter__(self) -> "_Writer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @abstractmethod
+    def begin(self) -> None: ...
+
+    @abstractmethod
+    def write(self, rows: Sequence[TableRow]) -> None: ...
+
+    @abstractmethod
+    def end(self) -> None: ...
+
+    def property_columns(self, *suffixes: str) -> list[str]:
+        """Names of the properties' columns, with a prefix where a name is in use.
+
+        suffixes: of further columns next to each.
+        """
+        used, columns = set(self.figures), []
+        for name in self.properties:
+            while used & {name, *(name + suffix for suffix in suffixes)}:
+                name = f"cohort_{name}"
+            columns.append(name)
+            used |= {name, *(name + suffix for suffix in suffixes)}
+        return columns
+
+
+class _JsonWriter(_Writer):
+    """A list of objects: `cohort` with typed values (null for the total) and the figures."""
+
+    def begin(self) -> None:
+        self._separator = b"[\n"
+
+    def write(self, rows: Sequence[TableRow]) -> None:
+        for values, figures in rows:
+            cohort = None if values is None else dict(zip(self.properties, values, strict=True))
+            self.file.write(
+                self._separator
+                + json.encode({"cohort": cohort, **dict(zip(self.figures, figures, strict=True))})
+            )
+            self._separator = b",\n"
+
+    def end(self) -> None:
+        self.file.write(b"\n]\n")
+
+
+class _ArrowWriter(_Writer):
+    """Common to CSV and Parquet: a schema, and batches of columns."""
+
+    def schema(self) -> Any:
+        import pyarrow as pa
+
+        texts = [(name, pa.string()) for name in self.text_columns()]
+        return pa.schema(
+            [
+                *texts,
+                *((name, pa.float64() if name in _FLOATS else pa.int64()) for name in self.figures),
+            ]
+        )
+
+    @abstractmethod
+    def text_columns(self) -> list[str]: ...
+
+    @abstractmethod
+    def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]: ...
+
+    def batch(self, rows: Sequence[TableRow]) -> Any:
+        import pyarrow as pa
+
+        schema = self.schema()
+        table = [[*self.texts(values), *figures] for values, figures in rows]
+        columns = zip(*table, strict=True)
+        return pa.record_batch(
+            [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)],
+            schema=schema,
+        )
+
+
+class _CsvWriter(_ArrowWriter):
+    """Each value has its own spelling, so that a reader can tell types apart.
+
+    Missing values are `Unknown`, the cells of the total are empty. Numbers and booleans are bare.
+    A text that looks like one of these is a JSON string, in quotes. A text that a spreadsheet would
+    run as a formula begins with an apostrophe.
+    """
+
+    def begin(self) -> None:
+        from pyarrow import csv
+
+        self._csv = csv.CSVWriter(self.file, self.schema())
+
+    def text_columns(self) -> list[str]:
+        return [harmless(name) for name in self.property_columns()]
+
+    def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]:
+        if values is None:
+            return [None] * len(self.properties)
+        return [
+            UNKNOWN
+            if value is None
+            else _unambiguous(value)
+            if isinstance(value, str)
+            else _plain(value)
+            for value in values
+        ]
+
+    def write(self, rows: Sequence[TableRow]) -> None:
+        self._csv.write_batch(self.batch(rows))
+
+    def end(self) -> None:
+        self._csv.close()
+
+
+class _ParquetWriter(_ArrowWriter):
+    """Two columns for each property: its text, and its JSON type in `<name>_type`.
+
+    The type is `missing` for a missing value and `total` for the total.
+    """
+
+    def begin(self) -> None:
+        from pyarrow import parquet
+
+        self._parquet = parquet.ParquetWriter(self.file, self.schema(), compression="zstd")
+
+    def text_columns(self) -> list[str]:
+        return [
+            column for name in self.property_columns("_type") for column in (name, f"{name}_type")
+        ]
+
+    def texts(self, values: Sequence[Scalar | None] | None) -> list[str | None]:
+        if values is None:
+            return [None, "total"] * len(self.properties)
+        return [
+            cell
+            for value in values
+            for cell in (None if value is None else _plain(value), _type(value))
+        ]
+
+    def write(self, rows: Sequence[TableRow]) -> None:
+        self._parquet.write_batch(self.batch(rows))
+
+    def end(self) -> None:
+        self._parquet.close()
+
+
+_WRITERS: Mapping[Format, type[_Writer]] = {
+    Format.CSV: _CsvWriter,
+    Format.JSON: _JsonWriter,
+    Format.PARQUET: _ParquetWriter,
+}
+
+
+def _unambiguous(text: str) -> str:
+    """The text, in quotes where the cell would read as another value."""
+    return json.encode(text).decode() if _looks_like_another_value(text) else harmless(text)
+
+
+def _looks_like_another_value(text: str) -> bool:
+    """Whether a reader of a CSV cell would take a text for something else.
+
+    Such as an empty cell, a number, a boolean, the missing value, a text in quotes, or a formula
+    that was made harmless.
+    """
+    trimmed = text.strip()
+    return (
+        not trimmed
+        or text.lower() in _WORDS
+        or text.startswith('"')
+        or (text.startswith("'") and is_formula(text[1:]))
+        or _NUMBER.fullmatch(trimmed) is not None
+    )
+
+
+def _plain(value: Scalar) -> str:
+    return value if isinstance(value, str) else json.encode(value).decode()
+
+
+def _type(value: Scalar | None) -> str:
+    if value is None:
+        return "missing"
+    return (
+        "string" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
+    )

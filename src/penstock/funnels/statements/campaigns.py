@@ -1,0 +1,137 @@
+"""The statement of the attribution report: clicks, installs and opens beside a funnel's entries.
+
+    traffic   clicks of links, and the installs and opens that they led to, by value
+    groups    one row per value with all figures, and the total
+    placed    groups in their order
+
+With a funnel, the relations of its report come first: its cohorts are those of the touch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.base.ids import WebsiteId
+from penstock.base.paging import Page
+from penstock.funnels.statements.binder import Binder
+from penstock.funnels.statements.query import Plan, Statement
+from penstock.funnels.statements.report import MATERIALIZED, composed, report_relations
+
+
+class CampaignSort(StrEnum):
+    """Figures that groups can be sorted by."""
+
+    CLICKS = "clicks"
+    INSTALLS = "installs"
+    OPENS = "opens"
+    ENTERED = "entered"
+    COMPLETED = "completed"
+
+
+FIGURES = ("clicks", "installs", "opens", "entered", "completed", "pending")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Which clicks, installs and opens to count, and by what.
+
+    column: `utm_source`, `utm_medium`, `utm_campaign` or `link`. start_ms, end_ms: both or neither.
+    slugs: of the clicked links by ID, for `link`.
+    """
+
+    website_ids: tuple[WebsiteId, ...]
+    column: str
+    start_ms: int | None = None
+    end_ms: int | None = None
+    slugs: Mapping[str, str] | None = None
+
+
+def campaigns(
+    traffic: Traffic, funnel: Plan | None, sort: CampaignSort, page: Page | None
+) -> Statement:
+    """The total first, then the groups, most of `sort` first.
+
+    funnel: its only breakdown property is the field of a touch. page: None for all groups.
+    Columns: is_total, value (empty: missing), groups (their number), `FIGURES`.
+    """
+    binder = Binder() if funnel is None else funnel.binder
+    relations = {} if funnel is None else report_relations(funnel)
+    relations["traffic"] = _traffic(traffic, binder)
+    relations["groups"] = _groups(has_funnel=funnel is not None)
+    order = ", ".join(f"{name} DESC" for name in dict.fromkeys((sort.value, *FIGURES)))
+    relations["placed"] = f"""
+    SELECT *, row_number() OVER (PARTITION BY is_total ORDER BY {order}, value = '', value) AS place
+    FROM groups"""
+    selected = "1"
+    if page is not None:
+        first = binder.bind("UInt64", page.offset + 1)
+        last = binder.bind("UInt64", page.offset + page.size)
+        selected = f"(is_total OR place BETWEEN {first} AND {last})"
+    tail = f"""
+    SELECT is_total, value, groups, {", ".join(FIGURES)}
+    FROM placed WHERE {selected} ORDER BY is_total DESC, place"""
+    if funnel is not None:
+        return composed(funnel, relations, tail, materialized=MATERIALIZED)
+    named = ",\n".join(f"{name} AS ({sql})" for name, sql in relations.items())
+    return Statement(f"WITH {named}\n{tail}", binder.values)
+
+
+def clicked_links(traffic: Traffic, most: int) -> Statement:
+    """The links that people clicked in the period. Column: link_id."""
+    binder = Binder()
+    sql = f"""
+    SELECT DISTINCT link_id FROM clicks
+    WHERE {_scope(traffic, "clicked_at", binder)} AND NOT bot
+    LIMIT {binder.bind("UInt64", most)}"""
+    return Statement(sql, binder.values)
+
+
+def _traffic(traffic: Traffic, binder: Binder) -> str:
+    """Columns: value, clicks, installs, opens. Several rows may have one value."""
+    column = f"toString({traffic.column})"
+    clicked = column
+    if traffic.slugs is not None:
+        clicked = "''"
+    if traffic.slugs:
+        ids = binder.bind("Array(String)", list(traffic.slugs))
+        slugs = binder.bind("Array(String)", list(traffic.slugs.values()))
+        clicked = f"transform(link_id, {ids}, {slugs}, '')"
+    return f"""
+    SELECT {clicked} AS value, count() AS clicks, 0 AS installs, 0 AS opens
+    FROM clicks WHERE {_scope(traffic, "clicked_at", binder)} AND NOT bot
+    GROUP BY value
+    UNION ALL
+    SELECT {column} AS value, 0 AS clicks, countIf(name = 'install') AS installs,
+           countIf(name = 'open') AS opens
+    FROM events
+    WHERE {_scope(traffic, "occurred_at", binder)} AND name IN ('open', 'install')
+        AND kind = 'event' AND link != ''
+    GROUP BY value"""
+
+
+def _scope(traffic: Traffic, time: str, binder: Binder) -> str:
+    condition = f"website_id IN {binder.bind('Array(String)', list(traffic.website_ids))}"
+    if traffic.start_ms is None or traffic.end_ms is None:
+        return condition
+    start, end = (
+        f"fromUnixTimestamp64Milli({binder.bind('Int64', at_ms)})"
+        for at_ms in (traffic.start_ms, traffic.end_ms)
+    )
+    return f"{condition} AND {time} >= {start} AND {time} < {end}"
+
+
+def _groups(*, has_funnel: bool) -> str:
+    """The figures of each value and of all together. Values of touches are texts."""
+    none = "0 AS entered, 0 AS completed, 0 AS pending"
+    parts = [f"SELECT value, clicks, installs, opens, {none} FROM traffic"]
+    if has_funnel:
+        parts.append("""
+        SELECT substring(texts[1], 2) AS value, 0 AS clicks, 0 AS installs, 0 AS opens, entered,
+               counts[-1] AS completed, arraySum(pendings) AS pending
+        FROM ranked WHERE NOT is_total""")
+    figures = ", ".join(f"sum(parts.{name}) AS {name}" for name in FIGURES)
+    return f"""
+    SELECT parts.value AS value, grouping(parts.value) = 1 AS is_total,
+           uniqExact(parts.value) AS groups, {figures}
+    FROM ({" UNION ALL ".join(parts)}) AS parts
+    GROUP BY GROUPING SETS ((parts.value), ())"""

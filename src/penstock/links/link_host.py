@@ -1,0 +1,48 @@
+"""The host of links: it serves links, the files by which phones check them, and health.
+
+The dashboard and its API are on the other host. Both hosts serve links.
+"""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from litestar.types import ASGIApp, Receive, Send
+
+from penstock.links.association.service import ANDROID_FILE, APPLE_FILE
+from penstock.links.model import PUBLIC_PATH
+from penstock.links.redirect.asgi import link_not_found
+
+_PATHS = (APPLE_FILE, ANDROID_FILE, "/health/live", "/health/ready")
+
+
+class LinkHost:
+    """ASGI middleware: answers 404 to everything else that is asked of the links' host."""
+
+    def __init__(self, app: ASGIApp, link_host: str) -> None:
+        self._app, self._name = app, _host_name(link_host.encode())
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if (
+            scope["type"] == "http"
+            and not _is_public(scope["path"])
+            and any(
+                name == b"host" and _host_name(value) == self._name
+                for name, value in scope["headers"]
+            )
+        ):
+            await link_not_found(scope)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def _is_public(path: str) -> bool:
+    return path in _PATHS or (path.startswith(PUBLIC_PATH) and path != PUBLIC_PATH)
+
+
+def _host_name(host: bytes) -> str:
+    """Without the port, which proxies may change; empty when it cannot be read."""
+    try:
+        name = urlsplit(f"//{host.decode('latin-1')}").hostname or ""
+    except ValueError:
+        return ""
+    return name.removesuffix(".")

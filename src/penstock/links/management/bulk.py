@@ -1,0 +1,212 @@
+"""Creates and changes many links at once, from a CSV file: all of its rows, or none."""
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from penstock.accounts.audit import service as audit
+from penstock.accounts.audit.model import Action
+from penstock.accounts.model import Caller
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
+from penstock.base.errors import Conflict, Fault, Invalid, NotFound, StoreConflict
+from penstock.base.fair_queue import FairQueue
+from penstock.base.ids import LinkId, WebsiteId, WorkspaceId, new_id
+from penstock.http.schema import faults_of
+from penstock.links.management import store
+from penstock.links.management.addresses import WebUrlRules
+from penstock.links.management.csv_file import CsvRow, read_csv
+from penstock.links.management.schema import LinkRow
+from penstock.links.model import Link, LinkUpload
+from penstock.metadb.database import Database
+
+_REQUIRED = ("websiteId", "name", "destinationPath")
+_OPTIONAL = ("fallback_url", "utm_source", "utm_medium", "utm_campaign")
+
+RowFault = tuple[int, Fault]
+
+
+class ValidRow(NamedTuple):
+    """number: as a spreadsheet counts."""
+
+    number: int
+    row: LinkRow
+
+
+class Plan(NamedTuple):
+    """What the rows of a file do. changed: pairs of a link before and after."""
+
+    added: list[Link]
+    changed: list[tuple[Link, Link]]
+    unchanged: int
+    faults: list[RowFault]
+
+    @property
+    def upload(self) -> LinkUpload:
+        faulty = len({number for number, _ in self.faults})
+        return LinkUpload(
+            len(self.added),
+            len(self.changed),
+            self.unchanged,
+            faulty,
+            sorted(self.faults, key=itemgetter(0)),
+        )
+
+
+class BulkService:
+    """validation: the queue of work that needs much CPU. on_change: called with the slug of each
+    link that was changed.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        websites: WebsiteService,
+        url_rules: WebUrlRules,
+        validation: FairQueue,
+        clock: Clock,
+        on_change: Callable[[str], None],
+    ) -> None:
+        self._database, self._websites, self._clock = database, websites, clock
+        self._url_rules, self._on_change = url_rules, on_change
+        self._validation = validation
+
+    async def upload(self, by: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
+        """Create the links whose slug is new, change the others.
+
+        Raises `Invalid` when the body is no CSV of links. With faulty rows it changes nothing:
+        then it raises `Invalid` with them, or returns them in a dry run. `Conflict` when someone
+        else has just taken a slug.
+        """
+        return await self._validation.run(by.workspace_id, self._upload, by, body, dry_run)
+
+    def _upload(self, by: Caller, body: bytes, dry_run: bool) -> LinkUpload:
+        valid, faults = _validated(read_csv(body), self._url_rules)
+        apps, app_faults = self._apps(by.workspace_id, valid)
+        slugs = [row.slug for _, row in valid]
+        now_ms = self._clock()
+        try:
+            with self._database.write() as db:
+                stored = {link.slug: link for link in store.links_of_slugs(db, slugs)}
+                plan = _plan(by.workspace_id, valid, stored, apps, now_ms)
+                plan.faults.extend([*faults, *app_faults])
+                upload = plan.upload
+                if dry_run:
+                    return upload
+                if upload.faults:
+                    raise Invalid([_named(number, fault) for number, fault in upload.faults])
+                store.add_links(db, plan.added)
+                store.update_links(db, plan.changed)
+                if plan.added or plan.changed:
+                    target = f"CSV: {upload.created} created, {upload.updated} updated"
+                    audit.record(db, by, Action.LINK_CHANGED, target, now_ms)
+        except StoreConflict:
+            raise Conflict(
+                "Another request has just taken one of the slugs; upload the file again.",
+                code="slug_taken",
+            ) from None
+        for _, link in plan.changed:
+            self._on_change(link.slug)
+        return upload
+
+    def _apps(
+        self, workspace_id: WorkspaceId, rows: Sequence[ValidRow]
+    ) -> tuple[Mapping[str, WebsiteId], list[RowFault]]:
+        """The workspace's apps that rows name, and a fault for each row that names another."""
+        apps: dict[str, WebsiteId] = {}
+        missing = set[str]()
+        for website_id in {row.website_id for _, row in rows if row.website_id}:
+            try:
+                apps[website_id] = self._websites.app(workspace_id, website_id).id
+            except NotFound:
+                missing.add(website_id)
+        fault = Fault("websiteId", "app_not_found", "The workspace has no app with this ID.")
+        return apps, [(number, fault) for number, row in rows if row.website_id in missing]
+
+
+def _named(number: int, fault: Fault) -> Fault:
+    return Fault(f"rows[{number}].{fault.field}", fault.code, fault.message)
+
+
+def _validated(
+    rows: Sequence[CsvRow], url_rules: WebUrlRules
+) -> tuple[list[ValidRow], list[RowFault]]:
+    valid: list[ValidRow] = []
+    faults: list[RowFault] = []
+    seen = set[str]()
+    for number, values in rows:
+        try:
+            row = LinkRow.model_validate(values, context=url_rules)
+        except ValidationError as error:
+            faults += ((number, _of_column(fault)) for fault in faults_of(error))
+            continue
+        if row.slug in seen:
+            message = "Another row has this slug, too."
+            faults.append((number, Fault("slug", "repeated", message)))
+        seen.add(row.slug)
+        valid.append(ValidRow(number, row))
+    return valid, faults
+
+
+def _of_column(fault: Fault) -> Fault:
+    """`tags[2]` is in the column `tags`."""
+    return Fault(fault.field.partition("[")[0], fault.code, fault.message)
+
+
+def _plan(
+    workspace_id: WorkspaceId,
+    rows: Sequence[ValidRow],
+    stored: Mapping[str, Link],
+    apps: Mapping[str, WebsiteId],
+    now_ms: int,
+) -> Plan:
+    plan = Plan([], [], 0, [])
+    unchanged = 0
+    for number, row in rows:
+        link = stored.get(row.slug)
+        faults = _new_faults(row) if link is None else _change_faults(row, link, workspace_id)
+        plan.faults.extend((number, fault) for fault in faults)
+        if faults:
+            continue
+        if link is not None:
+            after = link.changed(row.values(), now_ms)
+            unchanged += after is link
+            if after is not link:
+                plan.changed.append((link, after))
+        elif app_id := apps.get(row.website_id or ""):
+            plan.added.append(_new_link(workspace_id, app_id, row, now_ms))
+    return plan._replace(unchanged=unchanged)
+
+
+def _new_faults(row: LinkRow) -> list[Fault]:
+    if row.id is not None:
+        message = "No link has this ID and this slug. Leave the ID out to create a link."
+        return [Fault("id", "unknown_link", message)]
+    values = row.model_dump(by_alias=True)
+    message = "A new link needs this field."
+    return [Fault(name, "required", message) for name in _REQUIRED if values[name] is None]
+
+
+def _change_faults(row: LinkRow, link: Link, workspace_id: WorkspaceId) -> list[Fault]:
+    if link.workspace_id != workspace_id:
+        return [Fault("slug", "slug_taken", "This slug is taken; choose another.")]
+    fixed = {"id": (row.id, link.id), "websiteId": (row.website_id, link.website_id)}
+    return [
+        Fault(name, "read_only", f"Cannot be changed; the link has {stored}.")
+        for name, (value, stored) in fixed.items()
+        if value not in (None, stored)
+    ]
+
+
+def _new_link(workspace_id: WorkspaceId, website_id: WebsiteId, row: LinkRow, now_ms: int) -> Link:
+    return Link(
+        id=LinkId(new_id("lnk", now_ms)),
+        workspace_id=workspace_id,
+        website_id=website_id,
+        slug=row.slug,
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+        **{"is_active": True, **dict.fromkeys(_OPTIONAL), **row.values()},
+    )

@@ -1,0 +1,117 @@
+"""Links as CSV: a row each, with the names of fields in the header. Reading gives back what was
+written, also after a spreadsheet has saved it.
+"""
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+from typing import Any, NamedTuple
+
+from penstock.base.errors import Fault, Invalid
+from penstock.base.spreadsheets import as_cell, from_cell
+from penstock.links.management.schema import LinkRecord
+
+MAX_ROWS = 5_000
+MAX_BYTES = 2 * 1024 * 1024
+
+COLUMNS = (
+    "id", "websiteId", "slug", "name", "destinationPath", "fallbackUrl", "utmSource", "utmMedium",
+    "utmCampaign", "expiresAt", "expiredUrl", "tags", "isActive", "isArchived", "hostedUrl",
+)  # fmt: skip
+_IGNORED = {"hostedUrl"}  # computed
+_SWITCHES = {"isActive", "isArchived"}
+_REQUIRED_TEXTS = {"slug", "name", "destinationPath"}
+_SWITCH_VALUES = {"true": True, "false": False}
+
+
+class CsvRow(NamedTuple):
+    """number: as a spreadsheet counts, so the first link has 2. values: by wire name."""
+
+    number: int
+    values: Mapping[str, Any]
+
+
+def write_csv(records: Iterable[LinkRecord]) -> bytes:
+    """The records with a header. No cell runs as a formula."""
+    file = StringIO()
+    writer = csv.writer(file, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    for record in records:
+        values = record.model_dump(mode="json", by_alias=True)
+        writer.writerow(as_cell(_text(values[name])) for name in COLUMNS)
+    return file.getvalue().encode()
+
+
+def _text(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+def read_csv(body: bytes) -> list[CsvRow]:
+    """The rows of a file. Raises `Invalid` when it is no CSV of links, or too long."""
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid([Fault("body", "not_utf8", "Save the file as CSV in UTF-8.")]) from None
+    reader = csv.reader(StringIO(text, newline=""), strict=True)
+    try:
+        header = next(reader, [])
+        _check_header(header)
+        return list(_rows(header, reader))
+    except csv.Error as error:
+        message = f"Line {reader.line_num} is not CSV with commas and quotes: {error}."
+        raise Invalid([Fault("body", "not_csv", message)]) from None
+
+
+def _check_header(header: Sequence[str]) -> None:
+    unknown = [name for name in header if name not in COLUMNS]
+    if unknown or "slug" not in header:
+        problem = (
+            f"There is no column {unknown[0][:50]!r}" if unknown else "The column slug is missing"
+        )
+        message = f"{problem}. Columns: {', '.join(COLUMNS)}."
+        raise Invalid([Fault("body", "unknown_column", message)])
+    if len(set(header)) < len(header):
+        raise Invalid([Fault("body", "repeated", "A column is there twice.")])
+
+
+def _rows(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[CsvRow]:
+    count = 0
+    for number, cells in enumerate(lines, 2):
+        if not any(cells):
+            continue
+        count += 1
+        if count > MAX_ROWS:
+            message = f"The file has more than {MAX_ROWS:,} links; split it."
+            raise Invalid([Fault("body", "too_many", message)])
+        if len(cells) > len(header):
+            message = f"Row {number} has more cells than the header; quote texts with commas."
+            raise Invalid([Fault("body", "not_csv", message)])
+        values = {
+            name: _value(name, from_cell(cell))
+            for name, cell in zip(header, cells, strict=False)
+            if name not in _IGNORED
+        }
+        yield CsvRow(number, {name: value for name, value in values.items() if value is not _KEEP})
+
+
+_KEEP = object()
+"""An empty cell of a column that has no empty value."""
+
+
+def _value(name: str, cell: str) -> Any:
+    """A cell as JSON would have it; what is wrong with it, the wire type says."""
+    if name == "tags":
+        return [tag for tag in cell.split(",") if tag.strip()]
+    if name in _SWITCHES:
+        return _SWITCH_VALUES.get(cell.strip().lower(), cell) if cell else _KEEP
+    if name in ("id", "websiteId"):
+        return cell or _KEEP
+    return cell if cell or name in _REQUIRED_TEXTS else None

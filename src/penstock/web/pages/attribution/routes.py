@@ -1,0 +1,78 @@
+"""The attribution report: campaigns and links with their traffic, and a funnel's completions."""
+
+from urllib.parse import quote, urlencode
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+
+from penstock.accounts.websites.service import WebsiteService
+from penstock.base.clock import Clock
+from penstock.base.paging import MAX_PAGE_SIZE, Listing, Page
+from penstock.funnels.campaigns.schema import AttributionQuery, GroupBy
+from penstock.funnels.campaigns.service import CampaignService
+from penstock.funnels.definitions.schema import FunnelRecord
+from penstock.funnels.saved.service import FunnelService
+from penstock.jobs.cancellable import CancellableResponse
+from penstock.settings import Settings
+from penstock.web.pages.attribution.schema import AttributionPageQuery
+from penstock.web.pages.funnel_page import load_part
+from penstock.web.view import View
+
+GROUPS = {
+    GroupBy.SOURCE: "Source",
+    GroupBy.MEDIUM: "Medium",
+    GroupBy.CAMPAIGN: "Campaign",
+    GroupBy.LINK: "Link",
+}
+
+
+@get("/attribution")
+async def attribution_page(
+    view: NamedDependency[View],
+    campaigns: NamedDependency[CampaignService],
+    funnels: NamedDependency[FunnelService],
+    website_service: NamedDependency[WebsiteService],
+    settings: NamedDependency[Settings],
+    clock: NamedDependency[Clock],
+    respond: NamedDependency[CancellableResponse],
+) -> Response[bytes]:
+    def render() -> Response[bytes]:
+        websites = website_service.websites(view.workspace_id)
+        query = view.own_websites_only(view.query(AttributionPageQuery), websites)
+        now_ms = clock()
+
+        def figures() -> dict[str, object]:
+            parameters = query.parameters(now_ms)
+            paging = {"page": query.page, "pageSize": query.page_size}
+            record = campaigns.report(
+                view.workspace_id, AttributionQuery.model_validate({**parameters, **paging})
+            )
+            return {
+                "report": record,
+                "listing": Listing(record.data, query.pagination, record.total),
+                "address": urlencode(parameters, quote_via=quote),
+            }
+
+        return view.render(
+            "attribution/page.html",
+            parts=("figures",),
+            query=query,
+            now_ms=now_ms,
+            websites=websites,
+            website=next((site for site in websites if site.id == query.website_id), None),
+            funnel=_funnel(funnels, view, query),
+            funnels=funnels.page(view.workspace_id, Page(1, MAX_PAGE_SIZE)).data,
+            groups=GROUPS,
+            figures=load_part(view, "figures", figures),
+            base_url=settings.base_url,
+        )
+
+    return await respond(render)
+
+
+def _funnel(funnels: FunnelService, view: View, query: AttributionPageQuery) -> FunnelRecord | None:
+    """NotFound for an unknown funnel."""
+    return None if query.funnel_id is None else funnels.get(view.workspace_id, query.funnel_id)
+
+
+ROUTES = (attribution_page,)

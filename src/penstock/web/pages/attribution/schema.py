@@ -1,0 +1,25 @@
+"""Query parameters of the attribution page."""
+
+from collections.abc import Mapping
+
+from penstock.base.clock import iso
+from penstock.funnels.campaigns.schema import AttributionQuery
+from penstock.web.pages.schema import PeriodPageQuery
+
+
+class AttributionPageQuery(AttributionQuery, PeriodPageQuery):
+    """The whole state of the page."""
+
+    def parameters(self, now_ms: int) -> Mapping[str, str]:
+        """The same question as query parameters of the API, without those of paging."""
+        span = self.span(now_ms)
+        parameters = {
+            "groupBy": self.group_by.value,
+            "websiteId": self.website_id,
+            "startAt": span and iso(span[0]),
+            "endAt": span and iso(span[1]),
+            "funnelId": self.funnel_id,
+            "touch": self.touch if self.funnel_id else None,
+            "sort": self.sort.value,
+        }
+        return {name: value for name, value in parameters.items() if value}
