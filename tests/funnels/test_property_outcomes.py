@@ -11,6 +11,7 @@ Shares `PENSTOCK_EXAMPLES` with the reports' property test: a fifth of it runs h
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -48,6 +49,8 @@ pytestmark = pytest.mark.usefixtures("count_examples")
 
 examples = example_settings(EXAMPLES // len(SHARES))
 
+_numbers = count(1)
+
 
 @pytest.mark.slow("runs many random examples")
 @pytest.mark.parametrize("share", SHARES)
@@ -83,15 +86,13 @@ class StoredFunnel:
         self.subject = Subject(definition, params.website_ids)
         self.tables = OutcomeTables(warehouse, self._run)
         self.mark = Mark(self.subject.outcome, "", WorkspaceId("wsp"), "fnl", 0, 0, 0, 0, 0)
-        self.builds = 0
         self.statements_left: int | None = None
 
     def fill(self, at_ms: int) -> None:
         """Build from scratch, with the fold of few events or the one of many."""
         if self.mark.build:
             self.tables.drop([self.mark.build])
-        self.builds += 1
-        build = f"bld_{self.subject.outcome[:8]}_{self.builds}"
+        build = f"bld_{next(_numbers)}"  # an edit may be none: then both have the same outcome
         empty = replace(self.mark, build=build, read_until_ms=at_ms, events_block=0, events=0)
         with self._fold_of_many():
             self.mark = self.tables.fill(self.subject, empty)
@@ -183,7 +184,7 @@ def assert_agreement(warehouse: Warehouse, case: Case, random: Random) -> None:
         if is_last:
             disturb(warehouse, events, random)
         for funnel in funnels:
-            funnel.refresh(at_ms) if funnel.builds else funnel.fill(at_ms)
+            funnel.refresh(at_ms) if funnel.mark.build else funnel.fill(at_ms)
         if len(funnels) == 1 and random.random() < 0.3:
             funnels.append(StoredFunnel(warehouse, *another(case, params, random), random))
             funnels[-1].fill(at_ms)
