@@ -5,9 +5,10 @@ import random
 import time
 from collections import Counter
 from contextlib import suppress
+from operator import itemgetter
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Route
+from playwright.sync_api import BrowserContext, Page, Request, Route
 from playwright.sync_api import Error as PlaywrightError
 
 from tests.browser.conftest import patient
@@ -44,6 +45,7 @@ class Site:
         self.context = patient(context)
         self.trouble = random.Random(0)
         self.troubled_share = 0.0
+        self.longest_call_s, self._began_s = 0.0, dict[Request, float]()
         tag = f'<script src="{service_url}/t.js" data-website="{website_id}"></script>'
         context.route(
             f"{SITE}/**",
@@ -53,6 +55,15 @@ class Site:
             ),
         )
         context.route("**/api/track", self._forward)
+        context.on("request", self._note_begin)
+        context.on("requestfinished", self._note_end)
+
+    def _note_begin(self, request: Request) -> None:
+        self._began_s[request] = time.monotonic()
+
+    def _note_end(self, request: Request) -> None:
+        took_s = time.monotonic() - self._began_s.pop(request)
+        self.longest_call_s = max(self.longest_call_s, took_s)
 
     def _forward(self, route: Route) -> None:
         cors = {"access-control-allow-origin": "*", "access-control-expose-headers": "Retry-After"}
@@ -137,4 +148,6 @@ def test_every_event_is_stored_once_with_its_time_whatever_happens(service, brow
     rows = rows_of(service.data, STORED)
     assert Counter(name for name, _ in rows) == Counter(sent.keys())
     wrong = {name: int(at_ms) / 1000 - sent[name] for name, at_ms in rows}
-    assert max(map(abs, wrong.values())) < 1.5, sorted(wrong.items(), key=lambda item: item[1])[-5:]
+    # A page learns the server's time from a call: no better than the call was quick.
+    within_s = 1.5 + site.longest_call_s
+    assert max(map(abs, wrong.values())) < within_s, sorted(wrong.items(), key=itemgetter(1))[-5:]

@@ -18,6 +18,7 @@ SHOWS_NOTHING_STORED = {
     "welcome",
     "funnel-new",
     "goal-new",
+    "links-upload",
     "deletions",
     "settings-website-new",
     "settings-account",
