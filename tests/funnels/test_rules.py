@@ -859,6 +859,7 @@ def test_a_whole_report(scene: Scene) -> None:
         "evaluatedAt": report["evaluatedAt"],
         "computedAt": report["computedAt"],
         "servedFrom": "query",
+        "directReason": "off",
         "lastKnownEventAt": report["coverage"]["lastEventAt"],
         "period": {"startAt": None, "endAt": None},
         "websiteId": None,

@@ -53,7 +53,8 @@ def test_a_job_goes_from_accepted_to_the_answer_that_the_route_gives(client, res
     assert fetched.status_code == 200
     assert fetched.headers["content-type"] == "application/json"
     plain = results().json()
-    assert fetched.json() | {"servedFrom": None} == plain | {"servedFrom": None}
+    source = {"servedFrom": None, "directReason": None}
+    assert fetched.json() | source == plain | source
 
 
 def test_a_preview_can_be_a_job_too(client, funnel, workspace):
