@@ -29,6 +29,11 @@ const AsyncStorage = {
   removeItem: async (key) => void stored.delete(key),
 };
 const AppState = { addEventListener: () => {} };
+const Platform = { OS: "android", Version: 34 };
+const Clipboard = { getStringAsync: async () => "" };
+const Linking = { getInitialURL: async () => null };
+const readInstallReferrer = async () => "utm_source=google-play&utm_medium=organic";
+const navigate = () => {};
 """
 """What React Native would bring."""
 
@@ -48,10 +53,14 @@ def filled_in(snippet: str, account: Account, website_id: str, folder: Path) -> 
     )
 
 
+def new_website(account: Account, kind: str) -> str:
+    body = {"name": "Shop", "kind": kind}
+    return account.client.post("/api/settings/websites", json=body).json()["id"]
+
+
 @pytest.fixture
 def website_id(account: Account) -> str:
-    body = {"name": "Shop", "kind": "web"}
-    return account.client.post("/api/settings/websites", json=body).json()["id"]
+    return new_website(account, "web")
 
 
 def stored_names(account: Account) -> set[str]:
@@ -94,13 +103,18 @@ def test_the_snippet_for_calls_before_the_script_has_loaded(
 
 
 @built
-@pytest.mark.parametrize("entry", ["react-native", "node"])
+@pytest.mark.parametrize(
+    ("entry", "kind", "own_names"), [("react-native", "mobile", ["install"]), ("node", "web", [])]
+)
 def test_snippets_for_apps_and_backends(
-    account: Account, website_id: str, tmp_path: Path, entry: str
+    account: Account, tmp_path: Path, entry: str, kind: str, own_names: list[str]
 ) -> None:
+    """The snippets of an entry are one program; the first one imports what the others share."""
     node = shutil.which("node", path=f"{os.environ['PATH']}:{ROOT / '.venv/bin'}")
     assert node is not None
-    (snippet,) = snippets(f"@penstock/sdk/{entry}")
+    first, *more = snippets(f"@penstock/sdk/{entry}")
+    snippet = first + "".join(text.replace("import { init, ", "import { ") for text in more)
+    website_id = new_website(account, kind)
     key = account.client.post("/api/settings/api-keys", json={"name": "shop"}).json()["key"]
     without_app = re.sub(r'import .* from "(?!@penstock).*\n', "", snippet)
     code = _APP + filled_in(without_app, account, website_id, tmp_path / "spill")
@@ -114,4 +128,4 @@ def test_snippets_for_apps_and_backends(
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     names = re.findall(r'(?:event: |screen\(|track\()"(\w+)"', snippet)
-    expect_stored(account, *names)
+    expect_stored(account, *names, *own_names)
