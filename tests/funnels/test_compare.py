@@ -134,7 +134,7 @@ def test_a_whole_comparison(scene: Scene) -> None:
         "countingUnit": "attempt",
         "evaluatedAt": record["evaluatedAt"],
         "computedAt": record["computedAt"],
-        "directReason": "off",
+        "directReason": None,
         "servedFrom": "query",
         "lastKnownEventAt": record["coverage"]["lastEventAt"],
         "period": {"startAt": None, "endAt": None},

@@ -859,7 +859,7 @@ def test_a_whole_report(scene: Scene) -> None:
         "evaluatedAt": report["evaluatedAt"],
         "computedAt": report["computedAt"],
         "servedFrom": "query",
-        "directReason": "off",
+        "directReason": None,
         "lastKnownEventAt": report["coverage"]["lastEventAt"],
         "period": {"startAt": None, "endAt": None},
         "websiteId": None,

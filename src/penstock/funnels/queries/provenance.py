@@ -50,6 +50,7 @@ def without_rows(context: QueryContext) -> QueryResult:
 
 def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
     """The fields of `HeadRecord`."""
+    reason = provenance.direct_reason
     return {
         "funnelId": context.funnel_id,
         "definitionRevision": context.revision,
@@ -58,7 +59,7 @@ def head_of(context: QueryContext, provenance: Provenance) -> dict[str, Any]:
         "evaluatedAt": iso(context.params.evaluated_at_ms),
         "computedAt": iso(provenance.computed_at_ms),
         "servedFrom": provenance.served_from,
-        "directReason": provenance.direct_reason,
+        "directReason": None if reason is DirectReason.OFF else reason,
         "lastKnownEventAt": iso_or_none(context.profile.last_event_ms),
         "period": {
             "startAt": iso_or_none(context.params.start_ms),

@@ -174,7 +174,7 @@ class HeadRecord(Record):
         DirectReason | None,
         Field(
             description="With `query`: why the answer was not counted from stored outcomes. null "
-            "otherwise."
+            "otherwise, and where they are switched off."
         ),
     ]
     last_known_event_at: Annotated[
