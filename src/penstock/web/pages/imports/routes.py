@@ -4,7 +4,6 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.model import Role
 from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.visitors.schema import VisitorDetailRecord, VisitorsQuery, WebsiteQuery
 from penstock.activity.visitors.service import VisitorService
@@ -66,7 +65,7 @@ def read_import(
         share=share_read(job),
         rejects=rejects,
         names=names,
-        is_owner=view.reader.role is Role.OWNER,
+        is_owner=view.is_owner,
     )
 
 
