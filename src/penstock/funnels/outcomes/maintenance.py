@@ -21,7 +21,7 @@ from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.statements.query import Statement
-from penstock.health.model import OutcomesState
+from penstock.health.model import OutcomesHealth
 from penstock.settings import Settings
 from penstock.warehouse.client import Progress, QueryFailed, Warehouse
 from penstock.warehouse.work import Stopped, Work, working_on
@@ -85,10 +85,10 @@ class OutcomeMaintenance:
                             self._warehouse.stop, self._work, limiter=CapacityLimiter(1)
                         )
 
-    def state(self) -> OutcomesState:
+    def state(self) -> OutcomesHealth:
         """For health checks; never blocks."""
         stored = len(self.registry.marks())
-        return OutcomesState(stored, self._differences, self._last_difference_at_ms)
+        return OutcomesHealth(stored, self._differences, self._last_difference_at_ms)
 
     def progress(self, pending: PendingBuild) -> Progress:
         """How far a build is. `QueryFailed` and `StoreUnavailable` of the event store."""
