@@ -28,12 +28,13 @@ from penstock.links.association.schema import (
     State,
 )
 from penstock.links.management.addresses import is_ip_address, is_private_name
+from penstock.links.model import PUBLIC_PATH
 from penstock.settings import Settings
 
 APPLE_FILE = "/.well-known/apple-app-site-association"
 ANDROID_FILE = "/.well-known/assetlinks.json"
 
-_LINK_PATHS = (PathPattern(path="/l/*"),)
+_LINK_PATHS = (PathPattern(path=f"{PUBLIC_PATH}*"),)
 _PUBLIC_URL, _LINK_HOST = "PENSTOCK_PUBLIC_URL", "PENSTOCK_LINK_HOST"
 _ONLY_HTTPS = "phones fetch the files over HTTPS only"
 _NON_PUBLIC_SUFFIXES = (".test", ".invalid", ".onion")
