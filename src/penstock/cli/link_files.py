@@ -56,7 +56,7 @@ def _print(upload: Record) -> None:
 
 def export_links(
     file: Annotated[
-        Path | None, typer.Argument(help="Where to write; the standard output by default.")
+        Path | None, typer.Argument(help="File to write; default: standard output.")
     ] = None,
     url: Url = LOCAL,
     api_key: ApiKey = "",

@@ -24,9 +24,12 @@ _ISO_TIME = Pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _MIN_GZIP_SIZE = 1000  # bytes
 
 
-def _breakable(path: str) -> Markup:
-    """A path that breaks after slashes, not inside words."""
-    return Markup(str(escape(path)).replace("/", "/<wbr>"))
+def _breakable(text: str, after: str = "/") -> Markup:
+    """A path that breaks after slashes, or another text after other characters: not inside words."""
+    html = str(escape(text))
+    for character in after:
+        html = html.replace(character, f"{character}<wbr>")
+    return Markup(html)
 
 
 def _with_ids(text: str) -> Markup:
