@@ -25,11 +25,11 @@ _MIN_GZIP_SIZE = 1000  # bytes
 
 
 def _breakable(text: str, after: str = "/") -> Markup:
-    """A path that breaks after slashes, or another text after other characters: not inside words."""
-    html = str(escape(text))
+    """A text that breaks after these characters, such as the slashes of a path: not inside words."""
+    breakable = str(escape(text))
     for character in after:
-        html = html.replace(character, f"{character}<wbr>")
-    return Markup(html)
+        breakable = breakable.replace(character, f"{character}<wbr>")
+    return Markup(breakable)
 
 
 def _with_ids(text: str) -> Markup:
