@@ -25,7 +25,7 @@ _MIN_GZIP_SIZE = 1000  # bytes
 
 
 def _breakable(text: str, after: str = "/") -> Markup:
-    """A text that breaks after these characters, such as the slashes of a path: not inside words."""
+    """A text that breaks after these characters, such as slashes of a path, not inside words."""
     breakable = str(escape(text))
     for character in after:
         breakable = breakable.replace(character, f"{character}<wbr>")

@@ -10,7 +10,7 @@ from penstock.http.answers import answer, listing
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, address_of
 from penstock.http.schema import PageQuery
 from penstock.links.attribution.schema import (
     AppOpen,
@@ -49,9 +49,8 @@ async def resolve_open(
     """
     require_json(request)
     body = await read_bytes(request, max_bytes=settings.max_event_bytes)
-    address = request.client.host if request.client else ""
     decision, visitor_id = await attribution.resolve(
-        body, address, request.headers.get("user-agent", "")
+        body, address_of(request), request.headers.get("user-agent", "")
     )
     return answer(ResolvedRecord.of(decision, visitor_id))
 
