@@ -7,7 +7,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, iso_or_none, looks_like_seconds
 from penstock.base.errors import Fault
-from penstock.events.deletions.model import Deletion, State, Step, Target
+from penstock.events.deletions.model import Deletion, DeletionState, Step, Target
 from penstock.events.fields import (
     TIME_SCHEMA,
     EventValidationContext,
@@ -136,7 +136,7 @@ class DeletionRecord(Record):
     from_: Annotated[str | None, Field(alias="from")]
     to: str | None
     kind: Annotated[str | None, Field(description="The kind of event, if target is retention.")]
-    state: State
+    state: DeletionState
     step: Annotated[Step | None, Field(description="The current or next step; null once done.")]
     visitors_removed: Annotated[
         int, Field(description="IDs of the visitor, including merged ones.")

@@ -25,7 +25,7 @@ from penstock.links.association.schema import (
     Finding,
     IosCheck,
     PathPattern,
-    State,
+    PlatformState,
 )
 from penstock.links.management.addresses import is_ip_address, is_private_name
 from penstock.links.model import PUBLIC_PATH
@@ -118,7 +118,7 @@ def _android_statement(app: MobileApp) -> AndroidStatement | None:
     )
 
 
-def _state(has_settings: object, findings: tuple[Finding, ...]) -> State:
+def _state(has_settings: object, findings: tuple[Finding, ...]) -> PlatformState:
     if not has_settings:
         return "notSet"
     return "notReady" if findings else "ready"
