@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice, takewhile
+from typing import NamedTuple
 
 from penstock.base.scalar import MISSING
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
@@ -157,7 +158,8 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
             if other.matched[place] - filled_before
         ]
         verdicts[event.event_id] = Verdict(Decision.ENTRY, 1, matches, completes=True)
-        yield _followed(definition, events, positions, index, matches, number, candidates, verdicts)
+        start = _Start(index, matches, number, candidates, verdicts)
+        yield _followed(definition, events, positions, start)
         filled, filled_before, number, verdicts = frozenset(), frozenset(), None, {}
 
 
@@ -176,21 +178,28 @@ def _positions(definition: Definition, events: Sequence[MatchedEvent]) -> list[l
     ]
 
 
+class _Start(NamedTuple):
+    """A completion of step 1.
+
+    index: of the entry among the events. matches: of step 1 that the entry counts for. number: the
+    last usable one of step 1. candidates: *S* of the rules. verdicts: on the events up to the entry.
+    """
+
+    index: int
+    matches: frozenset[int]
+    number: int | None
+    candidates: Sequence[MatchedEvent]
+    verdicts: dict[str, Verdict]
+
+
 def _followed(
     definition: Definition,
     events: Sequence[MatchedEvent],
     positions: Sequence[Sequence[int]],
-    index: int,
-    matches: frozenset[int],
-    number: int | None,
-    candidates: Sequence[MatchedEvent],
-    verdicts: dict[str, Verdict],
+    start: _Start,
 ) -> FunnelPath:
-    """The path from the entry `events[index]` on.
-
-    positions: of the events that match each row. matches: of step 1 that the entry counts for.
-    number: the last usable one of step 1. candidates: *S* of the rules.
-    """
+    """The path from an entry on. positions: of the events that match each row."""
+    index, matches, number, candidates, verdicts = start
     steps, entry = required_rows(definition), events[index]
     values, tied = entry_values(entry, candidates)
     path = FunnelPath(
