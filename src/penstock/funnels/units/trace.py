@@ -182,7 +182,7 @@ class _Start(NamedTuple):
     """A completion of step 1.
 
     index: of the entry among the events. matches: of step 1 that the entry counts for. number: the
-    last usable one of step 1. candidates: *S* of the rules. verdicts: on the events up to the entry.
+    last usable one of step 1. candidates: *S* of the rules. verdicts: on events up to the entry.
     """
 
     index: int
