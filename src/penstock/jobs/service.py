@@ -26,7 +26,8 @@ from penstock.http.answers import answer
 from penstock.http.problems import problem_of
 from penstock.http.requests import AnyRequest, path_of
 from penstock.jobs.schema import JobRecord, JobState
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
 
 ComputeAnswer = Callable[[], BaseModel | dict[str, Any] | Response[bytes]]

@@ -19,7 +19,8 @@ from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.model import scope_tag
 from penstock.events.shipper import Shipper
 from penstock.metadb.database import Database
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 
 log = structlog.get_logger()
 

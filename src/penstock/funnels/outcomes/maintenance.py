@@ -20,7 +20,8 @@ from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.health.model import OutcomesHealth
 from penstock.settings import DAY_S, Settings
-from penstock.warehouse.client import Progress, QueryFailed, Warehouse
+from penstock.warehouse.client import Progress, Warehouse
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
 
 log = structlog.get_logger()

@@ -22,7 +22,8 @@ from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import StoredBuild
 from penstock.funnels.statements.storing import is_storable
 from penstock.settings import DAY_S, Settings
-from penstock.warehouse.client import Progress, QueryFailed
+from penstock.warehouse.client import Progress
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped
 
 log = structlog.get_logger()

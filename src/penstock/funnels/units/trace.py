@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice, takewhile
-from typing import NamedTuple
 
 from penstock.base.scalar import MISSING
 from penstock.funnels.definitions.model import CountingUnit, Definition, Row
@@ -178,7 +177,8 @@ def _positions(definition: Definition, events: Sequence[MatchedEvent]) -> list[l
     ]
 
 
-class _Start(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Start:
     """A completion of step 1.
 
     index: of the entry among the events. matches: of step 1 that the entry counts for. number: the
@@ -199,16 +199,16 @@ def _followed(
     start: _Start,
 ) -> FunnelPath:
     """The path from an entry on. positions: of the events that match each row."""
-    index, matches, number, candidates, verdicts = start
+    index, number, verdicts = start.index, start.number, start.verdicts
     steps, entry = required_rows(definition), events[index]
-    values, tied = entry_values(entry, candidates)
+    values, tied = entry_values(entry, start.candidates)
     path = FunnelPath(
         entry=entry,
         values=values,
-        candidates=candidates,
+        candidates=start.candidates,
         tied=tied,
         completed=[entry],
-        options=[_counted(steps[0][1], matches)],
+        options=[_counted(steps[0][1], start.matches)],
         events=events,
         later=events[index + 1 :],
         window_end_ms=None
