@@ -47,7 +47,7 @@ def _print(upload: Record) -> None:
     verb = "would be " if upload["dryRun"] else ""
     typer.echo(
         f"{upload['created']:,} links {verb}created, {upload['updated']:,} {verb}updated, "
-        f"{upload['unchanged']:,} unchanged, {upload['faulty']:,} rows with faults."
+        f"{upload['unchanged']:,} unchanged, {upload['faulty']:,} rows with errors."
     )
     if upload["faults"]:
         typer.echo("Nothing was changed.", err=True)

@@ -79,8 +79,8 @@ class SegmentService:
         caller = await self._keys.authenticate(f"Bearer {write_key}")
         if caller.website_id is None or caller.scopes != _WRITE_KEY_SCOPES:
             raise Forbidden(
-                "An API key is a write key when it is limited to one website and to the scope "
-                "ingest. Create one under Settings, API keys.",
+                "An API key works as a write key only if it is limited to one website and to the "
+                "scope ingest. Create one under Settings, API keys.",
                 code="not_a_write_key",
             )
         website = await self._websites.find_website_async(caller.website_id)

@@ -94,7 +94,7 @@ mail_not_set_up         409 This Penstock sends no mail, so it cannot send a lin
   password. Its operator can run penstock reset-password.
 second_factor_on        409 The second factor is on already. Turn it off first.
 second_factor_off       409 The user has no second factor.
-second_factor_not_begun 409 No second factor is being set up: begin again.
+second_factor_not_begun 409 No second factor is being set up: start again.
 member_elsewhere        409 The member is also in other workspaces, so only the operator may do
   this.
 name_taken              409 Another record has this name. Choose another name.

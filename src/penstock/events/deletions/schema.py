@@ -28,7 +28,7 @@ def _span_end_ms(value: Any) -> int:
         at_ms = time_from_1970_ms(value)
     except RuleBroken as error:
         if error.code == "timestamp_in_future":  # After 9999: an event's word for it.
-            raise RuleBroken("out_of_range", "Must lie before 2300.") from None
+            raise RuleBroken("out_of_range", "Must be before the year 2300.") from None
         raise
     if at_ms > 0 and looks_like_seconds(value):  # 0 is 1970 in both units
         raise RuleBroken(
@@ -75,7 +75,7 @@ class DeletionIn(Input):
     @classmethod
     def _is_in_range(cls, at_ms: int | None) -> int | None:
         if at_ms is not None and at_ms > _END_OF_TIME_MS:
-            raise RuleBroken("out_of_range", "Must lie before 2300.")
+            raise RuleBroken("out_of_range", "Must be before the year 2300.")
         return at_ms
 
     @field_validator("to")

@@ -48,7 +48,7 @@ def _slug(value: str) -> str:
 def _tag(value: str) -> str:
     tag = value.strip().lower()
     if not tag or "," in tag:
-        raise RuleBroken("not_a_tag", "Must be a word or a few, without commas.")
+        raise RuleBroken("not_a_tag", "Must not be empty or contain a comma.")
     return tag
 
 

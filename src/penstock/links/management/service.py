@@ -127,7 +127,7 @@ class LinkService:
         if listing.total > MAX_ROWS:
             raise Malformed(
                 f"{listing.total:,} links are more than the {MAX_ROWS:,} that a file may have; "
-                "choose some by websiteId, tag, state or search.",
+                "narrow them down by websiteId, tag, state or search.",
                 code="too_many_links",
             )
         return listing.data
