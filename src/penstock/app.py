@@ -112,6 +112,7 @@ def build_services(
         accounts,
         wait_until_shipped=wait_until_shipped,
         read_gaps=partial(_read_gaps, events),
+        read_lost_events=events.quarantine.lost_on_devices,
         read_slugs=links.links.slugs,
         wait_for_clicks=partial(links.link_statistics.wait_until_shipped, settings.fresh_wait_s),
     )
@@ -121,6 +122,7 @@ def build_services(
         accounts,
         wait_until_shipped=wait_until_shipped,
         read_other_rooms=_read_other_rooms,
+        read_lost_events=events.quarantine.lost_on_devices,
     )
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
