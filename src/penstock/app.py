@@ -36,6 +36,7 @@ from penstock.funnels import plugin as funnels_room
 from penstock.funnels.queries.coverage import Gap
 from penstock.health import plugin as health_room
 from penstock.http import routes as http_routes
+from penstock.http.cors import OpenRoutes
 from penstock.http.fast_path import FastPath
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
@@ -163,6 +164,7 @@ def with_edge(routes: ASGIApp, services: Services) -> EdgeLayer:
         fast_paths,
         services.address_budget,
         services.body_memory,
+        OpenRoutes(route for room in ROOMS for route in room.routes),
         services.settings.trusted_proxies,
     )
 
