@@ -403,6 +403,26 @@ daily_events = Table(
     sqlite_with_rowid=False,
 )
 
+lost_events = Table(
+    "lost_events",
+    metadata,
+    Column("website_id", Text, primary_key=True),
+    Column(
+        "day",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="when clients said so, since 1970-01-01 UTC",
+    ),
+    Column(
+        "events",
+        BigInteger,
+        nullable=False,
+        comment="events that clients dropped before they could be sent",
+    ),
+    sqlite_with_rowid=False,
+)
+
 outbox = Table(
     "outbox",
     metadata,

@@ -23,9 +23,15 @@ _NO_UNITS: Mapping[str, Any] = {
 
 
 def shape_report(
-    definition: Definition, params: QueryParams, rows: Sequence[Mapping[str, Any]]
+    definition: Definition,
+    params: QueryParams,
+    rows: Sequence[Mapping[str, Any]],
+    lost_on_devices: int,
 ) -> dict[str, Any]:
-    """`aggregate`, `cohorts` and `dataQuality` of a report. rows: of `statements.report.build`."""
+    """`aggregate`, `cohorts` and `dataQuality` of a report. rows: of `statements.report.build`.
+
+    lost_on_devices: events that clients said they dropped.
+    """
     total = _total_of(rows)
     cohorts = [_cohort(definition, row) for row in rows if not row["is_total"]]
     cohort_count = total["cohort_count"]
@@ -42,7 +48,7 @@ def shape_report(
             "total": cohort_count,
             "data": cohorts,
         },
-        "dataQuality": _data_quality(definition, total),
+        "dataQuality": {**_data_quality(definition, total), "lostOnDevices": lost_on_devices},
     }
 
 

@@ -110,4 +110,11 @@ def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
                 "Not counted: they have no verified link to a visitor of the attempt.",
             ),
         ]
+    issues.append(
+        DataQualityIssue(
+            numbers.lost_on_devices,
+            f"{events(numbers.lost_on_devices)} lost on devices",
+            "Clients dropped them because their queues were full. No report has them.",
+        )
+    )
     return issues
