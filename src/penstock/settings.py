@@ -344,10 +344,9 @@ class Settings(BaseSettings):
         Field(
             ge=0,
             le=200,
-            description="Maximum number of saved funnels whose outcomes are stored; 0: none. "
-            "A preview: 50 is a good value to try.",
+            description="Maximum number of saved funnels whose outcomes are stored; 0: none.",
         ),
-    ] = 0
+    ] = 50
     stored_outcomes_after_ms: Annotated[
         int,
         Field(

@@ -309,13 +309,13 @@ def test_a_killed_backup_is_never_taken_for_a_backup(
     assert (tmp_path / "data" / "penstock.sqlite3").stat().st_size
     # The engine may merge parts while the killed backup runs: only those of the base are shared.
     store = Path("data", "warehouse", "store")
-    kept = [
+    unchanged = [
         (part, tmp_path / "backup" / part.relative_to(backup))
         for part in (backup / store).rglob("checksums.txt")
         if (tmp_path / "backup" / part.relative_to(backup)).exists()
     ]
-    assert kept
-    assert all(part.samefile(again) for part, again in kept), "shared with the base"
+    assert unchanged
+    assert all(part.samefile(again) for part, again in unchanged), "shared with the base"
 
 
 @pytest.mark.parametrize("boundary", RESTORE_KILLS if ALL else RESTORE_KILLS[:1])
