@@ -105,6 +105,13 @@ test-android: ## Compile and test the Java core for Android (needs a JDK and JUn
 property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
 	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -v tests/funnels/test_property.py
 
+.PHONY: browsers
+browsers: $(DEV) ## EVENTS=10000 of /t.js in Chromium; its journey in Firefox and WebKit, which it installs
+	@scripts/setup tests
+	@scripts/setup browsers
+	PENSTOCK_CLIENT_EVENTS=$(or $(EVENTS),10000) $(BIN)/pytest -s -ra tests/browser/test_client_script.py \
+		tests/browser/test_other_browsers.py
+
 .PHONY: fuzz
 fuzz: $(DEV) ## EXAMPLES=500 random requests to each route, random use beside a model, random bytes
 	PENSTOCK_FUZZ_EXAMPLES=$(or $(EXAMPLES),500) $(BIN)/pytest -v -s tests/fuzz tests/events/test_times.py

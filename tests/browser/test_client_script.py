@@ -19,7 +19,15 @@ EVENTS = int(os.environ.get("PENSTOCK_CLIENT_EVENTS", "300"))
 SITE = "http://shop.localhost"
 DAY_MS = 24 * 3_600_000
 STORED = "SELECT name, toUnixTimestamp64Milli(occurred_at) FROM events WHERE kind = 'event'"
-SET_CLOCK = "(ms) => { const now = Date.now; Date.now = () => now() + ms }"
+SET_CLOCK = "{ const now = Date.now; Date.now = () => now() + (%d) }"
+WITHOUT_TIME = """
+Object.keys(localStorage).filter((key) => key.startsWith('penstock.event.'))
+  .map((key) => JSON.parse(localStorage.getItem(key)))
+  .filter(({ at }) => at.offset === undefined || Math.abs(at.change) > 2000)
+  .map(({ body }) => body.name)
+"""
+"""Events that wait without knowing the server's time: no answer has come since their page was
+opened, or since the clock was set."""
 
 
 def test_the_script_is_served_small_fresh_and_immutable(shared_service) -> None:
@@ -46,17 +54,27 @@ class Site:
         self.trouble = random.Random(0)
         self.troubled_share = 0.0
         self.longest_call_s, self._began_s = 0.0, dict[Request, float]()
+        self.clock_ms = 0
         tag = f'<script src="{service_url}/t.js" data-website="{website_id}"></script>'
         context.route(
             f"{SITE}/**",
             lambda route: route.fulfill(
-                body=f"<html><head><title>Shop</title>{tag}</head></html>",
+                body=f"<html><head><title>Shop</title>{self._clock_of_device()}{tag}</head></html>",
                 content_type="text/html",
             ),
         )
         context.route("**/api/track", self._forward)
         context.on("request", self._note_begin)
         context.on("requestfinished", self._note_end)
+
+    def set_clock(self, ms: int) -> None:
+        """Of the device: all tabs, and those that are opened later."""
+        self.clock_ms += ms
+        for tab in self.context.pages:
+            tab.evaluate(SET_CLOCK % ms)
+
+    def _clock_of_device(self) -> str:
+        return f"<script>{SET_CLOCK % self.clock_ms}</script>"
 
     def _note_begin(self, request: Request) -> None:
         self._began_s[request] = time.monotonic()
@@ -103,10 +121,14 @@ def until_sent(page: Page, *, at_most: int = 0) -> None:
 
 @pytest.mark.slow("waits until the events of dead tabs are half a minute old")
 def test_every_event_is_stored_once_with_its_time_whatever_happens(service, browser) -> None:
-    """Offline spells, killed tabs, two tabs at once, clock changes, 503, 429 and cut answers."""
+    """Offline spells, killed tabs, two tabs at once, clock changes, 503, 429 and cut answers.
+
+    When the clock is set, nobody knows the times of events whose pages never got an answer.
+    """
     _, website_id = service.first_account()
     chance = random.Random(7)
     sent: dict[str, float] = {}
+    without_time = set[str]()
     with browser.new_context() as context:
         site = Site(context, service.url, website_id)
         tabs = [site.open("/a"), site.open("/b")]
@@ -129,8 +151,8 @@ def test_every_event_is_stored_once_with_its_time_whatever_happens(service, brow
                 case 1 | 2 | 3:
                     context.set_offline(False)
                 case 4:
-                    shift = chance.choice((-DAY_MS, DAY_MS))
-                    tab.evaluate(SET_CLOCK, shift)
+                    without_time.update(tab.evaluate(WITHOUT_TIME))
+                    site.set_clock(chance.choice((-DAY_MS, DAY_MS)))
                 case 5:
                     tabs.remove(tab)
                     tab.close()
@@ -147,7 +169,13 @@ def test_every_event_is_stored_once_with_its_time_whatever_happens(service, brow
     service.stop()
     rows = rows_of(service.data, STORED)
     assert Counter(name for name, _ in rows) == Counter(sent.keys())
-    wrong = {name: int(at_ms) / 1000 - sent[name] for name, at_ms in rows}
+    wrong = {
+        name: int(at_ms) / 1000 - sent[name] for name, at_ms in rows if name not in without_time
+    }
     # A page learns the server's time from a call: no better than the call was quick.
     within_s = 1.5 + site.longest_call_s
-    assert max(map(abs, wrong.values())) < within_s, sorted(wrong.items(), key=itemgetter(1))[-5:]
+    latest_s = max(map(abs, wrong.values()))
+    print(
+        f"{len(sent)} events made and stored once; {len(wrong)} times are right to {latest_s:.2f} s"
+    )
+    assert latest_s < within_s, sorted(wrong.items(), key=itemgetter(1))[-5:]

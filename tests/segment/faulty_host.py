@@ -18,15 +18,21 @@ OVERLOADED, LOST, UNANSWERED = "overloaded", "lost", "unanswered"
 FAULTS = (OVERLOADED, UNANSWERED, LOST)
 
 _NOT_FORWARDED = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}
+_NOT_RETURNED = {"content-length", "content-encoding", "connection", "date", "server"}
+"""httpx has decoded the body."""
 
 
 class FaultyHost:
-    """url: for the client. statuses: what it was answered, one for each post."""
+    """url: for the client. statuses: what it was answered, one for each post.
+
+    failed: how many posts fail in all.
+    """
 
     def __init__(self, service_url: Callable[[], str], faults: Sequence[str] = FAULTS) -> None:
         """service_url: it changes when the service is started again."""
         self.statuses = list[int | str]()
         self._faults, self._lock = list(faults), Lock()
+        self.failed = len(faults)
         self._service_url, self._client = service_url, http_client("")
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -36,6 +42,12 @@ class FaultyHost:
         self._server.shutdown()
         self._server.server_close()
         self._client.close()
+
+    def fail(self, *faults: str) -> None:
+        """Fail the next posts."""
+        with self._lock:
+            self._faults += faults
+            self.failed += len(faults)
 
     def fault(self) -> str | None:
         """The fault of the next post; None for none."""
@@ -94,7 +106,7 @@ class FaultyHost:
                 with suppress(OSError):
                     self.send_response(status)
                     for name, value in headers.items():
-                        if name.lower() not in ("content-length", "connection", "date", "server"):
+                        if name.lower() not in _NOT_RETURNED:
                             self.send_header(name, value)
                     self.send_header("Content-Length", str(len(body)))
                     self.end_headers()
