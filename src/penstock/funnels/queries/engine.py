@@ -36,6 +36,11 @@ ENGINE_SETTINGS: Mapping[str, Any] = {
     "optimize_syntax_fuse_functions": 0,
     "optimize_redundant_comparisons": 0,
     "optimize_extract_common_expressions": 0,
+    # These look at every key of a grouping, and with it at all that lies below.
+    "optimize_aggregators_of_group_by_keys": 0,
+    "optimize_group_by_function_keys": 0,
+    "optimize_injective_functions_in_group_by": 0,
+    "optimize_redundant_functions_in_order_by": 0,
 }
 
 _SUGGESTION = "Use a shorter period or one website, or raise the limit in the workspace's settings."
