@@ -6,6 +6,7 @@ unless a test or a folder overrides `metadb_url`, for example with `return datab
 SQLite and on PostgreSQL.
 """
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -55,6 +56,13 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RunReport(config))
+    # The objects of a collection live to the end; to look for garbage among them takes a twentieth
+    # of a run. `penstock serve` sets the same threshold.
+    gc.set_threshold(50_000, 20, 100)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
@@ -275,16 +283,20 @@ def clock() -> ShiftedClock:
     return ShiftedClock()
 
 
-@pytest.fixture
-def settings(tmp_path: Path, metadb_url: str) -> Settings:
+@pytest.fixture(scope="session")
+def _settings() -> Settings:
+    """Settings of all tests. To read the environment for each takes a tenth of a short test."""
     return Settings(
-        data=tmp_path,
-        database_url=metadb_url,
         public_url=BASE_URL,
         signup_open=True,
         fresh_wait_s=PATIENCE_S,
         stored_outcomes=0,  # on a slow machine they would answer when a test does not expect it
     )
+
+
+@pytest.fixture
+def settings(tmp_path: Path, metadb_url: str, _settings: Settings) -> Settings:
+    return _settings.model_copy(update={"data": tmp_path, "database_url": metadb_url})
 
 
 @pytest.fixture

@@ -33,6 +33,17 @@ def test_allow_lists_every_method_of_an_address(server, document):
     assert {key: methods for key, methods in allowed.items() if methods != documented[key[1]]} == {}
 
 
+def test_operations_and_schemas_have_names_of_their_own(document):
+    operations = [
+        operation["operationId"]
+        for methods in document["paths"].values()
+        for operation in methods.values()
+    ]
+    assert len(set(operations)) == len(operations) > 100
+    # Of two classes with one name, the document spells out the module.
+    assert [name for name in document["components"]["schemas"] if "__" in name] == []
+
+
 def test_what_creates_a_record_links_to_the_routes_of_the_record(document):
     links = document["paths"]["/api/goals"]["post"]["responses"]["201"]["links"]
     assert set(links) == {"read_goal", "change_goal", "delete_goal"}

@@ -36,6 +36,7 @@ from penstock.funnels import plugin as funnels_room
 from penstock.funnels.queries.coverage import Gap
 from penstock.health import plugin as health_room
 from penstock.http import routes as http_routes
+from penstock.http.cors import OpenRoutes
 from penstock.http.fast_path import FastPath
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
@@ -112,6 +113,7 @@ def build_services(
         accounts,
         wait_until_shipped=wait_until_shipped,
         read_gaps=partial(_read_gaps, events),
+        read_lost_events=events.quarantine.lost_on_devices,
         read_slugs=links.links.slugs,
         wait_for_clicks=partial(links.link_statistics.wait_until_shipped, settings.fresh_wait_s),
     )
@@ -121,6 +123,7 @@ def build_services(
         accounts,
         wait_until_shipped=wait_until_shipped,
         read_other_rooms=_read_other_rooms,
+        read_lost_events=events.quarantine.lost_on_devices,
     )
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
@@ -161,6 +164,7 @@ def with_edge(routes: ASGIApp, services: Services) -> EdgeLayer:
         fast_paths,
         services.address_budget,
         services.body_memory,
+        OpenRoutes(route for room in ROOMS for route in room.routes),
         services.settings.trusted_proxies,
     )
 

@@ -347,7 +347,7 @@ def test_links_are_uploaded_after_a_check_that_changes_nothing(signed_in, accoun
     file, check = labelled(signed_in, "File"), signed_in.get_by_role("button", name="Check")
     file.set_input_files(csv(good, f"{app_id},Bad Slug,Bad,/bad"))
     check.click()
-    faults = signed_in.get_by_role("region", name="Faults")
+    faults = signed_in.get_by_role("region", name="Errors")
     expect(faults.get_by_role("row").nth(1)).to_contain_text("3slugMust be 1 to 64")
     expect(signed_in.get_by_role("button", name="Apply")).to_be_hidden()
     assert_accessible(signed_in)

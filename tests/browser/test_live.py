@@ -80,17 +80,21 @@ def test_filters_apply_to_present_and_to_new_events(signed_in, account, website,
     other = account.client.post(
         "/api/settings/websites", json={"name": "Blog", "kind": "web"}
     ).json()["id"]
-    send(account, website, "a")
+    send(account, website, "a", droppedBefore=2)
     send(account, other, "b")
     signed_in.goto("/live")
     expect(rows(signed_in)).to_have_count(2)
+    lost = signed_in.get_by_text("lost on devices")
+    expect(lost).to_contain_text("2 events")
     signed_in.get_by_label("Website or app").select_option("Blog")
     expect(rows(signed_in)).to_have_count(1)
+    expect(lost).to_have_count(0)
     signed_in.get_by_label("Name or path").fill("c")
     expect(rows(signed_in)).to_have_count(0)
     for name, where in (("c", website), ("d", other), ("c", other)):
-        send(account, where, name)
+        send(account, where, name, droppedBefore=1)
     expect(rows(signed_in)).to_have_count(1)
+    expect(lost).to_contain_text("2 events")
     poll(signed_in, 2)
     expect(rows(signed_in)).to_have_count(1)
     signed_in.reload()

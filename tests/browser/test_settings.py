@@ -144,3 +144,24 @@ def test_on_a_phone_the_navigation_is_a_menu(signed_in):
     assert_accessible(signed_in)
     signed_in.keyboard.press("Escape")
     expect(menu).to_be_hidden()
+
+
+def test_an_address_in_the_audit_log_breaks_between_its_parts(signed_in, account):
+    signed_in.set_viewport_size({"width": 768, "height": 1024})
+    signed_in.goto("/settings/audit-log")
+    address = signed_in.locator("td.main bdi").first
+    expect(address).to_have_text(account.email)
+    ends_of_lines = address.evaluate("""(element) => {
+      const characters = [];
+      for (const node of element.childNodes) {
+        for (let index = 0; index < (node.data ?? "").length; index++) {
+          const range = document.createRange();
+          range.setStart(node, index);
+          range.setEnd(node, index + 1);
+          characters.push([node.data[index], range.getBoundingClientRect().top]);
+        }
+      }
+      const ends = characters.filter(([, top], at) => characters[at + 1]?.[1] > top);
+      return ends.map(([text]) => text);
+    }""")
+    assert set(ends_of_lines) <= set("-@.")

@@ -27,13 +27,13 @@ def test_links_are_imported_checked_and_exported(service, tmp_path):
     dry = run(service, "import", "--dry-run", file)
     assert (dry.returncode, dry.stdout) == (
         0,
-        "2 links would be created, 0 would be updated, 0 unchanged, 0 rows with faults.\n",
+        "2 links would be created, 0 would be updated, 0 unchanged, 0 rows with errors.\n",
     )
     assert service.client.get(LINKS).json()["total"] == 0
     done = run(service, "import", file)
     assert (done.returncode, done.stdout) == (
         0,
-        "2 links created, 0 updated, 0 unchanged, 0 rows with faults.\n",
+        "2 links created, 0 updated, 0 unchanged, 0 rows with errors.\n",
     )
     assert run(service, "export", copy).returncode == 0
     assert "0 updated, 2 unchanged" in run(service, "import", copy).stdout

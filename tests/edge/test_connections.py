@@ -180,6 +180,8 @@ def test_connections_from_one_address_are_bounded(service):
     assert (answer.status, answer.json()["code"]) == (503, "too_many_connections")
     assert answer.headers["retry-after"] == "1"
     assert "from this address" in answer.json()["detail"]
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert "retry-after" in answer.headers["access-control-expose-headers"]
 
     def served() -> bool:
         with connect(service) as client:

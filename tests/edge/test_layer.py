@@ -63,6 +63,34 @@ def test_requests_of_an_address_beyond_its_rate_are_429(service, method, path):
     assert service.client.get("/health/live").status_code == 200  # of another address
 
 
+@pytest.mark.parametrize(
+    ("path", "is_open", "has_message"),
+    [
+        ("/api/track", True, False),
+        ("/api/identify", True, False),
+        ("/api/mobile/deferred-links/resolve", True, False),
+        ("/v1/t", True, True),
+        ("/beacon/v1/batch", True, True),
+        ("/api/v1/events", False, False),
+        ("/api/funnels", False, False),
+        ("/v1/track/more", False, False),
+    ],
+)
+def test_pages_may_read_a_refusal_where_they_may_call_the_route(
+    service, path, is_open, has_message
+):
+    address = f"198.51.101.{len(path)}"
+    statuses(service, address)
+    answer = service.client.post(path, content=b"{}", headers={"X-Forwarded-For": address})
+    assert answer.status_code == 429
+    assert answer.headers.get("access-control-allow-origin") == ("*" if is_open else None)
+    exposed = answer.headers.get("access-control-expose-headers", "")
+    assert ("Retry-After" in exposed) is is_open
+    assert answer.headers["ratelimit"].startswith('"address";r=0;')
+    problem = answer.json()
+    assert (problem.get("message") == problem["detail"]) is has_message
+
+
 def test_answers_say_what_is_left(service):
     answers = [
         service.client.get("/health/live", headers={"X-Forwarded-For": "203.0.113.9"})
@@ -140,6 +168,10 @@ def test_requests_under_way_from_one_address_are_bounded_behind_a_proxy(service)
                 break
         assert (answer.status_code, answer.json()["code"]) == (503, "too_many_connections")
         assert answer.headers["retry-after"] == "1"
+        call = {"X-Forwarded-For": "203.0.113.50", "Origin": "https://shop.example"}
+        answer = service.client.post("/v1/track", content=b"{}", headers=call)
+        assert (answer.status_code, answer.json()["code"]) == (429, "too_many_connections")
+        assert answer.headers["access-control-allow-origin"] == "*"
     finally:
         for client in clients:
             client.close()

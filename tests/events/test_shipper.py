@@ -17,7 +17,8 @@ from penstock.events.rows import event_row
 from penstock.events.shipper import Shipper
 from penstock.metadb.database import Database
 from penstock.metadb.tables import outbox, shipments
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from tests import loops
 from tests.waiting import PATIENCE_S, eventually
 

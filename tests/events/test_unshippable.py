@@ -12,7 +12,8 @@ from penstock.events import shipper as shipper_module
 from penstock.events.shipper import Shipper
 from penstock.metadb.database import Database
 from penstock.metadb.tables import outbox
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from tests.events.conftest import Stored
 from tests.events.test_quarantine import counted, refused
 from tests.serving import Served

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock.base import clock
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 
 KILLS = {
     # name: (module, attribute, moment)

@@ -530,4 +530,5 @@ def data_quality(
             attempts and len(visitors(path)) > 1 for path in selected
         ),
         "unitsOverLimit": 0,
+        "lostOnDevices": 0,
     }

@@ -22,4 +22,4 @@ def evaluate(
     """`aggregate`, `cohorts` and `dataQuality`."""
     statement = build(definition, params, profile or read_profile(warehouse, params), strategy)
     names, rows = warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)
-    return shape_report(definition, params, [dict(zip(names, row, strict=True)) for row in rows])
+    return shape_report(definition, params, [dict(zip(names, row, strict=True)) for row in rows], 0)

@@ -13,7 +13,8 @@ from penstock.funnels.outcomes.model import Mark
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement, StoredBuild
 from penstock.settings import Settings
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Scene, step
 from tests.tenant import BASE_URL, Tenant

@@ -71,6 +71,19 @@ class Killed(Exception):
     """Stands for the end of the process between two statements."""
 
 
+class MortalTables(OutcomeTables):
+    """statements_left: before the end of the process; None: it goes on."""
+
+    statements_left: int | None = None
+
+    def _run(self, statement: Statement) -> Any:
+        if self.statements_left is not None:
+            if self.statements_left == 0:
+                raise Killed
+            self.statements_left -= 1
+        return super()._run(statement)
+
+
 class StoredFunnel:
     """A definition over some websites, whose outcomes are stored while events come in."""
 
@@ -84,9 +97,8 @@ class StoredFunnel:
             random,
         )
         self.subject = Subject(definition, params.website_ids)
-        self.tables = OutcomeTables(warehouse, self._run)
+        self.tables = MortalTables(warehouse)
         self.mark = Mark(self.subject.outcome, "", WorkspaceId("wsp"), "fnl", 0, 0, 0, 0, 0)
-        self.statements_left: int | None = None
 
     def fill(self, at_ms: int) -> None:
         """Build from scratch, with the fold of few events or the one of many."""
@@ -106,10 +118,10 @@ class StoredFunnel:
         changes = self.tables.changes(self.subject, self.mark, backlog, at_ms, 10_000)
         assert changes is not None
         if self.random.random() < 0.3:
-            self.statements_left = self.random.randint(0, 8)
+            self.tables.statements_left = self.random.randint(0, 8)
             with suppress(Killed):
                 self.tables.refresh(self.subject, self.mark, backlog, changes, at_ms)
-            self.statements_left = None
+            self.tables.statements_left = None
         self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, at_ms)
 
     def compare(self, case: Case) -> None:
@@ -145,14 +157,8 @@ class StoredFunnel:
 
     def _units(self, profile: DataProfile) -> list[Any]:
         counted = CountedUnits(self.definition, self.params, profile, Strategy.GENERAL)
-        return list(self._run(counted.statement("SELECT * FROM counted ORDER BY unit")))
-
-    def _run(self, statement: Statement) -> Any:
-        if self.statements_left is not None:
-            if self.statements_left == 0:
-                raise Killed
-            self.statements_left -= 1
-        return self.warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)[1]
+        statement = counted.statement("SELECT * FROM counted ORDER BY unit")
+        return list(self.warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)[1])
 
 
 def assert_agreement(warehouse: Warehouse, case: Case, random: Random) -> None:

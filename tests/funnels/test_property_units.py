@@ -25,7 +25,7 @@ from penstock.funnels.statements.one_unit import (
 from penstock.funnels.statements.query import QueryParams, Statement, Strategy
 from penstock.funnels.statements.units import QUANTILES, UnitConditions, timing, trend, units_page
 from penstock.funnels.units.trace import FunnelPath, conflicts, seen_by_diagnostics
-from penstock.funnels.units.trace_service import unit_of
+from penstock.funnels.units.traced_unit import unit_of
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference
 from tests.funnels.examples import example_count, example_settings, share_of_cases

@@ -972,6 +972,7 @@ def test_a_whole_report(scene: Scene) -> None:
             "unverifiedProviderEvents": 0,
             "attemptsWithSeveralVisitors": 0,
             "unitsOverLimit": 0,
+            "lostOnDevices": 0,
         },
         "coverage": {
             "complete": True,

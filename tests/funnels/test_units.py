@@ -406,19 +406,18 @@ def test_trace_of_a_unit_with_too_many_events_shows_the_first_and_says_so(
     assert "Only the first" in page.text
 
 
-def test_an_event_that_the_trace_of_its_unit_does_not_reach_is_not_explained(
+def test_of_a_unit_with_too_many_events_the_first_are_explained(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace_service, "MAX_EVENTS", 3)
-    events = [
-        scene.server_event(place, "A", userId="u", properties={"attempt": "a"})
-        for place in range(5)
+    *matching, other = [
+        scene.server_event(place, name, userId="u", properties={"attempt": "a"})["eventId"]
+        for place, name in enumerate("AAAAAX")
     ]
     funnel_id = scene.attempts("A", "B")
-    assert explain(scene, funnel_id, events[0]["eventId"])["decision"] == "entry"
-    answer = scene.client.get(
-        f"/api/funnels/{funnel_id}/explain", params={"eventId": events[4]["eventId"]}
-    )
+    assert explain(scene, funnel_id, matching[0])["decision"] == "entry"
+    assert explain(scene, funnel_id, other)["explanation"] == "Matches no row of the funnel."
+    answer = scene.client.get(f"/api/funnels/{funnel_id}/explain", params={"eventId": matching[4]})
     assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "trace_too_long")
 
 

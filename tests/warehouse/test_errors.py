@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import StoreUnavailable, Unavailable
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
 from tests.recording_warehouse import MUCH_MEMORY, TWO_SECONDS
 

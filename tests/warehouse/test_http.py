@@ -10,7 +10,8 @@ import pytest
 
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.warehouse import server as server_module
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
 from tests.clickhouse_server import ClickHouseServer
 from tests.proxy import FaultyProxy

@@ -90,6 +90,27 @@ test("events of a visit that is offline keep their time when the clock is set an
   }
 });
 
+test.each([[[DAY]], [[-DAY]], [[DAY, DAY]], [[DAY, -DAY]]])(
+  "an event that is sent after %j has its time, though no answer told of the new clock",
+  async (changes) => {
+    const client = world.client();
+    client.track("learns the server's time");
+    await client.flush();
+    const [first = 0, ...others] = changes;
+    world.wall += first;
+    world.offset -= first;
+    client.track("a");
+    const at = world.wall + world.offset;
+    for (const change of others) {
+      world.wall += change;
+      world.offset -= change;
+    }
+    world.pass(10_000);
+    await client.flush();
+    expect(Math.abs(stored(world.sent.length - 1) - at)).toBeLessThan(1_000);
+  },
+);
+
 test("an event is never sent as later than now", async () => {
   const first = world.client();
   first.track("a");

@@ -20,7 +20,7 @@ from penstock.accounts.service import PENDING_S, AccountService
 from penstock.accounts.single_sign_on.service import ATTEMPT_S
 from penstock.base.errors import Forbidden, Unauthorized, UnsupportedMedia
 from penstock.http.bodies import require_json
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.scopes import require_scope, scopes_of
 from penstock.settings import DAY_S, Settings
 
@@ -165,7 +165,7 @@ async def _session(
     require_same_origin(request, settings)
     current_user = await to_thread.run_sync(accounts.session, session_token(request) or "")
     upload_media_type = request.route_handler.opt.get(UPLOAD_MEDIA_TYPE)
-    if _has_body(request) and _media_type(request) != upload_media_type:
+    if _has_body(request) and media_type_of(request) != upload_media_type:
         if upload_media_type is not None:
             raise UnsupportedMedia(
                 "With the session cookie, send the file with the header "
@@ -228,10 +228,6 @@ def _is_loopback(host: str) -> bool:
 
 def _is_bearer(authorization: str | None) -> bool:
     return (authorization or "")[:7].lower() == "bearer "
-
-
-def _media_type(request: AnyRequest) -> str:
-    return request.headers.get("content-type", "").split(";")[0].strip().lower()
 
 
 def _has_body(request: AnyRequest) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from penstock.accounts.plugin import AccountsRoom
 from penstock.activity.live import routes as live_routes
-from penstock.activity.live.service import LiveService
+from penstock.activity.live.service import LiveService, ReadLostEvents
 from penstock.activity.personal_data import routes as personal_data_routes
 from penstock.activity.personal_data.service import PersonalDataService, ReadOtherRooms
 from penstock.activity.visitors import routes as visitor_routes
@@ -28,8 +28,12 @@ def build(
     *,
     wait_until_shipped: WaitUntilShipped,
     read_other_rooms: ReadOtherRooms,
+    read_lost_events: ReadLostEvents,
 ) -> ActivityRoom:
-    """read_other_rooms: what rooms that this one does not know store about visitors."""
+    """read_other_rooms: what rooms that this one does not know store about visitors.
+
+    read_lost_events: of the events room.
+    """
     settings, clock, database, warehouse, _ = core
     return ActivityRoom(
         visitors=VisitorService(
@@ -54,5 +58,6 @@ def build(
             accounts.website_service,
             clock,
             wait_until_shipped=wait_until_shipped,
+            read_lost_events=read_lost_events,
         ),
     )

@@ -40,7 +40,7 @@ from penstock.metadb.snapshot import (
 )
 from penstock.settings import Settings
 from penstock.warehouse import migrations
-from penstock.warehouse.client import QueryFailed
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.frozen_copy import remove_left_over, stored_rows, sync_folder
 
 DATA = "data"

@@ -13,7 +13,8 @@ from penstock.backup.tree import damaged_files
 from penstock.metadb.database import Database
 from penstock.stores import Stores
 from penstock.warehouse import migrations
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.queries import load
 
 _SQL = "penstock.backup"

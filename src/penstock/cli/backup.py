@@ -28,7 +28,7 @@ def backup(
     ] = None,
     data: Data = None,
 ) -> None:
-    """Back up both stores while the service runs, or without a service."""
+    """Back up both stores, whether or not the service is running."""
     from penstock.backup.service import back_up
 
     settings = _settings(data)
@@ -76,7 +76,7 @@ def verify(
         bool,
         typer.Option(
             "--outcomes",
-            help="Also compare stored outcomes with events, and build those that differ anew.",
+            help="Also compare stored outcomes with events, and rebuild those that differ.",
         ),
     ] = False,
     data: Data = None,

@@ -16,7 +16,7 @@ ApiKey = Annotated[
     str,
     typer.Option(
         envvar="PENSTOCK_API_KEY",
-        help="API key; better set in the environment.",
+        help="API key; prefer the environment variable.",
         show_default=False,
     ),
 ]

@@ -47,7 +47,7 @@ def _print(upload: Record) -> None:
     verb = "would be " if upload["dryRun"] else ""
     typer.echo(
         f"{upload['created']:,} links {verb}created, {upload['updated']:,} {verb}updated, "
-        f"{upload['unchanged']:,} unchanged, {upload['faulty']:,} rows with faults."
+        f"{upload['unchanged']:,} unchanged, {upload['faulty']:,} rows with errors."
     )
     if upload["faults"]:
         typer.echo("Nothing was changed.", err=True)
@@ -56,7 +56,7 @@ def _print(upload: Record) -> None:
 
 def export_links(
     file: Annotated[
-        Path | None, typer.Argument(help="Where to write; the standard output by default.")
+        Path | None, typer.Argument(help="File to write; default: standard output.")
     ] = None,
     url: Url = LOCAL,
     api_key: ApiKey = "",

@@ -89,7 +89,7 @@ def _one_line_for_errors(settings: Settings) -> Iterator[None]:
     from penstock.base.errors import StoreUnavailable
     from penstock.base.schema_version import NewerSchema
     from penstock.metadb.database import InvalidUrl
-    from penstock.warehouse.client import WAREHOUSE_UNAVAILABLE, QueryFailed
+    from penstock.warehouse.errors import WAREHOUSE_UNAVAILABLE, QueryFailed
 
     try:
         yield

@@ -16,8 +16,9 @@ from penstock.base.networks import TrustedNetworks, client_network
 from penstock.base.request_ids import REQUEST_ID, request_id_of
 from penstock.edge.connections import REFUSALS
 from penstock.http.body_memory import SCOPE_KEY, BodyMemory, HeldBody
+from penstock.http.cors import OpenRoutes
 from penstock.http.fast_path import Answer, FastPath
-from penstock.http.problems import problem_response, rate_headers
+from penstock.http.problems import rate_headers
 from penstock.http.rate_limiter import RateLimiter
 from penstock.settings import Settings
 
@@ -84,7 +85,7 @@ class AddressBudget:
 class Passage:
     """A request on its way through the edge: counted for its address until `leave`.
 
-    refusal: the response instead of the application's, when the address has used its budget.
+    refusal: why there is no response of the application: the address has used its budget.
     """
 
     __slots__ = ("_began_s", "_budget", "_rate", "address_key", "refusal", "request_id")
@@ -92,12 +93,12 @@ class Passage:
     def __init__(self, budget: AddressBudget, address: str, request_id: str) -> None:
         self._began_s, self._budget, self.request_id = perf_counter(), budget, request_id
         self.address_key, self._rate = "", _NO_HEADERS
-        self.refusal: ASGIApp | None = None
+        self.refusal: PenstockError | None = None
         try:
             self.address_key, self._rate = budget.enter(address)
         except PenstockError as error:
             REFUSALS.labels(f"address_{error.code}").inc()
-            self.refusal = problem_response(error)
+            self.refusal = error
 
     def headers(self, status: int) -> list[tuple[bytes, bytes]]:
         """Headers of the answer, besides its own.
@@ -127,9 +128,10 @@ class EdgeLayer:
         fast_paths: Sequence[FastPath],
         budget: AddressBudget,
         bodies: BodyMemory,
+        open_routes: OpenRoutes,
         trusted_proxies: str,
     ) -> None:
-        self.app, self._fast_paths = app, fast_paths
+        self.app, self._fast_paths, self._open_routes = app, fast_paths, open_routes
         self._budget, self._bodies = budget, bodies
         # uvicorn and litestar have types of their own for the same interface
         nothing: Any = _nothing
@@ -182,7 +184,9 @@ class EdgeLayer:
             return send(message)
 
         try:
-            await (passage.refusal or app)(scope, receive, send_with_headers)
+            if passage.refusal is not None:
+                app = self._open_routes.refusal(scope, passage.refusal)
+            await app(scope, receive, send_with_headers)
         finally:
             body.release()
             passage.leave(scope, status)

@@ -27,6 +27,7 @@ from penstock.base.request_ids import new_request_id
 from penstock.edge.connections import REFUSALS, Admission, Connections
 from penstock.edge.cycle import RequestCycle
 from penstock.edge.layer import EdgeLayer, Passage
+from penstock.http.cors import ANY_ORIGIN
 from penstock.http.fast_path import RawResponse
 from penstock.http.problems import problem_response
 
@@ -229,7 +230,7 @@ class EdgeProtocol(HttpToolsProtocol):
             return
         passage = self._edge.enter(cycle.scope)
         if passage.refusal is not None:
-            self._respond(cycle, passage, passage.refusal)
+            self._respond(cycle, passage, self._edge.app)
             return
         cycle.pending = answer, passage
         if not cycle.more_body:
@@ -408,6 +409,8 @@ def _answer(refusal: Refusal) -> bytes:
         "x-content-type-options": "nosniff",
         "x-request-id": request_id,
         "connection": "close",
+        # The route may not be known yet, and this is the same text for all of them.
+        **{name.decode(): value.decode() for name, value in ANY_ORIGIN},
     }
     if refusal.status == 503:
         headers["retry-after"] = str(_RETRY_AFTER_S)

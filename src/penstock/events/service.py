@@ -16,7 +16,7 @@ from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Fault, Invalid, RatePolicy
+from penstock.base.errors import Invalid, RatePolicy
 from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import VisitorId
 from penstock.base.user_agent import UserAgent, parse_in_thread
@@ -40,7 +40,8 @@ from penstock.events.tracked_events import tracked_event
 from penstock.events.validation import RawItem, validate
 from penstock.http.bodies import compute_on, parse_object
 from penstock.http.rate_limiter import RateLimiter
-from penstock.identity.model import Claim, Resolution, Trust, as_sent
+from penstock.identity.model import Claim, Resolution, as_sent
+from penstock.identity.trust import claim_trust
 from penstock.settings import Settings
 
 _RATE_WINDOW_S = 10
@@ -162,7 +163,14 @@ class EventService:
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)
         self._rates.count(website.id, self._clock())
-        trust = await self._trust_of(request, website, caller)
+        is_signed = (
+            None
+            if request.user_hash is None
+            else await self._identity_secrets.is_signed(
+                website.id, request.user_id, request.user_hash
+            )
+        )
+        trust = claim_trust(website, is_backend=caller is not None, is_signed=is_signed)
         resolution = await self._intake.identify(
             Claim(
                 website.scope_id,
@@ -191,23 +199,6 @@ class EventService:
             del numbers[counted.id]
         for website_id, count in numbers.items():
             self._rates.count(website_id, now_ms, count)
-
-    async def _trust_of(self, request: Identify, website: Website, caller: Caller | None) -> Trust:
-        """`Invalid` for a wrong signature, and without one where the website requires it."""
-        if request.user_hash is None:
-            if caller is None and website.requires_signed_identities:
-                message = "This website accepts only signed user IDs: send their userHash."
-                raise Invalid([Fault("userHash", "required", message)])
-        elif not await self._identity_secrets.is_signed(
-            website.id, request.user_id, request.user_hash
-        ):
-            message = (
-                "Must be the HMAC-SHA256 of userId with an identity secret of this website, in hex."
-            )
-            raise Invalid([Fault("userHash", "wrong_signature", message)])
-        if caller is not None:
-            return Trust.BACKEND
-        return Trust.PUBLIC if request.user_hash is None else Trust.SIGNED
 
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None

@@ -26,7 +26,8 @@ from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS
 from penstock.health.model import FailedShipment, OutboxState
 from penstock.metadb.database import Database
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.queries import load
 
 log = structlog.get_logger()

@@ -15,6 +15,7 @@ from penstock.metadb.tables import (
     daily_events,
     dedupe_keys,
     event_counts,
+    lost_events,
     outbox,
     property_keys,
     websites,
@@ -35,6 +36,11 @@ _ADD_COUNTS = text(
     f"VALUES (:website_id, {', '.join(f':{name}' for name in _NAMES)}) "
     "ON CONFLICT (website_id) DO UPDATE SET "
     + ", ".join(f"{name} = event_counts.{name} + excluded.{name}" for name in _NAMES)
+)
+
+_ADD_LOST_EVENTS = text(
+    "INSERT INTO lost_events (website_id, day, events) VALUES (:website_id, :day, :events) "
+    "ON CONFLICT (website_id, day) DO UPDATE SET events = lost_events.events + excluded.events"
 )
 
 
@@ -149,6 +155,30 @@ def counts_of(connection: Connection, website_ids: Collection[str]) -> dict[str,
         )
     )
     return {website_id: EventCounts(*numbers) for website_id, *numbers in rows}
+
+
+def add_lost_events(
+    connection: Connection, day: int, changes: Mapping[WebsiteId, EventCounts]
+) -> None:
+    """Add `lost_on_devices` to a day. Call it after `add_counts`, which locks these websites."""
+    rows = [
+        {"website_id": website_id, "day": day, "events": counts.lost_on_devices}
+        for website_id, counts in changes.items()
+        if counts.lost_on_devices
+    ]
+    if rows:
+        connection.execute(_ADD_LOST_EVENTS, rows)
+
+
+def lost_events_of(
+    connection: Connection, website_ids: Collection[str], first_day: int, last_day: int
+) -> int:
+    """How many events clients of the websites dropped, as they said on some days."""
+    c = lost_events.c
+    lost = select(func.sum(c.events)).where(
+        c.website_id.in_(website_ids), c.day.between(first_day, last_day)
+    )
+    return int(connection.execute(lost).scalar() or 0)
 
 
 def known_property_keys(

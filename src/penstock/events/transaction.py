@@ -26,6 +26,7 @@ from penstock.events.rows import event_row
 from penstock.events.store import DedupeRecord
 from penstock.identity import service as identity
 from penstock.identity.model import Claim, Notice, Resolution, Trust
+from penstock.settings import DAY_S
 
 BODY_DIFFERS = Notice(
     "body_differs",
@@ -133,7 +134,9 @@ def store_items(
     dropped = quarantine_store.add(
         connection, [_entry(refusal) for refusal in refusals if refusal.is_kept], limits
     )
-    store.add_counts(connection, _counts(items, outcomes, dropped))
+    counts = _counts(items, outcomes, dropped)
+    store.add_counts(connection, counts)
+    store.add_lost_events(connection, now_ms // (DAY_S * 1000), counts)
     return Stored([outcomes.get(place) for place in range(len(items))], keys)
 
 

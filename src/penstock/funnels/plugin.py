@@ -27,7 +27,7 @@ from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.request import provide_funnel_request
 from penstock.funnels.results import routes as result_routes
 from penstock.funnels.results.export import ExportService
-from penstock.funnels.results.service import ResultsService
+from penstock.funnels.results.service import ReadLostEvents, ResultsService
 from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.units import routes as unit_routes
@@ -76,10 +76,13 @@ def build(
     *,
     wait_until_shipped: WaitUntilShipped,
     read_gaps: ReadGaps,
+    read_lost_events: ReadLostEvents,
     read_slugs: ReadSlugs,
     wait_for_clicks: WaitForClicks,
 ) -> FunnelsRoom:
     """read_gaps: the imports and deletions that qualify an answer's coverage.
+
+    read_lost_events: of the events room.
 
     read_slugs, wait_for_clicks: of the links room.
     """
@@ -101,7 +104,7 @@ def build(
     return FunnelsRoom(
         goals=GoalService(database, warehouse, settings, clock),
         funnels=funnels,
-        results=ResultsService(runner, funnels, read_gaps),
+        results=ResultsService(runner, funnels, read_gaps, read_lost_events),
         units=units,
         traces=TraceService(runner, units),
         insights=InsightService(runner),

@@ -26,7 +26,7 @@ class OutboxState(NamedTuple):
     last_failure: FailedShipment | None = None
 
 
-class OutcomesState(NamedTuple):
+class OutcomesHealth(NamedTuple):
     """Stored outcomes of funnels on this node.
 
     differences: that comparisons with events found since the start. last_difference_at_ms: the
@@ -70,7 +70,7 @@ class Readiness(NamedTuple):
     outbox: OutboxState | None
     is_outbox_old: bool
     resources: Resources | None
-    outcomes: OutcomesState
+    outcomes: OutcomesHealth
 
     @property
     def is_ready(self) -> bool:

@@ -9,7 +9,7 @@ from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.health import routes
 from penstock.health.metrics_server import MetricsServer
-from penstock.health.model import OutboxState, OutcomesState
+from penstock.health.model import OutboxState, OutcomesHealth
 from penstock.health.resources import resource_gauges
 from penstock.health.service import HealthService, worker_gauges
 from penstock.health.store_sizes import StoreSizes
@@ -34,7 +34,7 @@ def build(
     workers: Sequence[Worker],
     gauges: Sequence[PolledGauge | PolledGauges],
     outbox: Callable[[], OutboxState],
-    outcomes: Callable[[], OutcomesState],
+    outcomes: Callable[[], OutcomesHealth],
 ) -> HealthRoom:
     """workers, gauges: of all other rooms. outbox, outcomes: read their state; outbox blocks."""
     stores = {"database": core.database.answers, "warehouse": core.warehouse.answers}

@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.worker import WorkerHealth
-from penstock.health.model import OutcomesState, Readiness, Resources
+from penstock.health.model import OutcomesHealth, Readiness, Resources
 from penstock.health.service import HealthService
 from penstock.http.answers import answer
 
@@ -61,7 +61,7 @@ def _resources(resources: Resources | None) -> dict[str, int] | None:
     }
 
 
-def _outcomes(state: OutcomesState) -> dict[str, Any]:
+def _outcomes(state: OutcomesHealth) -> dict[str, Any]:
     return {
         "stored": state.stored,
         "differences": state.differences,

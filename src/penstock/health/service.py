@@ -10,7 +10,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
 from penstock.base.metrics import PolledGauge
 from penstock.base.worker import Worker, WorkerHealth
-from penstock.health.model import OutboxState, OutcomesState, Readiness, Resources
+from penstock.health.model import OutboxState, OutcomesHealth, Readiness, Resources
 from penstock.health.resources import read_resources
 
 FAILED_AFTER_MS = 60_000
@@ -30,7 +30,7 @@ class HealthService:
         clock: Clock,
         *,
         outbox: Callable[[], OutboxState],
-        outcomes: Callable[[], OutcomesState],
+        outcomes: Callable[[], OutcomesHealth],
         outbox_age_s: int,
         data: Path,
         answer_s: float = _ANSWER_S,

@@ -5,7 +5,8 @@ from contextlib import suppress
 from penstock.base.errors import StoreUnavailable
 from penstock.health.model import TableSize
 from penstock.metadb.database import Database
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 
 
 class StoreSizes:

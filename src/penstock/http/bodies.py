@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from penstock.base.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMedia
 from penstock.http.body_memory import SCOPE_KEY, BodyMemory, HeldBody
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.schema import Query, faults_of
 
 M = TypeVar("M", bound=BaseModel)
@@ -37,7 +37,7 @@ MAX_LENGTH_DIGITS = 20
 
 def require_json(request: AnyRequest, *, text_plain: bool = False) -> None:
     """Require a JSON Content-Type. text_plain: also accept `text/plain`, as `sendBeacon` sends."""
-    content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    content_type = media_type_of(request)
     if content_type == "application/json" or (text_plain and content_type == "text/plain"):
         return
     raise UnsupportedMedia("Send the body as JSON with the header Content-Type: application/json.")

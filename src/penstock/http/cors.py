@@ -1,14 +1,20 @@
 """CORS for routes that any website may call, such as the tracker's."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
 
 from litestar import Response
+from litestar.handlers import HTTPRouteHandler
 from litestar.middleware import ASGIMiddleware
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
+
+from penstock.base.errors import PenstockError
+from penstock.http.problems import problem_of, problem_response
 
 _HEADERS = ("Content-Type", "Content-Encoding")
 
-_ANSWER = [
+ANY_ORIGIN = [
     (b"access-control-allow-origin", b"*"),
     # Clients wait as long as the server says, and learn from its date how wrong their clock is.
     (b"access-control-expose-headers", b"Retry-After, Date, X-Request-ID"),
@@ -21,7 +27,7 @@ class AnyOriginCors(ASGIMiddleware):
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         async def send_with_header(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_ANSWER]
+                message["headers"] = [*message["headers"], *ANY_ORIGIN]
             await send(message)
 
         await next_app(scope, receive, send_with_header)
@@ -38,3 +44,37 @@ def preflight(
         "Access-Control-Max-Age": "86400",
     }
     return Response(None, status_code=204, headers=answer)
+
+
+class OpenRoutes:
+    """The routes that any website may call, for what refuses requests before they are routed."""
+
+    def __init__(self, handlers: Iterable[ControllerRouterHandler]) -> None:
+        self._routes = [
+            (path.split("/"), handler)
+            for handler in handlers
+            if isinstance(handler, HTTPRouteHandler) and _is_open(handler)
+            for path in handler.paths
+        ]
+
+    def refusal(self, scope: Any, error: PenstockError) -> ASGIApp:
+        """The answer to a request, as its route would give it."""
+        parts = scope["path"].split("/")
+        for template, handler in self._routes:
+            if (
+                scope["method"] in handler.http_methods
+                and len(parts) == len(template)
+                and all(map(_fits, parts, template))
+            ):
+                on_error: Any = (handler.exception_handlers or {}).get(PenstockError, problem_of)
+                answer = problem_response(error, on_error)
+                return partial(AnyOriginCors().handle, next_app=answer)
+        return problem_response(error)
+
+
+def _is_open(handler: HTTPRouteHandler) -> bool:
+    return any(isinstance(middleware, AnyOriginCors) for middleware in handler.middleware or ())
+
+
+def _fits(part: str, template: str) -> bool:
+    return part == template or template.startswith("{")

@@ -4,6 +4,7 @@ Routes read bodies and parameters with `penstock.http.bodies`, so the framework 
 types: each route declares them.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from inspect import signature
@@ -92,11 +93,14 @@ def openapi_document(
     models.sort(key=lambda pair: (pair[0].__name__, pair[1]))
     names, definitions = models_json_schema(models, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
+    numbers = Counter[HTTPRouteHandler]()
     for path, handler, entry in entries:
         for method in handler.http_methods - {HttpMethod.HEAD}:  # the same as GET
-            paths.setdefault(path, {})[str(method).lower()] = _operation(
-                path, handler, entry, names, definitions.get("$defs", {})
-            )
+            operation = _operation(path, handler, entry, names, definitions.get("$defs", {}))
+            numbers[handler] += 1
+            if numbers[handler] > 1:  # at another path
+                operation["operationId"] += f"_{numbers[handler]}"
+            paths.setdefault(path, {})[str(method).lower()] = operation
     _add_links(paths)
     problem = {
         "type": "object",

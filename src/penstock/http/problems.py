@@ -1,5 +1,6 @@
 """Every error as an RFC 9457 problem document: the one place where domain errors meet HTTP."""
 
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -120,12 +121,14 @@ def problem_of(request: AnyRequest, error: Exception) -> Response[bytes]:
     return response
 
 
-def problem_response(error: Exception) -> ASGIApp:
-    """As `problem_of`, as an ASGI application."""
+def problem_response(
+    error: Exception, on_error: Callable[[AnyRequest, Any], Response[bytes]] = problem_of
+) -> ASGIApp:
+    """The answer of `on_error`, as an ASGI application."""
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         request: AnyRequest = Request(scope)
-        response = problem_of(request, error).to_asgi_response(app=None, request=request)
+        response = on_error(request, error).to_asgi_response(app=None, request=request)
         await response(scope, receive, send)
 
     return respond

@@ -19,7 +19,17 @@ def path_of(request: AnyRequest) -> str:
     return path
 
 
+def media_type_of(request: AnyRequest) -> str:
+    """The media type of the body in lower case, without parameters; empty when it is not stated."""
+    return request.headers.get("content-type", "").split(";")[0].strip().lower()
+
+
+def raw_path_of(request: AnyRequest) -> str:
+    """The encoded path, without the query. The framework would split an ID at encoded slashes."""
+    path: str = request.scope["raw_path"].decode("ascii").partition("?")[0]
+    return path
+
+
 def raw_path_after(request: AnyRequest, prefix: str) -> str:
-    """The encoded path after `prefix`. The framework would split an ID at encoded slashes."""
-    raw_path: str = request.scope["raw_path"].decode("ascii").partition("?")[0]
-    return raw_path.split(prefix, 1)[1]
+    """The encoded path after `prefix`."""
+    return raw_path_of(request).split(prefix, 1)[1]

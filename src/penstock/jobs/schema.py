@@ -8,7 +8,7 @@ from pydantic import Field
 from penstock.http.schema import Record
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
@@ -20,7 +20,7 @@ class JobRecord(Record):
     """An answer computed in the background."""
 
     id: str
-    state: State
+    state: JobState
     request: Annotated[str, Field(description="Method and path of the request it answers.")]
     created_at: str
     started_at: Annotated[str | None, Field(description="null while it is queued.")]

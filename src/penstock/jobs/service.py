@@ -25,8 +25,9 @@ from penstock.base.ids import WorkspaceId, new_id
 from penstock.http.answers import answer
 from penstock.http.problems import problem_of
 from penstock.http.requests import AnyRequest, path_of
-from penstock.jobs.schema import JobRecord, State
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.jobs.schema import JobRecord, JobState
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
 
 ComputeAnswer = Callable[[], BaseModel | dict[str, Any] | Response[bytes]]
@@ -48,7 +49,7 @@ class Job:
     request: str
     work: Work
     created_at_ms: int
-    state: State = State.QUEUED
+    state: JobState = JobState.QUEUED
     started_at_ms: int | None = None
     finished_at_ms: int | None = None
     started_s: float = 0.0
@@ -60,7 +61,7 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        return self.state not in (State.QUEUED, State.RUNNING)
+        return self.state not in (JobState.QUEUED, JobState.RUNNING)
 
 
 class JobService:
@@ -153,36 +154,36 @@ class JobService:
     ) -> None:
         try:
             await may_run.wait()
-            job.state = State.RUNNING
+            job.state = JobState.RUNNING
             job.started_at_ms, job.started_s = self._clock(), monotonic()
             # Its own limiter: the slots bound the threads.
             job.response = await to_thread.run_sync(
                 self._compute, job.work, job.workspace_id, compute, limiter=CapacityLimiter(1)
             )
-            state = State.DONE
+            state = JobState.DONE
         except asyncio.CancelledError:
             return
         except Stopped:
-            state = State.CANCELLED
+            state = JobState.CANCELLED
         except Exception as error:  # reported to the client that reads the result
-            job.response, state = problem_of(request, error), State.FAILED
+            job.response, state = problem_of(request, error), JobState.FAILED
         if not job.finished:
             self._finish(job, state)
 
-    def _finish(self, job: Job, state: State) -> None:
+    def _finish(self, job: Job, state: JobState) -> None:
         job.elapsed_s = monotonic() - job.started_s if job.started_at_ms is not None else 0.0
         job.state, job.finished_at_ms = state, self._clock()
 
     def _cancel(self, job: Job) -> None:
         if job.finished or job.task is None:
             return
-        if job.state is State.QUEUED:
+        if job.state is JobState.QUEUED:
             job.task.cancel()
         else:
             stopping = asyncio.create_task(self.stop(job.work))
             self._tasks.add(stopping)
             stopping.add_done_callback(self._tasks.discard)
-        self._finish(job, State.CANCELLED)
+        self._finish(job, JobState.CANCELLED)
 
     def get(self, workspace_id: WorkspaceId, job_id: str) -> Job:
         """NotFound for an expired job, or one of another node or workspace."""
@@ -208,7 +209,7 @@ class JobService:
         NotFound as of `get`.
         """
         job = self.get(workspace_id, job_id)
-        if job.state is State.CANCELLED:
+        if job.state is JobState.CANCELLED:
             raise Conflict("The job was cancelled; repeat the request.", code="job_cancelled")
         if job.response is None:
             raise Conflict(
@@ -231,7 +232,7 @@ class JobService:
 
     def record(self, job: Job) -> JobRecord:
         """The current state. Blocks while the engine reports progress."""
-        if job.state is State.RUNNING:
+        if job.state is JobState.RUNNING:
             # Without an answer, progress stays as it was.
             with suppress(QueryFailed, StoreUnavailable):
                 rows_read, rows_to_read = self._warehouse.progress(job.work)
@@ -239,7 +240,7 @@ class JobService:
                     max(job.rows_read, rows_read),
                     max(job.rows_to_read, rows_to_read),
                 )
-        elif job.state is State.DONE:
+        elif job.state is JobState.DONE:
             job.rows_to_read = job.rows_read = max(
                 job.rows_read, job.rows_to_read, job.work.rows_read
             )
@@ -251,12 +252,12 @@ class JobService:
             started_at=iso_or_none(job.started_at_ms),
             finished_at=iso_or_none(job.finished_at_ms),
             elapsed_seconds=round(
-                monotonic() - job.started_s if job.state is State.RUNNING else job.elapsed_s, 3
+                monotonic() - job.started_s if job.state is JobState.RUNNING else job.elapsed_s, 3
             ),
             rows_read=job.rows_read,
             rows_to_read=job.rows_to_read,
             result_url=f"/api/jobs/{job.id}/result"
-            if job.state in (State.DONE, State.FAILED)
+            if job.state in (JobState.DONE, JobState.FAILED)
             else None,
         )
 

@@ -1,12 +1,11 @@
 """Plain types of managed links. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
-from penstock.base.errors import Fault
 from penstock.base.ids import LinkId, WebsiteId, WorkspaceId
 from penstock.base.patterns import Pattern
 
@@ -21,25 +20,11 @@ LINK_ID_PARAM = "lk"
 CLICK_TOKEN_PARAM = "ct"  # noqa: S105 - a name, not a secret
 """Name of the click token in addresses that open the app and in the install referrer."""
 
-
 REVISED = (
     *("name", "destination_path", "fallback_url", "utm_source", "utm_medium", "utm_campaign"),
     *("expires_at_ms", "expired_url"),
 )
-"""Fields of a link whose change makes a new revision: clicks refer to the one that they met."""
-
-
-class LinkUpload(NamedTuple):
-    """What the rows of a file do. faults: with the number of their row; with any, nothing is done.
-
-    created, updated, unchanged, faulty: rows.
-    """
-
-    created: int
-    updated: int
-    unchanged: int
-    faulty: int
-    faults: Sequence[tuple[int, Fault]]
+"""Fields of a link whose change makes a new revision. A click keeps the revision that it met."""
 
 
 class LinkState(StrEnum):
@@ -74,8 +59,8 @@ class Link:
     destination_path: a route inside the app.
     fallback_url: an ASCII URL for people who cannot open the app.
     utm_*: campaign parameters of its clicks, never taken from a request.
-    expires_at_ms: from then on people are led to expired_url, or find nothing without one.
-    revision: number of the present revision.
+    expires_at_ms: from then on the link leads to expired_url; without one it is not found.
+    revision: the current one, from 1.
     tags: in lower case, sorted.
     """
 
@@ -85,17 +70,17 @@ class Link:
     name: str
     slug: str
     destination_path: str
-    fallback_url: str | None
-    utm_source: str | None
-    utm_medium: str | None
-    utm_campaign: str | None
-    is_active: bool
     created_at_ms: int
     updated_at_ms: int
+    fallback_url: str | None = None
+    utm_source: str | None = None
+    utm_medium: str | None = None
+    utm_campaign: str | None = None
     expires_at_ms: int | None = None
     expired_url: str | None = None
     revision: int = 1
     tags: tuple[str, ...] = ()
+    is_active: bool = True
     is_archived: bool = False
 
     def is_expired(self, now_ms: int) -> bool:

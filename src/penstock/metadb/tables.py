@@ -1,6 +1,7 @@
 """All tables of the metadata DB. Times are milliseconds since 1970-01-01 UTC, IDs opaque text.
 
-Every query has its index here. Migrations create exactly these tables; a test compares the two.
+Every query has its index here. Migrations create exactly these tables; a test compares the two,
+with the comments that PostgreSQL stores. Comments of Python can change without a migration.
 """
 
 from sqlalchemy import (
@@ -264,7 +265,7 @@ goals = Table(
     Column("id", Text, primary_key=True),
     _workspace(),
     Column("name", Text, nullable=False),
-    Column("match", JSON, nullable=False),
+    Column("match", JSON, nullable=False),  # type, value and filters, as in the API
     Column("revision", Integer, nullable=False, comment="from 1; rises with each new match"),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
@@ -278,8 +279,8 @@ funnels = Table(
     Column("id", Text, primary_key=True),
     _workspace(),
     Column("name", Text, nullable=False),
-    Column("definition", JSON, nullable=False),
-    Column("revision", Integer, nullable=False),
+    Column("definition", JSON, nullable=False),  # as in the API, with all defaults
+    Column("revision", Integer, nullable=False),  # the newest of funnel_revisions
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Index(None, "workspace_id", "created_at"),
@@ -353,9 +354,9 @@ merges = Table(
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
     Column("scope_id", Text, nullable=False),
-    Column("absorbed_id", Text, nullable=False),
-    Column("kept_id", Text, nullable=False),
-    Column("user_id", Text, nullable=False),
+    Column("absorbed_id", Text, nullable=False),  # the visitor that was merged into kept_id
+    Column("kept_id", Text, nullable=False),  # the canonical visitor from then on
+    Column("user_id", Text, nullable=False),  # both were identified as this user
     Column("merged_at", BigInteger, nullable=False),
     Index(None, "scope_id", "kept_id"),
     sqlite_autoincrement=True,
@@ -380,7 +381,7 @@ dedupe_keys = Table(
         unique=True,
         comment="hash of (website, route family, the client's ID)",
     ),
-    Column("body_hash", LargeBinary, nullable=False),
+    Column("body_hash", LargeBinary, nullable=False),  # tells a repeat with another content
     Column("event_id", Text, nullable=False),
     Column("visitor_id", Text, comment="null once the visitor was deleted"),
     Column("scope_tag", BigInteger, nullable=False, comment="hash of the visitor's identity scope"),
@@ -399,6 +400,26 @@ daily_events = Table(
         comment="since 1970-01-01 UTC",
     ),
     Column("events", BigInteger, nullable=False, comment="new ones that count for the quota"),
+    sqlite_with_rowid=False,
+)
+
+lost_events = Table(
+    "lost_events",
+    metadata,
+    Column("website_id", Text, primary_key=True),
+    Column(
+        "day",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="when clients said so, since 1970-01-01 UTC",
+    ),
+    Column(
+        "events",
+        BigInteger,
+        nullable=False,
+        comment="events that clients dropped before they could be sent",
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -427,8 +448,8 @@ shipments = Table(
     "shipments",
     metadata,
     Column("id", AutoId, primary_key=True, autoincrement=True),
-    Column("target", Text, nullable=False),
-    Column("cut_at", BigInteger, nullable=False),
+    Column("target", Text, nullable=False),  # the warehouse table
+    Column("cut_at", BigInteger, nullable=False),  # when its rows were chosen from the outbox
     sqlite_autoincrement=True,
 )
 
@@ -443,7 +464,7 @@ event_counts = Table(
         comment="events answered: stored + duplicates + refused + quarantined + waiting",
     ),
     Column("stored", BigInteger, nullable=False, comment="in the warehouse"),
-    Column("duplicates", BigInteger, nullable=False),
+    Column("duplicates", BigInteger, nullable=False),  # repeats of stored events
     Column("refused", BigInteger, nullable=False, comment="by the intake"),
     Column("quarantined", BigInteger, nullable=False, comment="accepted, refused by the warehouse"),
     Column("waiting", BigInteger, nullable=False, comment="in the outbox"),
@@ -466,7 +487,7 @@ property_keys = Table(
     "property_keys",
     metadata,
     Column("website_id", Text, primary_key=True),
-    Column("key_hash", BigInteger, primary_key=True, autoincrement=False),
+    Column("key_hash", BigInteger, primary_key=True, autoincrement=False),  # of a property key
     sqlite_with_rowid=False,
 )
 
@@ -479,9 +500,9 @@ quarantine = Table(
     Column("at", BigInteger, nullable=False),
     Column("reason", Text, nullable=False, comment="refused or unshippable"),
     Column("origin", Text, nullable=False, comment="the route, or the warehouse table"),
-    Column("code", Text, nullable=False),
+    Column("code", Text, nullable=False),  # error code of the refusal
     Column("bytes", Integer, nullable=False, comment="of the texts below"),
-    Column("errors", JSON, nullable=False),
+    Column("errors", JSON, nullable=False),  # faults: field, code, message
     Column("sender", JSON, nullable=False, comment="what the content was read with"),
     Column("content", Text, comment="the item as sent, or the row; unset: it cannot be kept"),
     Index(None, "workspace_id", "website_id"),
@@ -636,9 +657,9 @@ link_clicks = Table(
     Column("utm_source", Text, comment="of the link as it was then"),
     Column("utm_medium", Text),
     Column("utm_campaign", Text),
-    Column("claimed_at", BigInteger),
+    Column("claimed_at", BigInteger),  # when an app open was matched to the click
     Column("claimed_by", Text, comment="install ID; empty once its visitor was deleted"),
-    Column("claim_method", Text),
+    Column("claim_method", Text),  # how it was matched, such as network
     Column("expires_at", BigInteger, nullable=False, index=True, comment="when the row is removed"),
     Index(None, "website_id", "match_key"),
 )
@@ -676,19 +697,19 @@ link_matches = Table(
         server_default="1",
         comment="of the link that the app was led by",
     ),
-    Column("click_id", Text),
+    Column("click_id", Text),  # unset: no click was found
     Column(
         "at", BigInteger, nullable=False, index=True, comment="the oldest are removed after 90 days"
     ),
     Column("matched", Boolean, nullable=False),
     Column("method", Text, comment="which found the link, also where it was refused"),
-    Column("confidence", Double),
+    Column("confidence", Double),  # 1: certain; unset: no match
     Column("reason", Text, comment="why there is no match"),
     Column("platform", Text, nullable=False),
     Column("os_version", Text),
     Column("app_version", Text),
-    Column("first_open", Boolean, nullable=False),
-    Column("clicked_at", BigInteger),
+    Column("first_open", Boolean, nullable=False),  # of the install, as the app said
+    Column("clicked_at", BigInteger),  # of the click, which may be removed by now
     Column("install_id", Text, comment="null once the visitor was deleted"),
     Column("scope_id", Text, nullable=False),
     Column("visitor_id", Text, comment="as the app named it; null once the visitor was deleted"),
@@ -726,12 +747,15 @@ imports = Table(
     Column("id", Text, primary_key=True),
     _workspace(),
     Column("website_id", Text, ForeignKey("websites.id"), nullable=False),
-    Column("state", Text, nullable=False, comment="queued, running, done or failed"),
+    Column(
+        "state", Text, nullable=False, comment="queued, running, done or failed"
+    ),  # or cancelled
     Column("file_name", Text),
     Column("sha256", Text, nullable=False, comment="of the file as it was sent, in hex"),
     Column("bytes_total", BigInteger, nullable=False),
     Column("bytes_read", BigInteger, nullable=False),
     Column("lines_read", BigInteger, nullable=False),
+    # Numbers of lines:
     Column("accepted", BigInteger, nullable=False),
     Column("duplicates", BigInteger, nullable=False),
     Column("rejected", BigInteger, nullable=False),
@@ -764,7 +788,7 @@ import_rejects = Table(
     metadata,
     Column("import_id", Text, ForeignKey("imports.id", ondelete="CASCADE"), primary_key=True),
     Column("line", BigInteger, primary_key=True, comment="from 1"),
-    Column("errors", JSON, nullable=False),
+    Column("errors", JSON, nullable=False),  # faults: field, code, message
     Column("line_text", Text, comment="beginning of the line as sent, redacted"),
 )
 
@@ -812,7 +836,7 @@ deletions = Table(
     Column("user_links", BigInteger, nullable=False, comment="removed"),
     Column("events_found", BigInteger, comment="null until they are counted"),
     Column("events_removed", BigInteger, nullable=False),
-    Column("keys_cleared", BigInteger, nullable=False),
+    Column("keys_cleared", BigInteger, nullable=False),  # dedupe keys that lost the visitor's ID
     Column("removed", JSON, comment="counts by store and kind of data"),
     Column("error", Text, comment="why it waits at the moment"),
     Column(

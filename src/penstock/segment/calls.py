@@ -18,7 +18,8 @@ from penstock.events.server_events import transaction_properties
 from penstock.events.tracked_item import name_and_columns
 from penstock.events.user_agent_columns import user_agent_columns
 from penstock.events.validation import RawItem, Rule, canonical_json, validate
-from penstock.identity.model import Claim, Trust
+from penstock.identity.model import Claim
+from penstock.identity.trust import claim_trust
 from penstock.segment.model import Sender
 from penstock.segment.schema import EventCall, UserCall
 
@@ -27,6 +28,8 @@ TYPES = (*EVENT_TYPES, "identify", "alias", "group")
 
 ORDER_NAMES = frozenset(("ordercompleted", "completedorder", "orderrefunded"))
 """Names of transactions in lower case, without blanks, underscores and hyphens."""
+
+_WITHOUT_SEPARATORS = str.maketrans("", "", " _-")
 
 _CHANGES_WITH_RETRY = ("sentAt", "_metadata")
 _PLACE = ("path", "url", "referrer", "title")
@@ -100,9 +103,9 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
         kind=Kind(item.type),
         name=name,
         source=Source.SERVER if is_trusted else own_source,
-        occurred_at_ms=by_server_clock(stated_at_ms, item.sent_at, limits.now_ms)
-        if item.timestamp is not None
-        else stated_at_ms,
+        occurred_at_ms=stated_at_ms
+        if item.timestamp is None
+        else by_server_clock(stated_at_ms, item.sent_at, limits.now_ms),
         stated_at_ms=stated_at_ms,
         received_at_ms=limits.now_ms,
         visitor_id=item.anonymous_id,
@@ -181,9 +184,6 @@ def _is_order(raw: RawItem) -> bool:
     return event.translate(_WITHOUT_SEPARATORS).casefold() in ORDER_NAMES
 
 
-_WITHOUT_SEPARATORS = str.maketrans("", "", " _-")
-
-
 def _order_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     """The properties with those of a transaction, where the sender has none of these names."""
     amount = next(
@@ -248,35 +248,10 @@ def _claim(raw: RawItem, context: CallContext) -> Claim | None:
         (),
         context.limits,
     )
-    website = context.sender.website
-    return Claim(
-        website.scope_id,
-        call.visitor_id,
-        call.user_id,
-        call.traits,
-        _trust(call, context),
-        website.id,
-    )
-
-
-def _trust(call: UserCall, context: CallContext) -> Trust:
-    """`Invalid` for a wrong signature, and without one where the website requires it."""
-    if context.sender.is_trusted:
-        return Trust.BACKEND
-    if call.user_hash is None:
-        if context.sender.website.requires_signed_identities:
-            message = (
-                "This website accepts only signed user IDs: send their userHash in the context of "
-                "the call."
-            )
-            raise Invalid([Fault("userHash", "required", message)])
-        return Trust.PUBLIC
-    if not context.is_signed(call.user_id, call.user_hash):
-        message = (
-            "Must be the HMAC-SHA256 of userId with an identity secret of this website, in hex."
-        )
-        raise Invalid([Fault("userHash", "wrong_signature", message)])
-    return Trust.SIGNED
+    website, is_backend = context.sender
+    is_signed = None if call.user_hash is None else context.is_signed(call.user_id, call.user_hash)
+    trust = claim_trust(website, is_backend=is_backend, is_signed=is_signed)
+    return Claim(website.scope_id, call.visitor_id, call.user_id, call.traits, trust, website.id)
 
 
 # Parts of a call

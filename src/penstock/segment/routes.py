@@ -17,7 +17,7 @@ from penstock.http.answers import answer
 from penstock.http.bodies import compute_on, read_bytes
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
-from penstock.http.problems import on_penstock_error, on_store_unavailable
+from penstock.http.problems import on_penstock_error, on_store_unavailable, problem
 from penstock.http.requests import AnyRequest, path_of
 from penstock.segment.schema import SegmentCalls, SegmentRecord
 from penstock.segment.service import SegmentService
@@ -32,6 +32,9 @@ _CALLS: Mapping[str, str] = {
 """The last part of an address, and what it means; clients in browsers use the letters."""
 
 _METRICS = ("m", "metrics")
+_PROJECT_SETTINGS = ("/v1/projects/{write_key:str}/settings", "/projects/{write_key:str}/settings")
+"""The second is for clients in apps."""
+
 _OVERLOADED_S = 5
 _HEADERS = (
     *("Authorization", "AnonymousId", "Content-Type", "Content-Encoding", "SentAt"),
@@ -45,10 +48,18 @@ def _on_error(request: AnyRequest, error: PenstockError) -> Response[bytes]:
     """A problem document with `message`. An overload is 429: clients wait and count no attempt."""
     if isinstance(error, StoreUnavailable):
         return on_store_unavailable(request, error, message=error.detail)
-    if isinstance(error, Unavailable):
-        error.status, error.title = RateLimited.status, RateLimited.title
-        error.retry_after_s = max(error.retry_after_s or 0, _OVERLOADED_S)
-    return on_penstock_error(request, error, message=error.detail)
+    if not isinstance(error, Unavailable):
+        return on_penstock_error(request, error, message=error.detail)
+    response = problem(
+        request,
+        RateLimited.status,
+        error.code,
+        RateLimited.title,
+        error.detail,
+        message=error.detail,
+    )
+    response.headers["Retry-After"] = str(max(error.retry_after_s or 0, _OVERLOADED_S))
+    return response
 
 
 _ERRORS: dict[int | type[Exception], Any] = {
@@ -57,8 +68,12 @@ _ERRORS: dict[int | type[Exception], Any] = {
 }
 
 
-def _key_of_header(request: AnyRequest) -> str | None:
-    """The user of Basic authentication; None without one."""
+def _key_of(request: AnyRequest) -> str | None:
+    """The user of Basic authentication, or the query parameter `writeKey`; None without one."""
+    return _basic_user(request) or request.query_params.get("writeKey")
+
+
+def _basic_user(request: AnyRequest) -> str | None:
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -71,7 +86,7 @@ def _key_of_header(request: AnyRequest) -> str | None:
 async def _store(
     request: AnyRequest, segment: SegmentService, settings: Settings, call_type: str
 ) -> Response[bytes]:
-    key = _key_of_header(request) or request.query_params.get("writeKey")
+    key = _key_of(request)
     if key is not None:
         await segment.sender(key)  # before the body is read
     body = await read_bytes(
@@ -136,7 +151,7 @@ async def post_beacon(
 
 
 @get(
-    "/v1/projects/{write_key:str}/settings",
+    list(_PROJECT_SETTINGS),
     middleware=[AnyOriginCors()],
     exception_handlers=_ERRORS,
     opt=described("Segment: the settings of a client", open_to_all=True, tag="events in"),
@@ -149,24 +164,19 @@ async def read_project_settings(
 ) -> Response[bytes]:
     """Where to send events; there are no destinations."""
     await segment.sender(write_key)
-    return answer(_project_settings(write_key, _base_url(request, settings)))
-
-
-@get(
-    "/projects/{write_key:str}/settings",
-    middleware=[AnyOriginCors()],
-    exception_handlers=_ERRORS,
-    opt=described("Segment: the settings of a client in an app", open_to_all=True, tag="events in"),
-)
-async def read_app_settings(
-    request: AnyRequest,
-    write_key: FromPath[str],
-    segment: NamedDependency[SegmentService],
-    settings: NamedDependency[Settings],
-) -> Response[bytes]:
-    """As `/v1/projects/{write_key}/settings`."""
-    await segment.sender(write_key)
-    return answer(_project_settings(write_key, _base_url(request, settings)))
+    protocol, _, host = _base_url(request, settings).partition("://")
+    document: dict[str, Any] = {
+        # With a single integration, clients load no code from elsewhere.
+        "integrations": {
+            "Segment.io": {"apiKey": write_key, "apiHost": f"{host}/v1", "protocol": protocol}
+        },
+        "plan": {},
+        "edgeFunction": {},
+        "enabledMiddleware": {},
+        "remotePlugins": [],
+        "metrics": {"sampleRate": 0},
+    }
+    return answer(document)
 
 
 @get(
@@ -179,7 +189,7 @@ async def read_source_config(
     request: AnyRequest, segment: NamedDependency[SegmentService]
 ) -> Response[bytes]:
     """The write key is the user of Basic authentication, or the query parameter `writeKey`."""
-    write_key = _key_of_header(request) or request.query_params.get("writeKey")
+    write_key = _key_of(request)
     await segment.sender(write_key)
     source: dict[str, Any] = {
         "id": write_key,
@@ -191,20 +201,6 @@ async def read_source_config(
         "destinations": [],
     }
     return answer({"source": source})
-
-
-def _project_settings(write_key: str, base_url: str) -> dict[str, Any]:
-    """As the clients read it: with a single integration they load no code from elsewhere."""
-    protocol, _, host = base_url.partition("://")
-    own = {"apiKey": write_key, "apiHost": f"{host}/v1", "protocol": protocol}
-    return {
-        "integrations": {"Segment.io": own},
-        "plan": {},
-        "edgeFunction": {},
-        "enabledMiddleware": {},
-        "remotePlugins": [],
-        "metrics": {"sampleRate": 0},
-    }
 
 
 def _base_url(request: AnyRequest, settings: Settings) -> str:
@@ -226,11 +222,7 @@ async def answer_preflight_of_post() -> Response[None]:
 
 
 @route(
-    [
-        "/v1/projects/{write_key:str}/settings",
-        "/projects/{write_key:str}/settings",
-        "/sourceConfig",
-    ],
+    [*_PROJECT_SETTINGS, "/sourceConfig"],
     http_method=[HttpMethod.OPTIONS],
     middleware=[AnyOriginCors()],
     status_code=204,
@@ -245,6 +237,5 @@ ROUTES = (
     post_calls,
     post_beacon,
     read_project_settings,
-    read_app_settings,
     read_source_config,
 )

@@ -1,7 +1,7 @@
 """Use cases of the tracking protocol: find whose write key it is, read calls, store them."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.keys.service import KeyService
@@ -18,13 +18,31 @@ from penstock.events.service import EventService
 from penstock.events.transaction import Outcome
 from penstock.http.bodies import compute_on, parse_object
 from penstock.http.scopes import KeyScope
-from penstock.identity.model import Claim, Resolution
+from penstock.identity.model import Claim, Notice, Resolution
 from penstock.segment.calls import EVENT_TYPES, CallContext, read_call
 from penstock.segment.model import CallResult, Sender
 from penstock.settings import Settings
 
 BATCHES = ("batch", "import")
 _WRITE_KEY_SCOPES = frozenset((KeyScope.INGEST,))
+
+
+class SentCalls(NamedTuple):
+    """The calls of a body. path: names it in the quarantine."""
+
+    sender: Sender
+    path: str
+    calls: Sequence[Any]
+
+
+class ReadCalls(NamedTuple):
+    """What the valid calls have to store, and the faults of the others, by their places.
+
+    A valid call that has nothing to store is in neither.
+    """
+
+    valid: Mapping[int, NewEvent | Claim]
+    rejected: dict[int, ItemResult]
 
 
 class SegmentService:
@@ -46,7 +64,7 @@ class SegmentService:
         self._events, self._intake, self._quarantine = events, intake, quarantine
         self._validation, self._settings, self._clock = validation, settings, clock
 
-    async def sender(self, write_key: Any) -> Sender:
+    async def sender(self, write_key: object) -> Sender:
         """Whose write key it is.
 
         `Unauthorized` for an unknown one, `Forbidden` for an API key that may do more.
@@ -61,8 +79,8 @@ class SegmentService:
         caller = await self._keys.authenticate(f"Bearer {write_key}")
         if caller.website_id is None or caller.scopes != _WRITE_KEY_SCOPES:
             raise Forbidden(
-                "An API key is a write key when it is limited to one website and to the scope "
-                "ingest. Create one under Settings, API keys.",
+                "An API key works as a write key only if it is limited to one website and to the "
+                "scope ingest. Create one under Settings, API keys.",
                 code="not_a_write_key",
             )
         website = await self._websites.find_website_async(caller.website_id)
@@ -81,38 +99,45 @@ class SegmentService:
         """
         raw = await compute_on(body, parse_object, body)
         sender = await self.sender(write_key or raw.get("writeKey"))
+        workspace_id = sender.website.workspace_id
         try:
-            calls = self._calls(call_type, raw)
+            sent = SentCalls(sender, path, self._calls(call_type, raw))
         except PenstockError as error:
-            workspace_id = sender.website.workspace_id
             await self._quarantine.record_body(path, b"", error, workspace_id, {})
             raise
-        self._events.count_items(sender.website, len(calls))
+        self._events.count_items(sender.website, len(sent.calls))
         context = CallContext(
             sender,
             EventValidationContext(self._settings, self._clock()),
             await self._identity_secrets.verifier(sender.website.id),
             "" if sender.is_trusted else user_agent,
         )
-        workspace_id = sender.website.workspace_id
-        valid, rejected = await self._validation.run(workspace_id, _read_all, calls, context)
-        refusals = self._refusals(path, calls, rejected, sender)
-        stored: list[Outcome] = []
-        if valid or refusals:
-            stored = await self._intake.store([*valid.values(), *refusals])
-        outcomes = dict(zip(valid, stored, strict=False))
-        late = {
+        read = await self._validation.run(workspace_id, _read_calls, sent.calls, context)
+        outcomes = await self._store(sent, read)
+        return [
+            CallResult(read.rejected.get(index), _warnings(sender, outcomes.get(index)))
+            for index in range(len(sent.calls))
+        ]
+
+    async def _store(self, sent: SentCalls, read: ReadCalls) -> Mapping[int, Outcome]:
+        """What became of the valid calls, by their places.
+
+        Those that the intake rejects are added to `read.rejected`.
+        """
+        refusals = self._refusals(sent, read.rejected)
+        stored: Sequence[Outcome] = []
+        if read.valid or refusals:
+            stored = await self._intake.store([*read.valid.values(), *refusals])
+        outcomes = dict(zip(read.valid, stored, strict=False))  # the refusals come last
+        rejected = {
             index: ItemResult(None, (outcome.fault,))
             for index, outcome in outcomes.items()
             if isinstance(outcome, Rejected)
         }
-        if late:
-            await self._quarantine.record(self._refusals(path, calls, late, sender))
-        rejected |= late
-        return [
-            CallResult(rejected.get(index), _warnings(sender, outcomes.get(index)))
-            for index in range(len(calls))
-        ]
+        if rejected:
+            await self._quarantine.record(self._refusals(sent, rejected))
+        read.rejected.update(rejected)
+        return outcomes
 
     def _calls(self, call_type: str, raw: dict[str, Any]) -> list[Any]:
         """The calls of a body, each with its type and its time of sending."""
@@ -124,39 +149,31 @@ class SegmentService:
         if len(calls) > limit:
             message = f"A batch may have at most {limit:,} calls."
             raise Invalid([Fault("batch", "too_many", message)])
-        defaults = {name: raw[name] for name in ("sentAt",) if name in raw}
+        defaults = {"sentAt": raw["sentAt"]} if "sentAt" in raw else {}
         return [
             _without_key({**defaults, **call}) if isinstance(call, dict) else call for call in calls
         ]
 
-    def _refusals(
-        self,
-        path: str,
-        calls: Sequence[Any],
-        rejected: dict[int, ItemResult],
-        sender: Sender,
-    ) -> list[Refusal]:
+    def _refusals(self, sent: SentCalls, rejected: Mapping[int, ItemResult]) -> list[Refusal]:
         """What is kept of the rejected calls of a body."""
+        website = sent.sender.website
         return [
             Refusal(
-                workspace_id=sender.website.workspace_id,
-                website_id=sender.website.id,
+                workspace_id=website.workspace_id,
+                website_id=website.id,
                 at_ms=self._clock(),
-                origin=path,
+                origin=sent.path,
                 code=Invalid.code,
                 faults=result.faults,
-                content=content_of(calls[index], self._settings),
-                is_event=_is_event(calls[index]),
+                content=content_of(sent.calls[index], self._settings),
+                is_event=_is_event(sent.calls[index]),
                 is_kept=number < MAX_PER_BODY,
             )
             for number, (index, result) in enumerate(rejected.items())
         ]
 
 
-def _read_all(
-    calls: Sequence[Any], context: CallContext
-) -> tuple[dict[int, NewEvent | Claim], dict[int, ItemResult]]:
-    """What the valid calls have to store, and the faults of the others, by their places."""
+def _read_calls(calls: Sequence[Any], context: CallContext) -> ReadCalls:
     valid, rejected = dict[int, NewEvent | Claim](), dict[int, ItemResult]()
     for index, call in enumerate(calls):
         try:
@@ -164,10 +181,10 @@ def _read_all(
                 valid[index] = item
         except Invalid as error:
             rejected[index] = ItemResult(None, error.faults, error.more_faults)
-    return valid, within_body_limit(rejected)
+    return ReadCalls(valid, within_body_limit(rejected))
 
 
-def _warnings(sender: Sender, outcome: Outcome) -> Any:
+def _warnings(sender: Sender, outcome: Outcome) -> tuple[Notice, ...]:
     """Of what is stored; none for a public key, which must not learn about others."""
     if sender.is_trusted and isinstance(outcome, Receipt):
         return outcome.warnings

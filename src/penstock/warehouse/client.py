@@ -3,8 +3,8 @@
 A connection to chDB runs one statement at a time, so there are several to one engine: one for
 writes, one for progress and stops, which must never wait, and a few for reads.
 
-This is the one place that knows the driver's errors. Callers get `StoreUnavailable` when the engine
-cannot be reached and `QueryFailed` when it refused or stopped a statement.
+Callers get `StoreUnavailable` when the engine cannot be reached, `QueryFailed` when it refused or
+stopped a statement.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,13 +20,13 @@ from uuid import uuid4
 import clickhouse_connect
 import structlog
 from clickhouse_connect.driver.client import Client
-from clickhouse_connect.driver.exceptions import ClickHouseError, ProgrammingError
 
-from penstock.base.errors import StoreUnavailable, Unavailable
+from penstock.base.errors import StoreUnavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.metrics import histogram
 from penstock.base.tracing import span
 from penstock.warehouse.cluster import Cluster
+from penstock.warehouse.errors import QUERY_WAS_CANCELLED, QueryFailed, explained, translated_errors
 from penstock.warehouse.queries import load
 from penstock.warehouse.server import Server, limit_answer
 from penstock.warehouse.work import Stopped, Work, current_work
@@ -43,35 +43,10 @@ _LONGEST_PAUSE_S = 0.5
 _ANSWER_S = 300  # for any answer of a server; queries have shorter limits of their own
 _WATCH_S = 10  # for an answer about progress or a stop
 _LAST_STATEMENTS_S = 10.0
-_RETRY_AFTER_S = 5
 # Answers are bounded before they query; these bounds stop only what forgot to be.
 _MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
-TIMEOUT_EXCEEDED, MEMORY_LIMIT_EXCEEDED, _QUERY_WAS_CANCELLED = 159, 241, 394
-"""Error codes of the engine."""
-
-_SERVER_IS_AWAY = frozenset(
-    # Users and passwords; too many queries, or no thread for one; sockets and networks; a Keeper or
-    # replicas that are away; an insert of which the server does not know whether it was stored.
-    (192, 193, 194, 516, 202, 439, 209, 210, 279, 225, 242, 999, 285, 286, 319)
-)
-"""Codes by which a server says that it, or what it needs, cannot be reached right now."""
-
-WAREHOUSE_UNAVAILABLE = "warehouse_unavailable"
-"""`StoreUnavailable.code` of this store."""
-
 WaitUntilShipped = Callable[[float], bool]
 """Waits until events acknowledged before the call are stored. False after that many seconds."""
-
-
-class QueryFailed(Exception):
-    """The engine refused or stopped a statement.
-
-    code: the engine's error code, 0 when it gave none.
-    """
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Progress(NamedTuple):
@@ -128,7 +103,7 @@ class Warehouse:
         self._closing = Lock()
 
     def _connect(self, answer_s: int = _ANSWER_S) -> Client:
-        with _translated_errors():
+        with translated_errors():
             if self._server is not None:
                 return self._server.connect(answer_s)
             return clickhouse_connect.get_client(
@@ -148,7 +123,7 @@ class Warehouse:
 
     def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Run a statement without result."""
-        with _translated_errors():
+        with translated_errors():
             self._writer.command(self._rendered(sql), parameters=dict(parameters or {}))
 
     def query(
@@ -209,13 +184,13 @@ class Warehouse:
                 client = client or self._connect()
                 if self._server is not None:
                     limit_answer(client, all_settings, _ANSWER_S)
-                with _translated_errors(), work.in_engine():
+                with translated_errors(), work.in_engine():
                     self._running.add(work)
                     yield client, all_settings
                 work.check()
                 is_reusable = True
             except QueryFailed as error:
-                if error.code == _QUERY_WAS_CANCELLED and work.stopped:
+                if error.code == QUERY_WAS_CANCELLED and work.stopped:
                     raise Stopped from error
                 raise
             finally:
@@ -229,7 +204,7 @@ class Warehouse:
         shared = work.awaited
         finished_rows = work.rows_read + (shared.rows_read if shared else 0)
         parameters = {"works": [work.id, *([shared.id] if shared else [])]}
-        with _translated_errors():
+        with translated_errors():
             [[read, to_read]] = self._watcher.query(
                 self._rendered(load("penstock.warehouse", "progress")), parameters=parameters
             ).result_rows
@@ -237,7 +212,7 @@ class Warehouse:
 
     def table_sizes(self) -> Sequence[Sequence[Any]]:
         """Name, rows and bytes on disk of each table, the largest first. Waits for no query."""
-        with _translated_errors():
+        with translated_errors():
             return self._watcher.query(
                 self._rendered(load("penstock.warehouse", "sizes"))
             ).result_rows
@@ -253,7 +228,7 @@ class Warehouse:
             while not stopped_work.wait_idle(0) and monotonic() < until_s:
                 # Repeated: the engine may not have received the statement yet.
                 try:
-                    with _translated_errors():
+                    with translated_errors():
                         self._watcher.command(
                             self._rendered(load("penstock.warehouse", "stop")),
                             parameters={"work": stopped_work.id},
@@ -295,7 +270,7 @@ class Warehouse:
             "date_time_input_format": "best_effort",
         }
         attributes = {"db.system.name": "clickhouse", "db.collection.name": table}
-        with span("warehouse insert", attributes), _translated_errors():
+        with span("warehouse insert", attributes), translated_errors():
             if self._server is not None:
                 self._writer.raw_insert(
                     table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings
@@ -331,7 +306,7 @@ class Warehouse:
     def answers(self) -> bool:
         """Whether the engine answers right now."""
         try:
-            with _translated_errors():
+            with translated_errors():
                 self._watcher.command("SELECT 1")
         except (QueryFailed, StoreUnavailable, OSError):
             return False
@@ -366,48 +341,4 @@ def _literal(value: Any) -> str:
         "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         if isinstance(value, str)
         else str(int(value) if isinstance(value, bool) else value)
-    )
-
-
-@contextmanager
-def _translated_errors() -> Iterator[None]:
-    try:
-        yield
-    except ClickHouseError as error:
-        code = _code_of(error)
-        if code in _SERVER_IS_AWAY or (code == 0 and not isinstance(error, ProgrammingError)):
-            raise unavailable(str(error)) from error
-        raise QueryFailed(str(error), code) from error
-
-
-def _code_of(error: ClickHouseError) -> int:
-    """The engine's error code; 0 when the error is not the engine's."""
-    digits = str(error).partition("Code: ")[2].partition(".")[0]
-    return int(digits) if digits.isdigit() else 0
-
-
-def explained(error: QueryFailed) -> Exception:
-    """The error for the caller when a limit stopped the query; any other failure is ours."""
-    if error.code == TIMEOUT_EXCEEDED:
-        return Unavailable(
-            "The query took longer than the workspace's queryTimeoutSeconds. "
-            "Choose a shorter period or one website.",
-            code="query_timeout",
-        )
-    if error.code == MEMORY_LIMIT_EXCEEDED:
-        return Unavailable(
-            "The query needed more memory than the workspace's queryMemoryBytes. "
-            "Choose a shorter period or one website.",
-            code="query_too_large",
-        )
-    return unavailable() if error.code in (0, _QUERY_WAS_CANCELLED) else error
-
-
-def unavailable(reason: str = "") -> StoreUnavailable:
-    """reason: what the driver says, for logs."""
-    return StoreUnavailable(
-        "The event store does not answer right now; try again.",
-        code=WAREHOUSE_UNAVAILABLE,
-        retry_after_s=_RETRY_AFTER_S,
-        reason=reason,
     )

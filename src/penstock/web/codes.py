@@ -94,7 +94,7 @@ mail_not_set_up         409 This Penstock sends no mail, so it cannot send a lin
   password. Its operator can run penstock reset-password.
 second_factor_on        409 The second factor is on already. Turn it off first.
 second_factor_off       409 The user has no second factor.
-second_factor_not_begun 409 No second factor is being set up: begin again.
+second_factor_not_begun 409 No second factor is being set up: start again.
 member_elsewhere        409 The member is also in other workspaces, so only the operator may do
   this.
 name_taken              409 Another record has this name. Choose another name.
@@ -243,7 +243,7 @@ needs_end               - startAt was sent without endAt.
 unknown_revision        - The funnel has no such revision.
 ends_before_start       - The period ends before it starts.
 not_an_object           - The value is not a JSON object.
-trace_too_long          - The event comes after the first 5,000 of its unit, which a trace reads.
+trace_too_long          - The event comes after the first 5,000 of its unit that match the funnel.
 unknown_timezone        - There is no time zone with this name; send an IANA name.
 does_not_fit            - The parameter is well-formed, but does not fit this funnel.
 not_a_breakdown         - The property is not a breakdown property of the funnel.

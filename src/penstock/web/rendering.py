@@ -24,9 +24,12 @@ _ISO_TIME = Pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _MIN_GZIP_SIZE = 1000  # bytes
 
 
-def _breakable(path: str) -> Markup:
-    """A path that breaks after slashes, not inside words."""
-    return Markup(str(escape(path)).replace("/", "/<wbr>"))
+def _breakable(text: str, after: str = "/") -> Markup:
+    """A text that breaks after these characters, such as slashes of a path, not inside words."""
+    breakable = str(escape(text))
+    for character in after:
+        breakable = breakable.replace(character, f"{character}<wbr>")
+    return Markup(breakable)
 
 
 def _with_ids(text: str) -> Markup:

@@ -17,7 +17,7 @@ from penstock.accounts.service import AccountService
 from penstock.base.errors import Unauthorized
 from penstock.base.ids import WorkspaceId
 from penstock.base.paging import MAX_PAGE_SIZE, Page
-from penstock.http.requests import AnyRequest, path_of
+from penstock.http.requests import AnyRequest, path_of, raw_path_of
 from penstock.http.schema import Query, faults_of
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.service import JobService
@@ -90,9 +90,7 @@ class View:
         query = urlencode(
             {name: value for name, value in parameters.items() if value is not None}, doseq=True
         )
-        # The raw path, because an ID may contain an encoded slash.
-        path: str = self.request.scope["raw_path"].decode("ascii").partition("?")[0]
-        return path + (f"?{query}" if query else "")
+        return raw_path_of(self.request) + (f"?{query}" if query else "")
 
     def render(
         self, template: str, *, parts: Sequence[str] = (), status: int = 200, **content: Any

@@ -22,7 +22,8 @@ from penstock.events.imports.worker import BATCH_LINES
 from penstock.metadb.database import Database
 from penstock.metadb.tables import dedupe_keys, merges, user_links, visitors
 from penstock.settings import Settings
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from tests.applications import application
 from tests.conftest import ShiftedClock
 from tests.events.conftest import faults

@@ -10,7 +10,7 @@ from penstock.base.clock import iso
 from penstock.base.ids import EventId, ScopeId, VisitorId, WebsiteId
 from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.rows import CLICK_COLUMNS, EVENT_COLUMNS, event_row
-from penstock.warehouse.client import QueryFailed
+from penstock.warehouse.errors import QueryFailed
 from tests import user_agents
 from tests.links.conftest import LINKS
 

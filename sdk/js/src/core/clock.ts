@@ -67,20 +67,26 @@ export class Clock {
    * takes it as it is.
    *
    * A clock that goes back was set. One that goes forward was set, or the device slept; it was set
-   * if the event would be in the future otherwise.
+   * if the event would be in the future otherwise. While no answer has told of the changed clock,
+   * nobody knows what is the future: then the server compares with `sentAt`.
    */
   fields({ wall, shift, offset, change = 0, client }: Moment): {
     timestamp: number;
     sentAt?: number;
   } {
     const now = this.#source.wall();
-    if (offset === undefined) {
-      const later = client === this.#client ? this.#shift() - shift : 0;
-      const time = wall + (Math.abs(later) > CHANGE_MS ? later : 0);
-      return { timestamp: Math.min(time, now), sentAt: now };
+    const isOwn = client === this.#client;
+    const isUnknown = isOwn && isChange(change) && isChange(this.#shift() - this.#offsetShift);
+    if (offset === undefined || isUnknown) {
+      const later = isOwn ? this.#shift() - shift : 0;
+      return { timestamp: Math.min(wall + (isChange(later) ? later : 0), now), sentAt: now };
     }
     const isFuture = wall + offset > now + (this.#offset ?? 0) + TOLERANCE_MS;
-    const wasSet = change < -CHANGE_MS || (change > CHANGE_MS && isFuture);
+    const wasSet = isChange(change) && (change < 0 || isFuture);
     return { timestamp: wall + offset - (wasSet ? change : 0) };
   }
+}
+
+function isChange(ms: number): boolean {
+  return Math.abs(ms) > CHANGE_MS;
 }

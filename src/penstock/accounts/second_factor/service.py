@@ -71,7 +71,7 @@ class SecondFactorService:
             factor = store.second_factor(db, by.user.id)
             if factor is None or factor.confirmed_at_ms is not None:
                 raise Conflict(
-                    "No second factor is being set up. Begin again.", code="second_factor_not_begun"
+                    "No second factor is being set up. Start again.", code="second_factor_not_begun"
                 )
             self._guesses.count(by.user.id, now_ms)
             step = matching_step(self._box.open(factor.secret), bare_code(code), now_ms)

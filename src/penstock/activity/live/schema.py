@@ -48,3 +48,10 @@ class RecentRecord(Record):
         bool,
         Field(description="Whether events beyond `limit` arrived; later responses omit them."),
     ]
+    lost_on_devices: Annotated[
+        int,
+        Field(
+            description="Events that clients of the websites dropped because their queues were "
+            "full, as they said today and yesterday (UTC)."
+        ),
+    ]

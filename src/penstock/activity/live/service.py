@@ -1,14 +1,17 @@
 """Use case of watching events arrive."""
 
+from collections.abc import Callable, Collection, Sequence
+
 from msgspec import json
 
+from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.live.cursor import Cursor
 from penstock.activity.live.schema import RecentQuery, RecentRecord
 from penstock.activity.schema import StoredEventRecord
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault
-from penstock.base.ids import WorkspaceId
+from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.http.bodies import bad_parameter
 from penstock.identity.profiles import service as profiles
 from penstock.metadb.database import Database
@@ -16,9 +19,13 @@ from penstock.settings import DAY_S
 from penstock.warehouse.client import WaitUntilShipped, Warehouse
 from penstock.warehouse.queries import load
 
-_INITIAL_SPANS_MS = (3_600_000, 30 * DAY_S * 1000)
+_DAY_MS = DAY_S * 1000
+_INITIAL_SPANS_MS = (3_600_000, 30 * _DAY_MS)
 """Spans that a request without cursor reads, one after the other, until it has enough events."""
 _FRESH_WAIT_S = 1.0
+
+ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
+"""How many events clients of websites dropped, as they said in a span of time. None: open."""
 
 
 class LiveService:
@@ -32,6 +39,7 @@ class LiveService:
         clock: Clock,
         *,
         wait_until_shipped: WaitUntilShipped,
+        read_lost_events: ReadLostEvents,
     ) -> None:
         self._database, self._warehouse, self._websites, self._clock = (
             database,
@@ -40,6 +48,7 @@ class LiveService:
             clock,
         )
         self._wait_until_shipped = wait_until_shipped
+        self._read_lost_events = read_lost_events
 
     def recent(self, workspace_id: WorkspaceId, query: RecentQuery) -> RecentRecord:
         """Events that arrived last, or since a cursor: at most `limit`, newest first.
@@ -47,7 +56,9 @@ class LiveService:
         `Malformed` for an invalid cursor, `Unauthorized` for another workspace's `websiteId`,
         `Unavailable` when the warehouse does not answer.
         """
-        cursor, parameters = _cursor(query), self._parameters(workspace_id, query)
+        cursor = _cursor(query)
+        websites = self._websites.select_websites(workspace_id, query.website_id)
+        parameters = self._parameters(websites, query)
         self._wait_until_shipped(_FRESH_WAIT_S)
         now_ms = self._clock()
         limit = query.limit + len(cursor.marks) + 1  # one more, to see whether there are more
@@ -74,10 +85,12 @@ class LiveService:
             data=[StoredEventRecord.of(row) for row in new[: query.limit]],
             cursor=str(next_cursor),
             skipped=query.after is not None and len(new) > query.limit,
+            lost_on_devices=self._read_lost_events(
+                [website.id for website in websites], now_ms - _DAY_MS, now_ms
+            ),
         )
 
-    def _parameters(self, workspace_id: WorkspaceId, query: RecentQuery) -> dict[str, object]:
-        websites = self._websites.select_websites(workspace_id, query.website_id)
+    def _parameters(self, websites: Sequence[Website], query: RecentQuery) -> dict[str, object]:
         keys: list[int] = []
         if query.visitor_id is not None:
             with self._database.read() as db:

@@ -51,7 +51,7 @@ class VisitorRecord(Record):
     last_event_at: str | None
 
 
-class UserRecord(Record):
+class LinkedUserRecord(Record):
     user_id: str
     traits: Annotated[dict[str, Any] | None, Field(description="Traits of the last identify call.")]
     since: Annotated[str, Field(description="When the visitor was linked to the user.")]
@@ -71,7 +71,7 @@ class VisitorDetailRecord(VisitorRecord):
         Field(description="The canonical ID (visitorId), then all merged IDs."),
     ]
     known_since: Annotated[str, Field(description="When the canonical ID first appeared.")]
-    user: UserRecord | None
+    user: LinkedUserRecord | None
     merges: Annotated[list[MergeRecord], Field(description="Oldest first.")]
     pageviews: int
     screenviews: int

@@ -7,9 +7,9 @@ from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.schema import StoredEventRecord
 from penstock.activity.visitors.schema import (
+    LinkedUserRecord,
     MergeRecord,
     TimelineQuery,
-    UserRecord,
     VisitorDetailRecord,
     VisitorRecord,
     VisitorsQuery,
@@ -159,7 +159,7 @@ class VisitorService:
             known_since=iso(profile.created_at_ms),
             user=None
             if user is None
-            else UserRecord(
+            else LinkedUserRecord(
                 user_id=user.id, traits=user.traits and dict(user.traits), since=iso(user.since_ms)
             ),
             merges=[

@@ -21,7 +21,7 @@ class Target(StrEnum):
     RETENTION = "retention"
 
 
-class State(StrEnum):
+class DeletionState(StrEnum):
     """A job never fails: its identities are gone already, so it retries until it succeeds."""
 
     QUEUED = "queued"
@@ -83,7 +83,7 @@ class Deletion:
     merge_id: int
     key_id: int
     keys_read: int
-    state: State
+    state: DeletionState
     step: Step | None
     visitors: int
     user_links: int
@@ -148,7 +148,7 @@ class DeletionSpan(NamedTuple):
     from_ms: int
     to_ms: int
     at_ms: int
-    state: State
+    state: DeletionState
 
     @property
     def affected_range(self) -> tuple[int, int]:
@@ -157,7 +157,7 @@ class DeletionSpan(NamedTuple):
     @property
     def note(self) -> str:
         """Which events are missing, in a sentence that is the same for all finished deletions."""
-        if self.state is State.DONE:
+        if self.state is DeletionState.DONE:
             return "Events in the period of this answer were deleted; see the gaps for when."
         return (
             f"The deletion of {iso(self.at_ms)} is still running; "

@@ -7,7 +7,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 
 from penstock.base.clock import iso, iso_or_none, looks_like_seconds
 from penstock.base.errors import Fault
-from penstock.events.deletions.model import Deletion, State, Step, Target
+from penstock.events.deletions.model import Deletion, DeletionState, Step, Target
 from penstock.events.fields import (
     TIME_SCHEMA,
     EventValidationContext,
@@ -28,7 +28,7 @@ def _span_end_ms(value: Any) -> int:
         at_ms = time_from_1970_ms(value)
     except RuleBroken as error:
         if error.code == "timestamp_in_future":  # After 9999: an event's word for it.
-            raise RuleBroken("out_of_range", "Must lie before 2300.") from None
+            raise RuleBroken("out_of_range", "Must be before the year 2300.") from None
         raise
     if at_ms > 0 and looks_like_seconds(value):  # 0 is 1970 in both units
         raise RuleBroken(
@@ -75,7 +75,7 @@ class DeletionIn(Input):
     @classmethod
     def _is_in_range(cls, at_ms: int | None) -> int | None:
         if at_ms is not None and at_ms > _END_OF_TIME_MS:
-            raise RuleBroken("out_of_range", "Must lie before 2300.")
+            raise RuleBroken("out_of_range", "Must be before the year 2300.")
         return at_ms
 
     @field_validator("to")
@@ -136,7 +136,7 @@ class DeletionRecord(Record):
     from_: Annotated[str | None, Field(alias="from")]
     to: str | None
     kind: Annotated[str | None, Field(description="The kind of event, if target is retention.")]
-    state: State
+    state: DeletionState
     step: Annotated[Step | None, Field(description="The current or next step; null once done.")]
     visitors_removed: Annotated[
         int, Field(description="IDs of the visitor, including merged ones.")

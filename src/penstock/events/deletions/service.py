@@ -22,8 +22,8 @@ from penstock.events.deletions.model import (
     STEPS,
     Deletion,
     DeletionSpan,
+    DeletionState,
     RetainedHistory,
-    State,
     Target,
 )
 from penstock.events.deletions.schema import DeletionIn, read_deletion
@@ -157,7 +157,11 @@ class DeletionService:
             )
             if is_unknown:
                 deletion = replace(
-                    deletion, state=State.DONE, step=None, events_found=0, finished_at_ms=now_ms
+                    deletion,
+                    state=DeletionState.DONE,
+                    step=None,
+                    events_found=0,
+                    finished_at_ms=now_ms,
                 )
             store.add(db, deletion, website_ids)
             # Without the ID of the visitor or user, whose traces it is meant to remove.
@@ -237,7 +241,7 @@ def _new_deletion(website: Website, target: Target, now_ms: int) -> Deletion:
         merge_id=0,
         key_id=0,
         keys_read=0,
-        state=State.QUEUED,
+        state=DeletionState.QUEUED,
         step=STEPS[target][0],
         visitors=0,
         user_links=0,

@@ -12,8 +12,8 @@ from penstock.events.deletions.model import (
     AffectedEvents,
     Deletion,
     DeletionSpan,
+    DeletionState,
     RetainedHistory,
-    State,
     Step,
     Target,
 )
@@ -21,7 +21,7 @@ from penstock.metadb.pages import page_of
 from penstock.metadb.rows import record_values, row_values
 from penstock.metadb.tables import deletion_websites, deletions
 
-_OPEN = (State.QUEUED, State.RUNNING)
+_OPEN = (DeletionState.QUEUED, DeletionState.RUNNING)
 _FIELDS = tuple(field.name for field in fields(Deletion))
 
 
@@ -81,7 +81,7 @@ def _deletion(row: Row[Any]) -> Deletion:
     values = record_values(row, _FIELDS)
     converted = {
         "target": Target(row.target),
-        "state": State(row.state),
+        "state": DeletionState(row.state),
         "step": row.step and Step(row.step),
         "visitor_ids": tuple(row.visitor_ids),
         "open_imports": tuple(row.open_imports),
@@ -177,10 +177,10 @@ def spans(
             w.website_id.in_(website_ids),
             d.target != Target.RETENTION,  # a website's retention says so for all of them
         )
-        .where(or_(w.events > 0, and_(w.events.is_(None), d.state != State.DONE)))
+        .where(or_(w.events > 0, and_(w.events.is_(None), d.state != DeletionState.DONE)))
         .order_by(d.created_at, d.id, w.website_id)
     )
     return [
-        DeletionSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, State(state))
+        DeletionSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, DeletionState(state))
         for website_id, from_ms, to_ms, at_ms, state in rows
     ]

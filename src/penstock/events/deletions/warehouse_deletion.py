@@ -11,7 +11,8 @@ from typing import Any
 from penstock.base.chunks import chunks
 from penstock.base.ids import WebsiteId
 from penstock.events.deletions.model import AffectedEvents, Deletion, Target
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.queries import load
 
 _SQL = "penstock.events.deletions"

@@ -14,12 +14,13 @@ from penstock.base.ids import DeletionId, WebsiteId
 from penstock.base.worker import Worker, WorkerStopped
 from penstock.events import store as events_store
 from penstock.events.deletions import store
-from penstock.events.deletions.model import STEPS, AffectedEvents, Deletion, State, Step
+from penstock.events.deletions.model import STEPS, AffectedEvents, Deletion, DeletionState, Step
 from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.model import scope_tag
 from penstock.events.shipper import Shipper
 from penstock.metadb.database import Database
-from penstock.warehouse.client import QueryFailed, Warehouse
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 
 log = structlog.get_logger()
 
@@ -102,8 +103,8 @@ class DeletionWorker:
 
     def _perform(self, deletion: Deletion) -> None:
         while (step := deletion.step) is not None:
-            if deletion.state is State.QUEUED:
-                deletion = self._save(replace(deletion, state=State.RUNNING))
+            if deletion.state is DeletionState.QUEUED:
+                deletion = self._save(replace(deletion, state=DeletionState.RUNNING))
             deletion = self._save(_advance(self._steps[step](deletion), step, self._clock()))
 
     def _save(self, deletion: Deletion) -> Deletion:
@@ -230,7 +231,7 @@ def _advance(deletion: Deletion, done: Step, now_ms: int) -> Deletion:
         return replace(deletion, step=steps[place], error=None)
     return replace(
         deletion,
-        state=State.DONE,
+        state=DeletionState.DONE,
         step=None,
         error=None,
         visitor_id=None,

@@ -13,7 +13,7 @@ from penstock.events.imports.service import ImportService
 from penstock.http.answers import answer, listing
 from penstock.http.bodies import is_zipped, read_query
 from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.schema import PageQuery, RecordsQuery
 from penstock.http.scopes import KeyScope
 
@@ -42,7 +42,7 @@ async def create_import(
     Importing the same file again stores nothing twice: a line is identified by its `dedupeKey` or
     `transactionId`, else by its content and the number of equal lines before it.
     """
-    media = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    media = media_type_of(request)
     is_zipped(request)  # rejects other encodings; whether it is gzip, the file itself shows
     if media not in _ACCEPTED:
         raise UnsupportedMedia(

@@ -4,7 +4,7 @@ An entry belongs to the workspace of the key, else of the website that the item 
 neither belongs to nobody and is not recorded.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from msgspec import json
 
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
-from penstock.base.clock import Clock
+from penstock.base.clock import LATEST_MS, Clock
 from penstock.base.errors import Fault, Invalid, PenstockError, Unavailable
 from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import WebsiteId, WorkspaceId
@@ -26,12 +26,13 @@ from penstock.events.quarantine import store
 from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry
 from penstock.http.bodies import parse_json
 from penstock.metadb.database import Database
-from penstock.settings import Settings
+from penstock.settings import DAY_S, Settings
 
 log = structlog.get_logger()
 
 MAX_PER_BODY = 100
 """Refused items of one body that are stored; the others are only counted."""
+_DAY_MS = DAY_S * 1000
 
 
 class QuarantineService:
@@ -204,6 +205,15 @@ class QuarantineService:
         with self._database.read() as db:
             counts = events_store.counts_of(db, [website.id for website in websites])
         return [(website, counts.get(website.id, EventCounts())) for website in websites]
+
+    def lost_on_devices(
+        self, website_ids: Collection[WebsiteId], from_ms: int | None, to_ms: int | None
+    ) -> int:
+        """How many events clients dropped, as they said on the UTC days of a span. None: open."""
+        first_day = 0 if from_ms is None else from_ms // _DAY_MS
+        last_day = (LATEST_MS if to_ms is None else to_ms) // _DAY_MS
+        with self._database.read() as db:
+            return events_store.lost_events_of(db, website_ids, first_day, last_day)
 
     def entries_by_reason(self) -> dict[str, float]:
         """How many entries there are, of all workspaces."""

@@ -8,7 +8,7 @@ from pydantic import Field
 from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord
 from penstock.funnels.statements.campaigns import CampaignSort
 from penstock.http.period import InPeriod
-from penstock.http.schema import Record, RecordsQuery
+from penstock.http.schema import PageQuery, Record
 
 
 class GroupBy(StrEnum):
@@ -23,9 +23,10 @@ class GroupBy(StrEnum):
         return self.value if self is GroupBy.LINK else f"utm_{self.value}"
 
 
-class AttributionQuery(InPeriod, RecordsQuery):
-    """Query parameters of the attribution report."""
+class AttributionSelection(InPeriod):
+    """What the attribution report counts, and how."""
 
+    website_id: Annotated[str | None, Field(description="Only this website or app.")] = None
     group_by: Annotated[GroupBy, Field(description="What a row stands for.")] = GroupBy.SOURCE
     funnel_id: Annotated[
         str | None, Field(description="A funnel whose entries and completions are counted.")
@@ -39,15 +40,19 @@ class AttributionQuery(InPeriod, RecordsQuery):
     ] = CampaignSort.CLICKS
 
 
+class AttributionQuery(AttributionSelection, PageQuery):
+    """Query parameters of the attribution report."""
+
+
 _Ignored = Annotated[str | None, Field(description="Ignored: an export has every row.")]
 
 
-class AttributionExportQuery(AttributionQuery):
+class AttributionExportQuery(AttributionSelection):
     """Query parameters of the export. It accepts those of the report, so that its URL works."""
 
     format: Annotated[Literal["csv", "json", "parquet"], Field(description="File format.")] = "csv"
-    page: _Ignored = None  # type: ignore[assignment]
-    page_size: _Ignored = None  # type: ignore[assignment]
+    page: _Ignored = None
+    page_size: _Ignored = None
 
 
 class CampaignFiguresRecord(Record):

@@ -15,16 +15,17 @@ from penstock.funnels.campaigns.schema import (
     AttributionExportQuery,
     AttributionQuery,
     AttributionRecord,
+    AttributionSelection,
     GroupBy,
 )
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
-from penstock.funnels.queries.engine import Engine
+from penstock.funnels.queries.engine import Engine, EngineRows
 from penstock.funnels.queries.parameters import Selection
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import Provenance
 from penstock.funnels.queries.resolve import SavedFunnel
-from penstock.funnels.queries.schema import ServedFrom
+from penstock.funnels.queries.schema import CoverageRecord, ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
 from penstock.funnels.results.tables import UNKNOWN, Format, TableRow, write_rows
 from penstock.funnels.statements.campaigns import FIGURES, Traffic, campaigns, clicked_links
@@ -39,7 +40,7 @@ ReadSlugs = Callable[[WorkspaceId, Sequence[str]], Mapping[str, str]]
 WaitForClicks = Callable[[], bool]
 """Waits until clicks and events acknowledged before the call can be queried."""
 
-_FIGURES = ("clicks", "installs", "opens")
+_TRAFFIC_FIGURES = ("clicks", "installs", "opens")
 _FUNNEL_FIGURES = ("entered", "completed", "pending", "dropped_off", "conversion_rate")
 
 _NOTHING: Mapping[str, Any] = {"groups": 0, **dict.fromkeys(FIGURES, 0)}
@@ -52,7 +53,7 @@ class _Report:
 
     traffic: Traffic
     context: QueryContext | None
-    query: AttributionQuery
+    query: AttributionSelection
 
     def statement(self, page: Page | None) -> Statement:
         plan = None
@@ -62,7 +63,7 @@ class _Report:
 
 
 class CampaignService:
-    """Methods block: call them from a worker thread.
+    """The attribution report. Methods block: call them from a worker thread.
 
     Errors as of `FunnelQueryRunner.prepare`. Answers are not cached: versions of the data know
     nothing of clicks.
@@ -88,27 +89,19 @@ class CampaignService:
         result = self._engine.run(report.statement(query.pagination))
         rows = [dict(zip(result.names, row, strict=True)) for row in result.rows]
         total = next((row for row in rows if row["is_total"]), _NOTHING)
-        context = report.context
-        has_funnel = context is not None
-        coverage = None
-        if context is not None:
-            gaps = self._read_gaps(workspace_id, context.params.website_ids)
-            provenance = Provenance(
-                result.computed_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh
-            )
-            coverage = coverage_of(context, provenance, gaps, total["pending"])
+        context, has_funnel = report.context, report.context is not None
         return AttributionRecord.model_validate(
             {
                 "groupBy": query.group_by,
                 "touch": query.touch,
                 "funnelId": query.funnel_id,
-                "definitionRevision": context and context.revision,
+                "definitionRevision": context.revision if context else None,
                 "websiteId": query.website_id,
                 "period": {
                     "startAt": iso_or_none(query.start_at),
                     "endAt": iso_or_none(query.end_at),
                 },
-                "evaluatedAt": context and iso(context.params.evaluated_at_ms),
+                "evaluatedAt": iso(context.params.evaluated_at_ms) if context else None,
                 "computedAt": iso(result.computed_at_ms),
                 "totals": _figures(total, has_funnel=has_funnel),
                 "data": [
@@ -123,15 +116,25 @@ class CampaignService:
                 "page": query.page,
                 "pageSize": query.page_size,
                 "total": total["groups"],
-                "coverage": coverage,
+                "coverage": self._coverage(workspace_id, context, result, total["pending"])
+                if context
+                else None,
             }
         )
+
+    def _coverage(
+        self, workspace_id: WorkspaceId, context: QueryContext, result: EngineRows, pending: int
+    ) -> CoverageRecord:
+        """Of the funnel's figures. pending: units that may still complete."""
+        gaps = self._read_gaps(workspace_id, context.params.website_ids)
+        provenance = Provenance(result.computed_at_ms, ServedFrom.QUERY, is_fresh=context.is_fresh)
+        return coverage_of(context, provenance, gaps, pending)
 
     def export(self, workspace_id: WorkspaceId, query: AttributionExportQuery) -> IO[bytes]:
         """The whole table in an open temporary file, at its start. Errors as of `report`."""
         report = self._prepare(workspace_id, query)
         has_funnel = report.context is not None
-        names = (*_FIGURES, *(_FUNNEL_FIGURES if has_funnel else ()))
+        names = (*_TRAFFIC_FIGURES, *(_FUNNEL_FIGURES if has_funnel else ()))
         file = TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:
             with self._engine.stream(report.statement(None)) as blocks:
@@ -143,7 +146,7 @@ class CampaignService:
         file.seek(0)
         return file
 
-    def _prepare(self, workspace_id: WorkspaceId, query: AttributionQuery) -> _Report:
+    def _prepare(self, workspace_id: WorkspaceId, query: AttributionSelection) -> _Report:
         self._wait_for_clicks()
         context = None
         if query.funnel_id is not None:
@@ -171,7 +174,7 @@ class CampaignService:
         return self._read_slugs(workspace_id, [link_id for [link_id] in rows])
 
 
-def _by_touch(context: QueryContext, query: AttributionQuery) -> QueryContext:
+def _by_touch(context: QueryContext, query: AttributionSelection) -> QueryContext:
     """The funnel broken down by a touch and nothing else: never from stored outcomes."""
     field = f"${query.touch}_{query.group_by.column}"
     definition = replace(context.definition, breakdown_properties=(field,))
@@ -179,7 +182,7 @@ def _by_touch(context: QueryContext, query: AttributionQuery) -> QueryContext:
 
 
 def _figures(row: Mapping[str, Any], *, has_funnel: bool) -> dict[str, Any]:
-    figures: dict[str, Any] = {name: row[name] for name in _FIGURES}
+    figures: dict[str, Any] = {name: row[name] for name in _TRAFFIC_FIGURES}
     if not has_funnel:
         return {**figures, **dict.fromkeys(_FUNNEL_FIGURES)}
     entered, completed, pending = row["entered"], row["completed"], row["pending"]

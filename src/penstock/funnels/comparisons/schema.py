@@ -59,7 +59,7 @@ class WarningCode(StrEnum):
     OPEN_WINDOWS = "open_windows"
 
 
-class WarningRecord(Record):
+class ComparisonWarningRecord(Record):
     code: WarningCode
     message: str
 
@@ -137,5 +137,5 @@ class ComparisonRecord(HeadRecord):
         list[ComparedRecord],
         Field(description="The 50 with the most units, largest first, and the baseline."),
     ]
-    warnings: list[WarningRecord]
+    warnings: list[ComparisonWarningRecord]
     coverage: CoverageRecord

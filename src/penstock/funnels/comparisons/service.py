@@ -24,9 +24,9 @@ from penstock.funnels.comparisons.schema import (
     ComparedRecord,
     CompareQuery,
     ComparisonRecord,
+    ComparisonWarningRecord,
     RangeRecord,
     WarningCode,
-    WarningRecord,
 )
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.queries.context import QueryContext
@@ -221,7 +221,7 @@ def _share(arm: Arm) -> Share:
 
 def _warnings(
     definition: Definition, name: str, arms: Sequence[Arm], total: Arm
-) -> Iterator[WarningRecord]:
+) -> Iterator[ComparisonWarningRecord]:
     if few := sum(arm.too_few for arm in arms):
         cohorts, fewest = (
             "1 cohort has" if few == 1 else f"{few} cohorts have",
@@ -247,8 +247,8 @@ def _warnings(
         )
 
 
-def _warning(code: WarningCode, message: str) -> WarningRecord:
-    return WarningRecord.model_validate({"code": code, "message": message})
+def _warning(code: WarningCode, message: str) -> ComparisonWarningRecord:
+    return ComparisonWarningRecord.model_validate({"code": code, "message": message})
 
 
 def _key(name: str, value: Scalar | None) -> CohortKeyRecord:

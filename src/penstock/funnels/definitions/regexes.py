@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from penstock.http.schema import RuleBroken
-from penstock.warehouse.client import QueryFailed, Warehouse, unavailable
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed, unavailable
 
 _CANNOT_COMPILE = 427
 

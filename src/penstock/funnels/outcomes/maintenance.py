@@ -1,10 +1,9 @@
 """The worker that builds stored outcomes, keeps them up to date, compares and drops them."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import structlog
 from anyio import CancelScope, CapacityLimiter, to_thread
@@ -19,11 +18,10 @@ from penstock.funnels.outcomes.refresh import FEW_EVENTS, OutcomeRefresher
 from penstock.funnels.outcomes.registry import OutcomeRegistry
 from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.outcomes.tables import OutcomeTables
-from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.statements.query import Statement
-from penstock.health.model import OutcomesState
-from penstock.settings import Settings
-from penstock.warehouse.client import Progress, QueryFailed, Warehouse
+from penstock.health.model import OutcomesHealth
+from penstock.settings import DAY_S, Settings
+from penstock.warehouse.client import Progress, Warehouse
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
 
 log = structlog.get_logger()
@@ -32,19 +30,26 @@ _BUILDS = counter("penstock_outcome_builds", "Builds of stored outcomes.", ["out
 _DIFFERENCES = counter("penstock_outcome_differences", "Stored outcomes that differed from events.")
 _PERIOD_S = 30.0
 _MANY_UNITS = 200_000
-"""From so many on, a new build costs less than folding them again."""
+"""From so many changed units on, a new build costs less than folding them again."""
 _RETRY_MS = 600_000
 """How long an outcome is not built again after its build failed."""
-_UNASKED_MS = 30 * 86_400_000
+_UNASKED_MS = 30 * DAY_S * 1000
+"""Outcomes that no query has read for so long are dropped."""
 _ASKED_OFTEN_MS = 3_600_000
+"""Outcomes that a query has read within this time are kept up to date without a query."""
 _BUILD_S = 4 * 3600
+"""Time limit of a statement of the worker."""
 _COMPARED_EVERY_MS = 600_000
+"""How often some units of one outcome are compared with their events."""
 _COMPARED_SHARE = 100
-"""Of every so many units one is compared, all of its events being read."""
+"""One unit of so many is compared; all of its events are read."""
 
 
 class OutcomeMaintenance:
-    """Methods other than `running` block: call them from a worker thread."""
+    """Builds and maintains stored outcomes, in one thread.
+
+    Methods other than `running` and `state` block: call them from a worker thread.
+    """
 
     def __init__(
         self, warehouse: Warehouse, subjects: SubjectReader, settings: Settings, clock: Clock
@@ -54,7 +59,7 @@ class OutcomeMaintenance:
         # One process writes: numbers of inserts order what it knows, and marks are its own. So
         # there are no stored outcomes on a server that several nodes share.
         self.is_enabled = settings.stored_outcomes > 0 and warehouse.folder is not None
-        self.tables = OutcomeTables(warehouse, self._run)
+        self.tables = OutcomeTables(warehouse)
         self.registry = OutcomeRegistry(self.tables, clock)
         self.worker = Worker(
             "outcomes", self._step, clock, period_s=_PERIOD_S, stalled_after_s=None
@@ -85,10 +90,10 @@ class OutcomeMaintenance:
                             self._warehouse.stop, self._work, limiter=CapacityLimiter(1)
                         )
 
-    def state(self) -> OutcomesState:
+    def state(self) -> OutcomesHealth:
         """For health checks; never blocks."""
         stored = len(self.registry.marks())
-        return OutcomesState(stored, self._differences, self._last_difference_at_ms)
+        return OutcomesHealth(stored, self._differences, self._last_difference_at_ms)
 
     def progress(self, pending: PendingBuild) -> Progress:
         """How far a build is. `QueryFailed` and `StoreUnavailable` of the event store."""
@@ -307,6 +312,3 @@ class OutcomeMaintenance:
                 log.error("outcomes_differ", funnel_id=mark.funnel_id)
                 self._rebuild(subject, current, "outcomes_differ")
         return agrees
-
-    def _run(self, statement: Statement) -> Sequence[Sequence[Any]]:
-        return self._warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)[1]

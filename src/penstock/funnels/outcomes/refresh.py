@@ -11,7 +11,10 @@ FEW_EVENTS = 50_000
 
 
 class OutcomeRefresher:
-    """Methods block, and raise as `OutcomeTables` does. The caller holds the outcome's lock."""
+    """Folds changed units again, or retires their build.
+
+    Methods block, and raise as `OutcomeTables` does. The caller holds the outcome's lock.
+    """
 
     def __init__(
         self, tables: OutcomeTables, registry: OutcomeRegistry, wake_worker: Callable[[], None]
@@ -19,7 +22,7 @@ class OutcomeRefresher:
         self._tables, self._registry, self._wake_worker = tables, registry, wake_worker
 
     def retire(self, mark: Mark, reason: str) -> None:
-        """As of the registry; the worker drops the rows."""
+        """`OutcomeRegistry.retire`, after which the worker drops the rows."""
         self._registry.retire(mark, reason)
         self._wake_worker()
 

@@ -23,7 +23,10 @@ _RETIRE_AFTER_MS = 120_000
 
 
 class OutcomeRegistry:
-    """Thread-safe. Methods that save marks block, and raise as `OutcomeTables` does."""
+    """The state of stored outcomes. Thread-safe.
+
+    Methods that save marks block, and raise as `OutcomeTables` does.
+    """
 
     def __init__(self, tables: OutcomeTables, clock: Clock) -> None:
         self._tables, self._clock = tables, clock
@@ -125,7 +128,10 @@ class OutcomeRegistry:
     def set_interrupted(self, outcome: str, *, interrupted: bool) -> None:
         """Whether a fold failed half way, so that some rows may know more than the mark."""
         with self._state:
-            (self._interrupted.add if interrupted else self._interrupted.discard)(outcome)
+            if interrupted:
+                self._interrupted.add(outcome)
+            else:
+                self._interrupted.discard(outcome)
 
     def is_interrupted(self, outcome: str) -> bool:
         with self._state:

@@ -1,7 +1,7 @@
 """Wire types of stored outcomes."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -11,6 +11,8 @@ from penstock.http.schema import Query, Record
 
 
 class OutcomesState(StrEnum):
+    """How far the stored outcomes of a funnel are."""
+
     NONE = "none"
     QUEUED = "queued"
     BUILDING = "building"
@@ -41,13 +43,11 @@ class OutcomesRecord(Record):
     ] = None
 
     @classmethod
-    def stored(cls, read_until_ms: int) -> "OutcomesRecord":
+    def stored(cls, read_until_ms: int) -> Self:
         return cls(state=OutcomesState.STORED, evaluated_at=iso(read_until_ms))
 
     @classmethod
-    def pending(
-        cls, started_at_ms: int | None, rows_read: int, rows_to_read: int
-    ) -> "OutcomesRecord":
+    def pending(cls, started_at_ms: int | None, rows_read: int, rows_to_read: int) -> Self:
         return cls(
             state=OutcomesState.QUEUED if started_at_ms is None else OutcomesState.BUILDING,
             started_at=iso_or_none(started_at_ms),
@@ -56,5 +56,5 @@ class OutcomesRecord(Record):
         )
 
     @classmethod
-    def missing(cls, reason: DirectReason) -> "OutcomesRecord":
+    def missing(cls, reason: DirectReason) -> Self:
         return cls(state=OutcomesState.NONE, reason=reason)

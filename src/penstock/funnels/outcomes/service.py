@@ -21,22 +21,23 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import StoredBuild
 from penstock.funnels.statements.storing import is_storable
-from penstock.settings import Settings
-from penstock.warehouse.client import Progress, QueryFailed
+from penstock.settings import DAY_S, Settings
+from penstock.warehouse.client import Progress
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped
 
 log = structlog.get_logger()
 
 _LOCK_S = 1.0
 """How long a query waits for another that folds the same units; then it evaluates directly."""
-_DROPPED_MS = 86_400_000
+_DROPPED_MS = DAY_S * 1000
 """How long outcomes that someone dropped are not built again."""
 _FEW_UNITS = 10_000
 """What a query folds itself, beside `FEW_EVENTS`; the worker folds more."""
 
 
 class OutcomeService:
-    """Methods block: call them from a worker thread."""
+    """What stored outcomes can answer. Methods block: call them from a worker thread."""
 
     def __init__(self, maintenance: OutcomeMaintenance, settings: Settings, clock: Clock) -> None:
         self._maintenance, self._settings, self._clock = maintenance, settings, clock

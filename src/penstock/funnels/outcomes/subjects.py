@@ -12,7 +12,7 @@ from penstock.funnels.saved.service import FunnelService
 
 
 class SubjectReader:
-    """Methods block."""
+    """Reads what the current revisions of funnels count. Methods block."""
 
     def __init__(self, websites: WebsiteService, funnels: FunnelService) -> None:
         self._websites, self._funnels = websites, funnels

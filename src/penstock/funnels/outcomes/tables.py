@@ -1,6 +1,6 @@
 """The stored rows of outcomes in the event store: filled, kept up to date, dropped."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ from penstock.base.chunks import chunks
 from penstock.base.clock import LATEST_MS
 from penstock.base.ids import WebsiteId
 from penstock.funnels.outcomes.model import Mark, NotStorable, Subject, Unsettled
+from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.snapshot import read_profile
 from penstock.funnels.queries.versions import read_state
 from penstock.funnels.statements import storing
@@ -25,9 +26,7 @@ from penstock.warehouse.queries import load
 _SQL = "penstock.funnels.outcomes"
 _UNITS_PER_STATEMENT = 20_000
 _TRIES = 5
-
-Run = Callable[[Statement], Sequence[Sequence[Any]]]
-"""Runs a statement with the limits of whoever asks, and returns its rows."""
+"""How often the backlog is counted until no insert has come in meanwhile."""
 
 
 class Backlog(NamedTuple):
@@ -61,8 +60,8 @@ class Changes(NamedTuple):
 class OutcomeTables:
     """Methods block. `QueryFailed` and `StoreUnavailable` of the event store."""
 
-    def __init__(self, warehouse: Warehouse, run: Run) -> None:
-        self._warehouse, self._run = warehouse, run
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
         self._saving = Lock()  # marks are numbered in the order of their knowledge
 
     def fill(self, subject: Subject, mark: Mark) -> Mark:
@@ -80,7 +79,7 @@ class OutcomeTables:
             if events:
                 raise NotStorable
             profile = replace(profile, has_provider_events=False)
-        # Texts first: no reader finds a unit whose entry values have none.
+        # The texts of entry values come before the units that refer to them.
         self._store_events(subject, mark.build, known, profile)
         plan = self._plan(subject, mark.read_until_ms, profile, known)
         self._run(storing.store_units(plan, mark.build, backlog.block))
@@ -159,9 +158,9 @@ class OutcomeTables:
         raise Unsettled
 
     def changes(
-        self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, most: int
+        self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, max_units: int
     ) -> Changes | None:
-        """What events change that a mark does not know; None for more than `most` units.
+        """What events change that a mark does not know; None for more than `max_units`.
 
         `NotStorable` when provider events are among them.
         """
@@ -175,14 +174,14 @@ class OutcomeTables:
         future = [mark.next_event_ms] if mark.next_event_ms > until_ms else []
         for subset, end_ms in subsets:
             plan = self._plan(subject, end_ms, _FEW, subset)
-            rows = self._run(storing.units_of(plan, most + 2, until_ms))
+            rows = self._run(storing.units_of(plan, max_units + 2, until_ms))
             for unit, first_ms, has_provider_event, next_ms in rows:
                 if has_provider_event and unit:
                     raise NotStorable
                 units[unit] = min(first_ms, units.get(unit, first_ms))
                 if next_ms:
                     future.append(next_ms)
-            if len(units) > most + 1:
+            if len(units) > max_units + 1:
                 return None
         has_unitless = units.pop(0, None) is not None
         next_event_ms = min(future, default=0)
@@ -241,11 +240,14 @@ class OutcomeTables:
         subject: Subject,
         until_ms: int,
         profile: DataProfile,
-        subset: Subset = Subset(),  # noqa: B008
+        subset: Subset,
     ) -> Plan:
         return storing.plan_of(
             subject.definition, subject.website_ids, profile, read_until_ms=until_ms, subset=subset
         )
+
+    def _run(self, statement: Statement) -> Sequence[Sequence[Any]]:
+        return self._warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)[1]
 
     def marks(self) -> list[Mark]:
         return [Mark(*row) for row in self._warehouse.query(load(_SQL, "marks"))[1]]

@@ -10,11 +10,11 @@ from penstock.base.errors import Unavailable
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement
 from penstock.settings import Settings
-from penstock.warehouse.client import (
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import (
     MEMORY_LIMIT_EXCEEDED,
     TIMEOUT_EXCEEDED,
     QueryFailed,
-    Warehouse,
     explained,
 )
 from penstock.warehouse.work import current_work

@@ -39,7 +39,8 @@ from penstock.funnels.queries.snapshot import SnapshotReader
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.query import DataProfile, Statement, StoredBuild
 from penstock.settings import Settings
-from penstock.warehouse.client import QueryFailed, WaitUntilShipped, Warehouse
+from penstock.warehouse.client import WaitUntilShipped, Warehouse
+from penstock.warehouse.errors import QueryFailed
 
 log = structlog.get_logger()
 

@@ -159,6 +159,13 @@ class DataQualityRecord(Record):
     units_over_limit: Annotated[
         int, Field(description="Counted by their first events or entries only.")
     ]
+    lost_on_devices: Annotated[
+        int,
+        Field(
+            description="Events that clients dropped because their queues were full, as they said "
+            "from the day of `startAt` to that of `endAt` and the conversion window, in UTC."
+        ),
+    ]
 
 
 class ResultsRecord(HeadRecord):

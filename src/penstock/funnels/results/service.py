@@ -1,8 +1,9 @@
 """Use cases of results: the report of a saved funnel, or of a draft."""
 
+from collections.abc import Callable, Collection
 from functools import partial
 
-from penstock.base.ids import WorkspaceId
+from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
@@ -13,14 +14,22 @@ from penstock.funnels.results.shaping import shape_report, total_of
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.report import build
 
+ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
+"""How many events clients of websites dropped, as they said in a span of time. None: open."""
+
 
 class ResultsService:
     """Methods block: call them from a worker thread."""
 
     def __init__(
-        self, runner: FunnelQueryRunner, funnels: FunnelService, read_gaps: ReadGaps
+        self,
+        runner: FunnelQueryRunner,
+        funnels: FunnelService,
+        read_gaps: ReadGaps,
+        read_lost_events: ReadLostEvents,
     ) -> None:
-        self._runner, self._funnels, self._read_gaps = runner, funnels, read_gaps
+        self._runner, self._funnels = runner, funnels
+        self._read_gaps, self._read_lost_events = read_gaps, read_lost_events
 
     def results(
         self, workspace_id: WorkspaceId, funnel_id: str, query: ResultsQuery
@@ -42,11 +51,18 @@ class ResultsService:
         definition, params = context.definition, context.params
         result = self._runner.fetch(context, partial(build, definition, params))
         gaps = self._read_gaps(context.workspace_id, params.website_ids)
+        lost = self._read_lost_events(params.website_ids, params.start_ms, _end_of_windows(context))
         open_windows = total_of(definition, result.rows)["open_windows"]
         return ResultsRecord.model_validate(
             {
                 **head_of(context, result.provenance),
-                **shape_report(definition, params, result.rows),
+                **shape_report(definition, params, result.rows, lost),
                 "coverage": coverage_of(context, result.provenance, gaps, open_windows),
             }
         )
+
+
+def _end_of_windows(context: QueryContext) -> int | None:
+    """When the last conversion window of the period ends; None: never."""
+    end_ms, window_s = context.params.end_ms, context.definition.window_s
+    return None if end_ms is None or window_s is None else end_ms + window_s * 1000

@@ -21,9 +21,15 @@ _NOTHING: Mapping[str, Any] = {
 
 
 def shape_report(
-    definition: Definition, params: QueryParams, rows: Sequence[Mapping[str, Any]]
+    definition: Definition,
+    params: QueryParams,
+    rows: Sequence[Mapping[str, Any]],
+    lost_on_devices: int,
 ) -> dict[str, Any]:
-    """`aggregate`, `cohorts` and `dataQuality` of a report. rows: of `statements.report.build`."""
+    """`aggregate`, `cohorts` and `dataQuality` of a report. rows: of `statements.report.build`.
+
+    lost_on_devices: events that clients said they dropped.
+    """
     total = total_of(definition, rows)
     cohorts = [
         _cohort(definition, {**row, **figures.read(definition, row)})
@@ -44,7 +50,7 @@ def shape_report(
             "total": cohort_count,
             "data": cohorts,
         },
-        "dataQuality": _data_quality(definition, total),
+        "dataQuality": {**_data_quality(definition, total), "lostOnDevices": lost_on_devices},
     }
 
 

@@ -17,7 +17,7 @@ from penstock.funnels.units.schema import (
 )
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace_service import TraceService
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, raw_path_after
 
 
 @get(
@@ -46,8 +46,7 @@ async def read_trace(
 
 def unit_in_path(request: AnyRequest) -> str:
     """The rest of the path after `/units/`: an ID may contain slashes, encoded or not."""
-    raw = request.scope["raw_path"].decode("ascii").partition("?")[0]
-    return unquote(raw.split("/units/", 1)[1])
+    return unquote(raw_path_after(request, "/units/"))
 
 
 @get(

@@ -157,7 +157,8 @@ def funnel_paths(definition: Definition, events: Sequence[MatchedEvent]) -> Iter
             if other.matched[place] - filled_before
         ]
         verdicts[event.event_id] = Verdict(Decision.ENTRY, 1, matches, completes=True)
-        yield _followed(definition, events, positions, index, matches, number, candidates, verdicts)
+        start = _Start(index, matches, number, candidates, verdicts)
+        yield _followed(definition, events, positions, start)
         filled, filled_before, number, verdicts = frozenset(), frozenset(), None, {}
 
 
@@ -176,30 +177,38 @@ def _positions(definition: Definition, events: Sequence[MatchedEvent]) -> list[l
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A completion of step 1.
+
+    index: of the entry among the events. matches: of step 1 that the entry counts for. number: the
+    last usable one of step 1. candidates: *S* of the rules. verdicts: on events up to the entry.
+    """
+
+    index: int
+    matches: frozenset[int]
+    number: int | None
+    candidates: Sequence[MatchedEvent]
+    verdicts: dict[str, Verdict]
+
+
 def _followed(
     definition: Definition,
     events: Sequence[MatchedEvent],
     positions: Sequence[Sequence[int]],
-    index: int,
-    matches: frozenset[int],
-    number: int | None,
-    candidates: Sequence[MatchedEvent],
-    verdicts: dict[str, Verdict],
+    start: _Start,
 ) -> FunnelPath:
-    """The path from the entry `events[index]` on.
-
-    positions: of the events that match each row. matches: of step 1 that the entry counts for.
-    number: the last usable one of step 1. candidates: *S* of the rules.
-    """
+    """The path from an entry on. positions: of the events that match each row."""
+    index, number, verdicts = start.index, start.number, start.verdicts
     steps, entry = required_rows(definition), events[index]
-    values, tied = entry_values(entry, candidates)
+    values, tied = entry_values(entry, start.candidates)
     path = FunnelPath(
         entry=entry,
         values=values,
-        candidates=candidates,
+        candidates=start.candidates,
         tied=tied,
         completed=[entry],
-        options=[_counted(steps[0][1], matches)],
+        options=[_counted(steps[0][1], start.matches)],
         events=events,
         later=events[index + 1 :],
         window_end_ms=None

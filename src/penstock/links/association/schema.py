@@ -14,7 +14,7 @@ HANDLE_ALL_URLS: Literal["delegate_permission/common.handle_all_urls"] = (
     "delegate_permission/common.handle_all_urls"
 )
 
-State = Literal["ready", "notReady", "notSet"]
+PlatformState = Literal["ready", "notReady", "notSet"]
 
 
 class PathPattern(Record):
@@ -106,7 +106,9 @@ class AddressCheck(Record):
 
 
 class _PlatformCheck(Record):
-    state: Annotated[State, Field(description="`notSet`: no field of this platform is set.")]
+    state: Annotated[
+        PlatformState, Field(description="`notSet`: no field of this platform is set.")
+    ]
     file: Annotated[str, Field(description="URL where phones look for the association file.")]
     findings: Annotated[
         tuple[Finding, ...], Field(description="What is missing or wrong; empty when `ready`.")

@@ -25,15 +25,16 @@ from penstock.links.association.schema import (
     Finding,
     IosCheck,
     PathPattern,
-    State,
+    PlatformState,
 )
 from penstock.links.management.addresses import is_ip_address, is_private_name
+from penstock.links.model import PUBLIC_PATH
 from penstock.settings import Settings
 
 APPLE_FILE = "/.well-known/apple-app-site-association"
 ANDROID_FILE = "/.well-known/assetlinks.json"
 
-_LINK_PATHS = (PathPattern(path="/l/*"),)
+_LINK_PATHS = (PathPattern(path=f"{PUBLIC_PATH}*"),)
 _PUBLIC_URL, _LINK_HOST = "PENSTOCK_PUBLIC_URL", "PENSTOCK_LINK_HOST"
 _ONLY_HTTPS = "phones fetch the files over HTTPS only"
 _NON_PUBLIC_SUFFIXES = (".test", ".invalid", ".onion")
@@ -117,7 +118,7 @@ def _android_statement(app: MobileApp) -> AndroidStatement | None:
     )
 
 
-def _state(has_settings: object, findings: tuple[Finding, ...]) -> State:
+def _state(has_settings: object, findings: tuple[Finding, ...]) -> PlatformState:
     if not has_settings:
         return "notSet"
     return "notReady" if findings else "ready"

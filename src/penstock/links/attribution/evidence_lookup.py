@@ -3,16 +3,15 @@
 All in one transaction of the caller.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 from sqlalchemy import Connection
 
-from penstock.accounts.model import Website
 from penstock.base.user_agent import Platform
 from penstock.links.attribution import store
 from penstock.links.attribution.evidence import parse_opened_url, referrer_token
 from penstock.links.attribution.model import ClaimableClick, Decision, Match, Method, Reason
+from penstock.links.attribution.open_context import OpenContext
 from penstock.links.attribution.rules import (
     CERTAIN,
     TOKEN_WINDOW_MS,
@@ -22,24 +21,10 @@ from penstock.links.attribution.rules import (
     os_major,
     refusal_reason,
 )
-from penstock.links.attribution.schema import AppOpen
 from penstock.links.clicks.match_keys import NETWORK_WINDOW_MS, recent_match_keys
 from penstock.links.management.service import link_of_id, link_of_revision, link_of_slug
 from penstock.links.model import Link
-
-
-class OpenContext(NamedTuple):
-    """An open of a website's app.
-
-    address: the client's network address, never stored. link_urls: where links are served.
-    """
-
-    app_open: AppOpen
-    website: Website
-    address: str
-    link_urls: Sequence[str]
-    referrer_window_ms: int
-    now_ms: int
+from penstock.settings import DAY_S
 
 
 def decide(db: Connection, context: OpenContext) -> Decision:
@@ -55,7 +40,7 @@ def decide(db: Connection, context: OpenContext) -> Decision:
 
 def _by_url(db: Connection, context: OpenContext) -> Decision | None:
     """The URL names the link. With a click token it names that click, for one install only."""
-    evidence = parse_opened_url(context.app_open.url or "", context.link_urls)
+    evidence = parse_opened_url(context.app_open.url or "", context.settings.link_urls)
     if not evidence.names_link:
         return None
     link = link_of_id(db, evidence.link_id) if evidence.link_id else link_of_slug(db, evidence.slug)
@@ -106,7 +91,7 @@ def _click_of_match(match: Match, link: Link) -> ClaimableClick | None:
 def _by_referrer(db: Connection, context: OpenContext) -> Decision | None:
     app_open = context.app_open
     token = referrer_token(app_open.install_referrer or "") if app_open.first_open else ""
-    window_ms = context.referrer_window_ms
+    window_ms = context.settings.install_referrer_days * DAY_S * 1000
     return _by_token(db, context, token, Method.INSTALL_REFERRER, window_ms)
 
 

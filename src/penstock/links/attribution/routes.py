@@ -10,15 +10,15 @@ from penstock.http.answers import answer, listing
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, address_of
 from penstock.http.schema import PageQuery
 from penstock.links.attribution.schema import (
     AppOpen,
-    AttributionQuery,
-    AttributionRecord,
     MatchesQuery,
     MatchRecord,
     ResolvedRecord,
+    TouchesQuery,
+    TouchesRecord,
 )
 from penstock.links.attribution.service import AttributionService
 from penstock.settings import Settings
@@ -49,9 +49,8 @@ async def resolve_open(
     """
     require_json(request)
     body = await read_bytes(request, max_bytes=settings.max_event_bytes)
-    address = request.client.host if request.client else ""
     decision, visitor_id = await attribution.resolve(
-        body, address, request.headers.get("user-agent", "")
+        body, address_of(request), request.headers.get("user-agent", "")
     )
     return answer(ResolvedRecord.of(decision, visitor_id))
 
@@ -116,23 +115,23 @@ async def list_matches(
     "/api/mobile/deferred-links/attribution",
     opt=described(
         "First and last touch of a visitor",
-        answers=AttributionRecord,
-        query=AttributionQuery,
+        answers=TouchesRecord,
+        query=TouchesQuery,
         tag="managed links",
     ),
 )
-async def read_attribution(
+async def read_touches(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     attribution: NamedDependency[AttributionService],
 ) -> Response[bytes]:
     """The visitor's first and last link with their UTM, including those of merged visitors."""
-    query = read_query(request, AttributionQuery)
+    query = read_query(request, TouchesQuery)
     touches = await to_thread.run_sync(
         attribution.touches, caller.workspace_id, query.website_id, query.visitor_id
     )
-    return answer(AttributionRecord.of(touches))
+    return answer(TouchesRecord.of(touches))
 
 
 # Litestar answers OPTIONS itself unless the first handler of the path does.
-ROUTES = (preflight_resolve, resolve_open, list_link_matches, list_matches, read_attribution)
+ROUTES = (preflight_resolve, resolve_open, list_link_matches, list_matches, read_touches)

@@ -168,7 +168,7 @@ class MatchRecord(Record):
         )
 
 
-class AttributionQuery(Query):
+class TouchesQuery(Query):
     website_id: str
     visitor_id: Annotated[str, Field(description="Any ID of the visitor.")]
 
@@ -186,7 +186,7 @@ class TouchRecord(Record):
         return cls(at=iso(touch.at_ms), link_id=touch.link_id, utm=utm)
 
 
-class AttributionRecord(Record):
+class TouchesRecord(Record):
     """Both touches are null for a visitor who came without a link."""
 
     visitor_id: Annotated[str, Field(description="The canonical visitor.")]

@@ -7,14 +7,14 @@ from typing import Any
 from anyio import to_thread
 from sqlalchemy import Connection
 
-from penstock.accounts.model import Website, WebsiteKind
+from penstock.accounts.model import WebsiteKind
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, RatePolicy, Unavailable
 from penstock.base.ids import ScopeId, VisitorId, WorkspaceId, new_id
 from penstock.base.networks import client_network
 from penstock.base.paging import Listing, Page
-from penstock.base.user_agent import UserAgent, parse_in_thread
+from penstock.base.user_agent import parse_in_thread
 from penstock.base.worker import Worker
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
@@ -23,14 +23,10 @@ from penstock.http.bodies import compute_on, parse_model
 from penstock.http.rate_limiter import RateLimiter
 from penstock.identity import service as identity
 from penstock.links.attribution import store
-from penstock.links.attribution.evidence_lookup import OpenContext, decide
+from penstock.links.attribution.evidence_lookup import decide
 from penstock.links.attribution.model import Decision, ListedMatch, Match, Reason, Touches
-from penstock.links.attribution.open_events import (
-    Opening,
-    install_event,
-    open_event,
-    visitor_of_install,
-)
+from penstock.links.attribution.open_context import OpenContext, visitor_of
+from penstock.links.attribution.open_events import install_event, open_event
 from penstock.links.attribution.schema import AppOpen
 from penstock.links.clicks.buffer import ClickBuffer
 from penstock.links.clicks.match_keys import delete_expired_secrets
@@ -81,37 +77,31 @@ class AttributionService:
         """
         now_ms = self._clock()
         self._attempts.count((client_network(address),), now_ms)
-        context = EventValidationContext(self._settings, now_ms)
-        app_open = await compute_on(body, parse_model, body, AppOpen, context)
+        limits = EventValidationContext(self._settings, now_ms)
+        app_open = await compute_on(body, parse_model, body, AppOpen, limits)
         website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:
-            raise Invalid(
-                [
-                    Fault(
-                        "websiteId",
-                        "unknown_website",
-                        "There is no such app; copy the ID from the app's tracking settings.",
-                    )
-                ]
-            )
-        visitor_id = VisitorId(
-            app_open.visitor_id or visitor_of_install(website.id, app_open.install_id)
+            message = "There is no such app; copy the ID from the app's tracking settings."
+            raise Invalid([Fault("websiteId", "unknown_website", message)])
+        context = OpenContext(
+            app_open,
+            website,
+            visitor_of(app_open, website),
+            address,
+            await parse_in_thread(user_agent_header),
+            self._settings,
+            now_ms,
         )
         decision = Decision(now_ms, reason=Reason.NO_CLICK)
         if app_open.first_open or app_open.has_evidence:
-            decision = await to_thread.run_sync(
-                self._decide, app_open, website, visitor_id, address, now_ms
-            )
-        user_agent = await parse_in_thread(user_agent_header)
-        receipt = await self._submit(app_open, website, visitor_id, decision, user_agent, now_ms)
-        canonical = receipt.visitor_id or visitor_id  # differs after a merge or a deletion
+            decision = await to_thread.run_sync(self._decide, context)
+        receipt = await self._submit(context, decision)
+        canonical = receipt.visitor_id or context.visitor_id  # after a merge or a deletion
         if decision.link is not None:
             await to_thread.run_sync(self._add_touch, website.scope_id, canonical, decision)
         return decision, canonical
 
-    def _decide(
-        self, app_open: AppOpen, website: Website, visitor_id: VisitorId, address: str, now_ms: int
-    ) -> Decision:
+    def _decide(self, context: OpenContext) -> Decision:
         # The click may still be in this node's buffer.
         if not self._click_buffer.wait_until_stored(_BUFFER_WAIT_S):
             raise Unavailable(
@@ -119,44 +109,32 @@ class AttributionService:
                 code="store_unavailable",
                 retry_after_s=1,
             )
-        referrer_window_ms = self._settings.install_referrer_days * DAY_S * 1000
-        context = OpenContext(
-            app_open, website, address, self._settings.link_urls, referrer_window_ms, now_ms
-        )
+        app_open = context.app_open
         with self._database.write() as db:
             if app_open.first_open:
-                store.lock_install(db, website.id, app_open.install_id)
+                store.lock_install(db, context.website.id, app_open.install_id)
             decision = decide(db, context)
-            matches = _matches(app_open, website, visitor_id, decision, now_ms)
+            matches = _matches(context, decision)
             if app_open.first_open:  # a retry with the same outcome is listed once
                 matches = [match for match in matches if not store.is_listed(db, match)]
             if matches:
                 store.add_matches(db, matches)
         return decision
 
-    async def _submit(
-        self,
-        app_open: AppOpen,
-        website: Website,
-        visitor_id: VisitorId,
-        decision: Decision,
-        user_agent: UserAgent,
-        now_ms: int,
-    ) -> Receipt:
+    async def _submit(self, context: OpenContext, decision: Decision) -> Receipt:
         """Store the event; returns its receipt.
 
         An install that is stored without a link and matches one only now adds an `open` event.
         """
-        opening = Opening(app_open, website, visitor_id, decision, user_agent, now_ms)
-        if app_open.first_open:
-            install = await self._intake.submit_own(install_event(opening))
+        if context.app_open.first_open:
+            install = await self._intake.submit_own(install_event(context, decision))
             if (
                 install.status is Status.ACCEPTED
                 or not decision.matched
                 or not any(warning.code == "body_differs" for warning in install.warnings)
             ):
                 return install
-        return await self._intake.submit_own(open_event(opening))
+        return await self._intake.submit_own(open_event(context, decision))
 
     def _add_touch(self, scope_id: ScopeId, visitor_id: VisitorId, decision: Decision) -> None:
         assert decision.link is not None
@@ -212,20 +190,19 @@ class AttributionService:
             store.delete_matches_before(db, now_ms - MATCH_RETENTION_DAYS * DAY_S * 1000)
 
 
-def _matches(
-    app_open: AppOpen, website: Website, visitor_id: VisitorId, decision: Decision, now_ms: int
-) -> Sequence[Match]:
+def _matches(context: OpenContext, decision: Decision) -> Sequence[Match]:
     """One match for each link that the decision concerns; one without a link for none."""
+    app_open, website, click = context.app_open, context.website, decision.click
     links: Sequence[Link | None] = decision.links or [None]
     return [
         Match(
-            id=new_id("mat", now_ms),
+            id=new_id("mat", context.now_ms),
             workspace_id=website.workspace_id,
             website_id=website.id,
             link_id=link.id if link else None,
             link_revision=link.revision if link else 1,
-            click_id=decision.click.id if decision.click else None,
-            at_ms=now_ms,
+            click_id=click.id if click else None,
+            at_ms=context.now_ms,
             matched=decision.matched,
             method=decision.method,
             confidence=decision.confidence,
@@ -234,10 +211,10 @@ def _matches(
             os_version=app_open.os_version,
             app_version=app_open.app_version,
             first_open=app_open.first_open,
-            clicked_at_ms=decision.click.clicked_at_ms if decision.click else None,
+            clicked_at_ms=click.clicked_at_ms if click else None,
             install_id=app_open.install_id,
             scope_id=website.scope_id,
-            visitor_id=visitor_id,
+            visitor_id=context.visitor_id,
         )
         for link in links
     ]

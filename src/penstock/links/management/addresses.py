@@ -33,7 +33,8 @@ _PRIVATE_SUFFIXES = (
     ".private",
 )
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=-._~"
+URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=-._~"
+"""Not percent-encoded: `%`, and the reserved and unreserved characters of RFC 3986."""
 
 
 def destination_path(value: str) -> str:
@@ -119,7 +120,7 @@ def web_url(value: str, rules: WebUrlRules) -> str:
     address = f"[{host}]" if ":" in host else host
     netloc = address if port is None else f"{address}:{port}"
     path, query, fragment = (
-        quote(part, safe=_URL_CHARACTERS) for part in (parts.path, parts.query, parts.fragment)
+        quote(part, safe=URL_CHARACTERS) for part in (parts.path, parts.query, parts.fragment)
     )
     return urlunsplit((parts.scheme, netloc, path, query, fragment))
 
@@ -156,7 +157,7 @@ def _host(name: str) -> str:
             address = ip_address(name)
         except ValueError:
             raise broken from None
-        if getattr(address, "scope_id", None):
+        if isinstance(address, IPv6Address) and address.scope_id:
             raise broken
         return str(address)
     try:

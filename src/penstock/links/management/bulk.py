@@ -1,6 +1,7 @@
 """Creates and changes many links at once, from a CSV file: all of its rows, or none."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -18,46 +19,48 @@ from penstock.http.schema import faults_of
 from penstock.links.management import store
 from penstock.links.management.addresses import WebUrlRules
 from penstock.links.management.csv_file import CsvRow, read_csv
+from penstock.links.management.model import LinkUpload
 from penstock.links.management.schema import LinkRow
-from penstock.links.model import Link, LinkUpload
+from penstock.links.model import Link
 from penstock.metadb.database import Database
 
 _REQUIRED = ("websiteId", "name", "destinationPath")
-_OPTIONAL = ("fallback_url", "utm_source", "utm_medium", "utm_campaign")
 
 RowFault = tuple[int, Fault]
 
 
 class ValidRow(NamedTuple):
-    """number: as a spreadsheet counts."""
+    """A row without a fault of its own. number: as a spreadsheet counts."""
 
     number: int
     row: LinkRow
 
 
-class Plan(NamedTuple):
+@dataclass(slots=True)
+class Plan:
     """What the rows of a file do. changed: pairs of a link before and after."""
 
-    added: list[Link]
-    changed: list[tuple[Link, Link]]
-    unchanged: int
-    faults: list[RowFault]
+    added: list[Link] = field(default_factory=list)
+    changed: list[tuple[Link, Link]] = field(default_factory=list)
+    unchanged: int = 0
+    faults: list[RowFault] = field(default_factory=list)
 
-    @property
     def upload(self) -> LinkUpload:
-        faulty = len({number for number, _ in self.faults})
+        """The numbers of rows, and the faults in the order of rows."""
         return LinkUpload(
-            len(self.added),
-            len(self.changed),
-            self.unchanged,
-            faulty,
-            sorted(self.faults, key=itemgetter(0)),
+            created=len(self.added),
+            updated=len(self.changed),
+            unchanged=self.unchanged,
+            faulty=len({number for number, _ in self.faults}),
+            faults=sorted(self.faults, key=itemgetter(0)),
         )
 
 
 class BulkService:
-    """validation: the queue of work that needs much CPU. on_change: called with the slug of each
-    link that was changed.
+    """Uploads of links as CSV.
+
+    validation: the queue of work that needs much CPU. on_change: called with the slug of each link
+    that was changed.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class BulkService:
                 stored = {link.slug: link for link in store.links_of_slugs(db, slugs)}
                 plan = _plan(by.workspace_id, valid, stored, apps, now_ms)
                 plan.faults.extend([*faults, *app_faults])
-                upload = plan.upload
+                upload = plan.upload()
                 if dry_run:
                     return upload
                 if upload.faults:
@@ -143,7 +146,7 @@ def _validated(
             faults += ((number, _of_column(fault)) for fault in faults_of(error))
             continue
         if row.slug in seen:
-            message = "Another row has this slug, too."
+            message = "An earlier row has the same slug."
             faults.append((number, Fault("slug", "repeated", message)))
         seen.add(row.slug)
         valid.append(ValidRow(number, row))
@@ -162,8 +165,8 @@ def _plan(
     apps: Mapping[str, WebsiteId],
     now_ms: int,
 ) -> Plan:
-    plan = Plan([], [], 0, [])
-    unchanged = 0
+    """apps: those of the workspace that rows name. stored: links of any workspace by slug."""
+    plan = Plan()
     for number, row in rows:
         link = stored.get(row.slug)
         faults = _new_faults(row) if link is None else _change_faults(row, link, workspace_id)
@@ -172,12 +175,13 @@ def _plan(
             continue
         if link is not None:
             after = link.changed(row.values(), now_ms)
-            unchanged += after is link
-            if after is not link:
+            if after is link:
+                plan.unchanged += 1
+            else:
                 plan.changed.append((link, after))
         elif app_id := apps.get(row.website_id or ""):
             plan.added.append(_new_link(workspace_id, app_id, row, now_ms))
-    return plan._replace(unchanged=unchanged)
+    return plan
 
 
 def _new_faults(row: LinkRow) -> list[Fault]:
@@ -208,5 +212,5 @@ def _new_link(workspace_id: WorkspaceId, website_id: WebsiteId, row: LinkRow, no
         slug=row.slug,
         created_at_ms=now_ms,
         updated_at_ms=now_ms,
-        **{"is_active": True, **dict.fromkeys(_OPTIONAL), **row.values()},
+        **row.values(),
     )

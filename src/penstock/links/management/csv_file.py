@@ -79,7 +79,7 @@ def _check_header(header: Sequence[str]) -> None:
         message = f"{problem}. Columns: {', '.join(COLUMNS)}."
         raise Invalid([Fault("body", "unknown_column", message)])
     if len(set(header)) < len(header):
-        raise Invalid([Fault("body", "repeated", "A column is there twice.")])
+        raise Invalid([Fault("body", "repeated", "A column appears twice.")])
 
 
 def _rows(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[CsvRow]:

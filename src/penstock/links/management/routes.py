@@ -14,7 +14,7 @@ from penstock.http.answers import answer, listing
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.read_only import read_changes
-from penstock.http.requests import AnyRequest
+from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.schema import PageQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
@@ -134,7 +134,7 @@ async def upload_links(
     and column of each fault.
     """
     query = read_query(request, CsvQuery)
-    if request.headers.get("content-type", "").split(";")[0].strip().lower() != _CSV:
+    if media_type_of(request) != _CSV:
         raise UnsupportedMedia(f"Send the file with the header Content-Type: {_CSV}.")
     body = await read_bytes(request, max_bytes=MAX_BYTES)
     upload = await bulk_links.upload(caller, body, dry_run=query.dry_run)

@@ -19,7 +19,8 @@ from penstock.http.schema import (
     without_controls,
 )
 from penstock.links.management.addresses import WebUrlRules, destination_path, web_url
-from penstock.links.model import SLUG, Link, LinkRevision, LinkState, LinkUpload
+from penstock.links.management.model import LinkUpload
+from penstock.links.model import SLUG, Link, LinkRevision, LinkState
 from penstock.links.statistics.schema import TotalsRecord
 
 SLUG_RULE = (
@@ -47,7 +48,7 @@ def _slug(value: str) -> str:
 def _tag(value: str) -> str:
     tag = value.strip().lower()
     if not tag or "," in tag:
-        raise RuleBroken("not_a_tag", "Must be a word or a few, without commas.")
+        raise RuleBroken("not_a_tag", "Must not be empty or contain a comma.")
     return tag
 
 
@@ -118,10 +119,6 @@ class NewLink(_LinkFields):
     slug: Slug
     destination_path: DestinationPath
     tags: Annotated[Tags, Field(default_factory=list)]
-
-    def values(self) -> dict[str, Any]:
-        optional = ("fallback_url", "utm_source", "utm_medium", "utm_campaign")
-        return dict.fromkeys(optional) | super().values()
 
 
 class LinkChange(_LinkFields):

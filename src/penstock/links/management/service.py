@@ -27,7 +27,7 @@ _CACHE_S = 1.0
 
 
 class LinkService:
-    """Creates, lists and changes links. url_rules: what validators of links need to know.
+    """Creates, lists and changes links. url_rules: for validators of links.
 
     A link of another workspace is `NotFound`, like an unknown one.
     """
@@ -50,7 +50,6 @@ class LinkService:
             id=LinkId(new_id("lnk", now_ms)),
             workspace_id=workspace_id,
             website_id=website.id,
-            is_active=True,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
             **form.values(),
@@ -128,13 +127,13 @@ class LinkService:
         if listing.total > MAX_ROWS:
             raise Malformed(
                 f"{listing.total:,} links are more than the {MAX_ROWS:,} that a file may have; "
-                "choose some by websiteId, tag, state or search.",
+                "narrow them down by websiteId, tag, state or search.",
                 code="too_many_links",
             )
         return listing.data
 
     def forget(self, slug: str) -> None:
-        """A link was changed elsewhere on this node."""
+        """Read the link again: it was changed by another service of this node."""
         self._by_slug.forget(slug)
 
     def revisions(

@@ -1,7 +1,7 @@
 """Landing pages: HTML that needs no script, in the language of the person who opens the link."""
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
@@ -56,6 +56,20 @@ SCRIPTED_PAGE_HEADERS: Mapping[str, str] = {
 }
 
 
+class PageContext(NamedTuple):
+    """What a landing page depends on. base_url: of links.
+
+    token: of the click; empty for a robot, and then no button opens the app.
+    """
+
+    link: Link
+    website: Website
+    user_agent: UserAgent
+    token: str
+    language: str
+    base_url: str
+
+
 class LandingPage(NamedTuple):
     html: str
     has_script: bool
@@ -69,17 +83,16 @@ class Button(NamedTuple):
     copies: str = ""
 
 
-def landing_page(
-    link: Link, website: Website, user_agent: UserAgent, token: str, language: str, base_url: str
-) -> LandingPage:
-    """token: of the click; empty for a robot, and then no button opens the app."""
-    texts = TEXTS[language]
-    buttons = _buttons(link, website, user_agent, token, language, base_url)
+def landing_page(context: PageContext) -> LandingPage:
+    """The page with the buttons that lead on; on a computer also with a QR code."""
+    link, user_agent, base_url = context.link, context.user_agent, context.base_url
+    texts = TEXTS[context.language]
+    buttons = list(_buttons(context))
     shows_code = user_agent.platform is Platform.DESKTOP and not user_agent.robot
     copies = any(button.copies for button in buttons)
     html = _landing.render(
-        app_name=website.name,
-        language=language,
+        app_name=context.website.name,
+        language=context.language,
         hint=texts.scan if shows_code else texts.hint,
         address=link.short_url(base_url),
         qr_code=Markup(qr_svg(scan_url(link, base_url))) if shows_code else None,
@@ -94,29 +107,26 @@ def missing_page(language: str) -> str:
     return _missing.render(language=language, texts=TEXTS[language])
 
 
-def _buttons(
-    link: Link, website: Website, user_agent: UserAgent, token: str, language: str, base_url: str
-) -> Sequence[Button]:
-    app, texts, buttons = website.app, TEXTS[language], []
-    if user_agent.platform in (Platform.IOS, Platform.ANDROID):
-        open_url = (
-            app_url(app, user_agent.platform, link, token, link.hosted_url(base_url))
-            if token
-            else None
-        )
-        if open_url:
-            buttons.append(Button(texts.open_app, open_url))
-        if store := store_url(app, user_agent.platform, link, token):
-            copies = user_agent.platform is Platform.IOS and app.ios_clipboard_matching and token
-            url = f"{link.short_url(base_url)}?{CLICK_TOKEN_PARAM}={token}" if copies else ""
-            buttons.append(Button(texts.get_app, store, url))
+def _buttons(context: PageContext) -> Iterator[Button]:
+    link, app, texts = context.link, context.website.app, TEXTS[context.language]
+    if context.user_agent.platform in (Platform.IOS, Platform.ANDROID):
+        yield from _phone_buttons(context)
     else:
-        stores = (("App Store", Platform.IOS), ("Google Play", Platform.ANDROID))
-        buttons += [
-            Button(name, store)
-            for name, platform in stores
-            if (store := store_url(app, platform, link, ""))
-        ]
+        for name, platform in (("App Store", Platform.IOS), ("Google Play", Platform.ANDROID)):
+            if store := store_url(app, platform, link, ""):
+                yield Button(name, store)
     if link.fallback_url:
-        buttons.append(Button(texts.web, link.fallback_url))
-    return buttons
+        yield Button(texts.web, link.fallback_url)
+
+
+def _phone_buttons(context: PageContext) -> Iterator[Button]:
+    """The app, if the click has a token, and the store of the phone's system."""
+    link, token, platform = context.link, context.token, context.user_agent.platform
+    app, texts = context.website.app, TEXTS[context.language]
+    hosted_url = link.hosted_url(context.base_url)
+    if token and (open_url := app_url(app, platform, link, token, hosted_url)):
+        yield Button(texts.open_app, open_url)
+    if store := store_url(app, platform, link, token):
+        copies = platform is Platform.IOS and app.ios_clipboard_matching and token
+        url = f"{link.short_url(context.base_url)}?{CLICK_TOKEN_PARAM}={token}" if copies else ""
+        yield Button(texts.get_app, store, url)

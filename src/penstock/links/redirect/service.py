@@ -12,7 +12,7 @@ from penstock.links.clicks.model import Answer, Click, click_row, new_click_toke
 from penstock.links.management.service import LinkService
 from penstock.links.model import Link
 from penstock.links.redirect.geoip import CountryLookup
-from penstock.links.redirect.landing_page import landing_page, missing_page
+from penstock.links.redirect.landing_page import PageContext, landing_page, missing_page
 from penstock.links.redirect.languages import accepted_languages, page_language
 from penstock.links.redirect.model import LinkResponse, Visit
 from penstock.settings import Settings
@@ -87,7 +87,9 @@ class RedirectService:
         if answer is Answer.REDIRECT:
             return LinkResponse(302, location=link.fallback_url or "", click=click)
         language = page_language(languages)
-        page = landing_page(link, website, user_agent, click.token, language, self._base_url)
+        page = landing_page(
+            PageContext(link, website, user_agent, click.token, language, self._base_url)
+        )
         return LinkResponse(200, page.html, page.has_script, click=click)
 
     def record(self, visit: Visit, click: Click) -> None:

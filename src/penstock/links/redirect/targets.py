@@ -4,11 +4,11 @@ from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit, urluns
 
 from penstock.accounts.model import MobileApp
 from penstock.base.user_agent import Platform
+from penstock.links.management.addresses import URL_CHARACTERS
 from penstock.links.model import CLICK_TOKEN_PARAM, LINK_ID_PARAM, Link
 
 _PLAY_HOST = "play.google.com"
 _PLAY_PAGE = f"https://{_PLAY_HOST}/store/apps/details?id="
-_URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=-._~"
 
 
 def store_url(app: MobileApp, platform: Platform, link: Link, token: str) -> str | None:
@@ -59,7 +59,7 @@ def app_url(
 
 def _route(link: Link, token: str) -> str:
     """The destination path with the link's ID and the click token in its query."""
-    path, mark, fragment = quote(link.destination_path, safe=_URL_CHARACTERS).partition("#")
+    path, mark, fragment = quote(link.destination_path, safe=URL_CHARACTERS).partition("#")
     separator = "&" if "?" in path else "?"
     return _with_token(f"{path}{separator}{LINK_ID_PARAM}={link.id}", token) + mark + fragment
 

@@ -1,6 +1,6 @@
-"""What all pages about one funnel share, and their parts that load separately."""
+"""What all pages about one funnel share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -10,7 +10,6 @@ from litestar.di import NamedDependency
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import PenstockError
 from penstock.base.paging import Page
 from penstock.funnels.definitions.schema import (
     FunnelRecord,
@@ -20,7 +19,6 @@ from penstock.funnels.definitions.schema import (
 )
 from penstock.funnels.saved.service import FunnelService
 from penstock.settings import Settings
-from penstock.web.error_pages import LIMIT_CODES
 from penstock.web.pages.schema import FunnelPageQuery, address_with_selection
 from penstock.web.view import View
 
@@ -155,25 +153,3 @@ async def provide_funnel_pages(
     clock: NamedDependency[Clock],
 ) -> FunnelPages:
     return FunnelPages(view, funnels, website_service, settings, clock)
-
-
-@dataclass(frozen=True, slots=True)
-class PagePart:
-    """A part of a page: its content, or the error that takes its place."""
-
-    content: Any = None
-    error: PenstockError | None = None
-
-    @property
-    def too_slow(self) -> bool:
-        return self.error is not None and self.error.code in LIMIT_CODES
-
-
-def load_part(view: View, name: str, load: Callable[[], Any]) -> PagePart | None:
-    """None in the whole page, where the part shows that it is loading; htmx then requests it."""
-    if view.request.headers.get("hx-target") != name:
-        return None
-    try:
-        return PagePart(load())
-    except PenstockError as error:
-        return PagePart(error=error)

@@ -22,7 +22,9 @@ async function poll() {
   if (!response.ok) return "No response from the server; retrying";
   const text = await response.text();
   if (paused || list !== document.querySelector("#stream")) return status.textContent; // the filters changed
-  addRows(list, new DOMParser().parseFromString(text, "text/html").querySelector("#stream"));
+  const update = new DOMParser().parseFromString(text, "text/html");
+  addRows(list, update.querySelector("#stream"));
+  updateLost(update.querySelector("#lost"));
   return "Watching";
 }
 
@@ -36,6 +38,12 @@ function addRows(list, update) {
   while (list.children.length > MAX_ROWS) list.lastElementChild.remove();
   formatAll(list);
   setTimeout(() => rows.forEach((row) => row.classList.remove("fresh")), FRESH_MS);
+}
+
+// Lost events are on the page of accepted events only.
+function updateLost(update) {
+  const shown = document.querySelector("#lost");
+  if (update && shown.textContent !== update.textContent) shown.replaceChildren(...update.childNodes);
 }
 
 // Screen readers announce the status, so only a change is written.

@@ -15,7 +15,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.pages.attribution.schema import AttributionPageQuery
-from penstock.web.pages.funnel_page import load_part
+from penstock.web.pages.parts import load_part
 from penstock.web.view import View
 
 GROUPS = {

@@ -4,13 +4,12 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.model import Role
 from penstock.accounts.websites.service import WebsiteService
 from penstock.activity.visitors.schema import VisitorDetailRecord, VisitorsQuery, WebsiteQuery
 from penstock.activity.visitors.service import VisitorService
 from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
-from penstock.events.deletions.model import STEPS, Deletion, State
+from penstock.events.deletions.model import STEPS, Deletion, DeletionState
 from penstock.events.deletions.service import DeletionService
 from penstock.events.imports.model import ImportJob, ImportState
 from penstock.events.imports.schema import WARNINGS
@@ -66,7 +65,7 @@ def read_import(
         share=share_read(job),
         rejects=rejects,
         names=names,
-        is_owner=view.reader.role is Role.OWNER,
+        is_owner=view.is_owner,
     )
 
 
@@ -83,7 +82,7 @@ def list_deletions(
         "imports/deletions.html",
         parts=("list",),
         deletions=listing,
-        polls=any(deletion.state is not State.DONE for deletion in listing.data),
+        polls=any(deletion.state is not DeletionState.DONE for deletion in listing.data),
         shares={deletion.id: share_deleted(deletion) for deletion in listing.data},
         names=names_of(websites),
         tabs=IMPORT_TABS,

@@ -19,10 +19,10 @@ from penstock.links.model import SLUG
 from penstock.links.statistics.schema import StatisticsQuery
 from penstock.links.statistics.service import StatisticsService
 from penstock.settings import Settings
-from penstock.web.pages.funnel_page import load_part
 from penstock.web.pages.links.flow import flow_of
 from penstock.web.pages.links.schema import LinkPageQuery, NewLinkQuery
-from penstock.web.view import View
+from penstock.web.pages.parts import load_part
+from penstock.web.view import View, names_of
 
 METHOD_NAMES = {
     "url": "Link address",
@@ -60,7 +60,7 @@ async def list_page(
             links=listing,
             stats=link_statistics.totals(listing.data),
             apps=apps,
-            app_names={app.id: app.name for app in apps},
+            app_names=names_of(apps),
             query=query,
             is_narrowed=bool(query.search or query.website_id or query.state or query.tag),
             tags=links.tags(view.workspace_id),

@@ -7,7 +7,6 @@ from penstock.accounts.callers import session_token
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.members.service import MemberService
-from penstock.accounts.model import Role
 from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.second_factor.service import SecondFactorService
 from penstock.base.paging import MAX_PAGE_SIZE, Page
@@ -31,7 +30,7 @@ def members(
         members=members.members(view.workspace_id, view.query(PageQuery).pagination),
         invitations=invitations.invitations(view.workspace_id, _LARGEST_PAGE),
         invitations_are_mailed=invitations.are_mailed,
-        is_owner=view.reader.role is Role.OWNER,
+        is_owner=view.is_owner,
         key_counts=key_service.counts_by_creator(view.workspace_id),
     )
 

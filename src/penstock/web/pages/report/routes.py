@@ -1,5 +1,8 @@
 """The report of one funnel. The page opens at once; the bars and the tab load separately."""
 
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
 from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
@@ -9,18 +12,34 @@ from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.results.service import ResultsService
 from penstock.jobs.cancellable import CancellableResponse
-from penstock.web.pages.funnel_page import FunnelPages, load_part
-from penstock.web.pages.report import panels
+from penstock.web.pages.funnel_page import FunnelPages
+from penstock.web.pages.parts import load_part
+from penstock.web.pages.report.panels.cohorts import cohorts
+from penstock.web.pages.report.panels.compare import compare
+from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.next_events import next_events
+from penstock.web.pages.report.panels.overview import overview
+from penstock.web.pages.report.panels.quality import quality
+from penstock.web.pages.report.panels.times import times
+from penstock.web.pages.report.panels.trend import trend
 from penstock.web.pages.schema import ReportPageQuery, Show
 from penstock.web.view import View
 
-TABS = {
-    Show.COHORTS: "Cohorts",
-    Show.TREND: "Trend",
-    Show.TIMES: "Times",
-    Show.COMPARE: "Compare",
-    Show.NEXT: "What came next",
-    Show.QUALITY: "Data quality",
+
+class Tab(NamedTuple):
+    """panel: loads what the template of the tab draws."""
+
+    text: str
+    panel: Callable[[ReportContext], dict[str, Any]]
+
+
+TABS: Mapping[Show, Tab] = {
+    Show.COHORTS: Tab("Cohorts", cohorts),
+    Show.TREND: Tab("Trend", trend),
+    Show.TIMES: Tab("Times", times),
+    Show.COMPARE: Tab("Compare", compare),
+    Show.NEXT: Tab("What came next", next_events),
+    Show.QUALITY: Tab("Data quality", quality),
 }
 _COHORT_TABS = (Show.COHORTS, Show.COMPARE)
 
@@ -40,12 +59,12 @@ async def report(
         query = view.query(ReportPageQuery)
         page = funnel_pages.load(funnel_id, query)
         tabs = {
-            show: text
-            for show, text in TABS.items()
+            show: tab.text
+            for show, tab in TABS.items()
             if show not in _COHORT_TABS or page.definition.breakdown_properties
         }
         show = query.show if query.show in tabs else next(iter(tabs))
-        context = panels.ReportContext(
+        context = ReportContext(
             view.workspace_id, funnel_id, page, query, results, insights, comparisons, outcomes
         )
         return view.render(
@@ -55,8 +74,8 @@ async def report(
             query=query,
             tabs=tabs,
             show=show,
-            overview=load_part(view, "overview", lambda: panels.overview(context)),
-            detail=load_part(view, "detail", lambda: panels.DETAILS[show](context)),
+            overview=load_part(view, "overview", lambda: overview(context)),
+            detail=load_part(view, "detail", lambda: TABS[show].panel(context)),
         )
 
     return await respond(render)

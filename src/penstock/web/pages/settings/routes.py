@@ -6,14 +6,13 @@ from litestar.response import Redirect
 
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.keys.service import KeyService
-from penstock.accounts.model import Role
 from penstock.accounts.websites.service import WebsiteService
 from penstock.accounts.workspace.service import WorkspaceService
 from penstock.base.clock import Clock, iso
 from penstock.http.schema import PageQuery
 from penstock.settings import DAY_S, Settings
 from penstock.web.nav import SETTINGS
-from penstock.web.view import View
+from penstock.web.view import View, names_of
 
 
 @get("/settings")
@@ -34,7 +33,7 @@ def api_keys(
         parts=("keys",),
         keys=key_service.keys(view.workspace_id, view.query(PageQuery).pagination),
         websites=websites,
-        website_names={website.id: website.name for website in websites},
+        website_names=names_of(websites),
         expiries=[
             (iso(clock() + days * DAY_S * 1000), f"In {days} days") for days in (30, 90, 365)
         ],
@@ -57,9 +56,8 @@ def workspace(
 def audit_entries(
     view: NamedDependency[View], audit_log: NamedDependency[AuditLog]
 ) -> Response[bytes]:
-    is_owner = view.reader.role is Role.OWNER
     page = view.query(PageQuery).pagination
-    entries = audit_log.entries(view.reader.caller, page) if is_owner else None
+    entries = audit_log.entries(view.reader.caller, page) if view.is_owner else None
     return view.render("settings/audit_log.html", entries=entries)
 
 

@@ -19,7 +19,7 @@ async def system(
     quarantine: NamedDependency[QuarantineService],
 ) -> Response[bytes]:
     if not view.is_owner:
-        raise Forbidden("Only owners of the workspace see this page.", code="owners_only")
+        raise Forbidden("Only owners of the workspace can see this page.", code="owners_only")
     readiness = await health.readiness()
 
     def render() -> Response[bytes]:

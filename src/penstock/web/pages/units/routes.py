@@ -14,7 +14,8 @@ from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace import Decision
 from penstock.funnels.units.trace_service import TraceService
 from penstock.jobs.cancellable import CancellableResponse
-from penstock.web.pages.funnel_page import FunnelPage, FunnelPages, load_part
+from penstock.web.pages.funnel_page import FunnelPage, FunnelPages
+from penstock.web.pages.parts import load_part
 from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
 

@@ -1,0 +1,220 @@
+"""Traces and explanations as the API returns them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.base.clock import iso, iso_or_none
+from penstock.base.scalar import COMPOSITE, MISSING, untagged
+from penstock.funnels.definitions.model import CountingUnit, Definition
+from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.provenance import Provenance, head_of
+from penstock.funnels.statements.entries import MAX_UNIT_EVENTS
+from penstock.funnels.statements.matching import TYPES
+from penstock.funnels.units.explanation import Explanation
+from penstock.funnels.units.schema import (
+    CompletedStepRecord,
+    ConflictRecord,
+    EntryValueRecord,
+    ExplainRecord,
+    TracedEventRecord,
+    TraceRecord,
+)
+from penstock.funnels.units.service import outcome_of
+from penstock.funnels.units.trace import Decision, FunnelPath, conflicts, in_period
+from penstock.funnels.units.traced_unit import Unit, matched_event
+
+_COUNTING = (Decision.ENTRY, Decision.ACCEPTED, Decision.DIAGNOSTIC)
+
+
+def trace_record(
+    context: QueryContext, provenance: Provenance, unit: Unit, visitors: Mapping[int, str]
+) -> TraceRecord:
+    """visitors: the names of the unit's visitors by their key."""
+    definition, path = context.definition, unit.path
+    outcome = None
+    if path is not None:
+        outcome = outcome_of(
+            definition, path.reached, path.window_end_ms, context.params.evaluated_at_ms
+        )
+    done = path is not None and path.reached == len(definition.steps)
+    return TraceRecord.model_validate(
+        {
+            **head_of(context, provenance),
+            "unit": unit.name
+            if definition.attempt_property
+            else next(iter(visitors.values()), unit.name),
+            "selected": unit.selected,
+            "summary": _summary(context, unit),
+            "visitors": sorted(visitors.values()),
+            "entryAt": iso(path.entry_ms) if path else None,
+            "windowEndsAt": iso_or_none(path.window_end_ms) if path else None,
+            "reached": path.reached if path else 0,
+            "outcome": outcome,
+            "completedAt": iso(path.completed[-1].at_ms) if path and done else None,
+            "steps": _steps(path),
+            "entryValues": _entry_values(definition, path) if path else {},
+            "conflicts": _conflicts(definition, path) if path else [],
+            "matchingOnly": unit.matching_only,
+            "truncated": unit.truncated,
+            "events": [
+                _event(definition, row, unit.decisions[row["event_id"]], visitors)
+                for row in unit.rows
+            ],
+        }
+    )
+
+
+def explain_record(
+    context: QueryContext, provenance: Provenance, event: Mapping[str, Any], unit: Unit
+) -> ExplainRecord:
+    explanation = unit.decisions.get(event["event_id"]) or Explanation(
+        Decision.NO_MATCH, None, None, (), "Matches no row of the funnel."
+    )
+    counts = explanation.decision in _COUNTING or bool(explanation.diagnostic_rows)
+    return ExplainRecord.model_validate(
+        {
+            **head_of(context, provenance),
+            **_ids(event),
+            "unit": unit.name,
+            "counts": unit.selected and counts,
+            "selected": unit.selected,
+            "decision": explanation.decision,
+            "step": explanation.step,
+            "row": explanation.row,
+            "explanation": explanation.sentence,
+            "unitSummary": _summary(context, unit),
+        }
+    )
+
+
+def _ids(event: Mapping[str, Any]) -> dict[str, str | None]:
+    return {"eventId": event["event_id"], "clientEventId": event["client_event_id"] or None}
+
+
+def record_without_attempt(
+    context: QueryContext, provenance: Provenance, event: Mapping[str, Any]
+) -> ExplainRecord:
+    """Of an event that belongs to no attempt."""
+    attempt_property = context.definition.attempt_property
+    return ExplainRecord.model_validate(
+        {
+            **head_of(context, provenance),
+            **_ids(event),
+            "unit": None,
+            "counts": False,
+            "selected": False,
+            "decision": Decision.NO_MATCH,
+            "step": None,
+            "row": None,
+            "explanation": "The event has no attempt ID: "
+            f"{attempt_property} must be a non-empty text or an integer.",
+            "unitSummary": None,
+        }
+    )
+
+
+def _event(
+    definition: Definition,
+    row: Mapping[str, Any],
+    explanation: Explanation,
+    visitors: Mapping[int, str],
+) -> TracedEventRecord:
+    event = matched_event(definition, row)
+    texts = zip(definition.read_properties, row["texts"], strict=True)
+    return TracedEventRecord(
+        event_id=row["event_id"],
+        client_event_id=row["client_event_id"] or None,
+        occurred_at=iso(row["ts"]),
+        type=TYPES[row["kind"]],
+        name=row["name"],
+        source=row["source"],
+        visitor_id=visitors.get(row["visitor"], row["visitor_id"]),
+        sequence_number=event.number,
+        invalid_sequence_value=event.invalid,
+        properties={
+            name: None if text == COMPOSITE else untagged(text) for name, text in texts if text
+        },
+        decision=explanation.decision,
+        step=explanation.step,
+        row=explanation.row,
+        diagnostic_rows=list(explanation.diagnostic_rows),
+        explanation=explanation.sentence,
+    )
+
+
+def _steps(path: FunnelPath | None) -> list[CompletedStepRecord]:
+    completed = path.completed if path else ()
+    return [
+        CompletedStepRecord(step=step, event_id=event.event_id, at=iso(event.at_ms))
+        for step, event in enumerate(completed, start=1)
+    ]
+
+
+def _entry_values(definition: Definition, path: FunnelPath) -> dict[str, EntryValueRecord]:
+    values = {}
+    for place, name in enumerate(definition.breakdown_properties):
+        sources = list(path.candidates) if path.tied else [path.entry]
+        source_values = {event.values[place] for event in sources}
+        how = (
+            "missing"
+            if source_values == {MISSING}
+            else "entryEvent"
+            if not path.tied
+            else "agreed"
+            if len(source_values) == 1
+            else "disagreed"
+        )
+        values[name] = EntryValueRecord.model_validate(
+            {
+                "value": untagged(path.values[place]),
+                "how": how,
+                "eventIds": [event.event_id for event in sources],
+            }
+        )
+    return values
+
+
+def _conflicts(definition: Definition, path: FunnelPath) -> list[ConflictRecord]:
+    return [
+        ConflictRecord(
+            property=name,
+            entry_value=untagged(path.values[place]),
+            value=untagged(event.values[place]),
+            event_id=event.event_id,
+            occurred_at=iso(event.at_ms),
+        )
+        for place, name in enumerate(definition.breakdown_properties)
+        for event in conflicts(definition, path, place)
+    ]
+
+
+def _summary(context: QueryContext, unit: Unit) -> str:
+    """The outcome of the unit, in a few sentences."""
+    outcome = _outcome(context, unit)
+    if not unit.truncated:
+        return outcome
+    return (
+        f"{outcome} Only its first {len(unit.rows):,} events that match the funnel were read; "
+        f"a report reads up to {MAX_UNIT_EVENTS:,}."
+    )
+
+
+def _outcome(context: QueryContext, unit: Unit) -> str:
+    definition, params, path = context.definition, context.params, unit.path
+    kind = "attempt" if definition.counting_unit is CountingUnit.ATTEMPT else "visitor"
+    if path is None:
+        return f"The {kind} never completed step 1, so it is not in the report."
+    n, reached = len(definition.steps), path.reached
+    entry = f"Entered at {iso(path.entry_ms)}"
+    if reached == n:
+        outcome = f"and completed all {n} steps at {iso(path.completed[-1].at_ms)}."
+    elif path.window_end_ms is None:
+        outcome = f"and reached step {reached} of {n}; the window never ends, so it may complete."
+    elif path.is_open(params.evaluated_at_ms):
+        end = iso(path.window_end_ms)
+        outcome = f"and reached step {reached} of {n} so far; the window is open until {end}."
+    else:
+        end = iso(path.window_end_ms)
+        outcome = f"and reached step {reached} of {n}; the window ended at {end}."
+    in_report = unit.selected or in_period(path.entry_ms, params.start_ms, params.end_ms)
+    return f"{entry} {outcome}{'' if in_report else ' The entry is outside the period.'}"

@@ -1,0 +1,84 @@
+"""One unit: its events as the engine matched them, and the decision on each."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.base.scalar import COMPOSITE, MISSING
+from penstock.funnels.definitions.model import CountingUnit, Definition
+from penstock.funnels.statements.query import UNUSABLE, QueryParams
+from penstock.funnels.units.explanation import Explanation, explain_events, left_out
+from penstock.funnels.units.trace import FunnelPath, MatchedEvent, chosen_path
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The events of a unit, and what the rules make of them.
+
+    path: the one that counts; of a unit outside the period, the one that would count without it.
+    matching_only: whether events that match no row are left out. truncated: whether only the
+    first of those that match one were read.
+    """
+
+    name: str
+    rows: Sequence[Mapping[str, Any]]
+    path: FunnelPath | None
+    selected: bool
+    decisions: Mapping[str, Explanation]
+    matching_only: bool
+    truncated: bool
+
+
+def unit_of(
+    definition: Definition,
+    params: QueryParams,
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    visitors: Collection[int],
+    *,
+    matching_only: bool = False,
+    truncated: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> Unit:
+    """A unit with the decision on each of its events.
+
+    visitors: of the attempt's events that do not come from a payment provider (R18).
+    matching_only, truncated: as of `Unit`. check: as of `chosen_path`.
+    """
+    in_order = sorted(
+        ((matched_event(definition, row), row) for row in rows), key=lambda pair: pair[0].order
+    )
+    outside = [row for row in rows if not _takes_part(definition, row, visitors)]
+    outside_ids = {row["event_id"] for row in outside}
+    events = [event for event, _ in in_order if event.event_id not in outside_ids]
+    path = chosen_path(definition, events, params.start_ms, params.end_ms, check)
+    selected = path is not None
+    path = path or chosen_path(definition, events, None, None, check)
+    decisions = explain_events(definition, path, events)
+    decisions |= {row["event_id"]: left_out(verified=row["verified"]) for row in outside}
+    in_order_rows = [row for _, row in in_order]
+    return Unit(name, in_order_rows, path, selected, decisions, matching_only, truncated)
+
+
+def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collection[int]) -> bool:
+    """Whether an event counts in its unit (R18). visitors: as of `unit_of`."""
+    if definition.counting_unit is CountingUnit.VISITOR or not row["provider"]:
+        return True
+    return bool(row["verified"]) and (not visitors or row["visitor"] in visitors)
+
+
+def matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEvent:
+    """An event as the engine matched it. row: of `unit_events`."""
+    matched, bits = [], row["mask"]
+    for definition_row in definition.rows:
+        matched.append(frozenset(at for at in range(len(definition_row.matches)) if bits >> at & 1))
+        bits >>= len(definition_row.matches)
+    texts = dict(zip(definition.read_properties, row["texts"], strict=True))
+    values = tuple(
+        MISSING if texts[name] == COMPOSITE else texts[name]
+        for name in definition.breakdown_properties
+    )
+    number = None if row["seq"] == UNUSABLE else row["seq"]
+    return MatchedEvent(
+        row["event_id"], row["ts"], number, bool(row["invalid"]), tuple(matched), values
+    )

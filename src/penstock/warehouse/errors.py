@@ -1,0 +1,79 @@
+"""Errors of the event store: the one place that knows those of the driver and the engine."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from clickhouse_connect.driver.exceptions import ClickHouseError, ProgrammingError
+
+from penstock.base.errors import StoreUnavailable, Unavailable
+
+_RETRY_AFTER_S = 5
+
+TIMEOUT_EXCEEDED, MEMORY_LIMIT_EXCEEDED, QUERY_WAS_CANCELLED = 159, 241, 394
+"""Error codes of the engine."""
+
+_SERVER_IS_AWAY = frozenset(
+    # Users and passwords; too many queries, or no thread for one; sockets and networks; a Keeper or
+    # replicas that are away; an insert of which the server does not know whether it was stored.
+    (192, 193, 194, 516, 202, 439, 209, 210, 279, 225, 242, 999, 285, 286, 319)
+)
+"""Codes by which a server says that it, or what it needs, cannot be reached right now."""
+
+WAREHOUSE_UNAVAILABLE = "warehouse_unavailable"
+"""`StoreUnavailable.code` of this store."""
+
+
+class QueryFailed(Exception):
+    """The engine refused or stopped a statement.
+
+    code: the engine's error code, 0 when it gave none.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Errors of the driver as `StoreUnavailable` or `QueryFailed`."""
+    try:
+        yield
+    except ClickHouseError as error:
+        code = _code_of(error)
+        if code in _SERVER_IS_AWAY or (code == 0 and not isinstance(error, ProgrammingError)):
+            raise unavailable(str(error)) from error
+        raise QueryFailed(str(error), code) from error
+
+
+def _code_of(error: ClickHouseError) -> int:
+    """The engine's error code; 0 when the error is not the engine's."""
+    digits = str(error).partition("Code: ")[2].partition(".")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+def explained(error: QueryFailed) -> Exception:
+    """The error for the caller when a limit stopped the query; any other failure is ours."""
+    if error.code == TIMEOUT_EXCEEDED:
+        return Unavailable(
+            "The query took longer than the workspace's queryTimeoutSeconds. "
+            "Choose a shorter period or one website.",
+            code="query_timeout",
+        )
+    if error.code == MEMORY_LIMIT_EXCEEDED:
+        return Unavailable(
+            "The query needed more memory than the workspace's queryMemoryBytes. "
+            "Choose a shorter period or one website.",
+            code="query_too_large",
+        )
+    return unavailable() if error.code in (0, QUERY_WAS_CANCELLED) else error
+
+
+def unavailable(reason: str = "") -> StoreUnavailable:
+    """reason: what the driver says, for logs."""
+    return StoreUnavailable(
+        "The event store does not answer right now; try again.",
+        code=WAREHOUSE_UNAVAILABLE,
+        retry_after_s=_RETRY_AFTER_S,
+        reason=reason,
+    )

@@ -1,0 +1,54 @@
+"""The comparison of cohorts: their rates with intervals, on one scale."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.base.errors import Malformed
+from penstock.funnels.comparisons.schema import CompareQuery, ComparisonRecord
+from penstock.web.pages.report.panels.context import ReportContext
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Maps rates to positions on a drawing, 0 to 1."""
+
+    low: float
+    high: float
+
+    def at(self, rate: float) -> float:
+        return min(1.0, max(0.0, (rate - self.low) / (self.high - self.low)))
+
+
+def compare(context: ReportContext) -> dict[str, Any]:
+    query, properties = context.query, context.page.definition.breakdown_properties
+    name = query.property_ if query.property_ in properties else properties[0]
+    more: dict[str, Any] = {
+        "property": name,
+        "baseline": query.baseline if name == query.property_ else None,
+    }
+    try:
+        comparison = _comparison(context, more)
+    except Malformed:  # no unit has the baseline in this period: the largest cohort replaces it
+        more["baseline"] = None
+        comparison = _comparison(context, more)
+    return {
+        "comparison": comparison,
+        "property": name,
+        "choices": [(name, name) for name in properties],
+        "scale": _scale(comparison),
+        "more": more,
+    }
+
+
+def _comparison(context: ReportContext, more: Mapping[str, Any]) -> ComparisonRecord:
+    query = CompareQuery.model_validate(context.page.parameters(cohort=False, **more))
+    return context.comparisons.compare(context.workspace_id, context.funnel_id, query)
+
+
+def _scale(comparison: ComparisonRecord) -> Scale:
+    """A scale for every interval, with some room on both sides."""
+    low = min((cohort.rate_interval.lower for cohort in comparison.cohorts), default=0.0)
+    high = max((cohort.rate_interval.upper for cohort in comparison.cohorts), default=1.0)
+    room = max(high - low, 0.01) * 0.05
+    return Scale(low - room, high + room)

@@ -1,0 +1,22 @@
+"""What came next: the events after a step, of units that did not go on."""
+
+from typing import Any
+
+from penstock.funnels.insights.schema import NextQuery
+from penstock.web.pages.report.panels.context import ReportContext
+
+
+def next_events(context: ReportContext) -> dict[str, Any]:
+    n, outcome = len(context.page.required), context.query.outcome
+    if not context.page.has_window:
+        outcome = "pending"  # nobody drops off
+    more: dict[str, Any] = {
+        "step": min(context.query.step, n - 1),
+        "outcome": None if outcome == "both" else outcome,
+    }
+    following = context.insights.next(
+        context.workspace_id,
+        context.funnel_id,
+        NextQuery.model_validate(context.page.parameters(**more)),
+    )
+    return {"next_events": following, "more": more}

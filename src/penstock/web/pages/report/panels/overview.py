@@ -1,0 +1,137 @@
+"""The overview: figures, and a bar for each step."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.funnels.insights.schema import TimingQuery
+from penstock.funnels.outcomes.schema import OutcomesQuery
+from penstock.funnels.queries.schema import DirectReason, ServedFrom
+from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
+from penstock.web.pages.funnel_page import FunnelPage
+from penstock.web.pages.report.panels.context import ReportContext
+
+Parts = list[tuple[str, float]]
+"""Segments of a bar, for `ui.bar`: kind and share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One step of the funnel. median_s: from the step before.
+
+    options: index, name and count, when there are several. filters: how many.
+    """
+
+    step: StepRecord
+    parts: Parts
+    median_s: float | None
+    options: Sequence[tuple[int, str, int]]
+    filters: int
+    all_of: bool
+    diagnostics: Sequence[DiagnosticRecord]
+
+
+def overview(context: ReportContext) -> dict[str, Any]:
+    """The figures, and the bars with the median time of each step."""
+    results = context.result(pageSize=1)
+    timing = context.insights.timing(
+        context.workspace_id,
+        context.funnel_id,
+        TimingQuery.model_validate(context.page.parameters()),
+    )
+    medians = [None, *(step.median_minutes for step in timing.steps)]
+    bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
+    notes = coverage_notes(context.page, results)
+    return {"results": results, "bars": bars, "notes": notes, "source": _source(context, results)}
+
+
+_REASONS: Mapping[DirectReason, str] = {
+    DirectReason.VISITOR_FUNNEL: "events, because outcomes of visitor funnels are not stored",
+    DirectReason.TOO_MANY_MATCHES: "events, because the funnel has more than 64 matches",
+    DirectReason.TOUCHES: "events, because the funnel reads first or last touches",
+    DirectReason.PROVIDER_EVENTS: "events, because payment events match the funnel",
+    DirectReason.BEHIND: "events, because many attempts changed",
+}
+
+
+def _source(context: ReportContext, results: ResultsRecord) -> str | None:
+    """What the figures were counted from, in words; None where that says nothing new."""
+    if results.served_from is ServedFrom.OUTCOMES:
+        return "stored outcomes"
+    if results.direct_reason is DirectReason.BUILDING:
+        query = OutcomesQuery(website_id=context.query.website_id)
+        build = context.outcomes.status(context.workspace_id, context.funnel_id, query)
+        percent = round(100 * build.rows_read / build.rows_to_read) if build.rows_to_read else 0
+        return f"events, while its outcomes are being stored ({percent} % of this step)"
+    return _REASONS.get(results.direct_reason) if results.direct_reason else None
+
+
+def _bar(
+    context: ReportContext, results: ResultsRecord, index: int, median_minutes: float | None
+) -> Bar:
+    steps = results.aggregate.steps
+    step = steps[index]
+    row = context.page.definition.steps[step.row]
+    names = [row.value, *(option.value for option in row.or_)]
+    overall = context.query.bars == "overall"
+    parts = _share_of_entries(steps, index) if overall else _share_of_previous(steps, index)
+    return Bar(
+        step=step,
+        parts=parts,
+        median_s=None if median_minutes is None else median_minutes * 60,
+        options=[(item.option, names[item.option], item.count) for item in step.options]
+        if len(names) > 1
+        else [],
+        filters=len(row.filters),
+        all_of=row.mode is not None,
+        diagnostics=[row for row in results.aggregate.diagnostics if row.after_step == step.step],
+    )
+
+
+def _share_of_entries(steps: Sequence[StepRecord], index: int) -> Parts:
+    """Of all entries: units that reached the step, are pending or dropped off before it."""
+    earlier = steps[:index]
+    return _parts(
+        steps[0].count,
+        steps[index].count,
+        sum(step.pending for step in earlier),
+        sum(step.dropped_off for step in earlier),
+    )
+
+
+def _share_of_previous(steps: Sequence[StepRecord], index: int) -> Parts:
+    """Of the units at the step before: those that reached this one, are pending or dropped off."""
+    if index == 0:
+        return _share_of_entries(steps, 0)
+    previous = steps[index - 1]
+    return _parts(previous.count, steps[index].count, previous.pending, previous.dropped_off)
+
+
+def _parts(total: int, reached: int, pending: int, dropped: int) -> Parts:
+    if not total:
+        return []
+    return [
+        ("reached", reached / total),
+        ("pending", pending / total),
+        ("dropped", dropped / total),
+    ]
+
+
+def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
+    """The notes of the coverage, with the pending units of the cohort that the page shows.
+
+    The API's note counts the pending units of all cohorts.
+    """
+    notes = [note for note in results.coverage.notes if not _is_about_pending(note)]
+    if not page.has_window:
+        unfinished = f"Unfinished {page.noun()} may still convert at any time."
+        return [*notes, f"This funnel has no conversion window. {unfinished}"]
+    pending = results.aggregate.pending
+    if pending:
+        units = f"{pending:,} {page.noun(pending)}"
+        notes.append(f"{units} may still complete: the conversion window is open.")
+    return notes
+
+
+def _is_about_pending(note: str) -> bool:
+    return "may still complete" in note or "no conversion window" in note.lower()

@@ -1,0 +1,120 @@
+"""The data quality: what was skipped, and what is uncertain."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.funnels.results.schema import ResultsRecord
+from penstock.funnels.statements.entries import MAX_UNIT_EVENTS
+from penstock.web.pages.funnel_page import FunnelPage
+from penstock.web.pages.report.panels.context import ReportContext
+
+
+@dataclass(frozen=True, slots=True)
+class DataQualityIssue:
+    """A number of the data quality. words: what it counts; they follow the number.
+
+    quality, property: the conditions for its units; None where events are counted.
+    """
+
+    count: int
+    words: str
+    meaning: str
+    quality: str | None = None
+    property: str | None = None
+
+
+def quality(context: ReportContext) -> dict[str, Any]:
+    results = context.result(pageSize=1)
+    return {"issues": _issues(context.page, results)}
+
+
+def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:
+    numbers, noun = results.data_quality, page.noun
+    is_attempt_funnel = page.definition.counting_unit == "attempt"
+
+    def events(count: int) -> str:
+        return "event" if count == 1 else "events"
+
+    ordering, several = numbers.units_with_ordering_issues, numbers.attempts_with_several_visitors
+    issues = [
+        DataQualityIssue(
+            ordering,
+            f"{noun(ordering)} with uncertain event order",
+            "At least one of the next three problems.",
+            "orderingIssue",
+        ),
+        DataQualityIssue(
+            numbers.sequence_skips,
+            f"{events(numbers.sequence_skips)} skipped by sequence number",
+            "The number was not greater than the last accepted one.",
+            "sequenceSkip",
+        ),
+        DataQualityIssue(
+            numbers.unordered_ties,
+            f"{events(numbers.unordered_ties)} skipped as unordered ties",
+            "Same timestamp as the previous step, and no sequence numbers that prove the order.",
+            "unorderedTie",
+        ),
+        DataQualityIssue(
+            numbers.invalid_sequence_values,
+            f"{events(numbers.invalid_sequence_values)} with an invalid sequence number",
+            "Sequence numbers must be whole numbers, 0 or greater.",
+            "invalidSequenceValue",
+        ),
+        DataQualityIssue(
+            numbers.tied_entries,
+            f"{noun(numbers.tied_entries)} with tied entries",
+            "Several entries at the same time. Values on which they disagree are Unknown.",
+            "tiedEntry",
+        ),
+        DataQualityIssue(
+            numbers.units_over_limit,
+            f"{noun(numbers.units_over_limit)} with more events than the limit per unit",
+            f"Counted by the first {MAX_UNIT_EVENTS:,} matching events, or by their first entries.",
+            "overLimit",
+        ),
+    ]
+    # A property name stands last: one with right-to-left text then affects no other text.
+    for name, count in numbers.unknown_entry_values.items():
+        issues.append(
+            DataQualityIssue(
+                count,
+                f"{noun(count)} entered without {name}",
+                "Counted as Unknown.",
+                "unknownEntryValue",
+                name,
+            )
+        )
+    for name, count in numbers.conflicting_entry_values.items():
+        words = f"{noun(count)} with a later, different {name}"
+        issues.append(
+            DataQualityIssue(count, words, "They stay in their entry cohort.", "conflict", name)
+        )
+    if is_attempt_funnel:
+        issues += [
+            DataQualityIssue(
+                several,
+                f"{noun(several)} with events from several visitors",
+                "Each counts once.",
+                "severalVisitors",
+            ),
+            DataQualityIssue(
+                numbers.events_without_attempt_id,
+                f"{events(numbers.events_without_attempt_id)} without an attempt ID",
+                "They match a step but are not counted: they have no "
+                f"{page.definition.attempt_property}",
+            ),
+            DataQualityIssue(
+                numbers.unverified_provider_events,
+                f"unverified provider {events(numbers.unverified_provider_events)}",
+                "Not counted: they have no verified link to a visitor of the attempt.",
+            ),
+        ]
+    issues.append(
+        DataQualityIssue(
+            numbers.lost_on_devices,
+            f"{events(numbers.lost_on_devices)} lost on devices",
+            "Clients dropped them because their queues were full. No report has them.",
+        )
+    )
+    return issues

@@ -1,0 +1,57 @@
+"""The times between two steps: percentiles and a histogram."""
+
+from typing import Any, NamedTuple
+
+from penstock.funnels.insights.schema import DurationsRecord, TimingQuery
+from penstock.web.pages.report.panels.context import ReportContext
+
+
+class Bin(NamedTuple):
+    """A bin of the histogram. to_s: None in the last. share: of all units."""
+
+    from_s: float
+    to_s: float | None
+    units: int
+    share: float
+    share_of_largest: float
+
+
+def times(context: ReportContext) -> dict[str, Any]:
+    """Between the first step and the last, or between the two that the reader chose."""
+    n = len(context.page.required)
+    pair = _pair(context.query.pair, n)
+    more: dict[str, Any] = {} if pair is None else {"from": pair[0], "to": pair[1]}
+    timing = context.insights.timing(
+        context.workspace_id,
+        context.funnel_id,
+        TimingQuery.model_validate(context.page.parameters(**more)),
+    )
+    durations = timing.asked or timing.overall
+    return {
+        "durations": durations,
+        "bins": _bins(durations),
+        "pair": pair or (1, n),
+        "more": more,
+    }
+
+
+def _pair(text: str | None, n: int) -> tuple[int, int] | None:
+    """Two steps of a funnel with n steps; None for any other text."""
+    first, _, last = (text or "").partition("-")
+    if not last or not 1 <= int(first) < int(last) <= n:
+        return None
+    return int(first), int(last)
+
+
+def _bins(durations: DurationsRecord) -> list[Bin]:
+    largest = max((part.units for part in durations.histogram), default=0)
+    return [
+        Bin(
+            part.from_minutes * 60,
+            None if part.to_minutes is None else part.to_minutes * 60,
+            part.units,
+            part.units / durations.units,
+            part.units / largest,
+        )
+        for part in durations.histogram
+    ]

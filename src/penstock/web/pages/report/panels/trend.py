@@ -1,0 +1,65 @@
+"""The trend: rates or counts by time of entry, as series for a chart."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.base.clock import parse_time
+from penstock.funnels.insights.schema import TrendBucketRecord, TrendQuery
+from penstock.web.pages.report.panels.context import ReportContext
+
+
+def trend(context: ReportContext) -> dict[str, Any]:
+    """chart: as `static/charts.js` reads it."""
+    query = context.query
+    more: dict[str, Any] = {"interval": query.interval, "timezone": query.timezone}
+    trend = context.insights.trend(
+        context.workspace_id,
+        context.funnel_id,
+        TrendQuery.model_validate(context.page.parameters(**more)),
+    )
+    series = (
+        _rates(trend.data, has_window=context.page.has_window)
+        if query.measure == "rate"
+        else _counts(trend.data, context.page.pending)
+    )
+    chart = {
+        "times": [parse_time(bucket.from_) // 1000 for bucket in trend.data],
+        "series": series,
+        "zone": query.timezone,
+    }
+    return {"trend": trend, "chart": chart, "more": more}
+
+
+def _rates(buckets: Sequence[TrendBucketRecord], *, has_window: bool) -> list[dict[str, Any]]:
+    """Two lines that meet: settled rates, and dashed the rates that may still rise."""
+    rates = [bucket.conversion_rate for bucket in buckets]
+    maturing_buckets = (index for index, bucket in enumerate(buckets) if bucket.maturing)
+    first = next(maturing_buckets, len(buckets)) if has_window else len(buckets)
+    settled = [rate if index < first else None for index, rate in enumerate(rates)]
+    maturing = [rate if index >= first - 1 else None for index, rate in enumerate(rates)]
+    lines: list[dict[str, Any]] = [
+        {"label": "Conversion rate", "values": settled, "style": "percent"}
+    ]
+    if first < len(buckets):
+        lines.append(
+            {
+                "label": "May still rise",
+                "values": maturing,
+                "style": "percent",
+                "colour": "series-1",
+                "dashed": True,
+            }
+        )
+    return lines
+
+
+def _counts(buckets: Sequence[TrendBucketRecord], pending: str) -> list[dict[str, Any]]:
+    """pending: the word for pending units."""
+    series = {
+        "Entered": [bucket.entered for bucket in buckets],
+        "Completed": [bucket.completed for bucket in buckets],
+        pending: [bucket.pending for bucket in buckets],
+    }
+    return [
+        {"label": label, "values": values, "style": "number"} for label, values in series.items()
+    ]
