@@ -111,6 +111,22 @@ test.each([[[DAY]], [[-DAY]], [[DAY, DAY]], [[DAY, -DAY]]])(
   },
 );
 
+test("the next visit sends what was left after the clock was set forward", async () => {
+  const first = world.client();
+  first.track("learns the server's time");
+  await first.flush();
+  world.wall += DAY;
+  world.offset = -DAY;
+  world.answers = [{ status: 0, date: null }];
+  first.track("left behind");
+  const at = world.wall + world.offset;
+  await first.flush();
+  world.pass(60_000);
+  world.monotonic = 0;
+  await world.client().flush();
+  expect(Math.abs(stored(world.sent.length - 1) - at)).toBeLessThan(1_000);
+});
+
 test("an event is never sent as later than now", async () => {
   const first = world.client();
   first.track("a");

@@ -56,7 +56,7 @@ export class Clock {
   /** Learn the server's time from the `Date` of an answer, which is cut to whole seconds. */
   learn(date: string | null): void {
     const server = Date.parse(date ?? "") + 500;
-    if (Number.isNaN(server)) return;
+    if (!server) return; // There was no date.
     const offset = server - this.#source.wall();
     this.#offset = Math.abs(offset) < TOLERANCE_MS ? 0 : offset;
     this.#offsetShift = this.#shift();
@@ -75,18 +75,14 @@ export class Clock {
     sentAt?: number;
   } {
     const now = this.#source.wall();
-    const isOwn = client === this.#client;
-    const isUnknown = isOwn && isChange(change) && isChange(this.#shift() - this.#offsetShift);
-    if (offset === undefined || isUnknown) {
-      const later = isOwn ? this.#shift() - shift : 0;
-      return { timestamp: Math.min(wall + (isChange(later) ? later : 0), now), sentAt: now };
+    const isFuture = wall + (offset ?? 0) > now + (this.#offset ?? 0) + TOLERANCE_MS;
+    const isUnknown = !isFuture && Math.abs(this.#shift() - this.#offsetShift) > CHANGE_MS;
+    if (offset === undefined || (change > CHANGE_MS && isUnknown)) {
+      const later = client === this.#client ? this.#shift() - shift : 0;
+      const time = wall + (Math.abs(later) > CHANGE_MS ? later : 0);
+      return { timestamp: Math.min(time, now), sentAt: now };
     }
-    const isFuture = wall + offset > now + (this.#offset ?? 0) + TOLERANCE_MS;
-    const wasSet = isChange(change) && (change < 0 || isFuture);
+    const wasSet = change < -CHANGE_MS || (change > CHANGE_MS && isFuture);
     return { timestamp: wall + offset - (wasSet ? change : 0) };
   }
-}
-
-function isChange(ms: number): boolean {
-  return Math.abs(ms) > CHANGE_MS;
 }

@@ -144,8 +144,8 @@ export class Sender {
 
   #retryIn({ retryAfter }: Answer): number {
     const backoff = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LAST_RETRY_MS);
-    const seconds = Number(retryAfter ?? 0);
-    return Math.max(backoff * (0.5 + Math.random() / 2), seconds > 0 ? seconds * 1_000 : 0);
+    const seconds = Number(retryAfter) || 0; // It may be a date.
+    return Math.max(backoff * (0.5 + Math.random() / 2), seconds * 1_000);
   }
 
   #reportFaults({ status, body }: Answer, batch: KeyedEntry[]): void {
