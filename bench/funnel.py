@@ -177,7 +177,7 @@ def parts(warehouse: Warehouse) -> dict[str, Callable[[], object]]:
             "SELECT max(class), max(value), max(reached), max(done_ts) FROM chains"
         ),
         "+ simple units counted by cohort": (
-            "SELECT sum(entered), sum(length(units)), max(finalizeAggregation(completion)) "
+            "SELECT sum(counted[1]), sum(length(units)), max(finalizeAggregation(completion)) "
             "FROM tallies"
         ),
         "+ complex units folded": "SELECT count(), max(reached), max(conflicts) FROM units",

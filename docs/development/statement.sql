@@ -91,7 +91,8 @@ WITH
                 arrayFirstIndex(verdict -> (verdict != 0), arrayPushBack(verdicts, 1)),
                 0
             ) AS reached,
-            toInt64(bitShiftRight(firsts[reached], 30)) + 1729999999999 AS done_ts
+            toInt64(bitShiftRight(firsts[reached], 30)) + 1729999999999 AS done_ts,
+            {p7:Int64} <= window_end AS waiting
         FROM
         (
             SELECT
@@ -247,21 +248,30 @@ WITH
             class,
             value,
             groupArrayIf(unit, class = 1) AS units,
-            sumIf(unitless, class = 2) AS unitless,
-            countIf(class = 0) AS entered,
-            [countIf(reached >= 1), countIf(reached >= 2), countIf(reached >= 3)] AS counts,
             [
-                countIf((reached = 1) AND ({p7:Int64} <= window_end)),
-                countIf((reached = 2) AND ({p7:Int64} <= window_end))
-            ] AS pendings,
-            [
+                countIf(reached >= 1),
+                countIf(reached >= 2),
+                countIf(reached >= 3),
+                countIf((reached = 1) AND waiting),
+                countIf((reached = 2) AND waiting),
                 countIf(reached >= 1),
                 countIf((reached >= 2) AND (bitAnd(bitShiftRight(firsts[2], 1), 1) = 0)),
                 countIf((reached >= 2) AND (bitAnd(bitShiftRight(firsts[2], 1), 1) = 1)),
                 countIf(reached >= 3)
-            ] AS options,
-            quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion,
-            countIf(several AND (class = 0)) AS several
+            ] AS counted,
+            [
+                sumIf(unitless, class = 2),
+                0,
+                countIf(several AND (class = 0)),
+                countIf(((reached >= 1) AND (reached <= 2)) AND waiting),
+                0,
+                0,
+                0,
+                0,
+                0,
+                0
+            ] AS quality,
+            quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion
         FROM chains
         GROUP BY
             class,
@@ -514,28 +524,32 @@ WITH
             keys,
             sumForEach(
                 arrayConcat(
-                    arrayMap(k -> (reached >= k), range(1, 4)),
-                    arrayMap(
-                        k -> ((reached = k) AND ({p7:Int64} <= (entry_ts + 604800000))),
-                        range(1, 3)
+                    arrayResize(arrayWithConstant(reached, 1), 3),
+                    arrayResize(
+                        arrayPushBack(
+                            arrayWithConstant(reached - 1, 0),
+                            {p7:Int64} <= (entry_ts + 604800000)
+                        ),
+                        2
                     ),
                     arrayMap(bit -> (bitAnd(chosen, bit) != 0), {p2:Array(UInt64)})
                 )
             ) AS counted,
             sumForEach(
                 arrayConcat(
-                    [0],
-                    [0],
-                    [several],
-                    [(reached < 3) AND ({p7:Int64} <= (entry_ts + 604800000))],
-                    arrayMap(key -> (key = 0), keys),
-                    arrayMap(j -> bitTest(conflicts, j), range(1)),
-                    [skips],
-                    [ties],
-                    [invalid],
-                    [tied],
-                    [cut],
-                    [((skips + ties) + invalid) > 0]
+                    [
+                        0,
+                        0,
+                        several,
+                        (reached < 3) AND ({p7:Int64} <= (entry_ts + 604800000)),
+                        skips,
+                        ties,
+                        invalid,
+                        tied,
+                        cut,
+                        ((skips + ties) + invalid) > 0
+                    ],
+                    arrayMap(j -> bitTest(conflicts, j), range(1))
                 )
             ) AS quality,
             quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion
@@ -576,11 +590,8 @@ WITH
     (
         SELECT
             arrayResize(entry_values.keys, 1) AS keys,
-            arrayConcat(counts, pendings, options) AS counted,
-            arrayConcat(
-                [unitless, 0, several, arraySum(pendings)],
-                arrayMap(key -> if(key = 0, entered, 0), keys)
-            ) AS quality,
+            counted,
+            quality,
             completion
         FROM tallies
         ANY LEFT JOIN entry_values ON tallies.value = entry_values.value
@@ -593,6 +604,7 @@ WITH
             grouping(keys) = 1 AS is_total,
             sumForEachIf(counted, 1) AS counted,
             sumForEach(quality) AS quality,
+            sumForEach(arrayMap(key -> if(key = 0, counted[1], 0), keys)) AS missing,
             quantileExactInclusiveMergeIf(0.5)(completion, 1) AS median_ms
         FROM
         (
@@ -618,11 +630,14 @@ WITH
     ranked AS
     (
         SELECT
-            grouped.*,
+            is_total,
             arrayResize(known.texts, 1) AS texts,
+            median_ms,
+            counted,
+            quality,
+            missing,
             row_number() OVER (
                 PARTITION BY is_total ORDER BY counted[1] DESC NULLS LAST,
-                counted[1] DESC,
                 (texts[1]) = '' ASC,
                 texts[1] ASC
             ) AS place,
@@ -650,29 +665,7 @@ WITH
         ) AS known ON grouped.keys = known.keys
         WHERE is_total OR ((counted[1]) > 0)
     )
-SELECT
-    is_total,
-    cohort_count,
-    texts,
-    median_ms,
-    counted[1] AS entered,
-    arraySlice(counted, 1, 3) AS counts,
-    arraySlice(counted, 4, 2) AS pendings,
-    arraySlice(counted, 6, 4) AS options,
-    arraySlice(counted, 10, 0) AS seen_units,
-    arraySlice(counted, 10, 0) AS seen_events,
-    quality[1] AS unitless,
-    quality[2] AS unverified,
-    quality[3] AS several,
-    quality[4] AS open_windows,
-    arraySlice(quality, 5, 1) AS missing,
-    arraySlice(quality, 6, 1) AS conflicting,
-    quality[7] AS skips,
-    quality[8] AS ties,
-    quality[9] AS invalid,
-    quality[10] AS tied,
-    quality[11] AS cut,
-    quality[12] AS disordered
+SELECT *
 FROM ranked
 WHERE is_total OR ((place >= {p12:UInt64}) AND (place <= {p13:UInt64}))
 ORDER BY

@@ -35,6 +35,8 @@ from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import Provenance, head_of
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.queries.schema import CohortKeyRecord
+from penstock.funnels.results.shaping import total_of
+from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build
 from penstock.http.bodies import bad_parameter
 
@@ -121,10 +123,13 @@ class CompareService:
     def _cohorts(self, context: QueryContext) -> _Cohorts:
         ask = partial(build, context.definition, context.params)
         result = self._runner.fetch(context, ask)
-        total = next((row for row in result.rows if row["is_total"]), None)
-        if total is None:
-            return _Cohorts([], 0, Arm(None, 0, 0, 0, 0), result.provenance)
-        arms = [_arm(row, untagged(row["texts"][0])) for row in result.rows if not row["is_total"]]
+        rows = result.rows
+        arms = [
+            _arm(figures.read(context.definition, row), untagged(row["texts"][0]))
+            for row in rows
+            if not row["is_total"]
+        ]
+        total = total_of(context.definition, rows)
         return _Cohorts(arms, total["cohort_count"], _arm(total, None), result.provenance)
 
 
@@ -150,8 +155,8 @@ def _unknown_baseline(name: str) -> Malformed:
 
 
 def _arm(row: Mapping[str, Any], value: Scalar | None) -> Arm:
-    """row: of the statement; its lists are empty where there was nothing to add up."""
-    entered, *_, completed = row["counts"] or [0, 0]
+    """row: the figures by name."""
+    entered, *_, completed = row["counts"]
     return Arm(value, entered, completed, sum(row["pendings"]), sum(row["conflicting"]))
 
 

@@ -100,6 +100,11 @@ class Definition:
         return tuple(row for row in self.rows if not row.diagnostic)
 
     @property
+    def has_options(self) -> bool:
+        """Whether any step has several matches: then how far a unit came does not say by which."""
+        return any(len(step.matches) > 1 for step in self.steps)
+
+    @property
     def read_properties(self) -> list[str]:
         """The properties that the funnel reads: for units, numbers, cohorts and filters."""
         names = (self.attempt_property, self.sequence_property, *self.breakdown_properties)

@@ -17,8 +17,9 @@ from penstock.funnels.definitions.model import Definition
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.resolve import SavedFunnel
 from penstock.funnels.results.schema import ExportQuery
-from penstock.funnels.results.shaping import MS_PER_MINUTE
+from penstock.funnels.results.shaping import MS_PER_MINUTE, total_of
 from penstock.funnels.results.tables import Figures, Format, TableRow, write_rows
+from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build_export
 
 
@@ -86,26 +87,26 @@ def _table_rows(
     definition: Definition, blocks: Iterable[Sequence[Mapping[str, Any]]]
 ) -> Iterator[list[TableRow]]:
     """The rows block by block, with a total even without entries."""
-    n, is_empty = len(definition.steps), True
+    is_empty = True
     for block in blocks:
         is_empty = False
         yield [
             (
                 None if row["is_total"] else [untagged(text) for text in row["texts"]],
-                _figures(n, row),
+                _figures(definition, row),
             )
             for row in block
         ]
     if is_empty:
-        yield [(None, _figures(n, {"counts": [], "pendings": [], "median_ms": None}))]
+        yield [(None, _figures(definition, total_of(definition, [])))]
 
 
-def _figures(n: int, row: Mapping[str, Any]) -> Figures:
-    counts = row["counts"] or [0] * n
-    pendings = [*(row["pendings"] or [0] * (n - 1)), 0]
-    dropped = [*(counts[k] - counts[k + 1] - pendings[k] for k in range(n - 1)), 0]
-    figures: list[int | float | None] = [counts[0]]
+def _figures(definition: Definition, row: Mapping[str, Any]) -> Figures:
+    named = figures.read(definition, row)
+    counts, pendings = named["counts"], [*named["pendings"], 0]
+    dropped = [*(counts[k] - counts[k + 1] - pendings[k] for k in range(len(counts) - 1)), 0]
+    columns: list[int | float | None] = [counts[0]]
     for step in zip(counts, pendings, dropped, strict=True):
-        figures += step
+        columns += step
     median = row["median_ms"] / MS_PER_MINUTE if counts[-1] else None
-    return [*figures, counts[-1], sum(pendings), sum(dropped), rate(counts[-1], counts[0]), median]
+    return [*columns, counts[-1], sum(pendings), sum(dropped), rate(counts[-1], counts[0]), median]

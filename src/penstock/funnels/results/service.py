@@ -10,7 +10,7 @@ from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import head_of
 from penstock.funnels.queries.resolve import DraftFunnel, SavedFunnel
 from penstock.funnels.results.schema import PreviewIn, ResultsQuery, ResultsRecord
-from penstock.funnels.results.shaping import open_windows, shape_report
+from penstock.funnels.results.shaping import shape_report, total_of
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.report import build
 
@@ -52,13 +52,12 @@ class ResultsService:
         result = self._runner.fetch(context, partial(build, definition, params))
         gaps = self._read_gaps(context.workspace_id, params.website_ids)
         lost = self._read_lost_events(params.website_ids, params.start_ms, _end_of_windows(context))
+        open_windows = total_of(definition, result.rows)["open_windows"]
         return ResultsRecord.model_validate(
             {
                 **head_of(context, result.provenance),
                 **shape_report(definition, params, result.rows, lost),
-                "coverage": coverage_of(
-                    context, result.provenance, gaps, open_windows(result.rows)
-                ),
+                "coverage": coverage_of(context, result.provenance, gaps, open_windows),
             }
         )
 

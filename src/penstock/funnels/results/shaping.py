@@ -9,15 +9,13 @@ from typing import Any
 from penstock.base.rates import rate
 from penstock.base.scalar import untagged
 from penstock.funnels.definitions.model import Definition, Row
+from penstock.funnels.statements import figures
 from penstock.funnels.statements.query import QueryParams
 
 MS_PER_MINUTE = 60_000
 
-_NO_UNITS: Mapping[str, Any] = {
-    "cohort_count": 0, "entered": 0, "counts": [], "pendings": [], "options": [],
-    "open_windows": 0, "median_ms": None, "seen_units": [], "seen_events": [], "skips": 0,
-    "ties": 0, "invalid": 0, "tied": 0, "several": 0, "disordered": 0, "missing": [],
-    "conflicting": [], "unitless": 0, "unverified": 0,
+_NOTHING: Mapping[str, Any] = {
+    "cohort_count": 0, "median_ms": None, "counted": [], "quality": [],
 }  # fmt: skip
 """The total where the statement has no rows."""
 
@@ -32,8 +30,12 @@ def shape_report(
 
     lost_on_devices: events that clients said they dropped.
     """
-    total = _total_of(rows)
-    cohorts = [_cohort(definition, row) for row in rows if not row["is_total"]]
+    total = total_of(definition, rows)
+    cohorts = [
+        _cohort(definition, {**row, **figures.read(definition, row)})
+        for row in rows
+        if not row["is_total"]
+    ]
     cohort_count = total["cohort_count"]
     if not definition.breakdown_properties:
         # Without a breakdown there is one cohort, even without entries.
@@ -52,14 +54,10 @@ def shape_report(
     }
 
 
-def open_windows(rows: Sequence[Mapping[str, Any]]) -> int:
-    """Units whose conversion window is open, of all cohorts. rows: as in `shape_report`."""
-    count: int = _total_of(rows)["open_windows"]
-    return count
-
-
-def _total_of(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    return next((row for row in rows if row["is_total"]), _NO_UNITS)
+def total_of(definition: Definition, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The columns and figures of the total. rows: as in `shape_report`."""
+    row = next((row for row in rows if row["is_total"]), _NOTHING)
+    return {**row, **figures.read(definition, row)}
 
 
 def _cohort(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,8 +70,7 @@ def _cohort(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
 def _aggregate(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers of all units or of one cohort. row["counts"][k]: units that reached step k+1."""
     n = len(definition.steps)
-    counts = _padded(row["counts"], n)
-    pendings = [*_padded(row["pendings"], n - 1), 0]
+    counts, pendings = row["counts"], [*row["pendings"], 0]
     dropped = [counts[k] - counts[k + 1] - pendings[k] for k in range(n - 1)] + [0]
     entered, completed = counts[0], counts[-1]
     return {
@@ -96,7 +93,7 @@ def _steps(
     dropped: Sequence[int],
 ) -> list[dict[str, Any]]:
     required = [(place, step) for place, step in enumerate(definition.rows) if not step.diagnostic]
-    options = iter(_padded(row["options"], sum(len(step.matches) for _, step in required)))
+    options = iter(row["options"])
     return [
         {
             "step": k + 1,
@@ -124,10 +121,11 @@ def _diagnostics(definition: Definition, row: Mapping[str, Any]) -> list[dict[st
             diagnostics.append({"row": place, "afterStep": step, **_type_and_value(definition_row)})
         else:
             step += 1
-    units, events = (_padded(row[name], len(diagnostics)) for name in ("seen_units", "seen_events"))
     return [
-        {**diagnostic, "units": units[index], "events": events[index]}
-        for index, diagnostic in enumerate(diagnostics)
+        {**diagnostic, "units": units, "events": events}
+        for diagnostic, units, events in zip(
+            diagnostics, row["seen_units"], row["seen_events"], strict=True
+        )
     ]
 
 
@@ -139,7 +137,6 @@ def _type_and_value(row: Row) -> dict[str, str]:
 
 def _data_quality(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
     names = definition.breakdown_properties
-    missing, conflicting = (_padded(row[name], len(names)) for name in ("missing", "conflicting"))
     return {
         "eventsWithoutAttemptId": row["unitless"],
         "invalidSequenceValues": row["invalid"],
@@ -147,14 +144,9 @@ def _data_quality(definition: Definition, row: Mapping[str, Any]) -> dict[str, A
         "unorderedTies": row["ties"],
         "unitsWithOrderingIssues": row["disordered"],
         "tiedEntries": row["tied"],
-        "unknownEntryValues": dict(zip(names, missing, strict=True)),
-        "conflictingEntryValues": dict(zip(names, conflicting, strict=True)),
+        "unknownEntryValues": dict(zip(names, row["missing"], strict=True)),
+        "conflictingEntryValues": dict(zip(names, row["conflicting"], strict=True)),
         "unverifiedProviderEvents": row["unverified"],
         "attemptsWithSeveralVisitors": row["several"],
         "unitsOverLimit": row["cut"],
     }
-
-
-def _padded(values: Sequence[int], length: int) -> list[int]:
-    """A list of counts; the engine gives an empty one where it had no rows to add up."""
-    return [*values, *([0] * (length - len(values)))]

@@ -126,11 +126,10 @@ def _groups(funnel: Plan | None) -> str:
     none = "0 AS entered, 0 AS completed, 0 AS pending"
     parts = [f"SELECT value, clicks, installs, opens, {none} FROM traffic"]
     if funnel is not None:
-        places = figures.by_name(funnel)
         parts.append(f"""
         SELECT substring(texts[1], 2) AS value, 0 AS clicks, 0 AS installs, 0 AS opens,
-               {places["entered"]} AS entered, {places["counts"]}[-1] AS completed,
-               arraySum({places["pendings"]}) AS pending
+               {figures.ENTERED} AS entered, {figures.completed(funnel)} AS completed,
+               {figures.pending(funnel)} AS pending
         FROM ranked WHERE NOT is_total""")
     sums = ", ".join(f"sum(parts.{name}) AS {name}" for name in FIGURES)
     return f"""

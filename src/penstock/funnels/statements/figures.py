@@ -5,107 +5,119 @@ quality    data quality, of all entry cohorts of the period
 completion the state of the median completion time in milliseconds
 
 Two lists instead of a column for each figure: the engine analyses every column of every relation,
-which takes longer than adding up.
+which takes longer than adding up. `read` gives the figures their names.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
 
+from penstock.funnels.definitions.model import Definition
 from penstock.funnels.statements.query import Plan
 
-COLUMNS = "counted, quality, completion"
-_STATE = "quantileExactInclusiveStateIf(0.5)"
-
-OF_TALLIES = """
-           arrayConcat(counts, pendings, options) AS counted,
-           arrayConcat([unitless, 0, several, arraySum(pendings)],
-                       arrayMap(key -> if(key = 0, entered, 0), keys)) AS quality,
-           completion"""
-"""The figures of a cohort from a tally of simple units."""
-
-
-class Figure(NamedTuple):
-    """Numbers that stand together in one of the lists. of_unit: the list of one unit."""
-
-    name: str
-    length: int
-    of_unit: str
-    is_list: bool = True
+LISTS = "counted, quality"
+COLUMNS = f"{LISTS}, completion"
+ENTERED = "counted[1]"
+_QUALITY = (
+    "unitless",
+    "unverified",
+    "several",
+    "open_windows",
+    "skips",
+    "ties",
+    "invalid",
+    "tied",
+    "cut",
+    "disordered",
+)
+"""The first numbers of `quality`. The first two count events outside units."""
 
 
-def counted(plan: Plan) -> list[Figure]:
-    """In the order of the list; what no simple unit has comes last."""
-    n, waiting = len(plan.steps), _waiting(plan)
-    options = [bit for step in plan.steps for bit in step.each]
-    masks = plan.masks(options)
-    diagnostics = sum(bits.row.diagnostic for bits in plan.rows)
-    return [
-        Figure("counts", n, f"arrayMap(k -> reached >= k, range(1, {n + 1}))"),
-        Figure("pendings", n - 1, f"arrayMap(k -> reached = k AND {waiting}, range(1, {n}))"),
-        Figure("options", len(options), f"arrayMap(bit -> bitAnd(chosen, bit) != 0, {masks})"),
-        Figure("seen_units", diagnostics, "arrayMap(count -> count > 0, seen)"),
-        Figure("seen_events", diagnostics, "seen"),
-    ]
+def completed(plan: Plan) -> str:
+    return f"counted[{len(plan.steps)}]"
 
 
-def quality(plan: Plan) -> list[Figure]:
-    """As `counted`. The first two count events outside units."""
-    n, breadth = len(plan.steps), plan.breadth
-    return [
-        _number("unitless", "0"),
-        _number("unverified", "0"),
-        _number("several", "several"),
-        _number("open_windows", f"reached < {n} AND {_waiting(plan)}"),
-        Figure("missing", breadth, "arrayMap(key -> key = 0, keys)"),
-        Figure("conflicting", breadth, f"arrayMap(j -> bitTest(conflicts, j), range({breadth}))"),
-        _number("skips", "skips"),
-        _number("ties", "ties"),
-        _number("invalid", "invalid"),
-        _number("tied", "tied"),
-        _number("cut", "cut"),
-        _number("disordered", "skips + ties + invalid > 0"),
-    ]
+def pending(plan: Plan) -> str:
+    """Pending units of all steps together."""
+    n = len(plan.steps)
+    return f"arraySum(arraySlice(counted, {n + 1}, {n - 1}))"
 
 
-def _waiting(plan: Plan) -> str:
-    """Whether the window of a unit is open."""
-    return f"{plan.evaluated_at()} <= {plan.window_end('entry_ts')}"
+def quality_list(numbers: Mapping[str, str]) -> str:
+    """The first numbers of `quality`; those without an expression are 0."""
+    return f"[{', '.join(numbers.get(name, '0') for name in _QUALITY)}]"
 
 
-def _number(name: str, of_unit: str) -> Figure:
-    return Figure(name, 1, f"[{of_unit}]", is_list=False)
+def median_state(took_ms: str, is_complete: str) -> str:
+    """The state of the median of a column, of rows that fulfil a condition."""
+    return f"quantileExactInclusiveStateIf(0.5)({took_ms}, {is_complete})"
 
 
 def of_units(plan: Plan) -> str:
     """The figures of a cohort from the columns of its units."""
+    n = len(plan.steps)
+    waiting = f"{plan.evaluated_at()} <= {plan.window_end('entry_ts')}"
+    counted = [
+        f"arrayResize(arrayWithConstant(reached, 1), {n})",
+        f"arrayResize(arrayPushBack(arrayWithConstant(reached - 1, 0), {waiting}), {n - 1})",
+    ]
+    if plan.definition.has_options:
+        masks = plan.masks([bit for step in plan.steps for bit in step.each])
+        counted.append(f"arrayMap(bit -> bitAnd(chosen, bit) != 0, {masks})")
+    if any(bits.row.diagnostic for bits in plan.rows):
+        counted += ["arrayMap(count -> count > 0, seen)", "seen"]
+    of_unit = ("several", "skips", "ties", "invalid", "tied", "cut")
+    numbers = {name: name for name in of_unit} | {
+        "open_windows": f"reached < {n} AND {waiting}",
+        "disordered": "skips + ties + invalid > 0",
+    }
+    quality = [quality_list(numbers)]
+    if plan.breadth:
+        quality.append(f"arrayMap(j -> bitTest(conflicts, j), range({plan.breadth}))")
     return f"""
-           sumForEach({_joined(counted(plan))}) AS counted,
-           sumForEach({_joined(quality(plan))}) AS quality,
-           {_STATE}(done_ts - entry_ts, reached = {len(plan.steps)}) AS completion"""
+           sumForEach({_joined(counted)}) AS counted, sumForEach({_joined(quality)}) AS quality,
+           {median_state("done_ts - entry_ts", f"reached = {n}")} AS completion"""
 
 
 def of_events(name: str, count: str) -> str:
     """The figures of a cohort that nobody entered. name: what `count` counts."""
-    zeros = "0, " if name == "unverified" else ""
     return f"""
-           CAST([], 'Array(UInt64)') AS counted, [{zeros}{count}] AS quality,
-           {_STATE}(ts, 0) AS completion"""
+           CAST([], 'Array(UInt64)') AS counted, {quality_list({name: count})} AS quality,
+           {median_state("ts", "0")} AS completion"""
 
 
-def _joined(figures: Sequence[Figure]) -> str:
-    return f"arrayConcat({', '.join(figure.of_unit for figure in figures if figure.length)})"
+def _joined(lists: Sequence[str]) -> str:
+    return f"arrayConcat({', '.join(lists)})" if len(lists) > 1 else lists[0]
 
 
-def by_name(plan: Plan) -> dict[str, str]:
-    """Each figure as it stands in the lists."""
-    lists = {**_places("counted", counted(plan)), **_places("quality", quality(plan))}
-    return {"entered": "counted[1]", **lists}
+def read(definition: Definition, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a cohort by name. row: with the lists, and `missing` if the
+    funnel has breakdown properties.
+
+    A list ends where the engine had nothing to add up: the other numbers are 0.
+    """
+    n, breadth = len(definition.steps), len(definition.breakdown_properties)
+    options = sum(len(step.matches) for step in definition.steps)
+    diagnostics = len(definition.rows) - n
+    lengths = {"counts": n, "pendings": n - 1, "options": 0}
+    if definition.has_options:
+        lengths["options"] = options
+    lengths |= {"seen_units": diagnostics, "seen_events": diagnostics}
+    figures: dict[str, Any] = _parts(row["counted"], lengths)
+    quality = _parts(row["quality"], {"numbers": len(_QUALITY), "conflicting": breadth})
+    return {
+        **figures,
+        **_parts(row.get("missing", ()), {"missing": breadth}),
+        "options": figures["options"] or figures["counts"],
+        **dict(zip(_QUALITY, quality["numbers"], strict=True)),
+        "conflicting": quality["conflicting"],
+    }
 
 
-def _places(column: str, figures: Sequence[Figure]) -> dict[str, str]:
-    places, first = {}, 1
-    for figure in figures:
-        part = f"arraySlice({column}, {first}, {figure.length})"
-        places[figure.name] = part if figure.is_list else f"{column}[{first}]"
-        first += figure.length
-    return places
+def _parts(values: Sequence[int], lengths: Mapping[str, int]) -> dict[str, list[int]]:
+    """A list cut into parts of these lengths, by name."""
+    edges = [0, *accumulate(lengths.values())]
+    padded = [*values, *([0] * (edges[-1] - len(values)))]
+    return {
+        name: padded[first:end] for name, (first, end) in zip(lengths, pairwise(edges), strict=True)
+    }

@@ -202,7 +202,7 @@ def _state(plan: Plan, *, detailed: bool) -> list[_Field]:
     if any(groups):
         none, filled = plan.mask(0), f"bitOr(s.filled, {hit})"
         fields.append(_Field("filled", plan.mask_type, none, none, filled))
-    if _has_options(plan):
+    if plan.definition.has_options:
         counted = f"if({_of_group(groups, '1', '0')}, {hit}, {_lowest_bit(plan, hit)})"
         chosen = f"bitOr(s.chosen, {counted})"
         fields.append(
@@ -268,13 +268,9 @@ def _of_group(groups: list[bool], group: str, plain: str) -> str:
     return f"[{', '.join(constants)}][s.reached + 1]"
 
 
-def _has_options(plan: Plan) -> bool:
-    return any(len(step.each) > 1 for step in plan.steps)
-
-
 def _chosen(plan: Plan) -> str:
     """The matches that a unit's accepted events counted for."""
-    if _has_options(plan):
+    if plan.definition.has_options:
         return "progress.chosen"
     # One match a step: the masks of the first step, the first two, and so on.
     counts = range(1, len(plan.steps) + 1)

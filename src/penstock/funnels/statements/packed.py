@@ -21,6 +21,7 @@ the design: docs/decisions/0003-packed-fold.md.
 
 from dataclasses import dataclass
 
+from penstock.funnels.statements import figures
 from penstock.funnels.statements.entries import MAX_COMPARISONS, MAX_UNIT_EVENTS, time_decides
 from penstock.funnels.statements.query import Plan, small_number
 
@@ -143,7 +144,8 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
     SELECT unit, unitless, firsts,{passed} visitors > 1 AS several, entry_ts, window_end, class,
            if(class = {SIMPLE} AND carries, any_value, 0) AS value,
            if(class = {SIMPLE}, {stop}, 0) AS reached,
-           {layout.time("firsts[reached]")} AS done_ts
+           {layout.time("firsts[reached]")} AS done_ts,
+           {plan.evaluated_at()} <= window_end AS waiting
     FROM ({classes}) WHERE class != {ABSENT}"""
 
 
@@ -258,25 +260,27 @@ def _tied_options(plan: Plan, layout: Layout) -> str:
 
 
 def tallies(plan: Plan, layout: Layout) -> str:
-    """Simple units counted by entry values; complex ones listed for the general fold.
+    """Figures of simple units by entry values; complex units listed for the general fold.
 
     Reads `chains`.
     """
     n = len(plan.steps)
-    waiting = f"{plan.evaluated_at()} <= window_end"
-    counts = ", ".join(f"countIf(reached >= {k})" for k in range(1, n + 1))
-    pendings = ", ".join(f"countIf(reached = {k} AND {waiting})" for k in range(1, n))
-    options = ", ".join(
-        f"countIf(reached >= {k}"
-        + (f" AND {layout.option(f'firsts[{k}]')} = {option})" if len(step.each) > 1 else ")")
-        for k, step in enumerate(plan.steps, start=1)
-        for option in range(len(step.each))
-    )
+    counted = [f"countIf(reached >= {k})" for k in range(1, n + 1)]
+    counted += [f"countIf(reached = {k} AND waiting)" for k in range(1, n)]
+    if plan.definition.has_options:
+        counted += [
+            f"countIf(reached >= {k}"
+            + (f" AND {layout.option(f'firsts[{k}]')} = {option})" if len(step.each) > 1 else ")")
+            for k, step in enumerate(plan.steps, start=1)
+            for option in range(len(step.each))
+        ]
+    quality = {
+        "unitless": f"sumIf(unitless, class = {UNITLESS})",
+        "several": f"countIf(several AND class = {SIMPLE})",
+        "open_windows": f"countIf(reached BETWEEN 1 AND {n - 1} AND waiting)",
+    }
     return f"""
     SELECT class, value, groupArrayIf(unit, class = {COMPLEX}) AS units,
-           sumIf(unitless, class = {UNITLESS}) AS unitless,
-           countIf(class = {SIMPLE}) AS entered, [{counts}] AS counts, [{pendings}] AS pendings,
-           [{options}] AS options,
-           quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = {n}) AS completion,
-           countIf(several AND class = {SIMPLE}) AS several
+           [{", ".join(counted)}] AS counted, {figures.quality_list(quality)} AS quality,
+           {figures.median_state("done_ts - entry_ts", f"reached = {n}")} AS completion
     FROM chains GROUP BY class, value"""

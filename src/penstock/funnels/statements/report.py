@@ -68,16 +68,12 @@ def build_export(
 ) -> Statement:
     """The total first, then every cohort in the order of the report.
 
-    Columns: is_total, texts (tagged entry values), counts, pendings, median_ms. No rows when
-    nobody entered and no event lacks a unit.
+    Columns as of `build`. No rows when nobody entered and no event lacks a unit.
     """
     plan = Plan(definition, params, profile)
-    places = figures.by_name(plan)
-    tail = f"""
-    SELECT is_total, texts, median_ms,
-           {places["counts"]} AS counts, {places["pendings"]} AS pendings
-    FROM ranked ORDER BY is_total DESC, place"""
-    return composed(plan, report_relations(plan, strategy), tail, materialized=MATERIALIZED)
+    relations = report_relations(plan, strategy)
+    tail = "SELECT * FROM ranked ORDER BY is_total DESC, place"
+    return composed(plan, relations, tail, materialized=MATERIALIZED)
 
 
 def report_relations(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, str]:
@@ -155,10 +151,8 @@ def packs(strategy: Strategy, profile: DataProfile) -> bool:
 def _answer(plan: Plan, relations: dict[str, str]) -> Statement:
     first = plan.binder.bind("UInt64", plan.params.page.offset + 1)
     last = plan.binder.bind("UInt64", plan.params.page.offset + plan.params.page.size)
-    columns = ", ".join(f"{place} AS {name}" for name, place in figures.by_name(plan).items())
     tail = f"""
-    SELECT is_total, cohort_count, texts, median_ms, {columns}
-    FROM ranked WHERE is_total OR place BETWEEN {first} AND {last}
+    SELECT * FROM ranked WHERE is_total OR place BETWEEN {first} AND {last}
     ORDER BY is_total DESC, place"""
     return composed(plan, relations, tail, materialized=MATERIALIZED)
 
@@ -238,13 +232,13 @@ def entry_values(plan: Plan) -> str:
 
 
 def _simple_cohorts(plan: Plan) -> str:
-    """Tallies of simple units, and of events without a unit, in the shape of folded cohorts."""
+    """Tallies of simple units, and of events without a unit, as cohorts."""
     keys, join = _zeros(0), ""
     if plan.breadth:
         keys = f"arrayResize(entry_values.keys, {plan.breadth})"
         join = "LEFT ANY JOIN entry_values ON tallies.value = entry_values.value"
     return f"""
-    SELECT {keys} AS keys, {figures.OF_TALLIES}
+    SELECT {keys} AS keys, {figures.COLUMNS}
     FROM tallies {join} WHERE class IN ({SIMPLE}, {UNITLESS})"""
 
 
@@ -292,10 +286,16 @@ def _grouped(plan: Plan, parts: Sequence[str]) -> str:
     Units of one cohort may come from both folds.
     """
     rows = " UNION ALL ".join(f"SELECT keys, {figures.COLUMNS} FROM {part}" for part in parts)
+    if not plan.breadth:
+        return f"""
+    SELECT sumForEach(counted) AS counted, sumForEach(quality) AS quality,
+           quantileExactInclusiveMerge(0.5)(completion) AS median_ms
+    FROM ({rows})"""
     selected = in_cohort_filter(plan)
     return f"""
     SELECT keys, grouping(keys) = 1 AS is_total,
            sumForEachIf(counted, {selected}) AS counted, sumForEach(quality) AS quality,
+           sumForEach(arrayMap(key -> if(key = 0, {figures.ENTERED}, 0), keys)) AS missing,
            quantileExactInclusiveMergeIf(0.5)(completion, {selected}) AS median_ms
     FROM ({rows}) GROUP BY GROUPING SETS ((keys), ())"""
 
@@ -305,24 +305,25 @@ def _ranked(plan: Plan) -> str:
 
     They are sorted as the params say, then by `entered`, then by value with missing ones last.
     """
+    columns = f"median_ms, {figures.LISTS}"
     if not plan.breadth:
-        return """
-    SELECT *, CAST([], 'Array(String)') AS texts, 1 AS place, 1 AS cohort_count
-    FROM grouped WHERE is_total"""
+        return f"""
+    SELECT 1 AS is_total, CAST([], 'Array(String)') AS texts, {columns}, 1 AS place,
+           1 AS cohort_count
+    FROM grouped"""
     places = range(1, plan.breadth + 1)
     order = ", ".join([*_sorting(plan), *(f"texts[{j}] = '', texts[{j}]" for j in places)])
     return f"""
-    SELECT grouped.*, arrayResize(known.texts, {plan.breadth}) AS texts,
+    SELECT is_total, arrayResize(known.texts, {plan.breadth}) AS texts, {columns}, missing,
            row_number() OVER (PARTITION BY is_total ORDER BY {order}) AS place,
            count() OVER () - 1 AS cohort_count
     FROM grouped LEFT ANY JOIN ({known_texts(plan)}) AS known ON grouped.keys = known.keys
-    WHERE is_total OR counted[1] > 0"""
+    WHERE is_total OR {figures.ENTERED} > 0"""
 
 
 def _sorting(plan: Plan) -> list[str]:
-    columns = figures.by_name(plan)
-    entered, completed = columns["entered"], f"counted[{len(plan.steps)}]"
-    pending = f"arraySum({columns['pendings']})"
+    entered, completed = figures.ENTERED, figures.completed(plan)
+    pending = figures.pending(plan)
     figure = {
         Sort.ENTERED: entered,
         Sort.COMPLETED: completed,
@@ -332,7 +333,7 @@ def _sorting(plan: Plan) -> list[str]:
         Sort.MEDIAN_COMPLETION_MINUTES: f"if({completed} = 0, NULL, median_ms)",
     }[plan.params.sort]
     direction = "DESC" if plan.params.descending else "ASC"
-    return [f"{figure} {direction} NULLS LAST", f"{entered} DESC"]
+    return list(dict.fromkeys((f"{figure} {direction} NULLS LAST", f"{entered} DESC NULLS LAST")))
 
 
 def known_texts(plan: Plan) -> str:
