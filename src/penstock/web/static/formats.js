@@ -9,6 +9,7 @@ const TIME_STYLES = {
   datetime: { dateStyle: "medium", timeStyle: "short" },
   full: { dateStyle: "full", timeStyle: "long" },
 };
+const ISO_TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
 const formatters = new Map();
 const numbers = {
   number: new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 2 }),
@@ -55,6 +56,11 @@ export function formatTime(date, style = "datetime", zone = undefined) {
   const key = `${style} ${zone}`;
   if (!formatters.has(key)) formatters.set(key, new Intl.DateTimeFormat(LOCALE, { ...(TIME_STYLES[style] ?? TIME_STYLES.datetime), timeZone: zone }));
   return formatters.get(key).format(date);
+}
+
+// A sentence of the API with its ISO times as on the rest of the page.
+export function formatTimesIn(text) {
+  return text.replace(ISO_TIME, (at) => formatTime(new Date(at)));
 }
 
 export function formatNumber(value, style = "number") {

@@ -1,5 +1,5 @@
 // The result of a preview as figures and bars.
-import { formatNumber } from "../formats.js";
+import { formatNumber, formatTimesIn } from "../formats.js";
 
 export function showResult(panel, definition, { aggregate, coverage, countingUnit }) {
   const noun = countingUnit;
@@ -17,7 +17,7 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
     ...aggregate.diagnostics.map((row) => diagnosticItem(panel, definition, row, noun)),
   ];
   panel.querySelector(".preview-steps").replaceChildren(...rows.sort((a, b) => a.row - b.row).map(({ item }) => item));
-  panel.querySelector("[data-notes]").replaceChildren(...coverage.notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
+  panel.querySelector("[data-notes]").replaceChildren(...coverage.notes.map((note) => Object.assign(document.createElement("li"), { textContent: formatTimesIn(note) })));
 }
 
 // The bar shows the units of the step before: those that reached this step, are pending or dropped off.
