@@ -5,7 +5,8 @@ from typing import Any
 import httpx
 
 _NOT_COMPARED = {
-    *("evaluatedAt", "computedAt", "servedFrom", "nextCursor"),  # differ from call to call
+    *("evaluatedAt", "computedAt", "nextCursor"),  # differ from call to call
+    *("servedFrom", "directReason"),  # what is cached or stored by then
     *("notes", "changes"),  # sentences for people, whose wording may improve
 }
 
