@@ -53,6 +53,7 @@ check: $(DEV) ## Check style, types, imports between rooms and dependencies
 .PHONY: types style imports dependencies
 types:
 	$(BIN)/mypy
+	$(BIN)/mypy bench
 style:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check

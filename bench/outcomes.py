@@ -38,7 +38,7 @@ class StoredFunnel:
     def __init__(self, warehouse: Warehouse, definition: Definition, params: QueryParams) -> None:
         self.warehouse, self.definition, self.params = warehouse, definition, params
         self.subject = Subject(definition, params.website_ids)
-        self.tables = OutcomeTables(warehouse, self._run)
+        self.tables = OutcomeTables(warehouse)
         self.mark = Mark(
             self.subject.outcome,
             "bld_bench",
@@ -57,13 +57,12 @@ class StoredFunnel:
 
     def share_of_events(self) -> float:
         """Their size on disk as a share of the events'."""
-        sizes = dict(
-            self.warehouse.query(
-                "SELECT if(table = 'events', 'events', 'outcomes') AS kind, sum(bytes_on_disk) "
-                "FROM system.parts WHERE active AND (table = 'events' "
-                "OR startsWith(table, 'funnel_outcome')) GROUP BY kind"
-            )[1]
-        )
+        rows = self.warehouse.query(
+            "SELECT if(table = 'events', 'events', 'outcomes') AS kind, sum(bytes_on_disk) "
+            "FROM system.parts WHERE active AND (table = 'events' "
+            "OR startsWith(table, 'funnel_outcome')) GROUP BY kind"
+        )[1]
+        sizes = {str(kind): int(size) for kind, size in rows}
         return float(sizes["outcomes"] / sizes["events"])
 
     def report(self) -> object:
