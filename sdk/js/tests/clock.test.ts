@@ -68,20 +68,26 @@ test("an event of before a sleep of the device keeps its time", async () => {
   expect(stored(2)).toBe(at);
 });
 
+/** A visit whose clock is set by `set` ends with an event that it could not send. Returns the event's time. */
+async function leaveBehind(set: number): Promise<number> {
+  const visit = world.client();
+  visit.track("learns the server's time");
+  await visit.flush();
+  world.wall += set;
+  world.offset = -set;
+  world.answers = [{ status: 0, date: null }];
+  visit.track("left behind");
+  const at = world.wall + world.offset;
+  await visit.flush();
+  world.pass(60_000);
+  world.monotonic = 0;
+  return at;
+}
+
 test("events of a visit that is offline keep their time when the clock is set and the tab dies", async () => {
   for (const set of [DAY, -DAY]) {
     world = new World();
-    const first = world.client();
-    first.track("learns the server's time");
-    await first.flush();
-    world.wall += set;
-    world.offset = -set;
-    world.answers = [{ status: 0, date: null }];
-    first.track("left behind");
-    const at = world.wall + world.offset;
-    await first.flush();
-    world.pass(60_000);
-    world.monotonic = 0;
+    const at = await leaveBehind(set);
     const next = world.client();
     next.track("learns the server's time");
     await next.flush();
@@ -112,17 +118,7 @@ test.each([[[DAY]], [[-DAY]], [[DAY, DAY]], [[DAY, -DAY]]])(
 );
 
 test("the next visit sends what was left after the clock was set forward", async () => {
-  const first = world.client();
-  first.track("learns the server's time");
-  await first.flush();
-  world.wall += DAY;
-  world.offset = -DAY;
-  world.answers = [{ status: 0, date: null }];
-  first.track("left behind");
-  const at = world.wall + world.offset;
-  await first.flush();
-  world.pass(60_000);
-  world.monotonic = 0;
+  const at = await leaveBehind(DAY);
   await world.client().flush();
   expect(Math.abs(stored(world.sent.length - 1) - at)).toBeLessThan(1_000);
 });

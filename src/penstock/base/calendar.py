@@ -1,9 +1,11 @@
-"""Calendar buckets of a time zone: hours, days, weeks and months, correct across DST changes."""
+"""Days in UTC, and calendar buckets of a time zone, correct across DST changes."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from zoneinfo import ZoneInfo
+
+_DAY_MS = 86_400_000
 
 
 class Interval(StrEnum):
@@ -11,6 +13,11 @@ class Interval(StrEnum):
     DAY = "day"
     WEEK = "week"
     MONTH = "month"
+
+
+def utc_day(at_ms: int) -> int:
+    """Days since 1970-01-01 UTC."""
+    return at_ms // _DAY_MS
 
 
 def bucket_edges(first_ms: int, last_ms: int, interval: Interval, zone: ZoneInfo) -> Iterator[int]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from penstock.base.calendar import utc_day
 from penstock.base.clock import Clock
 from penstock.base.errors import RateLimited, RatePolicy
 from penstock.base.ids import WebsiteId
@@ -45,7 +46,7 @@ class DailyQuota:
         if not self._exhausted:
             return
         now_ms = self._clock()
-        if self._day == _day(now_ms) and not self._exhausted.isdisjoint(map(_counted, items)):
+        if self._day == utc_day(now_ms) and not self._exhausted.isdisjoint(map(_counted, items)):
             raise self._used_up(now_ms)
 
     def _used_up(self, now_ms: int) -> RateLimited:
@@ -72,12 +73,12 @@ class DailyQuota:
             or (type(outcome) is Receipt and outcome.status is Status.ACCEPTED)
             if (website_id := _counted(item))
         )
-        return store.count_events(connection, _day(now_ms), stored)
+        return store.count_events(connection, utc_day(now_ms), stored)
 
     def learn(self, counts: Mapping[WebsiteId, int], now_ms: int) -> None:
         """counts: as `add` returned them."""
-        if self._day != _day(now_ms):
-            self._day, self._exhausted = _day(now_ms), frozenset()
+        if self._day != utc_day(now_ms):
+            self._day, self._exhausted = utc_day(now_ms), frozenset()
         used_up = {website_id for website_id, count in counts.items() if count >= self._quota}
         if not self._exhausted.issuperset(used_up):
             self._exhausted |= used_up
@@ -85,13 +86,8 @@ class DailyQuota:
     def today(self, website_id: WebsiteId) -> DayCount:
         """The stored count, of all nodes. Blocks."""
         with self._database.read() as db:
-            events = store.events_of_day(db, website_id, _day(self._clock()))
+            events = store.events_of_day(db, website_id, utc_day(self._clock()))
         return DayCount(events, self._quota)
-
-
-def _day(at_ms: int) -> int:
-    """Days since 1970-01-01 UTC."""
-    return at_ms // (DAY_S * 1000)
 
 
 def _counted(item: Item) -> WebsiteId | None:

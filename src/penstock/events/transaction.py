@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from penstock.base.calendar import utc_day
 from penstock.base.ids import EventId, WebsiteId, new_ids
 from penstock.events import store
 from penstock.events.model import (
@@ -26,7 +27,6 @@ from penstock.events.rows import event_row
 from penstock.events.store import DedupeRecord
 from penstock.identity import service as identity
 from penstock.identity.model import Claim, Notice, Resolution, Trust
-from penstock.settings import DAY_S
 
 BODY_DIFFERS = Notice(
     "body_differs",
@@ -136,7 +136,7 @@ def store_items(
     )
     counts = _counts(items, outcomes, dropped)
     store.add_counts(connection, counts)
-    store.add_lost_events(connection, now_ms // (DAY_S * 1000), counts)
+    store.add_lost_events(connection, utc_day(now_ms), counts)
     return Stored([outcomes.get(place) for place in range(len(items))], keys)
 
 

@@ -13,6 +13,7 @@ from msgspec import json
 
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
+from penstock.base.calendar import utc_day
 from penstock.base.clock import LATEST_MS, Clock
 from penstock.base.errors import Fault, Invalid, PenstockError, Unavailable
 from penstock.base.fair_queue import FairQueue
@@ -26,13 +27,12 @@ from penstock.events.quarantine import store
 from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry
 from penstock.http.bodies import parse_json
 from penstock.metadb.database import Database
-from penstock.settings import DAY_S, Settings
+from penstock.settings import Settings
 
 log = structlog.get_logger()
 
 MAX_PER_BODY = 100
 """Refused items of one body that are stored; the others are only counted."""
-_DAY_MS = DAY_S * 1000
 
 
 class QuarantineService:
@@ -210,8 +210,8 @@ class QuarantineService:
         self, website_ids: Collection[WebsiteId], from_ms: int | None, to_ms: int | None
     ) -> int:
         """How many events clients dropped, as they said on the UTC days of a span. None: open."""
-        first_day = 0 if from_ms is None else from_ms // _DAY_MS
-        last_day = (LATEST_MS if to_ms is None else to_ms) // _DAY_MS
+        first_day = 0 if from_ms is None else utc_day(from_ms)
+        last_day = utc_day(LATEST_MS if to_ms is None else to_ms)
         with self._database.read() as db:
             return events_store.lost_events_of(db, website_ids, first_day, last_day)
 
