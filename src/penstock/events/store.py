@@ -173,7 +173,7 @@ def add_lost_events(
 def lost_events_of(
     connection: Connection, website_ids: Collection[str], first_day: int, last_day: int
 ) -> int:
-    """How many events clients of the websites dropped, as they said on some days."""
+    """How many events clients of the websites dropped, as they reported on some days."""
     c = lost_events.c
     lost = select(func.sum(c.events)).where(
         c.website_id.in_(website_ids), c.day.between(first_day, last_day)

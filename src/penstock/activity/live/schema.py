@@ -52,6 +52,6 @@ class RecentRecord(Record):
         int,
         Field(
             description="Events that clients of the websites dropped because their queues were "
-            "full, as they said today and yesterday (UTC)."
+            "full, as they reported today and yesterday (UTC)."
         ),
     ]

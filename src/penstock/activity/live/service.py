@@ -25,7 +25,7 @@ _INITIAL_SPANS_MS = (3_600_000, 30 * _DAY_MS)
 _FRESH_WAIT_S = 1.0
 
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
-"""How many events clients of websites dropped, as they said in a span of time. None: open."""
+"""How many events clients of websites dropped, as reported in a span of time. None: open."""
 
 
 class LiveService:

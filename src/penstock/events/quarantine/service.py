@@ -209,7 +209,7 @@ class QuarantineService:
     def lost_on_devices(
         self, website_ids: Collection[WebsiteId], from_ms: int | None, to_ms: int | None
     ) -> int:
-        """How many events clients dropped, as they said on the UTC days of a span. None: open."""
+        """How many events clients dropped, as reported on the UTC days of a span. None: open."""
         first_day = 0 if from_ms is None else utc_day(from_ms)
         last_day = utc_day(LATEST_MS if to_ms is None else to_ms)
         with self._database.read() as db:

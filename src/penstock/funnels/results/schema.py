@@ -162,8 +162,9 @@ class DataQualityRecord(Record):
     lost_on_devices: Annotated[
         int,
         Field(
-            description="Events that clients dropped because their queues were full, as they said "
-            "from the day of `startAt` to that of `endAt` and the conversion window, in UTC."
+            description="Events that clients dropped because their queues were full, as "
+            "they reported from the day of `startAt` to that of `endAt` and the conversion window, "
+            "in UTC."
         ),
     ]
 

@@ -15,7 +15,7 @@ from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.report import build
 
 ReadLostEvents = Callable[[Collection[WebsiteId], int | None, int | None], int]
-"""How many events clients of websites dropped, as they said in a span of time. None: open."""
+"""How many events clients of websites dropped, as reported in a span of time. None: open."""
 
 
 class ResultsService:
