@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, cast
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.preloaded"])
@@ -120,4 +120,5 @@ def _stream(number: int, path: Path, flags: int) -> TextIO:
     os.dup2(file, number)
     os.close(file)
     mode = "r" if flags == os.O_RDONLY else "w"
-    return os.fdopen(number, mode, encoding="utf-8", buffering=1, closefd=False)
+    stream = os.fdopen(number, mode, encoding="utf-8", buffering=1, closefd=False)
+    return cast("TextIO", stream)

@@ -128,7 +128,7 @@ def penstock(
     *arguments: str, start: Start = ForkedProcess, **settings: str
 ) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
-    return run_module(*PENSTOCK, *arguments, start=start, **settings)
+    return run_module(*PENSTOCK, *arguments, start=start, descriptors=None, **settings)
 
 
 def run_module(
