@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.funnels.insights.schema import TimingQuery
 from penstock.funnels.outcomes.schema import OutcomesQuery
-from penstock.funnels.queries.schema import DirectReason, ServedFrom
+from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.report.panels.context import ReportContext
@@ -122,7 +122,12 @@ def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
 
     The API's note counts the pending units of all cohorts.
     """
-    notes = [note for note in results.coverage.notes if not _is_about_pending(note)]
+    coverage = results.coverage
+    notes = [
+        note
+        for note, code in zip(coverage.notes, coverage.note_codes, strict=True)
+        if code not in (NoteCode.OPEN_WINDOWS, NoteCode.NO_WINDOW)
+    ]
     if not page.has_window:
         unfinished = f"Unfinished {page.noun()} may still convert at any time."
         return [*notes, f"This funnel has no conversion window. {unfinished}"]
@@ -131,7 +136,3 @@ def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
         units = f"{pending:,} {page.noun(pending)}"
         notes.append(f"{units} may still complete: the conversion window is open.")
     return notes
-
-
-def _is_about_pending(note: str) -> bool:
-    return "may still complete" in note or "no conversion window" in note.lower()
