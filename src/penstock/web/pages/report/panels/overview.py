@@ -58,7 +58,7 @@ _REASONS: Mapping[DirectReason, str] = {
     DirectReason.TOUCHES: "events, because the funnel reads first or last touches",
     DirectReason.PROVIDER_EVENTS: "events, because payment events match the funnel",
     DirectReason.BEHIND: "events, because many attempts changed",
-    DirectReason.BUILDING: "events, while outcomes are being stored",
+    DirectReason.BUILDING: "events, while its outcomes are being stored",
 }
 
 
