@@ -59,7 +59,7 @@ def _source(context: ReportContext, results: ResultsRecord) -> str | None:
     if results.served_from is ServedFrom.OUTCOMES:
         return "stored outcomes"
     if results.direct_reason is DirectReason.BUILDING:
-        query = OutcomesQuery(website_id=context.query.website_id)
+        query = OutcomesQuery(websiteId=context.query.website_id)
         build = context.outcomes.status(context.workspace_id, context.funnel_id, query)
         percent = round(100 * build.rows_read / build.rows_to_read) if build.rows_to_read else 0
         return f"events, while its outcomes are being stored ({percent} % of this step)"
