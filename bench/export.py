@@ -16,7 +16,7 @@ from bench.funnel import DAY_MS, STARTED_MS
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.results.export import write_table
 from penstock.funnels.results.tables import Format
 from penstock.funnels.statements.query import QueryParams

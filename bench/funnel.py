@@ -24,7 +24,7 @@ from penstock.base.ids import ScopeId, WebsiteId
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.insights.service import BIN_EDGES_MS
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import QueryParams, Statement
 from penstock.funnels.statements.report import build

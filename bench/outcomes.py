@@ -1,7 +1,7 @@
 """Stored outcomes of the benchmark's funnel: their build, their size, and answers from them.
 
 A query after changes folds the changed attempts and then answers; both count. The changes are
-further events of recent attempts, as they come in.
+further events of recent attempts, as they come in: one for each attempt, and each time others.
 """
 
 import time
@@ -17,7 +17,8 @@ from penstock.funnels.insights.service import BIN_EDGES_MS
 from penstock.funnels.outcomes.model import Mark, Subject
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.queries.profiles import ProfileReader
+from penstock.funnels.queries.versions import VersionReader
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import DataProfile, QueryParams, Statement, StoredBuild
 from penstock.funnels.statements.units import Outcome, UnitConditions, timing, trend, units_page
@@ -28,8 +29,10 @@ _DAY_MS = 86_400_000
 _NEW_EVENTS = """
 INSERT INTO events (* EXCEPT (visitor_key))
 SELECT * EXCEPT (visitor_key) REPLACE (
-    concat(event_id, {mark:String}) AS event_id, occurred_at + INTERVAL 1 SECOND AS occurred_at)
-FROM events WHERE name = 'step_3' ORDER BY occurred_at DESC LIMIT {most:UInt64}"""
+    concat(event_id, '+') AS event_id, occurred_at + INTERVAL 1 SECOND AS occurred_at)
+FROM events WHERE name = 'step_3' AND NOT endsWith(events.event_id, '+')
+ORDER BY occurred_at DESC LIMIT {most:UInt64} OFFSET {changed:UInt64}"""
+_CHANGED = "SELECT countIf(endsWith(event_id, '+')) FROM events"
 
 
 class StoredFunnel:
@@ -39,6 +42,7 @@ class StoredFunnel:
         self.warehouse, self.definition, self.params = warehouse, definition, params
         self.subject = Subject(definition, params.website_ids)
         self.tables = OutcomeTables(warehouse)
+        self._versions, self._profiles = VersionReader(warehouse), ProfileReader(warehouse)
         self.mark = Mark(
             self.subject.outcome,
             "bld_bench",
@@ -69,7 +73,8 @@ class StoredFunnel:
         return evaluate(self.warehouse, self.definition, self.params, profile=self._profile())
 
     def change(self, events: int) -> None:
-        self.warehouse.command(_NEW_EVENTS, {"mark": f"+{time.time()}", "most": events})
+        [[changed]] = self.warehouse.query(_CHANGED)[1]
+        self.warehouse.command(_NEW_EVENTS, {"changed": changed, "most": events})
 
     def report_after_changes(self) -> object:
         backlog = self.tables.backlog(self.subject.website_ids, self.mark)
@@ -101,7 +106,9 @@ class StoredFunnel:
     def _profile(self) -> DataProfile:
         places = tuple(range(1, len(self.definition.breakdown_properties) + 1))
         stored = StoredBuild(self.mark.build, places)
-        return replace(read_profile(self.warehouse, self.params), build=stored)
+        version = self._versions.read(self.params.website_ids, self.params.scope_ids)
+        profile = self._profiles.read(self.params, self.definition.window_s, version)
+        return replace(profile, build=stored)
 
     def _run(self, statement: Statement) -> Any:
         return self.warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)[1]
