@@ -1,7 +1,8 @@
 """How tests wait: for a state, never for a time.
 
-A loaded machine is slow, not wrong. So a test polls until the state is
-there, and gives up only after `PATIENCE_S`, which no working machine needs.
+A loaded machine is slow, not wrong. So a test polls until the state is there, and gives up only
+after `PATIENCE_S`, which no working machine needs. Each poll takes time from what it waits for, so
+polls become rarer.
 """
 
 import time
@@ -9,12 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 PATIENCE_S = 120.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.1
 
 
 def eventually(holds: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
     """The first true result of repeated calls."""
-    until_s = time.monotonic() + within_s
+    until_s, pause_s = time.monotonic() + within_s, _FIRST_PAUSE_S
     while not (result := holds()):
         assert time.monotonic() < until_s, "the condition never became true"
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
     return result

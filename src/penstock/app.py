@@ -49,6 +49,7 @@ from penstock.metadb.secret_box import SecretBox, seal_all
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import customers_of, forget_customers
 from penstock.segment import plugin as segment_room
+from penstock.segment.replays import read_refused_call
 from penstock.settings import Settings
 from penstock.stores import Stores, open_stores
 from penstock.warehouse.client import Warehouse
@@ -103,7 +104,12 @@ def build_services(
     seal_all(database, box)
     accounts = accounts_room.build(core, box)
     jobs = jobs_room.build(core, accounts)
-    events = events_room.build(core, accounts, forget_in_other_rooms=_forget_in_other_rooms)
+    events = events_room.build(
+        core,
+        accounts,
+        forget_in_other_rooms=_forget_in_other_rooms,
+        read_call=read_refused_call,
+    )
     providers = providers_room.build(core, accounts, events, box)
     segment = segment_room.build(core, accounts, events)
     wait_until_shipped = events.shipper.wait_until_shipped

@@ -79,6 +79,26 @@ def test_recent_events_say_what_was_lost_since_yesterday(scene, workspace, clock
     assert "lost on devices" not in workspace.browser.get("/live").text
 
 
+@pytest.mark.parametrize("path", ["events", "events/batch", "transactions"])
+def test_backends_report_them_like_devices(workspace, path):
+    def report(count: Any, key: str = "e-1") -> dict[str, Any]:
+        event = {"websiteId": workspace.website_id, "userId": "u-1", "event": "paid"}
+        body = event | {"eventId": key, "droppedBefore": count}
+        is_batch = path == "events/batch"
+        answer = workspace.client.post(
+            f"/api/v1/{path}", json={"events": [body]} if is_batch else body
+        ).json()
+        result: dict[str, Any] = answer["results"][0] if is_batch else answer
+        return result
+
+    assert [report(3)["status"] for _ in range(2)] == ["accepted", "duplicate"]
+    for wrong in (0, -1, 1.5, "3", True, 10**9 + 1):
+        [error] = report(wrong, key="e-2")["errors"]
+        assert (error["field"], error["code"]) == ("droppedBefore", "not_a_count")
+    [counts] = workspace.client.get("/api/events/counts").json()["data"]
+    assert counts["lostOnDevices"] == 3
+
+
 def test_the_page_of_a_report_shows_them(scene, workspace):
     report_loss(scene, 1)
     part = workspace.browser.get(

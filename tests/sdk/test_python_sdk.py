@@ -115,11 +115,47 @@ def test_what_can_never_be_stored_is_an_error_at_once(tmp_path: Path, fields: An
         Penstock("http://127.0.0.1:9", api_key="k", website_id="w").track("a", **fields)
 
 
-def test_beyond_the_limit_a_call_says_so() -> None:
-    penstock = Penstock("http://127.0.0.1:9", api_key="k", website_id="w", max_waiting=1)
-    penstock.track("a", user_id="u-1")
-    with pytest.raises(Full):
-        penstock.track("b", user_id="u-1")
+def lost_on_devices(served: Served) -> int:
+    [counts] = served.client.get("/api/events/counts").json()["data"]
+    return counts["lostOnDevices"]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_an_event_beyond_the_limit_is_an_error_and_the_next_one_states_the_loss(
+    served: Served, options: dict[str, Any], tmp_path: Path, *, is_async: bool
+) -> None:
+    """The number is also known after a restart, and stated once."""
+    limited: dict[str, Any] = {**options, "spill_to": tmp_path, "max_waiting": 1}
+
+    def lose_three() -> None:
+        penstock = Penstock("http://127.0.0.1:9", **limited)
+        penstock.track("first", user_id="u-1")
+        for call in (penstock.track, penstock.track, penstock.transaction):
+            with pytest.raises(Full):
+                call("dropped", user_id="u-1")
+        with pytest.raises(Full):
+            penstock.identify("u-1", "v-1")
+        penstock.close(timeout_s=0)
+
+    async def send_async() -> None:
+        async with AsyncPenstock(served.url, **limited) as penstock:
+            for name in ("later", "last"):
+                assert await penstock.flush(PATIENCE_S)
+                penstock.track(name, user_id="u-1")
+
+    def send() -> None:
+        with Penstock(served.url, **limited) as penstock:
+            for name in ("later", "last"):
+                assert penstock.flush(PATIENCE_S)
+                penstock.transaction(name, user_id="u-1")
+
+    before = lost_on_devices(served)
+    lose_three()
+    if is_async:
+        asyncio.run(send_async())
+    else:
+        send()
+    assert lost_on_devices(served) == before + 3
 
 
 def test_retries_wait_longer_and_as_long_as_the_server_says() -> None:

@@ -21,25 +21,34 @@ SNIPPETS = [
     for snippet in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
 ]
 
-_FASTAPI = """
-import sys
-from types import SimpleNamespace
+_REQUESTS = {
+    "fastapi": """
+from fastapi.testclient import TestClient
 
-class FastAPI:
-    def __init__(self, lifespan):
-        self.state = SimpleNamespace()
+with TestClient(app) as client:
+    assert client.post("/orders").json() == {"status": "paid"}
+""",
+    "flask": """
+assert app.test_client().post("/orders").json == {"status": "paid"}
+""",
+    "django": """
+import django
+from django.conf import settings
 
-sys.modules["fastapi"] = SimpleNamespace(FastAPI=FastAPI)
-"""
-_REQUEST = """
-import asyncio
+settings.configure(
+    ALLOWED_HOSTS=["*"], INSTALLED_APPS=["shop.apps.ShopConfig"], ROOT_URLCONF="__main__"
+)
+django.setup()
 
-async def answer_request():
-    async with lifespan(app):
-        app.state.penstock.track("order_paid", user_id="u-1")
+from django.test import Client
+from django.urls import path
+from shop.views import pay_order
 
-asyncio.run(answer_request())
-"""
+urlpatterns = [path("orders", pay_order)]
+assert Client().post("/orders").json() == {"status": "paid"}
+""",
+}
+"""What sends a request to the application of a snippet, by the framework that it imports."""
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +58,15 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running.close()
 
 
-def as_program(snippet: str) -> str:
-    """A snippet for FastAPI gets what FastAPI would bring, and a request."""
-    return _FASTAPI + snippet + _REQUEST if "fastapi" in snippet else snippet
+def as_program(snippet: str, folder: Path) -> str:
+    """A snippet with a request to its application, if it has one. Writes the files it names."""
+    head, *files = re.split(r"^# (\S+\.py)\n", snippet, flags=re.MULTILINE)
+    for name, text in zip(files[::2], files[1::2], strict=True):
+        file = folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, "utf-8")
+    imported = re.search(r"from (fastapi|flask|django)", snippet)
+    return head + (_REQUESTS[imported[1]] if imported else "")
 
 
 def filled_in(snippet: str, site: Site) -> str:
@@ -69,16 +84,20 @@ def stored_names(site: Site) -> set[str]:
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
-def test_a_snippet_runs_and_its_events_are_stored(service: Service, snippet: str) -> None:
-    site, program = new_site(service), as_program(snippet)
+def test_a_snippet_runs_and_its_events_are_stored(
+    service: Service, snippet: str, tmp_path: Path
+) -> None:
+    site = new_site(service)
+    program = as_program(filled_in(snippet, site), tmp_path)
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", filled_in(program, site)],
+        [sys.executable, "-W", "ignore", "-c", program],
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(SDK / "src")},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    names = set(re.findall(r'(?:track|transaction)\(\s*"(\w+)"', program))
+    names = set(re.findall(r'(?:track|transaction)\(\s*"(\w+)"', snippet))
     assert names
     eventually(lambda: stored_names(site) == names)

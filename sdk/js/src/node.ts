@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { Clock } from "./core/clock";
 import { deviceTime, httpTransport, newId } from "./core/platform";
-import { Queue, type Properties } from "./core/queue";
+import { IDENTIFY, Queue, type Properties } from "./core/queue";
 import { Sender } from "./core/sender";
 import { memoryStore, type Store } from "./core/store";
 
@@ -19,7 +19,7 @@ export interface Options {
   apiKey: string;
   /** A folder that keeps events until they are answered for, also when the process is killed. */
   spillTo?: string;
-  /** Events beyond this number are dropped. Default: 10,000. */
+  /** Events beyond this number are dropped; the next one says how many. Default: 10,000. */
   maxWaiting?: number;
   /** Called with what the server refuses. Default: `console.warn`. */
   onRefused?: (text: string) => void;
@@ -77,7 +77,7 @@ export class Penstock {
 
   /** Link a visitor to a user. */
   identify(userId: string, visitorId: string, traits?: Properties): void {
-    this.#queueBody("/api/identify", { userId, visitorId, traits }, newId());
+    this.#queueBody(IDENTIFY, { userId, visitorId, traits }, newId());
   }
 
   /** How many events wait for an answer of the server. */

@@ -85,9 +85,11 @@ test("more than 1,000 waiting events are dropped, and the next one tells how man
   world.answers = [{ status: 0 }];
   const client = world.client();
   for (let n = 0; n < 1_003; n += 1) client.track(`e${n}`);
+  client.identify("u-1"); // Dropped as well, but it is no event.
   expect(world.waiting).toHaveLength(1_000);
   await client.flush();
   await client.flush();
+  client.identify("u-1");
   client.track("after");
   client.track("later");
   await client.flush();

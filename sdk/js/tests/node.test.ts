@@ -46,8 +46,8 @@ afterEach(async () => {
   await new Promise((resolve) => server.close(resolve));
 });
 
-function client(): Penstock {
-  return new Penstock({ host, website: "web_1", apiKey: "key", spillTo: folder });
+function client(maxWaiting = 10_000): Penstock {
+  return new Penstock({ host, website: "web_1", apiKey: "key", spillTo: folder, maxWaiting });
 }
 
 test("events go in batches, with the key, an ID and the time of the call", async () => {
@@ -101,4 +101,25 @@ test("what a dead process left in its folder is sent by the next one", async () 
   await next.close();
   expect(received.flatMap(({ body }) => body.events)).toMatchObject([{ event: "a" }]);
   expect(readdirSync(folder)).toEqual([]);
+});
+
+test("events beyond the limit are dropped, and the next one says how many, after a restart too", async () => {
+  isDown = true;
+  const first = client(1);
+  for (const event of ["a", "b", "c"]) first.track({ event, userId: "u-1" });
+  first.identify("u-1", "v-1");
+  await first.close();
+  isDown = false;
+  const next = client(1);
+  await next.flush();
+  for (const event of ["d", "e"]) {
+    next.transaction({ event, userId: "u-1" });
+    await next.flush();
+  }
+  await next.close();
+  expect(received.map(({ url, body }) => [url, (body.events?.[0] ?? body).droppedBefore])).toEqual([
+    ["/api/v1/events/batch", undefined],
+    ["/api/v1/transactions", 2],
+    ["/api/v1/transactions", undefined],
+  ]);
 });

@@ -15,7 +15,7 @@ from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.quarantine.model import QuarantineLimits
-from penstock.events.quarantine.replays import ReplayService
+from penstock.events.quarantine.replays import ReadCall, ReplayService
 from penstock.events.quarantine.service import QuarantineService
 from penstock.events.retention.service import RetentionService
 from penstock.events.service import EventService
@@ -85,9 +85,16 @@ class EventsRoom(Room):
 
 
 def build(
-    core: Core, accounts: AccountsRoom, *, forget_in_other_rooms: ForgetVisitors
+    core: Core,
+    accounts: AccountsRoom,
+    *,
+    forget_in_other_rooms: ForgetVisitors,
+    read_call: ReadCall,
 ) -> EventsRoom:
-    """forget_in_other_rooms: deletes what rooms above this one know of visitors."""
+    """forget_in_other_rooms: deletes what rooms above this one know of visitors.
+
+    read_call: of the segment room.
+    """
     settings, clock, database, warehouse, validation = core
     limits = QuarantineLimits(settings.quarantine_rows, settings.quarantine_bytes)
     shipper = Shipper(database, warehouse, clock, limits)
@@ -136,6 +143,7 @@ def build(
             settings,
             clock,
             on_stored=shipper.wake,
+            read_call=read_call,
         ),
         imports=ImportService(database, accounts.website_service, intake, settings, clock),
         deletions=deletions,

@@ -44,6 +44,7 @@ class ServerEvent(Input):
     timestamp: PastTimestamp | None = None
     country: EventName | None = None
     region: EventName | None = None
+    dropped_before: Count | None = None
 
 
 class TransactionEvent(ServerEvent):

@@ -174,4 +174,5 @@ def _new_event(
         columns=columns,
         properties=properties,
         warnings=field_warnings(raw),
+        dropped_before=item.dropped_before or 0,
     )

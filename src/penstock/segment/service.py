@@ -9,6 +9,7 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Forbidden, Invalid, PenstockError, Unauthorized
 from penstock.base.fair_queue import FairQueue
+from penstock.base.user_agent import MAX_CHARS
 from penstock.events.batch import ItemResult, within_body_limit
 from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
@@ -19,8 +20,9 @@ from penstock.events.transaction import Outcome
 from penstock.http.bodies import compute_on, parse_object
 from penstock.http.scopes import KeyScope
 from penstock.identity.model import Claim, Notice, Resolution
-from penstock.segment.calls import EVENT_TYPES, CallContext, read_call
+from penstock.segment.calls import CallContext, read_call
 from penstock.segment.model import CallResult, Sender
+from penstock.segment.replays import is_event, replay_sender
 from penstock.settings import Settings
 
 BATCHES = ("batch", "import")
@@ -28,11 +30,12 @@ _WRITE_KEY_SCOPES = frozenset((KeyScope.INGEST,))
 
 
 class SentCalls(NamedTuple):
-    """The calls of a body. path: names it in the quarantine."""
+    """The calls of a body. path: names it in the quarantine. user_agent: as of `CallContext`."""
 
     sender: Sender
     path: str
     calls: Sequence[Any]
+    user_agent: str
 
 
 class ReadCalls(NamedTuple):
@@ -101,22 +104,23 @@ class SegmentService:
         sender = await self.sender(write_key or raw.get("writeKey"))
         workspace_id = sender.website.workspace_id
         try:
-            sent = SentCalls(sender, path, self._calls(call_type, raw))
+            calls = self._calls(call_type, raw)
         except PenstockError as error:
             await self._quarantine.record_body(path, b"", error, workspace_id, {})
             raise
-        self._events.count_items(sender.website, len(sent.calls))
+        sent = SentCalls(sender, path, calls, "" if sender.is_trusted else user_agent[:MAX_CHARS])
+        self._events.count_items(sender.website, len(calls))
         context = CallContext(
             sender,
             EventValidationContext(self._settings, self._clock()),
             await self._identity_secrets.verifier(sender.website.id),
-            "" if sender.is_trusted else user_agent,
+            sent.user_agent,
         )
-        read = await self._validation.run(workspace_id, _read_calls, sent.calls, context)
+        read = await self._validation.run(workspace_id, _read_calls, calls, context)
         outcomes = await self._store(sent, read)
         return [
             CallResult(read.rejected.get(index), _warnings(sender, outcomes.get(index)))
-            for index in range(len(sent.calls))
+            for index in range(len(calls))
         ]
 
     async def _store(self, sent: SentCalls, read: ReadCalls) -> Mapping[int, Outcome]:
@@ -166,7 +170,8 @@ class SegmentService:
                 code=Invalid.code,
                 faults=result.faults,
                 content=content_of(sent.calls[index], self._settings),
-                is_event=_is_event(sent.calls[index]),
+                sender=replay_sender(sent.calls[index], sent.sender, sent.user_agent),
+                is_event=is_event(sent.calls[index]),
                 is_kept=number < MAX_PER_BODY,
             )
             for number, (index, result) in enumerate(rejected.items())
@@ -191,10 +196,6 @@ def _warnings(sender: Sender, outcome: Outcome) -> tuple[Notice, ...]:
     if sender.is_trusted and isinstance(outcome, Resolution):
         return outcome.notices
     return ()
-
-
-def _is_event(call: Any) -> bool:
-    return isinstance(call, dict) and call.get("type") in EVENT_TYPES
 
 
 def _without_key(call: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 import { Attempt, type AttemptHost, type AttemptOptions } from "./attempt";
 import { Clock, type TimeSource } from "./clock";
-import { Queue, TRACK, type Properties } from "./queue";
+import { IDENTIFY, Queue, TRACK, type Properties } from "./queue";
 import { Sender, type Transport } from "./sender";
 import { memoryStore, moveAll, type Store } from "./store";
 
@@ -129,7 +129,7 @@ export class Client implements AttemptHost {
   identify(userId: string, { traits, userHash }: IdentifyOptions = {}): void {
     if (this.#consent === "denied") return;
     const body = { websiteId: this.#options.website, visitorId: this.visitorId, userId };
-    this.#add("/api/identify", { ...body, traits, userHash }, this.newId());
+    this.#add(IDENTIFY, { ...body, traits, userHash }, this.newId());
   }
 
   /** Queue an item of `/api/track`. */

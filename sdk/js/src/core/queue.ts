@@ -15,9 +15,11 @@ export interface Entry {
 export type KeyedEntry = Entry & { key: string };
 
 export const TRACK = "/api/track";
+export const IDENTIFY = "/api/identify";
 
 const PREFIX = "penstock.event.";
 const DROPPED = "penstock.dropped";
+
 /** Entries that wait, each under a key of its own, so that tabs never overwrite one another's. */
 export class Queue {
   readonly #store: Store;
@@ -41,15 +43,16 @@ export class Queue {
     return this.#store.keys().filter((key) => key.startsWith(PREFIX));
   }
 
-  /** Keep an entry until it is removed. Beyond the limit it is dropped and counted. */
+  /** Keep an entry until it is removed. Beyond the limit, events are dropped and counted. */
   add(entry: Entry, id: string): void {
     if (this.#count >= this.#limit) this.#count = this.#keys().length;
+    const dropped = entry.path === IDENTIFY ? 0 : Number(this.#store.get(DROPPED)) || 0;
     if (this.#count >= this.#limit) {
-      this.#store.set(DROPPED, String(this.#dropped() + 1));
+      if (entry.path !== IDENTIFY) this.#store.set(DROPPED, String(dropped + 1));
       return;
     }
-    if (entry.path === TRACK && this.#dropped()) {
-      entry.body.droppedBefore = this.#dropped();
+    if (dropped) {
+      entry.body.droppedBefore = dropped;
       this.#store.remove(DROPPED);
     }
     this.#count += 1;
@@ -59,10 +62,6 @@ export class Queue {
 
   get length(): number {
     return this.#count;
-  }
-
-  #dropped(): number {
-    return Number(this.#store.get(DROPPED)) || 0;
   }
 
   /**

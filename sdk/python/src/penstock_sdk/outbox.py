@@ -6,7 +6,10 @@ from itertools import islice
 from pathlib import Path
 from threading import Lock
 
-from penstock_sdk.events import Entry
+from penstock_sdk.events import IDENTIFY, Entry
+
+_DROPPED = "dropped"
+"""The file with the number of events that were dropped since the last one that was not."""
 
 
 class Full(Exception):
@@ -23,9 +26,11 @@ class Outbox:
     def __init__(self, folder: Path | None, max_waiting: int) -> None:
         self._folder, self._max_waiting, self._lock = folder, max_waiting, Lock()
         self._entries = OrderedDict[int, Entry]()
-        self._next = 0
+        self._next = self._dropped = 0
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if (file := folder / _DROPPED).exists():
+                self._dropped = int(file.read_text("utf-8"))
             for file in sorted(folder.glob("*.json")):
                 self._entries[int(file.stem)] = Entry.load(file.read_text("utf-8"))
             self._next = max(self._entries, default=-1) + 1
@@ -34,20 +39,29 @@ class Outbox:
         return len(self._entries)
 
     def add(self, entry: Entry) -> None:
-        """`Full`; ValueError for what is not JSON; OSError when the folder cannot be written."""
+        """`Full`; ValueError for what is not JSON; OSError when the folder cannot be written.
+
+        An event that does not fit is counted; the next one states the number.
+        """
         text = entry.dump()
+        is_event = entry.path != IDENTIFY
         with self._lock:
             if len(self._entries) >= self._max_waiting:
+                if is_event:
+                    self._set_dropped(self._dropped + 1)
                 raise Full(f"{self._max_waiting:,} events wait for Penstock already")
+            if self._dropped and is_event:
+                text = entry.stating_dropped(self._dropped).dump()
+                self._set_dropped(0)
             if self._folder is not None:
-                part = self._folder / f"{self._next}.part"
-                with part.open("w", encoding="utf-8") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                part.rename(self._file(self._folder, self._next))
+                _write(self._file(self._folder, self._next), text)
             self._entries[self._next] = Entry.load(text)
             self._next += 1
+
+    def _set_dropped(self, number: int) -> None:
+        self._dropped = number
+        if self._folder is not None:
+            _write(self._folder / _DROPPED, str(number))
 
     def first(self, count: int) -> list[tuple[int, Entry]]:
         with self._lock:
@@ -63,3 +77,12 @@ class Outbox:
     @staticmethod
     def _file(folder: Path, number: int) -> Path:
         return folder / f"{number:020}.json"
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_suffix(".part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.rename(path)

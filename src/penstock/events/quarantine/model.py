@@ -10,6 +10,9 @@ from penstock.base.ids import WebsiteId, WorkspaceId
 EVENT_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions", "/api/track")
 """Origins of single events, which can be replayed."""
 
+SEGMENT = "segment"
+"""The `protocol` of the sender of a call with an event, which can be replayed. Stored."""
+
 
 class Reason(StrEnum):
     """Why an entry is in the quarantine. The values are stored."""
@@ -58,5 +61,10 @@ class ReplayResult(NamedTuple):
 def is_replayable(entry: QuarantineEntry) -> bool:
     """Whether the entry has all that it takes; it may still be wrong."""
     return entry.content is not None and (
-        entry.reason is Reason.UNSHIPPABLE or entry.origin in EVENT_ROUTES
+        entry.reason is Reason.UNSHIPPABLE or entry.origin in EVENT_ROUTES or is_call(entry)
     )
+
+
+def is_call(entry: QuarantineEntry) -> bool:
+    """Whether the content is a call of the tracking protocol that has an event."""
+    return entry.sender.get("protocol") == SEGMENT

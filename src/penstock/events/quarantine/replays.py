@@ -1,9 +1,9 @@
 """Replays: entries of the quarantine are validated again and stored, or shipped again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from anyio import to_thread
 from msgspec import json
@@ -20,13 +20,22 @@ from penstock.events.fields import EventValidationContext, website_not_owned
 from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, NewEvent, Receipt, Rejected, Replay, Target
 from penstock.events.quarantine import store
-from penstock.events.quarantine.model import QuarantineEntry, Reason, ReplayResult, is_replayable
+from penstock.events.quarantine.model import (
+    QuarantineEntry,
+    Reason,
+    ReplayResult,
+    is_call,
+    is_replayable,
+)
 from penstock.events.server_events import server_event, transaction
 from penstock.events.tracked_events import tracked_event
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 
 _MAX_DIGITS = 18
+
+ReadCall = Callable[[Any, Website, Mapping[str, Any], EventValidationContext], NewEvent]
+"""Reads a call of the tracking protocol: its JSON, website, and what is stored of its sender."""
 
 
 class ReplayService:
@@ -40,10 +49,12 @@ class ReplayService:
         settings: Settings,
         clock: Clock,
         on_stored: Callable[[], None],
+        read_call: ReadCall,
     ) -> None:
         """on_stored: wakes the shipper."""
         self._database, self._websites, self._intake = database, websites, intake
         self._settings, self._clock, self._on_stored = settings, clock, on_stored
+        self._read_call = read_call
 
     async def replay(self, workspace_id: WorkspaceId, number: str) -> None:
         """Store an entry of the quarantine after all.
@@ -125,6 +136,9 @@ class ReplayService:
             Caller(entry.workspace_id),
         )
         try:
+            if is_call(entry):
+                website = self._owned_website(entry.workspace_id, entry.website_id or "")
+                return self._read_call(raw, website, entry.sender, context)
             if entry.origin == "/api/track":
                 user_agent = parse_user_agent(entry.sender.get("userAgent", ""))
                 return tracked_event(raw, context, user_agent)

@@ -184,9 +184,10 @@ class OutcomeMaintenance:
     def _drop_all(self) -> None:
         """Stored outcomes are switched off. After an error, the next start tries again."""
         try:
-            for mark in self.tables.marks():
-                self.tables.save(replace(mark, build=""))
-            self.tables.drop(self.tables.builds())
+            if builds := self.tables.builds():
+                for mark in self.tables.marks():
+                    self.tables.save(replace(mark, build=""))
+                self.tables.drop(builds)
         except (QueryFailed, StoreUnavailable) as error:
             log.warning("outcomes_not_dropped", error=str(error))
 

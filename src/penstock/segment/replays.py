@@ -1,0 +1,34 @@
+"""Calls in the quarantine: what is stored of their senders, and how they are read again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.accounts.model import Website
+from penstock.events.fields import EventValidationContext
+from penstock.events.model import NewEvent
+from penstock.events.quarantine.model import SEGMENT
+from penstock.segment.calls import EVENT_TYPES, CallContext, read_call
+from penstock.segment.model import Sender
+
+
+def replay_sender(call: Any, sender: Sender, user_agent: str) -> Mapping[str, Any]:
+    """What a track, page or screen call is read with; empty for others, which are not replayed."""
+    if not is_event(call):
+        return {}
+    return {"protocol": SEGMENT, "isTrusted": sender.is_trusted, "userAgent": user_agent}
+
+
+def read_refused_call(
+    raw: Any, website: Website, sender: Mapping[str, Any], limits: EventValidationContext
+) -> NewEvent:
+    """A call of the quarantine as an event. `Invalid` as `read_call`. sender: `replay_sender`."""
+    context = CallContext(
+        Sender(website, sender["isTrusted"]), limits, lambda *_: False, sender["userAgent"]
+    )
+    event = read_call(raw, context)
+    assert isinstance(event, NewEvent)  # a sender is stored of events only
+    return event
+
+
+def is_event(call: Any) -> bool:
+    return isinstance(call, dict) and call.get("type") in EVENT_TYPES
