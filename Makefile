@@ -136,9 +136,10 @@ soak: $(DEV) ## Mixed load for MINUTES=30: memory, descriptors and latencies
 	$(BIN)/python -m tests.faults.soak $(or $(MINUTES),30)
 
 .PHONY: bench
-bench: $(DEV) ## Speed of funnels, exports, intake, redirects and pages, into bench/results.md
+bench: $(DEV) ## Measure everything in about half an hour (ARGS="funnel intake" or "--small"; BASE=commit beside)
+	@scripts/setup tests
 	@scripts/setup bench
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(if $(BASE),--base $(BASE)) $(ARGS)
 
 .PHONY: screenshots
 screenshots: $(DEV) ## Pictures of every page at three widths, into docs/images/ (ARGS="login" for some)

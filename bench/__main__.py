@@ -1,160 +1,179 @@
-"""`make bench`: runs all measurements and writes `bench/results.md`."""
+"""`make bench`: measures all parts, or some, and writes results and plots as each ends.
 
+make bench                            everything, into bench/results.md and bench/plots
+make bench ARGS="funnel intake"       some parts; the results of others stay
+make bench ARGS="--small"             a try with little data, into a temporary folder
+make bench BASE=v0.1.0                beside this older commit, where a target is a ratio
+"""
+
+import argparse
 import os
 import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-from bench import export, funnel, intake, pages, redirects
-from bench.rounds import Comparison, rounds_section
+from bench import (
+    disk,
+    export,
+    funnel,
+    intake,
+    latency,
+    markdown,
+    outcomes,
+    pages,
+    plots,
+    redirects,
+    results,
+    shapes,
+    start,
+)
+from bench.model import Bench, Table
+from bench.service import ROOT
 
-RESULTS = Path(__file__).with_name("results.md")
+PARTS: dict[str, Callable[[Bench], list[Table]]] = {
+    "funnel": funnel.run,
+    "shapes": shapes.run,
+    "outcomes": outcomes.run,
+    "latency": latency.run,
+    "intake": intake.run,
+    "redirects": redirects.run,
+    "start": start.run,
+    "disk": disk.run,
+    "export": export.run,
+    "pages": pages.run,
+}
+_LATEST_START_S = 36 * 60
+_PACKAGES = ("chdb-core", "litestar", "uvicorn", "duckdb", "sqlalchemy")
+_PROGRAMS = (["postgres", "--version"], ["nginx", "-v"], ["wrk", "-v"])
 
 
 def main() -> None:
-    text = "\n".join(
-        [
-            *heading(),
-            *funnel_section(funnel.run()),
-            *export_section(export.run()),
-            *intake_section(intake.run()),
-            *redirects_section(redirects.run()),
-            *pages_section(pages.run()),
-        ]
+    arguments = _arguments()
+    output = arguments.output or (
+        Path(tempfile.mkdtemp(prefix="penstock-bench-try-")) if arguments.small else ROOT / "bench"
     )
-    RESULTS.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    output.mkdir(exist_ok=True)
+    has_failed = False
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=arguments.folder) as folder,
+        _checkout(arguments.base) as base,
+    ):
+        bench = Bench(Path(folder), arguments.small, base)
+        for name in arguments.parts or PARTS:
+            result = _measure(name, bench, arguments.base)
+            has_failed |= bool(result.failures)
+            _write(result, output)
+    bench.progress(f"done: {output / 'results.md'}")
+    sys.exit(1 if has_failed else 0)
 
 
-def heading() -> list[str]:
-    today = datetime.now(UTC).date()
-    return [
-        "# Measurements",
-        "",
-        f"Written by `make bench` on {today}: {os.cpu_count()} cores, {platform.machine()}, "
-        f"Python {platform.python_version()}.",
-        "Compare times within one run, not with another run.",
-        "",
-    ]
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description="Measure Penstock.")
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--small", action="store_true", help="a try with little data")
+    parser.add_argument("--base", help="an older commit to measure beside this one")
+    parser.add_argument("--output", type=Path, help="folder of results.md and plots")
+    parser.add_argument("--folder", type=Path, help="where to put data; needs 25 GB for everything")
+    arguments = parser.parse_args()
+    if unknown := [part for part in arguments.parts if part not in PARTS]:
+        parser.error(f"unknown parts {unknown}; there are {', '.join(PARTS)}")
+    return arguments
 
 
-def funnel_section(figures: dict[str, Any]) -> list[str]:
-    seconds: dict[str, float] = figures["seconds"]
-    ours = seconds[next(iter(funnel.FUNNELS))]
-    return [
-        "## A six-step funnel",
-        "",
-        f"{figures['events']:,} events, {figures['step_events']:,} of them step events, "
-        f"{figures['attempts']:,} attempts, in chDB.",
-        "Best time of each, in turn. A report computes every field and coverage.",
-        "",
-        "| query | seconds | three breakdowns take |",
-        "|---|---:|---:|",
-        *(
-            f"| report: {name} | {seconds[name]:.2f} | {ours / seconds[name]:.2f} x |"
-            for name in funnel.FUNNELS
-        ),
-        *(
-            f"| {name} | {value:.2f} | {ours / value:.2f} x |"
-            for name, value in seconds.items()
-            if name not in funnel.FUNNELS
-        ),
-        "",
-        f"Peak memory of the process after the first report: {figures['memory_gb']:.2f} GB.",
-        "Cumulative time by stage:",
-        "",
-        "| stage | seconds |",
-        "|---|---:|",
-        *(f"| {name} | {value:.2f} |" for name, value in figures["parts"].items()),
-        "",
-        *outcomes_section(figures["outcomes"]),
-    ]
-
-
-def outcomes_section(figures: dict[str, Any]) -> list[str]:
-    seconds: dict[str, float] = figures["seconds"]
-    bare, direct = (
-        seconds["bare windowFunnel, by the attempt's text"],
-        seconds["direct report"],
+def _measure(name: str, bench: Bench, base: str | None) -> results.PartResult:
+    """One part. What fails is reported, and other parts still run."""
+    bench.progress(f"== {name}")
+    bench.failures.clear()
+    start_s, tables = time.monotonic(), list[Table]()
+    try:
+        if start_s - bench.started_s > _LATEST_START_S:
+            raise TimeoutError(f"left out: it would begin after {_LATEST_START_S} seconds")
+        tables = PARTS[name](bench)
+    except Exception as error:
+        traceback.print_exc()
+        bench.failures.append(f"{type(error).__name__}: {error}"[:1000])
+    took_s = time.monotonic() - start_s
+    bench.progress(f"== {name}: {took_s:.0f} seconds, {len(bench.failures)} failures")
+    return results.PartResult(
+        name,
+        datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        _git("rev-parse", "--short=10", "HEAD"),
+        base and _git("rev-parse", "--short=10", base),
+        _machine(),
+        took_s,
+        bench.small,
+        tables,
+        list(bench.failures),
     )
-    return [
-        "### Its stored outcomes",
-        "",
-        "The funnel with three breakdowns. A report after new events folds their attempts first.",
-        f"On disk they take {figures['share_of_events']:.1%} of what the events take.",
-        "",
-        "| | seconds | of the bare `windowFunnel` | of the direct report |",
-        "|---|---:|---:|---:|",
-        *(
-            f"| {name} | {value:.2f} | {value / bare:.2f} | {value / direct:.2f} |"
-            for name, value in seconds.items()
-        ),
-        "",
-    ]
 
 
-def export_section(figures: dict[str, Any]) -> list[str]:
-    return [
-        "## An export",
-        "",
-        f"The report of {figures['attempts']:,} attempts in {export.COHORTS:,} cohorts as a file, "
-        "each format in a process of its own.",
-        "",
-        "| format | seconds | file, MB | peak memory, GB | before the export, GB |",
-        "|---|---:|---:|---:|---:|",
-        *(
-            f"| {name} | {row['seconds']:.1f} | {row['megabytes']:.1f} | {row['peak_gb']:.2f} "
-            f"| {row['before_gb']:.2f} |"
-            for name, row in figures["formats"].items()
-        ),
-        "",
-    ]
+def _write(result: results.PartResult, output: Path) -> None:
+    """Put a part's result in place of its last one."""
+    known = results.load(output) | {result.part: result}
+    in_order = {name: known[name] for name in PARTS if name in known}
+    results.save(output, in_order)
+    (output / "results.md").write_text(markdown.page(in_order.values()), "utf-8")
+    plots.draw_all(in_order.values(), output / "plots")
 
 
-def intake_section(figures: Comparison) -> list[str]:
-    names = {
-        "empty": "the framework's empty handler",
-        "durable": "an event, on disk before the response",
+@contextmanager
+def _checkout(commit: str | None) -> Iterator[Path | None]:
+    """A temporary worktree of a commit."""
+    if commit is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="penstock-base-") as folder:
+        path = Path(folder, "base")
+        _git("worktree", "add", "--detach", str(path), commit)
+        try:
+            yield path
+        finally:
+            _git("worktree", "remove", "--force", str(path))
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _machine() -> dict[str, str]:
+    """Facts about the machine and the programs, by name."""
+    memory_gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1024**3
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    return {
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "memory": f"{memory_gb:.0f} GB",
+        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "load before": f"{os.getloadavg()[2]:.1f} (15 minutes)",
+        "Python": f"{platform.python_version()}, {packages}",
+        "programs": ", ".join(filter(None, map(_version, _PROGRAMS))),
     }
-    return [
-        "## Single events, stored durably",
-        "",
-        *rounds_section(figures, names, bare="empty", target=intake.TARGET),
-    ]
 
 
-def redirects_section(figures: Comparison) -> list[str]:
-    names = {
-        "nginx": "nginx, `return 302`",
-        "bare": "the framework's plain 302",
-        "penstock": "a managed link, with its click stored",
-    }
-    return [
-        "## Redirects",
-        "",
-        *rounds_section(figures, names, bare="bare", target=redirects.TARGET),
-    ]
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
-def pages_section(figures: dict[str, Any]) -> list[str]:
-    return [
-        "## Pages of the dashboard",
-        "",
-        f"Demo data, warm, {figures['rounds']} requests each. Parts loaded with htmx "
-        "have rows of their own.",
-        "Statements are those of a repeated request, which may use cached reports. KB: compressed, "
-        "without cached files.",
-        "",
-        "| page | median, ms | slowest, ms | metadata DB statements | warehouse statements | KB |",
-        "|---|---:|---:|---:|---:|---:|",
-        *(
-            f"| {page['name']} | {page['median_ms']:.1f} | {page['slowest_ms']:.1f} "
-            f"| {page['metadb']} | {page['warehouse']} | {page['bytes'] / 1000:.1f} |"
-            for page in figures["pages"]
-        ),
-        "",
-    ]
+def _version(command: list[str]) -> str | None:
+    """The first line that a program prints about itself."""
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"])
+    program = shutil.which(command[0], path=path)
+    if program is None:
+        return None
+    run = subprocess.run([program, *command[1:]], capture_output=True, text=True, check=False)
+    return (run.stdout + run.stderr).splitlines()[0].partition(" [")[0].strip()
 
 
 if __name__ == "__main__":

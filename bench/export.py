@@ -3,93 +3,82 @@
 Each format runs in its own process, over the same data, so that its peak memory can be measured.
 """
 
-import json
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from bench.funnel import DAY_MS, STARTED_MS
-from penstock.base.ids import ScopeId, WebsiteId
+from bench.data import STARTED_MS
+from bench.funnels import WINDOW_S, params_of
+from bench.model import Bench, Cell, Column, Table
+from bench.timing import in_new_process, peak_gb
 from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.results.export import write_table
 from penstock.funnels.results.tables import Format
-from penstock.funnels.statements.query import QueryParams
 from penstock.funnels.statements.report import build_export
 from penstock.warehouse import migrations
 from penstock.warehouse.client import Warehouse
 
 ATTEMPTS, COHORTS = 1_000_000, 200_000
-FUNNEL = Definition(
+_PARAMS = params_of("web_export")
+_FUNNEL = Definition(
     tuple(Row((Match(MatchType.EVENT, name),)) for name in ("asked", "answered")),
     CountingUnit.ATTEMPT,
-    604_800,
+    WINDOW_S,
     "attemptId",
     None,
     ("topic",),
 )
-QUESTION = QueryParams(
-    (WebsiteId("web_export"),), (ScopeId("web_export"),), None, None, STARTED_MS + 61 * DAY_MS
-)
 
 
-def run() -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        for job in ("make", *Format):
-            process = subprocess.run(
-                [sys.executable, "-m", "bench.export", job, folder],
-                check=True,
-                stdout=subprocess.PIPE,
-            )
-            if job == "make":
-                figures: dict[str, Any] = {"attempts": ATTEMPTS, "formats": {}}
-            else:
-                figures["formats"][str(job)] = json.loads(process.stdout)
-        return figures
+def run(bench: Bench) -> list[Table]:
+    data = bench.folder / "export"
+    attempts, cohorts = bench.events(ATTEMPTS), bench.events(COHORTS)
+    bench.progress("storing attempts")
+    in_new_process(fill, data, attempts, cohorts)
+    rows: list[list[Cell]] = []
+    for form in Format:
+        bench.progress(f"export as {form}")
+        rows.append([str(form), *in_new_process(measure, data, form)])
+    columns = (
+        Column("format"),
+        Column("seconds", 1),
+        Column("file, MB", 1),
+        Column("peak memory, GB", 2),
+        Column("before the export, GB", 2),
+    )
+    notes = (
+        f"The report of {attempts:,} attempts in {cohorts:,} cohorts as a file, each format in a "
+        "process of its own."
+    )
+    return [Table("An export", columns, rows, notes)]
 
 
-def make(data: Path) -> None:
+def fill(data: Path, attempts: int, cohorts: int) -> None:
     warehouse = Warehouse(data=data, url=None)
     migrations.migrate(warehouse)
+    warehouse.command("DROP VIEW catalogue_feed")  # as in `bench.data`
     warehouse.command(
         Path(__file__).with_name("export.sql").read_text("utf-8"),
-        {"attempts": ATTEMPTS, "cohorts": COHORTS, "started": STARTED_MS},
+        {"attempts": attempts, "cohorts": cohorts, "started": STARTED_MS},
     )
     warehouse.close()
 
 
-def measure(data: Path, form: Format) -> dict[str, float]:
+def measure(data: Path, form: Format) -> tuple[float, float, float, float]:
+    """Seconds, megabytes of the file, memory at its peak and before, in GB."""
     warehouse = Warehouse(data=data, url=None)
-    profile = read_profile(warehouse, QUESTION)
-    before_gb = _peak_gb()
-    start_s = time.perf_counter()
-    statement = build_export(FUNNEL, QUESTION, profile)
+    profile = read_profile(warehouse, _PARAMS)
+    before_gb, start_s = peak_gb(), time.perf_counter()
+    statement = build_export(_FUNNEL, _PARAMS, profile)
     with tempfile.TemporaryFile() as file:
         with warehouse.blocks(statement.sql, statement.parameters, ENGINE_SETTINGS) as blocks:
             rows = (
                 [dict(zip(names, row, strict=True)) for row in block] for names, block in blocks
             )
-            write_table(FUNNEL, rows, form, file)
+            write_table(_FUNNEL, rows, form, file)
         size = file.tell()
-    return {
-        "seconds": time.perf_counter() - start_s,
-        "megabytes": size / 1e6,
-        "before_gb": before_gb,
-        "peak_gb": _peak_gb(),
-    }
-
-
-def _peak_gb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "make":
-        make(Path(sys.argv[2]))
-    else:
-        print(json.dumps(measure(Path(sys.argv[2]), Format(sys.argv[1]))))
+    seconds = time.perf_counter() - start_s
+    warehouse.close()
+    return seconds, size / 1e6, peak_gb(), before_gb

@@ -1,211 +1,116 @@
-"""Time of a six-step attempt funnel with three breakdowns, beside `windowFunnel` on the same table.
+"""A six-step funnel at growing sizes: direct, stored, and the same in other engines.
 
-Everything runs in one process, in turn, and the best time of each counts. The bare `windowFunnel`
-knows no sequence numbers, cohorts, medians, pending units or data quality; it only finds how far
-each attempt came. It runs as one would write it (grouped by the attempt's text as stored), tuned
-(the same without NULLs), and grouped by the hash that Penstock uses.
+Each way has a process of its own, so that its peak memory can be measured; within a process
+everything runs in turn, and the best time counts.
 """
 
-import json
-import os
-import resource
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from tests.funnels.reports import evaluate
+from bench import in_duckdb, in_postgres, other_engines
+from bench.data import Dataset, counts_of, stored
+from bench.funnels import DirectFunnel, StoredFunnel, funnel, open_events
+from bench.model import Bench, Cell, Column, Plot, Table
+from bench.timing import best_seconds, in_new_process, peak_gb, seconds_of
 
-from bench import outcomes
-from penstock.base.ids import ScopeId, WebsiteId
-from penstock.funnels.definitions.model import CountingUnit, Definition, Match, MatchType, Row
-from penstock.funnels.insights.service import BIN_EDGES_MS
-from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.queries.profiles import read_profile
-from penstock.funnels.statements.counted_units import CountedUnits
-from penstock.funnels.statements.query import QueryParams, Statement
-from penstock.funnels.statements.report import build
-from penstock.funnels.statements.units import Outcome, UnitConditions, timing, trend, units_page
-from penstock.warehouse import migrations
-from penstock.warehouse.client import Warehouse
-
-ATTEMPTS = int(os.environ.get("PENSTOCK_BENCH_ATTEMPTS", "1960000"))
-ROUNDS = 5
-DAY_MS = 86_400_000
-STARTED_MS = 1_700_000_000_000
-
-STEPS = tuple(Row((Match(MatchType.EVENT, f"step_{k}"),)) for k in range(1, 7))
-QUERY_PARAMS = QueryParams(
-    (WebsiteId("web_bench"),), (ScopeId("web_bench"),), None, None, STARTED_MS + 61 * DAY_MS
-)
-BREAKDOWNS = ("variant", "plan", "channel")
-
-_CONDITIONS = ", ".join(f"name = 'step_{k}'" for k in range(1, 7))
-_BARE = f"""
-SELECT level, count() FROM (
-    SELECT
-        windowFunnel({7 * DAY_MS})(toUInt64(toUnixTimestamp64Milli(occurred_at)), {_CONDITIONS})
-            AS level
-    FROM events
-    WHERE website_id = 'web_bench' AND name IN ({", ".join(f"'step_{k}'" for k in range(1, 7))})
-    GROUP BY %s)
-GROUP BY level ORDER BY level"""
-BARE = {
-    "bare windowFunnel, by the attempt's text": _BARE % "scalars.attemptId.:String",
-    "bare windowFunnel, tuned: text without NULLs": _BARE
-    % "assumeNotNull(scalars.attemptId.:String)",
-    "bare windowFunnel, tuned: by the stored hash": _BARE
-    % "assumeNotNull(hashes.attemptId.:Int64)",
-}
+SIZES = (1_000_000, 10_000_000, 50_000_000)
+DIRECT, STORED, BUILD = "direct report", "stored report", "build of stored outcomes"
 
 
-def funnel(*breakdowns: str, unit: CountingUnit = CountingUnit.ATTEMPT) -> Definition:
-    if unit is CountingUnit.VISITOR:
-        return Definition(STEPS, unit, 604_800, breakdown_properties=breakdowns)
-    return Definition(STEPS, unit, 604_800, "attemptId", "n", breakdowns)
-
-
-FUNNELS = {
-    "attempts, three breakdowns, sequence numbers": funnel(*BREAKDOWNS),
-    "attempts, no breakdown, sequence numbers": funnel(),
-    "visitors, three breakdowns": funnel(*BREAKDOWNS, unit=CountingUnit.VISITOR),
-}
-
-
-def run() -> dict[str, Any]:
-    """Create the data, then measure in a new process, whose memory is that of reports alone."""
-    with tempfile.TemporaryDirectory() as folder:
-        for job in ("make", "measure"):
-            process = subprocess.run(
-                [sys.executable, "-m", "bench.funnel", job, folder],
-                check=True,
-                stdout=subprocess.PIPE,
-            )
-        figures: dict[str, Any] = json.loads(process.stdout)
-        return figures
-
-
-def make(data: Path) -> None:
-    warehouse = Warehouse(data=data, url=None)
-    migrations.migrate(warehouse)
-    warehouse.command(
-        Path(__file__).with_name("events.sql").read_text("utf-8"), {"attempts": ATTEMPTS}
+def run(bench: Bench) -> list[Table]:
+    rows: list[list[Cell]] = []
+    for size in SIZES:
+        data = stored(bench, Dataset(6, bench.events(size), bench.events(1_000_000)))
+        measured = bench.attempt(f"{size:,}", partial(_rows_of_size, bench, data, size))
+        rows += _with_growth(measured or [], rows)
+    columns = (
+        Column("step events", 0),
+        Column("query"),
+        Column("seconds", 2),
+        Column("of bare, by text", 2),
+        Column("growth", 2),
+        Column("peak memory, GB", 2),
+        Column("before it, GB", 2),
     )
-    warehouse.command("OPTIMIZE TABLE events FINAL")
+    notes = (
+        "Three breakdowns and sequence numbers. A report computes every field and coverage; the "
+        "others only find how many attempts completed each step. Growth: time of the last size "
+        "to this one's, divided by that of the events; 1 is linear. Peak memory is that of a "
+        "process of its own; before it: with the store open. Self-joins run over a table of three "
+        "columns, in PostgreSQL with an index on all of them; empty: not measured, or longer than "
+        f"{other_engines.LIMIT_S} seconds."
+    )
+    plots = (
+        Plot("funnel-time", "lines", "step events", ("seconds",), "seconds", "query", True, True),
+        Plot("funnel-memory", "lines", "step events", ("peak memory, GB",), "GB", "query", True),
+    )
+    return [Table("A six-step funnel by size", columns, rows, notes, plots)]
+
+
+def _rows_of_size(bench: Bench, data: Path, size: int) -> list[list[Cell]]:
+    rounds = bench.rounds(5 if size < SIZES[-1] else 3)
+    bench.progress(f"funnel over {counts_of(data).step_events:,} step events: direct, bare")
+    best, before, peak = in_new_process(direct, data, rounds)
+    seconds: dict[str, float | None] = {**best}
+    memory: dict[str, tuple[float, float]] = {DIRECT: (peak, before)}
+    bench.progress("stored: build and report")
+    seconds[BUILD], build_peak = in_new_process(build, data)
+    memory[BUILD] = (build_peak, before)
+    seconds[STORED], before, peak = in_new_process(from_outcomes, data, rounds)
+    memory[STORED] = (peak, before)
+    rounds = 1 if size == SIZES[-1] else 2
+    others = {"DuckDB, self-join": (in_duckdb.seconds, ".parquet")}
+    if size < SIZES[-1]:
+        others["PostgreSQL, self-join"] = (in_postgres.seconds, ".csv")
+    for name, (measure, suffix) in others.items():
+        file = data.with_suffix(suffix)
+        in_new_process(other_engines.write_flat, data, file)
+        seconds[name] = bench.attempt(name, partial(in_new_process, measure, file, rounds))
+        file.unlink()
+    bare = best[next(iter(other_engines.UNITS))]
+    events = counts_of(data).step_events
+    return [
+        [events, name, value, value and value / bare, None, *memory.get(name, (None, None))]
+        for name, value in seconds.items()
+    ]
+
+
+def direct(data: Path, rounds: int) -> tuple[dict[str, float], float, float]:
+    """Best seconds by query, memory before the first report and at its peak, in GB."""
+    warehouse = open_events(data)
+    report, before = DirectFunnel(warehouse, funnel()).report, peak_gb()
+    report()
+    peak = peak_gb()
+    bare = other_engines.bare_window_funnels(warehouse)
+    seconds = best_seconds({DIRECT: report, **bare}, rounds)
     warehouse.close()
+    return seconds, before, peak
 
 
-def measure(data: Path) -> dict[str, Any]:
-    warehouse = Warehouse(data=data, url=None)
-    [[events, step_events]] = warehouse.query(
-        "SELECT count(), countIf(name LIKE 'step%') FROM events"
-    )[1]
-
-    def report(definition: Definition) -> Callable[[], object]:
-        return lambda: evaluate(warehouse, definition, QUERY_PARAMS)
-
-    def bare(sql: str) -> Callable[[], object]:
-        return lambda: warehouse.query(sql)
-
-    definition = FUNNELS["attempts, three breakdowns, sequence numbers"]
-    report(definition)()
-    memory_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    jobs = {name: report(definition) for name, definition in FUNNELS.items()} | {
-        name: bare(sql) for name, sql in BARE.items()
-    }
-    jobs |= unit_queries(warehouse, definition)
-    return {
-        "events": events,
-        "step_events": step_events,
-        "attempts": ATTEMPTS,
-        "memory_gb": memory_gb,
-        "seconds": best_seconds(jobs),
-        "parts": best_seconds(parts(warehouse)),
-        "outcomes": outcomes.measure(
-            outcomes.StoredFunnel(warehouse, definition, QUERY_PARAMS),
-            bare(next(iter(BARE.values()))),
-            report(definition),
-            ROUNDS,
-        ),
-    }
+def build(data: Path) -> tuple[float, float]:
+    """Seconds to store the outcomes with all threads, and peak memory in GB."""
+    warehouse = open_events(data)
+    seconds = seconds_of(StoredFunnel(warehouse, funnel()).build)
+    warehouse.close()
+    return seconds, peak_gb()
 
 
-def unit_queries(warehouse: Warehouse, definition: Definition) -> dict[str, Callable[[], object]]:
-    """Queries about single units of the same funnel."""
-
-    def timed_statement(statement_of: Callable[[CountedUnits], Statement]) -> Callable[[], object]:
-        def run() -> object:
-            statement = statement_of(
-                CountedUnits(definition, QUERY_PARAMS, read_profile(warehouse, QUERY_PARAMS))
-            )
-            return warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)
-
-        return run
-
-    days = [STARTED_MS + DAY_MS * day for day in range(-1, 62)]
-    pairs = [(1, 6), *((step, step + 1) for step in range(1, 6))]
-    stopped = UnitConditions(3, outcome=Outcome.DROPPED_OFF)
-    return {
-        "trend by day": timed_statement(lambda counted: trend(counted, days)),
-        "times between all steps": timed_statement(
-            lambda counted: timing(counted, pairs, BIN_EDGES_MS)
-        ),
-        "a page of the units that stopped at step 3": timed_statement(
-            lambda counted: units_page(counted, stopped, None, 20)
-        ),
-    }
+def from_outcomes(data: Path, rounds: int) -> tuple[float, float, float]:
+    """As `direct`, of the stored report alone."""
+    warehouse = open_events(data)
+    report, before = StoredFunnel(warehouse, funnel()).report, peak_gb()
+    report()
+    peak = peak_gb()
+    seconds = best_seconds({STORED: report}, rounds)[STORED]
+    warehouse.close()
+    return seconds, before, peak
 
 
-def parts(warehouse: Warehouse) -> dict[str, Callable[[], object]]:
-    """The stages of the three-breakdown funnel, each including those before it."""
-    statement = build(
-        FUNNELS["attempts, three breakdowns, sequence numbers"],
-        QUERY_PARAMS,
-        read_profile(warehouse, QUERY_PARAMS),
-    )
-    relations = statement.sql[: statement.sql.rindex("SELECT * FROM ranked")]
-    columns = ("unit", "ts", "mask", "number", "key_1", "key_2", "key_3", "visitor")
-    stages = {
-        "profile of the data": None,
-        "reading the columns": "SELECT "
-        + ", ".join(f"max({column})" for column in columns)
-        + " FROM matched",
-        "+ a position for each unit and step": (
-            "SELECT max(class), max(value), max(reached), max(done_ts) FROM chains"
-        ),
-        "+ simple units counted by cohort": (
-            "SELECT sum(counted[1]), sum(length(units)), max(finalizeAggregation(completion)) "
-            "FROM tallies"
-        ),
-        "+ complex units folded": "SELECT count(), max(reached), max(conflicts) FROM units",
-    }
-
-    def stage(tail: str | None) -> Callable[[], object]:
-        if tail is None:
-            return lambda: read_profile(warehouse, QUERY_PARAMS)
-        return lambda: warehouse.query(relations + tail, statement.parameters, ENGINE_SETTINGS)
-
-    return {name: stage(tail) for name, tail in stages.items()}
-
-
-def best_seconds(jobs: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Best time of each job. Jobs take turns, so that noise does not hit only one of them."""
-    best = dict.fromkeys(jobs, float("inf"))
-    for _ in range(ROUNDS):
-        for name, job in jobs.items():
-            start = time.perf_counter()
-            job()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
-
-
-if __name__ == "__main__":
-    if len(sys.argv) == 1:
-        print(json.dumps(run(), indent=2))
-    elif sys.argv[1] == "make":
-        make(Path(sys.argv[2]))
-    else:
-        print(json.dumps(measure(Path(sys.argv[2]))))
+def _with_growth(rows: list[list[Cell]], earlier: list[list[Cell]]) -> list[list[Cell]]:
+    """The rows of a size with their growth since the size before it."""
+    last = {row[1]: (row[0], row[2]) for row in earlier}
+    for row in rows:
+        events, seconds = last.get(row[1], (None, None))
+        if events and seconds and row[0] and row[2]:
+            row[4] = (float(row[2]) / float(seconds)) / (float(row[0]) / float(events))
+    return rows

@@ -1,38 +1,55 @@
-"""Rate of single events, stored durably, beside the same framework with an empty handler.
+"""Rates of events in every form, stored durably, beside the same framework with an empty handler.
 
-Both servers are one process of Litestar on uvicorn with uvloop and httptools, and get the same
+All servers are one process of Litestar on uvicorn with uvloop and httptools, and get the same
 requests from `wrk`, in turn. An event is on disk before the response: in the metadata DB with its
-dedupe key and visitor. Shipping to the warehouse continues.
+dedupe key and visitor. Shipping to the event store continues. An import is timed from its upload
+until its last line is stored. Data of earlier rounds remain, so that later rounds search more.
 """
 
 import json
 import os
-import re
 import shutil
 import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import NamedTuple
 
 import httpx
 
-from bench.rounds import Comparison, compare
+from bench.model import Bench, Cell, Column, Plot, Table
+from bench.service import ROOT, Account, Service, penstock, plain_server, sign_up
+from bench.timing import wait_until_idle
 
-CONNECTIONS = 256
-SECONDS = 4
-ROUNDS = 7
-TARGET = 0.5
-_SCRIPT = Path(__file__).with_suffix(".lua")
+EMPTY, OURS, OLD = "empty handler", "this commit", "older commit"
+_SCRIPT = Path(__file__).with_name("load.lua")
+_IMPORT_LINES = 40_000
+
+
+class Form(NamedTuple):
+    """How events are sent. form, items: for the script. path: for the empty handler."""
+
+    name: str
+    form: str
+    items: int
+    connections: int
+
+
+FORMS = (
+    Form("single", "single", 1, 256),
+    Form("batches of 100", "batch", 100, 32),
+    Form("batches of 1,000", "batch", 1000, 8),
+    Form("tracked, single", "track", 1, 256),
+    Form("tracked, batches of 10", "tracks", 10, 128),
+)
+SINGLE = FORMS[0]
 
 EMPTY_APP = """
 import sys, uvicorn
 from litestar import Litestar, post
 
-@post("/api/v1/events", status_code=202)
+@post(["/api/v1/events", "/api/v1/events/batch", "/api/track"], status_code=202)
 async def empty() -> dict[str, str]:
     return {"status": "accepted"}
 
@@ -41,126 +58,156 @@ uvicorn.run(Litestar([empty], openapi_config=None, logging_config=None), port=in
 """
 
 
-def run(seconds: int = SECONDS, rounds: int = ROUNDS) -> Comparison:
-    """Data of earlier rounds remain, so that later rounds search more."""
+class Load(NamedTuple):
+    """What `wrk` measured. rate: requests per second."""
+
+    rate: float
+    p50_ms: float
+    p99_ms: float
+
+
+def run(bench: Bench) -> list[Table]:
+    """Each form on each server in turn, round by round."""
     if shutil.which("wrk") is None:
-        raise SystemExit("the intake benchmark needs wrk (Debian: apt install wrk)")
-    results: dict[str, list[dict[str, float]]] = {"empty": [], "durable": []}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        _empty_server() as empty,
-        penstock(Path(folder) / "data") as ours,
-    ):
-        key, website_id = _workspace(ours)
+        raise RuntimeError("needs wrk (Debian: apt install wrk)")
+    seconds, rounds = (1, 1) if bench.small else (3, 4)
+    lines = _IMPORT_LINES // 20 if bench.small else _IMPORT_LINES
+    loads: dict[tuple[str, str], list[Load]] = {}
+    imports: dict[str, list[float]] = {}
+    with ExitStack() as stack:
+        empty = stack.enter_context(plain_server(EMPTY_APP))
+        sources = {OURS: ROOT} | ({OLD: bench.base} if bench.base else {})
+        services, accounts = dict[str, Service](), {EMPTY: Account("none", "web_none")}
+        for name, source in sources.items():
+            data = bench.folder / f"intake-{name.replace(' ', '-')}"
+            services[name] = stack.enter_context(penstock(data, source))
+            accounts[name] = sign_up(services[name].url)
         for round_number in range(rounds):
-            for name, url in (("empty", empty), ("durable", ours)):
-                results[name].append(_load(url, key, website_id, f"{name}-{round_number}", seconds))
-    return compare(results, CONNECTIONS, ours="durable", bare="empty")
+            bench.progress(f"round {round_number + 1} of {rounds}")
+            for form in FORMS:
+                prefix = f"{form.name}-{round_number}".replace(" ", "-")
+                if form.items == 1:
+                    took = send(empty, accounts[EMPTY], form, prefix, seconds)
+                    loads.setdefault((form.name, EMPTY), []).append(took)
+                for name, service in services.items():
+                    took = send(service.url, accounts[name], form, prefix, seconds)
+                    loads.setdefault((form.name, name), []).append(took)
+                    wait_until_idle(service.pid)
+            for name, service in services.items():
+                rate = import_rate(service.url, accounts[name], lines, round_number)
+                imports.setdefault(name, []).append(rate)
+                wait_until_idle(service.pid)
+    return [_rates(bench, loads, imports)]
 
 
-def _load(url: str, key: str, website_id: str, prefix: str, seconds: int) -> dict[str, float]:
+def _rates(
+    bench: Bench, loads: dict[tuple[str, str], list[Load]], imports: dict[str, list[float]]
+) -> Table:
+    rows: list[list[Cell]] = []
+    for (form_name, name), got in loads.items():
+        [form] = [form for form in FORMS if form.name == form_name]
+        rates = [load.rate for load in got]
+        empty, old = loads.get((form_name, EMPTY)), loads.get((form_name, OLD))
+        rows.append(
+            [
+                form_name,
+                name,
+                median(rates) * form.items,
+                median(load.p50_ms for load in got),
+                median(load.p99_ms for load in got),
+                _ratio(rates, [load.rate for load in empty]) if empty else None,
+                _ratio(rates, [load.rate for load in old]) if old and name == OURS else None,
+            ]
+        )
+    for name, rates in imports.items():
+        old_rates = imports.get(OLD) if name == OURS else None
+        ratio = _ratio(rates, old_rates) if old_rates else None
+        rows.append(["import", name, median(rates), None, None, None, ratio])
+    columns = (
+        Column("form"),
+        Column("server"),
+        Column("events per s", 0),
+        Column("p50, ms", 1),
+        Column("p99, ms", 1),
+        Column("of the empty handler", 3),
+        *([Column("of the older commit", 3)] if bench.base else []),
+    )
+    if not bench.base:
+        rows = [row[:-1] for row in rows]
+    singles = loads[SINGLE.name, OURS], loads[SINGLE.name, EMPTY]
+    ratios = ", ".join(f"{ours.rate / bare.rate:.2f}" for ours, bare in zip(*singles, strict=True))
+    notes = (
+        "One process each, in turn, each when the others are idle; medians of the rounds. Ratios "
+        "are medians of those of each round. Single events to the empty handler, by round: "
+        f"{ratios}; the target is 0.5. "
+        f"Connections: {', '.join(f'{form.connections} for {form.name}' for form in FORMS)}."
+    )
+    plot = Plot("intake", "bars", "form", ("events per s",), "events per second", "server")
+    return Table("Events in, stored durably", columns, rows, notes, (plot,))
+
+
+def _ratio(rates: list[float], base: list[float]) -> float:
+    return median(rate / other for rate, other in zip(rates, base, strict=True))
+
+
+def send(url: str, account: Account, form: Form, prefix: str, seconds: int) -> Load:
+    """Load a server for some seconds. prefix: of the events' IDs."""
+    variables = {
+        "BENCH_KEY": account.key,
+        "BENCH_WEBSITE": account.website_id,
+        "BENCH_PREFIX": prefix,
+        "BENCH_FORM": form.form,
+        "BENCH_ITEMS": str(form.items),
+    }
+    command = ["wrk", "-t1", f"-c{form.connections}", f"-d{seconds}s", "--timeout=20s"]
     output = subprocess.run(
-        ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", str(_SCRIPT), url],
-        env={**os.environ, "BENCH_KEY": key, "BENCH_WEBSITE": website_id, "BENCH_PREFIX": prefix},
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        [*command, "--latency", "-s", str(_SCRIPT), url],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     figures: dict[str, float] = json.loads(output.splitlines()[-1])
     if figures["refused"] or figures["socket_errors"]:
-        raise SystemExit(f"{url} refused requests: {figures}")
-    return {**figures, "rate": figures["requests"] / figures["seconds"]}
+        raise RuntimeError(f"{url} refused requests: {figures}")
+    rate = figures["requests"] / figures["seconds"]
+    return Load(rate, figures["p50_ms"], figures["p99_ms"])
 
 
-def _workspace(url: str) -> tuple[str, str]:
-    with new_account(url) as client:
-        key: str = (
-            client.post("/api/settings/api-keys", json={"name": "bench"})
-            .raise_for_status()
-            .json()["key"]
-        )
-        website = (
-            client.post("/api/settings/websites", json={"name": "Bench", "kind": "web"})
-            .raise_for_status()
-            .json()
-        )
-        return key, website["id"]
+def import_rate(url: str, account: Account, lines: int, number: int) -> float:
+    """Events per second of one file, from its upload until the import is done."""
+    body = "\n".join(import_line(f"import-{number}-{line}", line) for line in range(lines)).encode()
+    headers = {"Authorization": f"Bearer {account.key}", "Content-Type": "application/x-ndjson"}
+    with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
+        start_s = time.perf_counter()
+        query = {"websiteId": account.website_id}
+        job = client.post("/api/imports", params=query, content=body).raise_for_status().json()
+        while job["state"] not in ("done", "failed", "cancelled"):
+            time.sleep(0.05)
+            job = client.get(f"/api/imports/{job['id']}").raise_for_status().json()
+        if job["accepted"] != lines:
+            raise RuntimeError(f"an import stored {job['accepted']} of {lines} lines: {job}")
+        return lines / (time.perf_counter() - start_s)
 
 
-@contextmanager
-def new_account(url: str) -> Iterator[httpx.Client]:
-    """A client with the session of the first account."""
-    with httpx.Client(base_url=url) as client:
-        form = {
-            "email": "bench@example.com",
-            "password": "correct horse battery",
-            "workspaceName": "Bench",
+def import_line(key: str, number: int) -> str:
+    """An event like those that the script sends."""
+    return json.dumps(
+        {
+            "type": "event",
+            "name": "checkout_started",
+            "timestamp": f"2025-02-{1 + number % 28:02}T10:{number % 60:02}:00Z",
+            "userId": f"user-{number % 5000}",
+            "dedupeKey": key,
+            "country": "DE",
+            "properties": {
+                "attemptId": f"attempt-{key}",
+                "n": number % 7,
+                "plan": ("free", "pro", "team")[number % 3],
+                "amount": number % 500 + 0.5,
+                "variant": "b",
+                "appVersion": f"4.2.{number % 10}",
+                "retried": False,
+            },
         }
-        client.post("/api/auth/signup", json=form).raise_for_status()
-        yield client
-
-
-@contextmanager
-def penstock(data: Path) -> Iterator[str]:
-    """The URL of a service on its own data folder."""
-    log = data.with_suffix(".log")
-    with (
-        log.open("w") as output,
-        process(
-            [
-                sys.executable,
-                "-m",
-                "penstock.cli.main",
-                "serve",
-                "--port",
-                "0",
-                "--data",
-                str(data),
-            ],
-            stdout=output,
-        ),
-    ):
-        yield wait_for(
-            lambda: (
-                (match := re.search(r"^Penstock \S+ serves (\S+)$", log.read_text(), re.MULTILINE))
-                and match[1]
-            )
-        )
-
-
-@contextmanager
-def _empty_server() -> Iterator[str]:
-    url = "http://127.0.0.1:18473"
-    with process([sys.executable, "-c", EMPTY_APP, url.rpartition(":")[2]]):
-        yield wait_for(lambda: url if responds(url, 404) else None)
-
-
-def responds(url: str, status: int) -> bool:
-    """Whether a server answers with this status."""
-    try:
-        return httpx.get(url).status_code == status
-    except httpx.TransportError:
-        return False
-
-
-def wait_for(find: Callable[[], str | None]) -> str:
-    """The result of `find`, once it has one."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if result := find():
-            return result
-        time.sleep(0.1)
-    raise SystemExit("a server did not start")
-
-
-@contextmanager
-def process(command: list[str], **options: Any) -> Iterator[None]:
-    """A program that runs until the context ends."""
-    process = subprocess.Popen(command, **options)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
-if __name__ == "__main__":
-    print(run())
+    )

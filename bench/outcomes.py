@@ -1,139 +1,156 @@
-"""Stored outcomes of the benchmark's funnel: their build, their size, and answers from them.
+"""Stored outcomes: their build and size, queries of units, and reports after units changed.
 
-A query after changes folds the changed attempts and then answers; both count. The changes are
-further events of recent attempts, as they come in: one for each attempt, and each time others.
+A report after changes first folds the attempts that changed; both count. The changes are further
+events of the most recent attempts, as they come in.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
-from tests.funnels.reports import evaluate
-
-from penstock.base.ids import WorkspaceId
-from penstock.funnels.definitions.model import Definition
+from bench.data import DAY_MS, STARTED_MS, Dataset, counts_of, stored
+from bench.funnels import PARAMS, DirectFunnel, StoredFunnel, funnel, open_events
+from bench.model import Bench, Cell, Column, Plot, Table
+from bench.other_engines import bare_window_funnels
+from bench.timing import best_seconds, in_new_process, peak_gb, seconds_of
 from penstock.funnels.insights.service import BIN_EDGES_MS
-from penstock.funnels.outcomes.model import Mark, Subject
-from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.queries.profiles import ProfileReader
-from penstock.funnels.queries.versions import VersionReader
-from penstock.funnels.statements.counted_units import CountedUnits
-from penstock.funnels.statements.query import DataProfile, QueryParams, Statement, StoredBuild
+from penstock.funnels.statements.query import Strategy
+from penstock.funnels.statements.report import build
 from penstock.funnels.statements.units import Outcome, UnitConditions, timing, trend, units_page
 from penstock.warehouse.client import Warehouse
 
-CHANGES = (100, 1_000, 10_000)
-_DAY_MS = 86_400_000
+SIZE = 10_000_000
+CHANGED_UNITS = (100, 1_000, 10_000)
 _NEW_EVENTS = """
 INSERT INTO events (* EXCEPT (visitor_key))
 SELECT * EXCEPT (visitor_key) REPLACE (
-    concat(event_id, '+') AS event_id, occurred_at + INTERVAL 1 SECOND AS occurred_at)
-FROM events WHERE name = 'step_3' AND NOT endsWith(events.event_id, '+')
-ORDER BY occurred_at DESC LIMIT {most:UInt64} OFFSET {changed:UInt64}"""
-_CHANGED = "SELECT countIf(endsWith(event_id, '+')) FROM events"
+    concat(event_id, {mark:String}) AS event_id, occurred_at + INTERVAL 1 SECOND AS occurred_at)
+FROM events WHERE name = 'step_3'
+ORDER BY occurred_at DESC LIMIT 1 BY hashes.attemptId.:Int64 LIMIT {units:UInt64}"""
 
 
-class StoredFunnel:
-    """The outcomes of one funnel over the benchmark's events."""
-
-    def __init__(self, warehouse: Warehouse, definition: Definition, params: QueryParams) -> None:
-        self.warehouse, self.definition, self.params = warehouse, definition, params
-        self.subject = Subject(definition, params.website_ids)
-        self.tables = OutcomeTables(warehouse)
-        self._versions, self._profiles = VersionReader(warehouse), ProfileReader(warehouse)
-        self.mark = Mark(
-            self.subject.outcome,
-            "bld_bench",
-            WorkspaceId("wsp_bench"),
-            "fun_bench",
-            0,
-            0,
-            params.evaluated_at_ms,
-            0,
-            0,
-        )
-
-    def build(self) -> None:
-        self.tables.drop([self.mark.build])
-        self.mark = self.tables.fill(self.subject, self.mark)
-
-    def share_of_events(self) -> float:
-        """Their size on disk as a share of the events'."""
-        rows = self.warehouse.query(
-            "SELECT if(table = 'events', 'events', 'outcomes') AS kind, sum(bytes_on_disk) "
-            "FROM system.parts WHERE active AND (table = 'events' "
-            "OR startsWith(table, 'funnel_outcome')) GROUP BY kind"
-        )[1]
-        sizes = {str(kind): int(size) for kind, size in rows}
-        return float(sizes["outcomes"] / sizes["events"])
-
-    def report(self) -> object:
-        return evaluate(self.warehouse, self.definition, self.params, profile=self._profile())
-
-    def change(self, events: int) -> None:
-        [[changed]] = self.warehouse.query(_CHANGED)[1]
-        self.warehouse.command(_NEW_EVENTS, {"changed": changed, "most": events})
-
-    def report_after_changes(self) -> object:
-        backlog = self.tables.backlog(self.subject.website_ids, self.mark)
-        until_ms = self.params.evaluated_at_ms
-        changes = self.tables.changes(self.subject, self.mark, backlog, until_ms, max(CHANGES))
-        assert changes is not None
-        self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, until_ms)
-        self.tables.save(self.mark)
-        return self.report()
-
-    def unit_queries(self) -> dict[str, Callable[[], object]]:
-        first_ms = self.params.evaluated_at_ms - 62 * _DAY_MS
-        days = [first_ms + _DAY_MS * day for day in range(63)]
-        pairs = [(1, 6), *((step, step + 1) for step in range(1, 6))]
-        stopped = UnitConditions(3, outcome=Outcome.DROPPED_OFF)
-        return {
-            "stored: trend by day": lambda: self._ask(lambda units: trend(units, days)),
-            "stored: times between all steps": lambda: self._ask(
-                lambda units: timing(units, pairs, BIN_EDGES_MS)
+def run(bench: Bench) -> list[Table]:
+    data = stored(bench, Dataset(6, bench.events(SIZE), bench.events(1_000_000)))
+    size = f"Six steps, three breakdowns, {counts_of(data).step_events:,} step events."
+    bench.progress("build, and reports after changes")
+    build_row, refreshes = in_new_process(measure_refreshes, data, bench.rounds(3))
+    bench.progress("queries of units, and stages of a direct report")
+    queries, stages = in_new_process(measure_queries, data, bench.rounds(3))
+    return [
+        Table(
+            "Build of stored outcomes",
+            (
+                Column("seconds", 1),
+                Column("of bare, by text", 2),
+                Column("peak memory, GB", 2),
+                Column("share of the events' size", 3),
             ),
-            "stored: a page of the units that stopped at step 3": lambda: self._ask(
-                lambda units: units_page(units, stopped, None, 20)
+            [build_row],
+            size + " With all threads; the worker of a service builds with one.",
+        ),
+        Table(
+            "A stored report after changes",
+            (
+                Column("changed units", 0),
+                Column("fold, s", 2),
+                Column("report, s", 2),
+                Column("both, s", 2),
+                Column("of bare, by text", 2),
+                Column("of the direct report", 2),
             ),
-        }
+            refreshes,
+            size,
+            (Plot("refresh", "bars", "changed units", ("fold, s", "report, s"), "seconds"),),
+        ),
+        Table(
+            "Other queries of the funnel",
+            (Column("query"), Column("direct, s", 2), Column("stored, s", 2)),
+            queries,
+            size,
+        ),
+        Table(
+            "Stages of a direct report",
+            (Column("stage"), Column("seconds", 2)),
+            stages,
+            "Each includes those before it.",
+        ),
+    ]
 
-    def _ask(self, statement_of: Callable[[CountedUnits], Statement]) -> object:
-        return self._run(statement_of(CountedUnits(self.definition, self.params, self._profile())))
 
-    def _profile(self) -> DataProfile:
-        places = tuple(range(1, len(self.definition.breakdown_properties) + 1))
-        stored = StoredBuild(self.mark.build, places)
-        version = self._versions.read(self.params.website_ids, self.params.scope_ids)
-        profile = self._profiles.read(self.params, self.definition.window_s, version)
-        return replace(profile, build=stored)
+def measure_refreshes(data: Path, rounds: int) -> tuple[list[Cell], list[list[Cell]]]:
+    warehouse = open_events(data)
+    outcomes = StoredFunnel(warehouse, funnel())
+    build_s = seconds_of(outcomes.build)
+    build_peak_gb = peak_gb()
+    by_text = next(iter(bare_window_funnels(warehouse).values()))
+    direct = DirectFunnel(warehouse, funnel()).report
+    seconds = best_seconds({"bare": by_text, "direct": direct}, rounds)
+    share = outcomes.share_of_events()
+    rows: list[list[Cell]] = []
+    for units in (0, *CHANGED_UNITS):
+        best = (float("inf"), float("inf"))
+        for _ in range(rounds):
+            if units:
+                parameters = {"mark": f"+{time.time_ns()}", "units": units}
+                warehouse.command(_NEW_EVENTS, parameters)
+            start_s = time.perf_counter()
+            folded = outcomes.fold(max(CHANGED_UNITS))
+            fold_s = time.perf_counter() - start_s
+            assert folded == units, f"{folded} units changed, not {units}"
+            best = min(best, (fold_s, seconds_of(outcomes.report)), key=sum)
+        both = sum(best)
+        rows.append([units, *best, both, both / seconds["bare"], both / seconds["direct"]])
+    warehouse.close()
+    return [build_s, build_s / seconds["bare"], build_peak_gb, share], rows
 
-    def _run(self, statement: Statement) -> Any:
-        return self.warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)[1]
+
+def measure_queries(data: Path, rounds: int) -> tuple[list[list[Cell]], list[list[Cell]]]:
+    warehouse = open_events(data)
+    direct, outcomes = DirectFunnel(warehouse, funnel()), StoredFunnel(warehouse, funnel())
+    queries = [_queries(way) for way in (direct, outcomes)]
+    best = [best_seconds(jobs, rounds) for jobs in queries]
+    stages = best_seconds(_stages(warehouse), rounds)
+    warehouse.close()
+    rows: list[list[Cell]] = [[name, best[0][name], best[1][name]] for name in best[0]]
+    return rows, [[name, seconds] for name, seconds in stages.items()]
 
 
-def measure(
-    stored: StoredFunnel, bare: Callable[[], object], direct: Callable[[], object], rounds: int
-) -> dict[str, Any]:
-    """Best seconds of everything, in turn with the bare `windowFunnel` and the direct report."""
-    best: dict[str, float] = {}
+def _queries(way: DirectFunnel) -> dict[str, Callable[[], object]]:
+    days = [STARTED_MS + DAY_MS * day for day in range(-1, 62)]
+    pairs = [(1, 6), *((step, step + 1) for step in range(1, 6))]
+    stopped = UnitConditions(3, outcome=Outcome.DROPPED_OFF)
+    return {
+        "report": way.report,
+        "trend by day": lambda: way.query(lambda units: trend(units, days)),
+        "times between all steps": lambda: way.query(
+            lambda units: timing(units, pairs, BIN_EDGES_MS)
+        ),
+        "a page of the units that stopped at step 3": lambda: way.query(
+            lambda units: units_page(units, stopped, None, 20)
+        ),
+    }
 
-    def timed(name: str, job: Callable[[], object]) -> None:
-        start = time.perf_counter()
-        job()
-        best[name] = min(best.get(name, float("inf")), time.perf_counter() - start)
 
-    timed("build", stored.build)
-    share = stored.share_of_events()
-    for _ in range(rounds):
-        timed("bare windowFunnel, by the attempt's text", bare)
-        timed("direct report", direct)
-        timed("stored report", stored.report)
-        for name, job in stored.unit_queries().items():
-            timed(name, job)
-        for events in CHANGES:
-            stored.change(events)
-            timed(f"stored report, {events:,} new events", stored.report_after_changes)
-    return {"seconds": best, "share_of_events": share}
+def _stages(warehouse: Warehouse) -> dict[str, Callable[[], object]]:
+    profile = DirectFunnel(warehouse, funnel()).profile
+    statement = build(funnel(), PARAMS, profile(), Strategy.PACKED)
+    relations = statement.sql[: statement.sql.rindex("SELECT * FROM ranked")]
+    columns = ("unit", "ts", "mask", "number", "key_1", "key_2", "key_3", "visitor")
+    maxima = ", ".join(f"max({column})" for column in columns)
+    tails = {
+        "reading the columns": f"SELECT {maxima} FROM matched",
+        "a position for each unit and step": (
+            "SELECT max(class), max(value), max(reached), max(done_ts) FROM chains"
+        ),
+        "simple units counted by cohort": (
+            "SELECT sum(counted[1]), sum(length(units)), max(finalizeAggregation(completion)) "
+            "FROM tallies"
+        ),
+        "complex units folded": "SELECT count(), max(reached), max(conflicts) FROM units",
+    }
+
+    def stage(tail: str) -> Callable[[], object]:
+        return lambda: warehouse.query(relations + tail, statement.parameters, ENGINE_SETTINGS)
+
+    return {"profile of the data": profile} | {name: stage(tail) for name, tail in tails.items()}

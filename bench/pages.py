@@ -7,13 +7,11 @@ its own. API calls of page modules and static files, which browsers cache, are n
 """
 
 import asyncio
-import json
-import subprocess
-import sys
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import median
@@ -25,6 +23,8 @@ from tests.browser.demo import Demo
 from tests.browser.pages import PAGES
 from tests.serving import environment
 
+from bench.model import Bench, Cell, Column, Table
+from bench.timing import in_new_process
 from penstock.app import build_routes, build_services
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
@@ -49,25 +49,39 @@ class StatementCounts:
     warehouse: int = 0
 
 
-def run(rounds: int = ROUNDS) -> dict[str, Any]:
-    """For each request: median and slowest time in ms, statements to each store, bytes sent."""
+def run(bench: Bench) -> list[Table]:
+    rounds = bench.rounds(ROUNDS)
     with tempfile.TemporaryDirectory() as name:
+        bench.progress("a demo")
         demo = Demo(Path(name))
         try:
             with httpx.Client(base_url=demo.url, timeout=60) as client:
+                bench.progress("times")
                 requests = list(_page_requests(client, demo))
                 timings = [_measure(client, request, rounds) for request in requests]
             demo.service.stop()
         finally:
             demo.close()
-        counts = _count_in_process(demo.service.data, requests)
-    return {
-        "rounds": rounds,
-        "pages": [
-            {"name": request.name, **times, **statements}
-            for request, times, statements in zip(requests, timings, counts, strict=True)
-        ],
-    }
+        bench.progress("statements")
+        counts = in_new_process(count_statements, demo.service.data, requests)
+    rows: list[list[Cell]] = [
+        [request.name, *timing[:2], statements.metadb, statements.warehouse, timing[2]]
+        for request, timing, statements in zip(requests, timings, counts, strict=True)
+    ]
+    columns = (
+        Column("page"),
+        Column("median, ms", 1),
+        Column("slowest, ms", 1),
+        Column("metadata DB statements", 0),
+        Column("warehouse statements", 0),
+        Column("KB", 1),
+    )
+    notes = (
+        f"Demo data, warm, {rounds} requests each. Parts loaded with htmx have rows of their own. "
+        "Statements are those of a repeated request, which may use cached reports. KB: compressed, "
+        "without cached files."
+    )
+    return [Table("Pages of the dashboard", columns, rows, notes)]
 
 
 def _page_requests(client: httpx.Client, demo: Demo) -> Iterator[PageRequest]:
@@ -99,41 +113,30 @@ class Parts(HTMLParser):
             self.loads.append((attributes["id"] or "", attributes["hx-get"] or ""))
 
 
-def _measure(client: httpx.Client, request: PageRequest, rounds: int) -> dict[str, float]:
+def _measure(client: httpx.Client, request: PageRequest, rounds: int) -> tuple[float, float, float]:
+    """Median and slowest time in ms, and KB."""
     _get(client, request)  # warm
-    times_ms, size = [], 0
+    times_ms, size = list[float](), 0
     for _ in range(rounds):
         start_s = time.perf_counter()
         size = _get(client, request).num_bytes_downloaded
         times_ms.append((time.perf_counter() - start_s) * 1000)
-    return {
-        "median_ms": round(median(times_ms), 1),
-        "slowest_ms": round(max(times_ms), 1),
-        "bytes": size,
-    }
+    return median(times_ms), max(times_ms), size / 1000
 
 
 def _get(client: httpx.Client, request: PageRequest) -> httpx.Response:
     return client.get(request.path, headers=request.headers).raise_for_status()
 
 
-def _count_in_process(data: Path, requests: Sequence[PageRequest]) -> list[dict[str, int]]:
-    """`count` in a new process: the embedded engine opens one data folder per process."""
-    content = json.dumps([asdict(request) for request in requests])
-    process = subprocess.run(
-        [sys.executable, "-m", "bench.pages", str(data)],
-        input=content,
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment(),
-    )
-    counts: list[dict[str, int]] = json.loads(process.stdout)
-    return counts
-
-
-async def count(data: Path, requests: Sequence[PageRequest]) -> list[StatementCounts]:
+def count_statements(data: Path, requests: Sequence[PageRequest]) -> list[StatementCounts]:
     """Statements of each request when it is repeated: cached reports are used again."""
+    # No `PENSTOCK_*` of the machine.
+    os.environ.clear()
+    os.environ.update(environment())
+    return asyncio.run(_count(data, requests))
+
+
+async def _count(data: Path, requests: Sequence[PageRequest]) -> list[StatementCounts]:
     settings, now = Settings(data=data), StatementCounts()
 
     class CountingWarehouse(Warehouse):
@@ -165,12 +168,3 @@ async def count(data: Path, requests: Sequence[PageRequest]) -> list[StatementCo
     services.warehouse.close()
     services.database.close()
     return counts
-
-
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        requests = [PageRequest(**fields) for fields in json.load(sys.stdin)]
-        counts = asyncio.run(count(Path(sys.argv[1]), requests))
-        print(json.dumps([asdict(statements) for statements in counts]))
-    else:
-        print(json.dumps(run(), indent=2))

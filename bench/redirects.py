@@ -8,26 +8,33 @@ the same uvicorn settings; nginx has `return 302` in one worker. All get the sam
 
 import re
 import shutil
-import socket
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
-from bench.intake import new_account, penstock, process, responds, wait_for
-from bench.rounds import Comparison, compare
+from bench.intake import Load
+from bench.model import Bench, Cell, Column, Plot, Table
+from bench.service import (
+    created,
+    free_port,
+    penstock,
+    plain_server,
+    process,
+    responds,
+    signed_in,
+    wait_for,
+)
+from bench.timing import wait_until_idle
 
 CONNECTIONS = 64
-SECONDS = 2
-ROUNDS = 7
-TARGET = 0.6
 _AGENT = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
     "Chrome/137.0.0.0 Safari/537.36 Edg/137.0.0.0"
 )
 _WEB = "https://www.example.com/offers/1"
+NGINX, BARE, OURS = "nginx, `return 302`", "plain redirect", "a managed link, with its click stored"
 
 BARE_APP = """
 import sys, uvicorn
@@ -43,7 +50,7 @@ uvicorn.run(Litestar([bare], openapi_config=None, logging_config=None), port=int
             server_header=False)
 """
 
-NGINX = """
+NGINX_SETTINGS = """
 daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
 events {{ worker_connections 1024; }}
 http {{
@@ -55,53 +62,74 @@ http {{
 """
 
 
-def run(seconds: int = SECONDS, rounds: int = ROUNDS) -> Comparison:
-    results: dict[str, list[dict[str, float]]] = {"nginx": [], "bare": [], "penstock": []}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with _nginx(folder) as nginx, _bare() as bare, penstock(folder / "data") as ours:
-            urls = {"nginx": nginx, "bare": bare, "penstock": ours}
-            _make_link(ours)
-            for url in urls.values():
-                _load(f"{url}/l/sale", 1)  # warm
-            for _ in range(rounds):
-                for server, url in urls.items():
-                    results[server].append(_load(f"{url}/l/sale", seconds))
-    return compare(results, CONNECTIONS, ours="penstock", bare="bare")
-
-
-def _load(url: str, seconds: int) -> dict[str, float]:
-    command = [
-        "wrk",
-        "-t1",
-        f"-c{CONNECTIONS}",
-        f"-d{seconds}s",
-        "--latency",
-        "-H",
-        f"User-Agent: {_AGENT}",
-        url,
+def run(bench: Bench) -> list[Table]:
+    seconds, rounds = (1, 1) if bench.small else (2, 7)
+    folder = bench.folder / "redirects"
+    folder.mkdir()
+    loads: dict[str, list[Load]] = {NGINX: [], BARE: [], OURS: []}
+    with (
+        _nginx(folder) as nginx,
+        plain_server(BARE_APP) as bare,
+        penstock(folder / "data") as service,
+    ):
+        urls = {NGINX: nginx, BARE: bare, OURS: service.url}
+        _make_link(service.url)
+        for url in urls.values():
+            _load(f"{url}/l/sale", 1)  # warm
+        for round_number in range(rounds):
+            bench.progress(f"round {round_number + 1} of {rounds}")
+            for name, url in urls.items():
+                loads[name].append(_load(f"{url}/l/sale", seconds))
+                wait_until_idle(service.pid)
+    bare_rate = median(load.rate for load in loads[BARE])
+    ratios = [ours.rate / base.rate for ours, base in zip(loads[OURS], loads[BARE], strict=True)]
+    rows: list[list[Cell]] = [
+        [
+            name,
+            rate := median(load.rate for load in got),
+            median(load.p50_ms for load in got),
+            median(load.p99_ms for load in got),
+            rate / bare_rate,
+        ]
+        for name, got in loads.items()
     ]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    columns = (
+        Column("server"),
+        Column("requests per s", 0),
+        Column("p50, ms", 1),
+        Column("p99, ms", 1),
+        Column("of the plain redirect", 2),
+    )
+    notes = (
+        f"One process each, {CONNECTIONS} connections, in turn; medians of the rounds. The plain "
+        "redirect is one of the same framework. Ratio of ours to it, by round: "
+        f"{', '.join(f'{ratio:.2f}' for ratio in ratios)}. Median {median(ratios):.3f}, target 0.6."
+    )
+    plot = Plot("redirects", "bars", "server", ("requests per s",), "requests per s", y_log=True)
+    return [Table("Redirects", columns, rows, notes, (plot,))]
+
+
+def _load(url: str, seconds: int) -> Load:
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency"]
+    output = subprocess.run(
+        [*command, "-H", f"User-Agent: {_AGENT}", url], capture_output=True, text=True, check=True
+    ).stdout
     if "Non-2xx" in output or "Socket errors" in output:
-        raise SystemExit(f"{url} refused requests: {output}")
+        raise RuntimeError(f"{url} refused requests: {output}")
     rate = re.search(r"Requests/sec:\s+([\d.]+)", output)
     assert rate is not None
-    return {"rate": float(rate[1]), "p50_ms": _latency(output, 50), "p99_ms": _latency(output, 99)}
+    return Load(float(rate[1]), _latency(output, 50), _latency(output, 99))
 
 
 def _latency(output: str, percentile: int) -> float:
     match = re.search(rf"{percentile}%\s+([\d.]+)(us|ms|s)", output)
     assert match is not None
-    return round(float(match[1]) * {"us": 0.001, "ms": 1, "s": 1000}[match[2]], 2)
+    return float(match[1]) * {"us": 0.001, "ms": 1, "s": 1000}[match[2]]
 
 
 def _make_link(url: str) -> None:
-    with new_account(url) as client:
-        app = (
-            client.post("/api/settings/websites", json={"name": "Bench", "kind": "mobile"})
-            .raise_for_status()
-            .json()["id"]
-        )
+    with signed_in(url) as client:
+        app = created(client, "/api/settings/websites", {"name": "Bench", "kind": "mobile"})["id"]
         link = {
             "websiteId": app,
             "name": "Sale",
@@ -109,36 +137,18 @@ def _make_link(url: str) -> None:
             "destinationPath": "/offers/1",
             "fallbackUrl": _WEB,
         }
-        client.post("/api/mobile/deferred-links", json=link).raise_for_status()
-
-
-@contextmanager
-def _bare() -> Iterator[str]:
-    port = _free_port()
-    with process([sys.executable, "-c", BARE_APP, str(port)]):
-        url = f"http://127.0.0.1:{port}"
-        yield wait_for(lambda: url if responds(url, 404) else None)
+        created(client, "/api/mobile/deferred-links", link)
 
 
 @contextmanager
 def _nginx(folder: Path) -> Iterator[str]:
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if program is None:
-        raise SystemExit("the redirect benchmark needs nginx (Debian: apt install nginx-light)")
-    port = _free_port()
+        raise RuntimeError("needs nginx (Debian: apt install nginx-light)")
+    port = free_port()
     settings = folder / "nginx.conf"
-    settings.write_text(NGINX.format(folder=folder, port=port, web=_WEB), encoding="utf-8")
+    settings.write_text(NGINX_SETTINGS.format(folder=folder, port=port, web=_WEB), encoding="utf-8")
     with process([program, "-c", str(settings), "-e", str(folder / "error.log")]):
         url = f"http://127.0.0.1:{port}"
-        yield wait_for(lambda: url if responds(f"{url}/none", 404) else None)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-if __name__ == "__main__":
-    print(run())
+        wait_for(lambda: responds(url))
+        yield url

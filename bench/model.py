@@ -1,0 +1,80 @@
+"""What a part of the benchmark returns, and what it gets."""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar
+
+Result = TypeVar("Result")
+
+Cell = str | float | int | None
+"""None: not measured."""
+
+
+class Column(NamedTuple):
+    """A column of a table. digits: after the decimal point; None: a text."""
+
+    name: str
+    digits: int | None = None
+
+
+class Plot(NamedTuple):
+    """How to draw a table. x, y: names of columns; each `y` is a line, or a bar in each group.
+
+    series: a text column; each of its values is a line then. name: of the file.
+    """
+
+    name: str
+    kind: Literal["lines", "bars"]
+    x: str
+    y: tuple[str, ...]
+    y_label: str
+    series: str | None = None
+    x_log: bool = False
+    y_log: bool = False
+
+
+class Table(NamedTuple):
+    """Measured rows. notes: what one must know to read them, as Markdown."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: list[list[Cell]]
+    notes: str = ""
+    plots: tuple[Plot, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One run. folder: for data that parts share, removed at the end. small: a try.
+
+    base: a checkout of an older commit, measured beside this one where a target is a ratio to it.
+    """
+
+    folder: Path
+    small: bool = False
+    base: Path | None = None
+    started_s: float = field(default_factory=time.monotonic)
+    failures: list[str] = field(default_factory=list)
+
+    def attempt(self, name: str, measure: Callable[[], Result]) -> Result | None:
+        """A measurement that a part can do without; a failure is noted."""
+        self.progress(name)
+        try:
+            return measure()
+        except Exception as error:
+            self.failures.append(f"{name}: {error}")
+            self.progress(self.failures[-1])
+            return None
+
+    def progress(self, text: str) -> None:
+        print(f"{time.monotonic() - self.started_s:7.0f} s  {text}", file=sys.stderr, flush=True)
+
+    def rounds(self, rounds: int) -> int:
+        return 1 if self.small else rounds
+
+    def events(self, events: int) -> int:
+        """A number of events: a hundredth of it for a try."""
+        return events // 100 if self.small else events
