@@ -12,7 +12,8 @@ from penstock.funnels.definitions.model import CountingUnit, Definition, Match, 
 from penstock.funnels.outcomes.model import Mark, Subject
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.queries.profiles import ProfileReader, read_profile
+from penstock.funnels.queries.versions import VersionReader
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import DataProfile, QueryParams, Statement, StoredBuild
 from penstock.warehouse.client import Warehouse
@@ -74,6 +75,7 @@ class StoredFunnel(DirectFunnel):
         super().__init__(warehouse, definition)
         self.subject = Subject(definition, self.params.website_ids)
         self.tables = OutcomeTables(warehouse)
+        self._versions, self._profiles = VersionReader(warehouse), ProfileReader(warehouse)
         marks = {mark.outcome: mark for mark in self.tables.marks()}
         self.mark = marks.get(self.subject.outcome) or self._new_mark()
 
@@ -97,7 +99,9 @@ class StoredFunnel(DirectFunnel):
 
     def profile(self) -> DataProfile:
         places = tuple(range(1, len(self.definition.breakdown_properties) + 1))
-        return replace(super().profile(), build=StoredBuild(self.mark.build, places))
+        version = self._versions.read(self.params.website_ids, self.params.scope_ids)
+        profile = self._profiles.read(self.params, self.definition.window_s, version)
+        return replace(profile, build=StoredBuild(self.mark.build, places))
 
     def share_of_events(self) -> float:
         """Their size on disk as a share of the events'."""

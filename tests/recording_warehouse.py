@@ -19,7 +19,7 @@ MUCH_MEMORY = "SELECT length(groupArray(number)) FROM numbers(1000000000)"
 
 NO_REPORTS = [
     load("penstock.funnels.queries", name)
-    for name in ("data_profile", "storage_state", "stored_since")
+    for name in ("event_spans", "new_event_spans", "storage_state", "stored_since")
 ] + [load("penstock.funnels.outcomes", name) for name in ("marks", "builds")]  # at the start
 
 

@@ -19,7 +19,7 @@ def test_ids_of_one_call_ascend_and_those_of_many_threads_differ():
 
 def test_a_forked_process_has_ids_of_its_own():
     new_id("evt", NOW_MS)
-    assert ids._unused_numbers
+    assert ids._unused_digits
     if (child := os.fork()) == 0:
-        os._exit(len(ids._unused_numbers) > 0)
+        os._exit(len(ids._unused_digits) > 0)
     assert os.waitpid(child, 0)[1] == 0

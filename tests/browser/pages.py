@@ -121,5 +121,5 @@ PAGES = (
 ONLY_LEAD_ON = {"/", "/login/sso", "/login/sso/callback", "/settings"}
 """Routes of pages that show nothing of their own."""
 
-PARTS = {"/funnels/{funnel_id}/row"}
+PARTS = {"/funnels/{funnel_id}/row", "/funnels/{funnel_id}/outcomes"}
 """Routes of parts that pages load by themselves."""

@@ -381,6 +381,21 @@ def test_tables_end_with_the_bars_and_words_do_not_break(report, page):
     assert {line.bounding_box()["height"] < 45 for line in times.all()} == {True}
 
 
+def test_short_texts_of_tables_do_not_break_on_tablets(report, page):
+    def lines(locator):
+        return locator.evaluate(
+            "(element) => { const text = document.createRange(); text.selectNodeContents(element);"
+            " return new Set([...text.getClientRects()].map(({ y }) => Math.round(y))).size; }"
+        )
+
+    page.set_viewport_size({"width": 768, "height": 900})
+    report("step=2&outcome=droppedOff", path="/units")
+    assert lines(page.locator("td[data-label=Reached]").first) == 1
+    page.goto("/settings/audit-log")
+    assert lines(page.locator("td.address", has_text="demo@example.com").first) == 1
+    assert lines(page.locator("td.time time").first) == 2
+
+
 def test_a_toast_covers_no_figures(report, page):
     report()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -4,7 +4,7 @@ from typing import Any
 
 from penstock.funnels.definitions.model import Definition
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.results.shaping import shape_report
 from penstock.funnels.statements.query import DataProfile, QueryParams, Strategy
 from penstock.funnels.statements.report import build

@@ -24,7 +24,7 @@ from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.outcomes.model import Mark, Subject
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.statements import report
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import (

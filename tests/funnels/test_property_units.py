@@ -13,7 +13,7 @@ from hypothesis import given
 
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.one_unit import (
     UnitSelector,

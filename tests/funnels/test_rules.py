@@ -982,6 +982,7 @@ def test_a_whole_report(scene: Scene) -> None:
             "openWindows": 0,
             "gaps": [],
             "notes": [],
+            "noteCodes": [],
         },
     }
 

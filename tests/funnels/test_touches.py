@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels.scenario import DAY_S, Json, Scene, by_cohort, step
 from tests.tenant import Tenant
@@ -221,3 +222,26 @@ def test_what_is_missing_long_before_the_period_qualifies_the_answer(campaigns: 
     for properties, gaps in (([LAST], 1), (["plan"], 0)):
         funnel_id = signed_up(campaigns, breakdownProperties=properties)
         assert len(campaigns.results(funnel_id, **period)["coverage"]["gaps"]) == gaps
+
+
+_MANY_TOUCHES = """
+INSERT INTO events (website_id, kind, name, occurred_at, event_id, received_at, stated_at, scope_id,
+                    visitor_id, source, utm_source, properties, scalars, hashes)
+SELECT {website:String}, 'pageview', '/', toDateTime64('2026-01-01 00:00:00', 3) + number / 1000,
+       concat('evt_', leftPad(toString(number), 26, '0')), now64(), now64(), {website:String},
+       toString(number % 1000), 'browser', concat('campaign-', toString(number % 50)), '{}',
+       '{}'::JSON, '{}'::JSON
+FROM numbers({count:UInt32})"""
+
+
+@pytest.mark.slow("stores 600,000 events")
+def test_more_touches_than_fit_into_the_memory_of_a_query_are_refused_with_the_limit(
+    scene: Scene, warehouse: Warehouse
+) -> None:
+    funnel_id, website = signed_up(scene), scene.tenant.website_id
+    limit = {"queryMemoryBytes": 100 * 1024**2}
+    scene.tenant.browser.patch("/api/settings/workspace", json=limit).raise_for_status()
+    warehouse.command(_MANY_TOUCHES, {"website": website, "count": 600_000})
+    answer = scene.client.get("/api/attribution", params={"funnelId": funnel_id})
+    assert (answer.status_code, answer.json().get("code")) == (503, "query_too_large")
+    assert "104,857,600 bytes of memory, the limit queryMemoryBytes" in answer.json()["detail"]

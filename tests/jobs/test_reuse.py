@@ -303,7 +303,7 @@ def test_events_stored_during_a_query_are_not_cached_after_their_deletion(
     query = warehouse.query
 
     def query_with_new_event(sql, *more):
-        if "first_open_ms" in sql:
+        if "provider_events" in sql:
             monkeypatch.setattr(warehouse, "query", query)
             scene.story("5/A", visitor="ghost")
             assert services.shipper.wait_until_shipped(PATIENCE_S)

@@ -111,3 +111,19 @@ class Website:
     app: MobileApp = field(default_factory=MobileApp)
     requires_signed_identities: bool = False
     retention_days: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SigningSecret:
+    """A secret of a website that user IDs or webhooks are signed with.
+
+    valid_until_ms: None for the current secret; set when another one replaces it.
+    """
+
+    id: str
+    secret: str = field(repr=False)
+    created_at_ms: int
+    valid_until_ms: int | None = None
+
+    def is_valid(self, now_ms: int) -> bool:
+        return self.valid_until_ms is None or now_ms < self.valid_until_ms

@@ -71,11 +71,10 @@ def _parse_iso(text: str, naive_is_utc: bool) -> int:
     if parsed.tzinfo is None and not naive_is_utc:
         raise ValueError("has no UTC offset; add Z or an offset such as +02:00")
     # Not `astimezone`: with its offset a time may be outside the years that a `datetime` has.
-    offset = parsed.utcoffset() or timedelta()
-    return (parsed.replace(tzinfo=UTC) - _EPOCH - offset) // timedelta(milliseconds=1)
+    return ((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH, _MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 _MAX_TIME_CHARS = 64
 _NOT_A_TIME = "is neither ISO 8601 with an offset nor epoch milliseconds"

@@ -22,17 +22,14 @@ VisitorId = NewType("VisitorId", str)
 ScopeId = NewType("ScopeId", str)
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_TEN_BITS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
-
-
-def _base32(value: int, length: int) -> str:
-    """Base 32, most significant digit first. length: number of digits, even."""
-    return "".join([_TEN_BITS[value >> shift & 1023] for shift in range(length * 5 - 10, -1, -10)])
+_TIME_DIGITS = 10
 
 
 @lru_cache(maxsize=1000)
 def _time_digits(now_ms: int) -> str:
-    return _base32(now_ms, 10)
+    """Base 32, most significant digit first."""
+    shifts = range(5 * (_TIME_DIGITS - 1), -1, -5)
+    return "".join([_ALPHABET[now_ms >> shift & 31] for shift in shifts])
 
 
 def new_id(prefix: str, now_ms: int) -> str:
@@ -50,27 +47,29 @@ def new_ids(prefix: str, now_ms: int, count: int) -> list[str]:
     interpreter lock.
     """
     start = f"{prefix}_{_time_digits(now_ms)}"
-    return [start + _base32(number, 16) for number in sorted(_random_numbers(count))]
+    return [start + digits for digits in sorted(_random_digits(count))]
 
 
-_NUMBER_BYTES = 10
+_RANDOM_DIGITS = 16
+_DIGIT_OF_BYTE = bytes(ord(_ALPHABET[byte % 32]) for byte in range(256))
 _READ_AHEAD = 400
-_unused_numbers: list[int] = []
-os.register_at_fork(after_in_child=_unused_numbers.clear)
+_unused_digits: list[str] = []
+os.register_at_fork(after_in_child=_unused_digits.clear)
 
 
-def _random_numbers(count: int) -> list[int]:
-    """Numbers of 80 random bits, from the system's source. Threads may call it."""
-    numbers = list[int]()
-    while len(numbers) < count:
+def _random_digits(count: int) -> list[str]:
+    """Texts of 80 random bits in base 32, from the system's source. Threads may call it."""
+    taken = list[str]()
+    while len(taken) < count:
         try:
-            numbers.append(_unused_numbers.pop())
+            taken.append(_unused_digits.pop())
         except IndexError:
-            random = secrets.token_bytes(_NUMBER_BYTES * _READ_AHEAD)
-            _unused_numbers.extend(
+            random = secrets.token_bytes(_RANDOM_DIGITS * _READ_AHEAD)
+            digits = random.translate(_DIGIT_OF_BYTE).decode()
+            _unused_digits.extend(
                 [
-                    int.from_bytes(random[start : start + _NUMBER_BYTES], "big")
-                    for start in range(0, len(random), _NUMBER_BYTES)
+                    digits[start : start + _RANDOM_DIGITS]
+                    for start in range(0, len(digits), _RANDOM_DIGITS)
                 ]
             )
-    return numbers
+    return taken

@@ -124,16 +124,33 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
             scalars[column_key(name)] = COMPOSITE
         elif value is not None:
             key = column_key(name)
-            is_long = kind is str and len(value) > _CACHED_CHARS
-            find = _tagged_and_hash.__wrapped__ if is_long else _tagged_and_hash
-            scalars[key], hashes[key] = find(value)
+            scalars[key], hashes[key] = _tagged_and_hash(value)
     return {"scalars": scalars, "hashes": hashes}
+
+
+def _tagged_and_hash(value: Scalar) -> tuple[str, int]:
+    if type(value) is str:
+        return _text_and_hash(value) if len(value) <= _CACHED_CHARS else _with_hash("s" + value)
+    if type(value) is bool:
+        return _TRUE if value else _FALSE
+    return _number_and_hash(value)
 
 
 _CACHED_CHARS = 200
 
 
+@lru_cache(maxsize=20_000)
+def _text_and_hash(value: str) -> tuple[str, int]:
+    return _with_hash("s" + value)
+
+
 @lru_cache(maxsize=20_000, typed=True)
-def _tagged_and_hash(value: Scalar) -> tuple[str, int]:
-    text = tagged(value)
+def _number_and_hash(value: float) -> tuple[str, int]:
+    return _with_hash("n" + number_text(value))
+
+
+def _with_hash(text: str) -> tuple[str, int]:
     return text, value_hash(text)
+
+
+_TRUE, _FALSE = _with_hash("btrue"), _with_hash("bfalse")

@@ -265,17 +265,6 @@ class ItemRecord(Record):
     )
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 
-    @classmethod
-    def of(cls, index: int, result: ItemResult) -> Self:
-        if result.receipt is None:
-            return cls(
-                index=index,
-                status="rejected",
-                errors=tuple(FaultRecord.of(fault) for fault in result.faults),
-                more_errors=result.more_faults,
-            )
-        return cls(index=index, **dict(EventRecord.of(result.receipt)))
-
 
 class BatchRecord(Record):
     """The results of a batch."""
@@ -287,14 +276,36 @@ class BatchRecord(Record):
 
     @classmethod
     def of(cls, results: Sequence[ItemResult]) -> Self:
-        records = tuple(ItemRecord.of(index, result) for index, result in enumerate(results))
-        statuses = [record.status for record in records]
-        return cls(
-            accepted=statuses.count(Status.ACCEPTED),
-            duplicates=statuses.count(Status.DUPLICATE),
-            rejected=statuses.count("rejected"),
-            results=records,
+        items = [_item_fields(index, result) for index, result in enumerate(results)]
+        statuses = [item["status"] for item in items]
+        # Validated as a whole: a call for each record takes four times as long.
+        return cls.model_validate(
+            {
+                "accepted": statuses.count(Status.ACCEPTED),
+                "duplicates": statuses.count(Status.DUPLICATE),
+                "rejected": statuses.count("rejected"),
+                "results": items,
+            }
         )
+
+
+def _item_fields(index: int, result: ItemResult) -> dict[str, Any]:
+    """The fields of an `ItemRecord`."""
+    if result.receipt is None:
+        return {
+            "index": index,
+            "status": "rejected",
+            "errors": [FaultRecord.of(fault) for fault in result.faults],
+            "more_errors": result.more_faults,
+        }
+    status, event_id, visitor_id, warnings = result.receipt
+    return {
+        "index": index,
+        "status": status,
+        "event_id": event_id,
+        "visitor_id": visitor_id,
+        "warnings": WarningRecord.all_of(warnings),
+    }
 
 
 class IdentifyRecord(Record):

@@ -1,6 +1,7 @@
 """The fields that tracker items and import lines share: pages, screens, events, transactions."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from urllib.parse import SplitResult, parse_qsl
 
 from penstock.base.errors import Fault
@@ -39,14 +40,26 @@ def name_and_columns(item: TrackedItem) -> tuple[str, dict[str, str]]:
 
 
 def _columns(item: TrackedItem, path: str, url: SplitResult | None) -> dict[str, str]:
-    referrer = split_url(item.referrer or "")
-    campaign = dict(parse_qsl(url.query, errors="replace")) if url is not None else {}
+    campaign = _campaign(url.query) if url is not None and url.query else {}
     columns = {
         "path": path,
         "url": item.url,
         "title": item.title,
         "referrer": item.referrer,
-        "referrer_host": referrer.hostname if referrer is not None else None,
+        "referrer_host": _host(item.referrer) if item.referrer else None,
         **{name: getattr(item, name) or campaign.get(name) for name in _UTM},
     }
     return {name: value for name, value in columns.items() if value}
+
+
+@lru_cache(maxsize=1000)
+def _campaign(query: str) -> Mapping[str, str]:
+    """The UTM parameters of a URL's query."""
+    fields = parse_qsl(query, errors="replace")
+    return {name: value for name, value in fields if name in _UTM}
+
+
+@lru_cache(maxsize=1000)
+def _host(url: str) -> str | None:
+    parts = split_url(url)
+    return None if parts is None else parts.hostname

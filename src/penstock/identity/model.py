@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from penstock.base.ids import ScopeId, VisitorId, WebsiteId
@@ -105,6 +106,7 @@ _PLACEHOLDERS = frozenset(
 )  # fmt: skip
 
 
+@lru_cache(maxsize=20_000)
 def is_placeholder(sent_id: str) -> bool:
     """Whether an ID identifies nobody: clients send these when a variable is empty.
 

@@ -105,6 +105,8 @@ class IdentityResolver:
             home = self._home(scope, user_id, claim.trust, new_visitor_id)
             return Resolution(home, notices=notices)
         resolution = self._bind(scope, visitor_id, user_id, claim.trust, new_visitor_id)
+        if not notices:
+            return resolution
         return resolution._replace(notices=(*notices, *resolution.notices))
 
     def _bind(

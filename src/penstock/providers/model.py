@@ -1,10 +1,11 @@
 """Plain types of payment providers. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from penstock.accounts.model import SigningSecret
 from penstock.events.model import Receipt
 
 Properties = dict[str, str | int | float | bool]
@@ -19,22 +20,6 @@ class Provider(StrEnum):
     STRIPE = "stripe"
     POLAR = "polar"
     STANDARD = "standardwebhooks"
-
-
-@dataclass(frozen=True, slots=True)
-class SigningSecret:
-    """A secret that webhooks may be signed with.
-
-    valid_until_ms: None for the current secret; set when another one replaces it.
-    """
-
-    id: str
-    secret: str = field(repr=False)
-    created_at_ms: int
-    valid_until_ms: int | None = None
-
-    def is_valid(self, now_ms: int) -> bool:
-        return self.valid_until_ms is None or now_ms < self.valid_until_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from penstock.accounts.model import SigningSecret
 from penstock.base.clock import iso, iso_or_none
 from penstock.events.model import Status
 from penstock.events.schema import WarningRecord
 from penstock.http.schema import Input, Record, RuleBroken
-from penstock.providers.model import ProviderConfig, ReceivedWebhook, SigningSecret
+from penstock.providers.model import ProviderConfig, ReceivedWebhook
 from penstock.settings import DAY_S
 
 MAX_SECRET_CHARS = 500

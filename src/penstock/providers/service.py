@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
-from penstock.accounts.model import Caller, Website
+from penstock.accounts.model import Caller, SigningSecret, Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Fault, Invalid, Malformed, NotFound, Unauthorized
@@ -33,7 +33,6 @@ from penstock.providers.model import (
     ProviderConfig,
     ProviderEvent,
     ReceivedWebhook,
-    SigningSecret,
 )
 from penstock.providers.signatures import is_signed, is_usable_secret
 from penstock.providers.standard_events import standard_event

@@ -6,12 +6,12 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, text, update
 from sqlalchemy.sql.elements import ColumnElement
 
-from penstock.accounts.model import Website
+from penstock.accounts.model import SigningSecret, Website
 from penstock.base.chunks import chunks
 from penstock.base.clock import iso
 from penstock.base.ids import ScopeId, VisitorId
 from penstock.metadb.tables import provider_customers, provider_secrets
-from penstock.providers.model import Provider, SigningSecret
+from penstock.providers.model import Provider
 
 # The same statement on SQLite and PostgreSQL. It inserts nothing for a visitor that a deletion has
 # removed in between, and an event that arrives late does not overwrite a newer one.

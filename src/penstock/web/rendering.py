@@ -84,6 +84,7 @@ _templates = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    auto_reload=False,  # templates are part of the program
 )
 _templates.globals.update(version=__version__, asset=asset_url)
 _templates.filters.update(

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from penstock.accounts.identity_secrets.model import IdentitySecret
+from penstock.accounts.model import SigningSecret
 from penstock.base.clock import iso, iso_or_none
 from penstock.http.schema import Record
 
@@ -19,7 +19,7 @@ class IdentitySecretRecord(Record):
     ]
 
     @classmethod
-    def of(cls, secret: IdentitySecret) -> Self:
+    def of(cls, secret: SigningSecret) -> Self:
         return cls(
             id=secret.id,
             created_at=iso(secret.created_at_ms),
@@ -33,5 +33,5 @@ class NewIdentitySecretRecord(IdentitySecretRecord):
     secret: Annotated[str, Field(description="The secret, shown only once.", repr=False)] = ""
 
     @classmethod
-    def with_secret(cls, secret: IdentitySecret) -> Self:
+    def with_secret(cls, secret: SigningSecret) -> Self:
         return cls.of(secret).model_copy(update={"secret": secret.secret})

@@ -12,8 +12,8 @@ from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import new_token
 from penstock.accounts.identity_secrets import store
-from penstock.accounts.identity_secrets.model import IdentitySecret, user_hash
-from penstock.accounts.model import Caller
+from penstock.accounts.identity_secrets.model import user_hash
+from penstock.accounts.model import Caller, SigningSecret
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.ids import WebsiteId, WorkspaceId, new_id
@@ -38,12 +38,12 @@ class IdentitySecretService:
     ) -> None:
         self._database, self._websites = database, websites
         self._box, self._clock = box, clock
-        self._cache: TtlCache[str, tuple[IdentitySecret, ...]] = TtlCache(_CACHE_TTL_S)
+        self._cache: TtlCache[str, tuple[SigningSecret, ...]] = TtlCache(_CACHE_TTL_S)
 
-    def create(self, by: Caller, website_id: str) -> IdentitySecret:
+    def create(self, by: Caller, website_id: str) -> SigningSecret:
         """A new secret, which cannot be read again. Earlier ones stay valid for a day."""
         website, now_ms = self._websites.website(by.workspace_id, website_id), self._clock()
-        secret = IdentitySecret(new_id("ids", now_ms), "idsec_" + new_token(), now_ms)
+        secret = SigningSecret(new_id("ids", now_ms), "idsec_" + new_token(), now_ms)
         with self._database.write() as db:
             store.delete_expired(db, website, now_ms)
             store.end_current(db, website, now_ms + _PREVIOUS_VALID_MS)
@@ -56,7 +56,7 @@ class IdentitySecretService:
 
     def secrets(
         self, workspace_id: WorkspaceId, website_id: str, page: Page
-    ) -> Listing[IdentitySecret]:
+    ) -> Listing[SigningSecret]:
         """The valid secrets of a website, newest first, sealed."""
         website = self._websites.website(workspace_id, website_id)
         with self._database.read() as db:
@@ -91,7 +91,7 @@ class IdentitySecretService:
 
         return is_signed
 
-    def _read(self, website_id: str) -> tuple[IdentitySecret, ...]:
+    def _read(self, website_id: str) -> tuple[SigningSecret, ...]:
         with self._database.read() as db:
             stored = store.secrets(db, website_id)
         return tuple(replace(secret, secret=self._box.open(secret.secret)) for secret in stored)

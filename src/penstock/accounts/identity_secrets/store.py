@@ -2,12 +2,11 @@
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from penstock.accounts.identity_secrets.model import IdentitySecret
-from penstock.accounts.model import Website
+from penstock.accounts.model import SigningSecret, Website
 from penstock.metadb.tables import identity_secrets
 
 
-def secrets(db: Connection, website_id: str) -> list[IdentitySecret]:
+def secrets(db: Connection, website_id: str) -> list[SigningSecret]:
     """All secrets of a website, newest first, sealed as they are stored."""
     c = identity_secrets.c
     rows = db.execute(
@@ -15,10 +14,10 @@ def secrets(db: Connection, website_id: str) -> list[IdentitySecret]:
         .where(c.website_id == website_id)
         .order_by(c.created_at.desc(), c.id.desc())
     )
-    return [IdentitySecret(*row) for row in rows]
+    return [SigningSecret(*row) for row in rows]
 
 
-def add_secret(db: Connection, website: Website, secret: IdentitySecret) -> None:
+def add_secret(db: Connection, website: Website, secret: SigningSecret) -> None:
     db.execute(
         insert(identity_secrets).values(
             id=secret.id,

@@ -149,7 +149,8 @@ def lines(path: Path, *, max_line_bytes: int, max_inflated_bytes: int) -> Iterat
                     f"Line {number:,} has more than {_MAX_LINE_BYTES:,} bytes; send NDJSON, with "
                     "one event per line."
                 )
-            yield Line(number, text, raw.tell())
+            # The position of a plain file is known; to ask the file costs a system call per line.
+            yield Line(number, text, raw.tell() if is_gzip else inflated)
 
 
 def _read_line(source: BinaryIO, max_bytes: int) -> tuple[bytes | None, int]:

@@ -198,7 +198,7 @@ class Outbox:
         self, connection: Connection, target: Target, row: UnshippableRow
     ) -> dict[WebsiteId, EventCounts]:
         """Keep a row that the warehouse refuses. Returns the changes of its website's counts."""
-        names = json.decode(row.line, type=_Owner)
+        names = _OWNERS.decode(row.line)
         if names.website_id is not None:
             website_id = WebsiteId(names.website_id)
             workspace_id = quarantine_store.owners(connection, [website_id]).get(website_id)
@@ -254,13 +254,13 @@ class _Owner(Struct):
     scope_id: str | None = None
 
 
+_OWNERS = json.Decoder(_Owner)
+
+
 def _rows_of_websites(bundles: Sequence[Bundle]) -> Counter[WebsiteId]:
     rows = Counter[WebsiteId]()
     for bundle in bundles:
-        rows.update(
-            WebsiteId(json.decode(line, type=_Owner).website_id or "")
-            for line in bundle.lines.split("\n")
-        )
+        rows.update(WebsiteId(row.website_id or "") for row in _OWNERS.decode_lines(bundle.lines))
     return rows
 
 

@@ -10,7 +10,7 @@ from penstock.base.clock import LATEST_MS
 from penstock.base.ids import WebsiteId
 from penstock.funnels.outcomes.model import Mark, NotStorable, Subject, Unsettled
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
-from penstock.funnels.queries.snapshot import read_profile
+from penstock.funnels.queries.profiles import read_profile
 from penstock.funnels.queries.versions import read_state
 from penstock.funnels.statements import storing
 from penstock.funnels.statements.query import (

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import Definition, MatchType
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.provenance import Provenance
-from penstock.funnels.queries.schema import CoverageRecord, GapRecord
+from penstock.funnels.queries.schema import CoverageRecord, GapRecord, NoteCode
 from penstock.funnels.statements.query import DataProfile, QueryParams
 
 
@@ -40,6 +41,13 @@ ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
 """Gaps of some websites. `penstock.app` composes it from the rooms that know them."""
 
 
+class Note(NamedTuple):
+    """A sentence of the coverage, and what it is about."""
+
+    code: NoteCode
+    text: str
+
+
 def coverage_of(
     context: QueryContext, provenance: Provenance, gaps: Iterable[Gap], open_windows: int
 ) -> CoverageRecord:
@@ -56,9 +64,9 @@ def coverage_of(
         *_open_window_notes(definition, open_windows),
     ]
     if not provenance.is_fresh:
-        qualifications.append(
-            "Events accepted in the last moments may not be counted yet; repeat the request."
-        )
+        text = "Events accepted in the last moments may not be counted yet; repeat the request."
+        qualifications.append(Note(NoteCode.NOT_FRESH, text))
+    notes = [*qualifications, *_remarks(definition, relevant, open_windows)]
     return CoverageRecord(
         complete=not qualifications,
         first_event_at=iso_or_none(profile.first_event_ms),
@@ -76,7 +84,8 @@ def coverage_of(
             )
             for gap in relevant
         ],
-        notes=[*qualifications, *_remarks(definition, relevant, open_windows)],
+        notes=[note.text for note in notes],
+        note_codes=[note.code for note in notes],
     )
 
 
@@ -88,28 +97,29 @@ def _kinds(definition: Definition) -> set[str]:
     return {match_type.value.replace(" ", "").lower() for match_type in types}
 
 
-def _gap_notes(gaps: Iterable[Gap]) -> list[str]:
+def _gap_notes(gaps: Iterable[Gap]) -> list[Note]:
     """Each note once, also where several gaps share it."""
-    return list(dict.fromkeys(gap.note for gap in gaps if gap.note and gap.dismissed_at_ms is None))
+    texts = (gap.note for gap in gaps if gap.note and gap.dismissed_at_ms is None)
+    return [Note(NoteCode.GAP, text) for text in dict.fromkeys(texts)]
 
 
-def _history_notes(params: QueryParams, profile: DataProfile) -> Iterator[str]:
+def _history_notes(params: QueryParams, profile: DataProfile) -> Iterator[Note]:
     if profile.first_event_ms is None:
-        yield "No events are retained yet."
-    elif not _begins_before_history(params, profile):
-        return
-    elif profile.history_start_ms is None:
-        yield "The period begins before history: no event near or after its start is retained."
-    elif profile.history_start_ms == profile.first_event_ms:
-        yield (
-            "The period begins before the first retained event, "
-            f"which occurred at {iso(profile.first_event_ms)}."
-        )
-    else:
-        yield (
-            "The period begins before history: no event is retained from the two years before "
-            f"{iso(profile.history_start_ms)}."
-        )
+        yield Note(NoteCode.NO_EVENTS, "No events are retained yet.")
+    elif _begins_before_history(params, profile):
+        yield Note(NoteCode.SHORT_HISTORY, _short_history(profile))
+
+
+def _short_history(profile: DataProfile) -> str:
+    if profile.history_start_ms is None:
+        return "The period begins before history: no event near or after its start is retained."
+    if profile.history_start_ms == profile.first_event_ms:
+        first_at = iso(profile.history_start_ms)
+        return f"The period begins before the first retained event, which occurred at {first_at}."
+    return (
+        "The period begins before history: no event is retained from the two years before "
+        f"{iso(profile.history_start_ms)}."
+    )
 
 
 def _begins_before_history(params: QueryParams, profile: DataProfile) -> bool:
@@ -122,20 +132,23 @@ def _begins_before_history(params: QueryParams, profile: DataProfile) -> bool:
     return profile.history_start_ms is None or params.start_ms < profile.history_start_ms
 
 
-def _open_window_notes(definition: Definition, open_windows: int) -> Iterator[str]:
+def _open_window_notes(definition: Definition, open_windows: int) -> Iterator[Note]:
     if open_windows and definition.window_s is not None:
-        yield f"{definition.units(open_windows)} may still complete: the conversion window is open."
+        units = definition.units(open_windows)
+        text = f"{units} may still complete: the conversion window is open."
+        yield Note(NoteCode.OPEN_WINDOWS, text)
 
 
-def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> Iterator[str]:
+def _remarks(definition: Definition, gaps: Iterable[Gap], open_windows: int) -> Iterator[Note]:
     """Notes that leave an answer complete."""
     if open_windows and definition.window_s is None:
-        yield "No conversion window: unfinished visitors stay pending."
-    yield from dict.fromkeys(
+        yield Note(NoteCode.NO_WINDOW, "No conversion window: unfinished visitors stay pending.")
+    texts = (
         f"{gap.note} An owner dismissed this gap on {_date(gap.dismissed_at_ms)}."
         for gap in gaps
         if gap.note and gap.dismissed_at_ms is not None
     )
+    yield from (Note(NoteCode.DISMISSED_GAP, text) for text in dict.fromkeys(texts))
 
 
 def _date(at_ms: int) -> str:

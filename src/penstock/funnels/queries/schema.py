@@ -94,6 +94,18 @@ class GapRecord(Record):
     state: str
 
 
+class NoteCode(StrEnum):
+    """What a note of the coverage is about."""
+
+    GAP = "gap"
+    DISMISSED_GAP = "dismissed_gap"
+    NO_EVENTS = "no_events"
+    SHORT_HISTORY = "short_history"
+    OPEN_WINDOWS = "open_windows"
+    NO_WINDOW = "no_window"
+    NOT_FRESH = "not_fresh"
+
+
 class CoverageRecord(Record):
     complete: Annotated[
         bool,
@@ -111,6 +123,9 @@ class CoverageRecord(Record):
     gaps: list[GapRecord]
     notes: Annotated[
         list[str], Field(description="What a reader should know about the answer, in sentences.")
+    ]
+    note_codes: Annotated[
+        list[NoteCode], Field(description="What each of the `notes` is about, in their order.")
     ]
 
 

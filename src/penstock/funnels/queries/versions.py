@@ -21,7 +21,8 @@ _TRIES = 3
 class StorageState(NamedTuple):
     """What is stored of all websites: equal only while nothing changed.
 
-    events_block, aliases_block: numbers of the newest inserts. parts: stands for the parts.
+    events_block, aliases_block: numbers of the newest inserts. parts: stands for the parts; the
+    engine also merges parts, which changes this number alone.
     """
 
     events_block: int
@@ -118,5 +119,9 @@ class VersionReader:
 
 
 def read_state(warehouse: Warehouse) -> StorageState:
-    _, [row] = warehouse.query(load("penstock.funnels.queries", "storage_state"))
-    return StorageState(*map(int, row))
+    _, rows = warehouse.query(load("penstock.funnels.queries", "storage_state"))
+    newest = dict.fromkeys(("events", "visitor_aliases"), 0)
+    for table, _, block in rows:
+        newest[table] = max(newest.get(table, 0), block)
+    parts = hash(frozenset((table, name) for table, name, _ in rows))
+    return StorageState(newest["events"], newest["visitor_aliases"], parts)

@@ -9,6 +9,7 @@ from litestar.params import FromPath
 
 from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.insights.service import InsightService
+from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.results.service import ResultsService
 from penstock.jobs.cancellable import CancellableResponse
@@ -18,6 +19,7 @@ from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.next_events import next_events
+from penstock.web.pages.report.panels.outcomes import build_of
 from penstock.web.pages.report.panels.overview import overview
 from penstock.web.pages.report.panels.quality import quality
 from penstock.web.pages.report.panels.times import times
@@ -81,4 +83,15 @@ async def report(
     return await respond(render)
 
 
-ROUTES = (report,)
+@get("/funnels/{funnel_id:str}/outcomes", sync_to_thread=True)
+def outcomes_build(
+    view: NamedDependency[View],
+    funnel_id: FromPath[str],
+    outcomes: NamedDependency[OutcomeService],
+) -> Response[bytes]:
+    """The build of stored outcomes, in the overview, which polls it apart from its numbers."""
+    build = build_of(outcomes, view.workspace_id, funnel_id, view.query(OutcomesQuery))
+    return view.render("report/outcomes.html", build=build)
+
+
+ROUTES = (report, outcomes_build)

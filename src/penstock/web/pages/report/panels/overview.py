@@ -6,10 +6,11 @@ from typing import Any
 
 from penstock.funnels.insights.schema import TimingQuery
 from penstock.funnels.outcomes.schema import OutcomesQuery
-from penstock.funnels.queries.schema import DirectReason, ServedFrom
+from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.report.panels.context import ReportContext
+from penstock.web.pages.report.panels.outcomes import Build, build_of
 
 Parts = list[tuple[str, float]]
 """Segments of a bar, for `ui.bar`: kind and share."""
@@ -42,7 +43,13 @@ def overview(context: ReportContext) -> dict[str, Any]:
     medians = [None, *(step.median_minutes for step in timing.steps)]
     bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
     notes = coverage_notes(context.page, results)
-    return {"results": results, "bars": bars, "notes": notes, "source": _source(context, results)}
+    return {
+        "results": results,
+        "bars": bars,
+        "notes": notes,
+        "source": _source(results),
+        "build": _build(context),
+    }
 
 
 _REASONS: Mapping[DirectReason, str] = {
@@ -51,19 +58,23 @@ _REASONS: Mapping[DirectReason, str] = {
     DirectReason.TOUCHES: "events, because the funnel reads first or last touches",
     DirectReason.PROVIDER_EVENTS: "events, because payment events match the funnel",
     DirectReason.BEHIND: "events, because many attempts changed",
+    DirectReason.BUILDING: "events, while its outcomes are being stored",
 }
 
 
-def _source(context: ReportContext, results: ResultsRecord) -> str | None:
+def _source(results: ResultsRecord) -> str | None:
     """What the figures were counted from, in words; None where that says nothing new."""
     if results.served_from is ServedFrom.OUTCOMES:
         return "stored outcomes"
-    if results.direct_reason is DirectReason.BUILDING:
-        query = OutcomesQuery(websiteId=context.query.website_id)
-        build = context.outcomes.status(context.workspace_id, context.funnel_id, query)
-        percent = round(100 * build.rows_read / build.rows_to_read) if build.rows_to_read else 0
-        return f"events, while its outcomes are being stored ({percent} % of this step)"
     return _REASONS.get(results.direct_reason) if results.direct_reason else None
+
+
+def _build(context: ReportContext) -> Build | None:
+    """The build that these results may have requested; it is of the current revision."""
+    if context.page.older is not None:
+        return None
+    query = OutcomesQuery.model_validate({"websiteId": context.query.website_id})
+    return build_of(context.outcomes, context.workspace_id, context.funnel_id, query)
 
 
 def _bar(
@@ -122,7 +133,12 @@ def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
 
     The API's note counts the pending units of all cohorts.
     """
-    notes = [note for note in results.coverage.notes if not _is_about_pending(note)]
+    coverage = results.coverage
+    notes = [
+        note
+        for note, code in zip(coverage.notes, coverage.note_codes, strict=True)
+        if code not in (NoteCode.OPEN_WINDOWS, NoteCode.NO_WINDOW)
+    ]
     if not page.has_window:
         unfinished = f"Unfinished {page.noun()} may still convert at any time."
         return [*notes, f"This funnel has no conversion window. {unfinished}"]
@@ -131,7 +147,3 @@ def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
         units = f"{pending:,} {page.noun(pending)}"
         notes.append(f"{units} may still complete: the conversion window is open.")
     return notes
-
-
-def _is_about_pending(note: str) -> bool:
-    return "may still complete" in note or "no conversion window" in note.lower()

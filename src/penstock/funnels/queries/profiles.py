@@ -1,0 +1,211 @@
+"""Profiles of the retained events: read from all events once, then kept by what came in since.
+
+Events are summed up by day. A profile asks for what lies before or after some moments, so only the
+days of these moments are read again, and only where their events lie on both sides of one.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from threading import Lock
+from typing import Any, NamedTuple
+
+from penstock.base.calendar import utc_day
+from penstock.base.clock import LATEST_MS
+from penstock.base.ids import WebsiteId
+from penstock.funnels.queries.history import MAX_PAUSE_MS
+from penstock.funnels.queries.versions import DataVersion
+from penstock.funnels.statements.query import DataProfile, QueryParams
+from penstock.warehouse.client import Warehouse
+from penstock.warehouse.queries import load
+
+_MAX_SPANS = 200_000
+"""In all that is kept; a span takes 200 bytes. Ten websites' histories of 50 years."""
+
+
+class EventSpan(NamedTuple):
+    """Events of one day: when the first and the last occurred, and how many there are."""
+
+    first_ms: int
+    last_ms: int
+    events: int
+    provider_events: int
+
+
+class Moments(NamedTuple):
+    """What a profile asks for lies before or after these.
+
+    evaluated_at_ms: the last moment that is read. history_from_ms: from when on an event proves
+    history. open_from_ms, open_until_ms: from when, and until before when, an event may be an entry
+    whose window is still open.
+    """
+
+    evaluated_at_ms: int
+    history_from_ms: int
+    open_from_ms: int
+    open_until_ms: int
+
+    @classmethod
+    def of(cls, params: QueryParams, window_s: int | None) -> "Moments":
+        """window_s: conversion window of the funnel; None: unlimited."""
+        start_ms, evaluated_at_ms = params.start_ms or 0, params.evaluated_at_ms
+        open_ms = 0, 0  # a window that never ends does not change with time
+        if window_s is not None:
+            end_ms = LATEST_MS if params.end_ms is None else params.end_ms
+            open_ms = max(evaluated_at_ms - window_s * 1000, start_ms, 0), end_ms
+        return cls(evaluated_at_ms, max(start_ms - MAX_PAUSE_MS, 0), *open_ms)
+
+    def cut(self, span: EventSpan) -> bool:
+        """Whether events of the span lie on both sides of a moment."""
+        firsts = (self.evaluated_at_ms + 1, *self[1:])
+        return any(span.first_ms < first_ms <= span.last_ms for first_ms in firsts)
+
+
+class _Known(NamedTuple):
+    """The events of some websites up to an insert. spans: by day. events: in all of them."""
+
+    block: int
+    spans: Mapping[int, EventSpan]
+    events: int
+
+
+class ProfileReader:
+    """Reads profiles of versions. Thread-safe; methods block."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        # Numbers do not order the inserts of several servers.
+        self._keeps = warehouse.folder is not None
+        self._known: OrderedDict[tuple[WebsiteId, ...], _Known] = OrderedDict()
+        self._lock = Lock()
+
+    def read(self, params: QueryParams, window_s: int | None, version: DataVersion) -> DataProfile:
+        """The profile of the events as of the version, or newer. window_s: as of `Moments`."""
+        moments = Moments.of(params, window_s)
+        known = self._updated(params.website_ids, version)
+        if known is None:
+            spans = _read_spans(self._warehouse, params.website_ids, moments)
+            self._keep(params.website_ids, _summed_up(version.since.events_block, spans), version)
+        else:
+            self._keep(params.website_ids, known, version)
+            spans = list(self._split(params.website_ids, known.spans.values(), moments))
+        return _profile_of(spans, moments, window_s, has_aliases=version.aliases > 0)
+
+    def _updated(self, website_ids: tuple[WebsiteId, ...], version: DataVersion) -> _Known | None:
+        """What is known of the version, after reading what came in; None after a deletion."""
+        with self._lock:
+            known = self._known.get(website_ids)
+        block = version.since.events_block
+        if known is not None and known.block < block:
+            parameters = {
+                "websites": list(website_ids),
+                "after_block": known.block,
+                "until_block": block,
+            }
+            new = _spans(self._warehouse, "new_event_spans", parameters)
+            known = _summed_up(block, [*known.spans.values(), *new])
+        return known if known is not None and known.events == version.events else None
+
+    def _split(
+        self, website_ids: tuple[WebsiteId, ...], spans: Iterable[EventSpan], moments: Moments
+    ) -> Iterator[EventSpan]:
+        """The spans, those that a moment cuts in parts."""
+        for span in spans:
+            if moments.cut(span):
+                yield from _read_spans(
+                    self._warehouse, website_ids, moments, span.first_ms, span.last_ms
+                )
+            else:
+                yield span
+
+    def _keep(
+        self, website_ids: tuple[WebsiteId, ...], known: _Known, version: DataVersion
+    ) -> None:
+        """Unless something came in, or was deleted, while the events were read."""
+        if not self._keeps or known.events != version.events:
+            return
+        with self._lock:
+            self._known[website_ids] = known
+            self._known.move_to_end(website_ids)
+            while sum(len(each.spans) for each in self._known.values()) > _MAX_SPANS:
+                self._known.popitem(last=False)
+
+
+def read_profile(
+    warehouse: Warehouse, params: QueryParams, window_s: int | None = None
+) -> DataProfile:
+    """The profile of the retained events of the websites, read from all of them."""
+    moments = Moments.of(params, window_s)
+    [[has_aliases]] = warehouse.query(
+        load("penstock.funnels.queries", "has_aliases"), {"scopes": list(params.scope_ids)}
+    )[1]
+    spans = _read_spans(warehouse, params.website_ids, moments)
+    return _profile_of(spans, moments, window_s, has_aliases=bool(has_aliases))
+
+
+def _read_spans(
+    warehouse: Warehouse,
+    website_ids: tuple[WebsiteId, ...],
+    moments: Moments,
+    first_ms: int = 0,
+    last_ms: int = LATEST_MS,
+) -> list[EventSpan]:
+    """Spans of the events between two times, which no moment cuts."""
+    parameters = {
+        "websites": list(website_ids),
+        "first": first_ms,
+        "last": last_ms,
+        "evaluated_at": moments.evaluated_at_ms,
+        "history_from": moments.history_from_ms,
+        "open_from": moments.open_from_ms,
+        "open_until": moments.open_until_ms,
+    }
+    return _spans(warehouse, "event_spans", parameters)
+
+
+def _spans(warehouse: Warehouse, name: str, parameters: Mapping[str, Any]) -> list[EventSpan]:
+    rows = warehouse.query(load("penstock.funnels.queries", name), parameters)[1]
+    return [EventSpan(*row) for row in rows]
+
+
+def _summed_up(block: int, spans: Iterable[EventSpan]) -> _Known:
+    """Spans by day."""
+    days: dict[int, EventSpan] = {}
+    for span in spans:
+        day = utc_day(span.first_ms)
+        days[day] = _union(days[day], span) if day in days else span
+    return _Known(block, days, sum(span.events for span in days.values()))
+
+
+def _union(first: EventSpan, other: EventSpan) -> EventSpan:
+    return EventSpan(
+        min(first.first_ms, other.first_ms),
+        max(first.last_ms, other.last_ms),
+        first.events + other.events,
+        first.provider_events + other.provider_events,
+    )
+
+
+def _profile_of(
+    spans: Iterable[EventSpan], moments: Moments, window_s: int | None, *, has_aliases: bool
+) -> DataProfile:
+    """spans: no moment cuts them."""
+    read, future = list[EventSpan](), list[EventSpan]()
+    for span in spans:
+        (read if span.last_ms <= moments.evaluated_at_ms else future).append(span)
+    firsts = [span.first_ms for span in read]
+    changes = [min(span.first_ms for span in future) - 1] if future else []
+    if window_s is not None:
+        open_from_ms, open_until_ms = moments.open_from_ms, moments.open_until_ms
+        opened = [first_ms for first_ms in firsts if open_from_ms <= first_ms < open_until_ms]
+        changes += [first_ms + window_s * 1000 for first_ms in sorted(opened)[:1]]
+    return DataProfile(
+        events=sum(span.events for span in read),
+        first_event_ms=min(firsts, default=None),
+        last_event_ms=max((span.last_ms for span in read), default=None),
+        has_provider_events=any(span.provider_events for span in read),
+        has_aliases=has_aliases,
+        holds_until_ms=min(changes, default=None),
+        history_start_ms=min(
+            (first_ms for first_ms in firsts if first_ms >= moments.history_from_ms), default=None
+        ),
+    )

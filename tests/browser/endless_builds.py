@@ -1,0 +1,18 @@
+"""A service whose builds of stored outcomes never end: `python -m tests.browser.endless_builds`."""
+
+from typing import Any
+
+from penstock.cli.main import app
+from penstock.funnels.outcomes.tables import OutcomeTables
+from penstock.funnels.statements.query import Statement
+
+_ENDLESS = "SELECT sum(sleepEachRow(0.01)) FROM numbers(1000000) SETTINGS max_block_size = 1"
+
+
+def fill(tables: OutcomeTables, *_: Any) -> None:
+    tables._run(Statement(_ENDLESS, {}))
+
+
+if __name__ == "__main__":
+    OutcomeTables.fill = fill  # type: ignore[method-assign, assignment]
+    app()

@@ -1,0 +1,62 @@
+"""The build of a funnel's stored outcomes on its page: progress, and a button that cancels it."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import EMAIL, create_account, sign_in
+from tests.browser.watching import assert_accessible
+from tests.serving import Served
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def service(tmp_path):
+    program = ("tests.browser.endless_builds",)
+    settings = {"PENSTOCK_STORED_OUTCOMES_AFTER_MS": "0"}
+    with Served(tmp_path / "data", program=program, **settings) as running:
+        yield running
+
+
+@pytest.fixture
+def account(service):
+    return create_account(service.url, EMAIL)
+
+
+@pytest.fixture
+def funnel(account):
+    """The ID of a funnel that counts attempts, of which there is one."""
+    client = account.client
+    website = client.post("/api/settings/websites", json={"name": "Shop", "kind": "web"}).json()
+    event = {"type": "event", "name": "started", "visitorId": "v", "properties": {"checkoutId": 1}}
+    sent = client.post("/api/track", json={"websiteId": website["id"], **event})
+    assert sent.status_code == 202, sent.text
+    form = {
+        "name": "Checkout",
+        "countingUnit": "attempt",
+        "attemptProperty": "checkoutId",
+        "steps": [{"type": "Event", "value": name} for name in ("started", "paid")],
+    }
+    return client.post("/api/funnels", json=form).json()["id"]
+
+
+@pytest.mark.slow("starts a service")
+def test_a_build_shows_its_progress_and_can_be_cancelled(page, watch, account, funnel):
+    def state():
+        return account.client.get(f"/api/funnels/{funnel}/outcomes").json()["state"]
+
+    sign_in(page.context, account.url, account.client.cookies["service_session"])
+    page.goto(f"/funnels/{funnel}")
+    build = page.get_by_role("group", name="Storing outcomes")
+    expect(build).to_contain_text("of this step")
+    eventually(lambda: state() == "building")
+    for width in (390, 768, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert_accessible(page)
+    build.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".toast")).to_contain_text("Outcomes are not stored for a day.")
+    expect(build).to_have_count(0)
+    assert state() == "none"
+    page.reload()
+    expect(page.locator("#step-2")).to_be_visible()
+    expect(build).to_have_count(0)
