@@ -51,19 +51,26 @@ function request()
 end
 
 function response(status)
-  if status ~= 202 then refused = (refused or 0) + 1 end
+  if status ~= 202 then
+    refused = (refused or 0) + 1
+    refused_with = status
+  end
 end
 
 function setup(thread)
   thread:set("refused", 0)
+  thread:set("refused_with", 0)
   threads = threads or {}
   table.insert(threads, thread)
 end
 
 function done(summary, latency)
-  local refused = 0
-  for _, thread in ipairs(threads) do refused = refused + thread:get("refused") end
-  io.write(string.format('{"requests": %d, "seconds": %f, "p50_ms": %f, "p99_ms": %f, "refused": %d, "socket_errors": %d}\n',
-    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1000, latency:percentile(99) / 1000, refused,
+  local refused, refused_with = 0, 0
+  for _, thread in ipairs(threads) do
+    refused = refused + thread:get("refused")
+    refused_with = math.max(refused_with, thread:get("refused_with"))
+  end
+  io.write(string.format('{"requests": %d, "seconds": %f, "p50_ms": %f, "p99_ms": %f, "refused": %d, "refused_with": %d, "socket_errors": %d}\n',
+    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1000, latency:percentile(99) / 1000, refused, refused_with,
     summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))
 end

@@ -47,7 +47,11 @@ def penstock(data: Path, source: Path = ROOT, **settings: str) -> Iterator[Servi
     path = os.pathsep.join([str(source / "src"), str(source)])
     command = [sys.executable, "-m", "penstock.cli.main", "serve", "--port", "0"]
     with log.open("w") as output:
-        options = {"stdout": output, "env": environment(**_SETTINGS, **settings, PYTHONPATH=path)}
+        options = {
+            "stdout": output,
+            "stderr": subprocess.STDOUT,
+            "env": environment(**_SETTINGS, **settings, PYTHONPATH=path),
+        }
         with process([*command, "--data", str(data)], cwd=source, **options) as pid:
             banner = wait_for(lambda: _BANNER.search(log.read_text()))
             yield Service(banner[1], pid)
