@@ -1,6 +1,7 @@
 """Outbox to warehouse: each row exactly once, whatever fails in between, on both databases."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
@@ -182,20 +183,21 @@ def test_shippers_of_several_nodes_share_the_outbox(
 def test_another_node_takes_a_shipment_over_from_one_that_hangs(
     postgres_url: str, warehouse: Warehouse, website: WebsiteId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "LEASE_S", 0.2)
     nodes = [Database(postgres_url) for _ in range(2)]
     put(nodes[0], website, range(10))
     hanging, other = (Shipper(node, warehouse, system_clock) for node in nodes)
     newest = hanging._outbox.newest()
     assert newest is not None
     assert hanging._outbox.cut(shipper_module.Target.EVENTS, newest, 100)
-    with (  # noqa: PT012 - the error comes at the end of the hold
-        pytest.raises(StoreUnavailable),
-        hanging._outbox.next_shipment(shipper_module.Target.EVENTS) as shipment,
-    ):
-        assert shipment is not None
-        eventually(lambda: other.ship() is None and left(nodes[1]) == (0, 0))
-        shipment.shipped = len(shipment.bundles)
+    hold = ExitStack()
+    with monkeypatch.context() as patch:  # the lease of this node alone ends so soon
+        patch.setattr(outbox_module, "LEASE_S", 0.2)
+        shipment = hold.enter_context(hanging._outbox.next_shipment(shipper_module.Target.EVENTS))
+    assert shipment is not None
+    eventually(lambda: other.ship() is None and left(nodes[1]) == (0, 0))
+    shipment.shipped = len(shipment.bundles)
+    with pytest.raises(StoreUnavailable):
+        hold.close()
     hanging.ship()
     assert (shipped_names(warehouse, website), left(nodes[0])) == (names(range(10)), (0, 0))
     for node in nodes:

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import httpx
 import pytest
 
 from penstock_sdk import AsyncPenstock, Full, Penstock, PenstockError, Refusal, metadata
-from penstock_sdk.delivery import Delivery
+from penstock_sdk.delivery import Delivery, Request
 from penstock_sdk.events import (
     TRANSACTIONS,
     EventFields,
@@ -28,7 +29,7 @@ from penstock_sdk.events import (
 from penstock_sdk.outbox import Outbox
 from tests.serving import Served
 from tests.stopped_store import rows_of
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
 
 AT = datetime(2026, 5, 1, 10, tzinfo=UTC)
 
@@ -156,6 +157,28 @@ def test_an_event_beyond_the_limit_is_an_error_and_the_next_one_states_the_loss(
     else:
         send()
     assert lost_on_devices(served) == before + 3
+
+
+def test_a_close_that_does_not_wait_ends_the_delivery_without_an_error(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the next request was taken from the outbox just before."""
+    errors, is_sending = list[object](), threading.Event()
+    monkeypatch.setattr(threading, "excepthook", errors.append)
+    penstock = Penstock("http://127.0.0.1:9", **options)
+    next_request = penstock._delivery.next_request
+
+    def once_closed() -> Request | None:
+        is_sending.set()
+        eventually(lambda: penstock._http.is_closed)
+        return next_request()
+
+    monkeypatch.setattr(penstock._delivery, "next_request", once_closed)
+    penstock.track("late", user_id="u-1")
+    assert is_sending.wait(PATIENCE_S)
+    penstock.close(timeout_s=0)
+    penstock._thread.join(PATIENCE_S)
+    assert errors == []
 
 
 def test_retries_wait_longer_and_as_long_as_the_server_says() -> None:

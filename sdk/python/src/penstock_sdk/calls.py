@@ -30,20 +30,18 @@ class ResultsQuery(TypedDict, total=False):
 
 
 def results(http: Http, funnel_id: str, query: ResultsQuery) -> httpx.Request:
-    params = {camel(name): value for name, value in query.items()}
-    return http.build_request("GET", f"/api/funnels/{funnel_id}/results", params=_params(params))
+    return http.build_request("GET", f"/api/funnels/{funnel_id}/results", params=_params(query))
 
 
 def import_file(http: Http, website_id: str, content: bytes, name: str | None) -> httpx.Request:
-    params = _params({"websiteId": website_id, "fileName": name})
-    headers = {"Content-Type": "application/x-ndjson"}
-    url = "/api/imports"
+    params = _params({"website_id": website_id, "file_name": name})
+    url, headers = "/api/imports", {"Content-Type": "application/x-ndjson"}
     return http.build_request("POST", url, params=params, content=content, headers=headers)
 
 
 def _params(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: value.isoformat() if isinstance(value, datetime) else value
+        camel(name): value.isoformat() if isinstance(value, datetime) else value
         for name, value in values.items()
         if value is not None
     }
@@ -51,11 +49,15 @@ def _params(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_answer(response: httpx.Response) -> dict[str, Any]:
     """The JSON object of a response; `PenstockError` if it is an error, or no Penstock's."""
+    answer = json_object(response)
+    if not response.is_success or answer is None:
+        raise PenstockError(response.status_code, answer or {"detail": response.text})
+    return answer
+
+
+def json_object(response: httpx.Response) -> dict[str, Any] | None:
     try:
         answer = response.json()
     except ValueError:
-        answer = None
-    if not response.is_success or not isinstance(answer, dict):
-        problem = answer if isinstance(answer, dict) else {"detail": response.text}
-        raise PenstockError(response.status_code, problem)
-    return answer
+        return None
+    return answer if isinstance(answer, dict) else None

@@ -12,8 +12,7 @@ import httpx
 from penstock_sdk import calls
 from penstock_sdk.sending import Sending
 
-EXIT_S = 10.0
-"""How long the end of the process waits for events to be delivered."""
+EXIT_S = 10.0  # how long the end of the process waits for events to be delivered
 
 
 class Penstock(Sending):
@@ -95,7 +94,7 @@ class Penstock(Sending):
             return 0.0
         try:
             response = self._http.post(request.path, json=request.body)
-        except httpx.HTTPError:
+        except (httpx.HTTPError, RuntimeError):  # the latter: `close` was faster
             return self._delivery.failed()
         return self._delivery.answered(request, response)
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from penstock_sdk.calls import json_object
 from penstock_sdk.events import BATCH, EVENTS, Entry, Refusal
 from penstock_sdk.outbox import Outbox
 
@@ -53,7 +54,7 @@ class Delivery:
 
     def answered(self, request: Request, response: httpx.Response) -> float:
         """Take the answer in. The seconds to wait before the next request, mostly 0."""
-        status, answer = response.status_code, _json_object(response)
+        status, answer = response.status_code, json_object(response)
         # Only an answer of Penstock removes events: not a redirect, nor the page of a proxy.
         is_foreign = status < 400 and (status >= 300 or answer is None)
         if status >= 500 or status in _RETRIED or status < 200 or is_foreign:
@@ -74,14 +75,6 @@ class Delivery:
             self._on_refused(refusal)
         except Exception:  # an error of the program's own must not end the delivery
             logging.getLogger("penstock_sdk").exception("on_refused failed")
-
-
-def _json_object(response: httpx.Response) -> dict[str, Any] | None:
-    try:
-        answer = response.json()
-    except ValueError:
-        return None
-    return answer if isinstance(answer, dict) else None
 
 
 def _errors(status: int, answer: dict[str, Any]) -> list[list[dict[str, Any]]]:

@@ -21,10 +21,6 @@ class Entry(NamedTuple):
     def dump(self) -> str:
         return json.dumps([self.path, self.body], separators=(",", ":"), allow_nan=False)
 
-    def stating_dropped(self, number: int) -> "Entry":
-        """The event with the number of events that were dropped before it."""
-        return Entry(self.path, {**self.body, "droppedBefore": number})
-
     @classmethod
     def load(cls, text: str) -> "Entry":
         path, body = json.loads(text)

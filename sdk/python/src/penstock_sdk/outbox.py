@@ -8,8 +8,7 @@ from threading import Lock
 
 from penstock_sdk.events import IDENTIFY, Entry
 
-_DROPPED = "dropped"
-"""The file with the number of events that were dropped since the last one that was not."""
+_DROPPED = "dropped"  # the file with the number of events that were dropped and not yet stated
 
 
 class Full(Exception):
@@ -51,10 +50,10 @@ class Outbox:
                     self._set_dropped(self._dropped + 1)
                 raise Full(f"{self._max_waiting:,} events wait for Penstock already")
             if self._dropped and is_event:
-                text = entry.stating_dropped(self._dropped).dump()
+                text = Entry(entry.path, {**entry.body, "droppedBefore": self._dropped}).dump()
                 self._set_dropped(0)
             if self._folder is not None:
-                _write(self._file(self._folder, self._next), text)
+                _write(self._folder / f"{self._next:020}.json", text)
             self._entries[self._next] = Entry.load(text)
             self._next += 1
 
@@ -72,11 +71,7 @@ class Outbox:
             for number in numbers:
                 del self._entries[number]
                 if self._folder is not None:
-                    self._file(self._folder, number).unlink(missing_ok=True)
-
-    @staticmethod
-    def _file(folder: Path, number: int) -> Path:
-        return folder / f"{number:020}.json"
+                    (self._folder / f"{number:020}.json").unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> None:

@@ -7,23 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from penstock_sdk import events
 from penstock_sdk.delivery import Delivery
-from penstock_sdk.events import (
-    EVENTS,
-    JSON,
-    TRANSACTIONS,
-    Entry,
-    EventFields,
-    Refusal,
-    TransactionFields,
-    event_entry,
-    identify_entry,
-)
 from penstock_sdk.outbox import Outbox
 
 _log_refusal = partial(logging.getLogger("penstock_sdk").warning, "%s")
-
-TIMEOUT_S = 30.0
 
 
 class Sending(ABC):
@@ -37,7 +25,7 @@ class Sending(ABC):
         website_id: str,
         spill_to: str | Path | None = None,
         max_waiting: int = 10_000,
-        on_refused: Callable[[Refusal], None] = _log_refusal,
+        on_refused: Callable[[events.Refusal], None] = _log_refusal,
     ) -> None:
         """api_key: with the scope `ingest`, and `read` for results. spill_to: a folder that keeps
         events over the death of the process. max_waiting: beyond it, calls raise `Full`.
@@ -47,28 +35,28 @@ class Sending(ABC):
         self._outbox = Outbox(None if spill_to is None else Path(spill_to), max_waiting)
         self._delivery = Delivery(self._outbox, on_refused)
         auth = {"Authorization": f"Bearer {api_key}"}
-        self._options: dict[str, Any] = {"base_url": host, "headers": auth, "timeout": TIMEOUT_S}
+        self._options: dict[str, Any] = {"base_url": host, "headers": auth, "timeout": 30.0}
 
     @property
     def waiting(self) -> int:
         """How many entries have no answer yet."""
         return len(self._outbox)
 
-    def track(self, event: str, **fields: Unpack[EventFields]) -> None:
+    def track(self, event: str, **fields: Unpack[events.EventFields]) -> None:
         """Queue an event. `Full` when too many wait; ValueError for what cannot be sent."""
-        self._add(event_entry(EVENTS, self._website_id, event, fields))
+        self._add(events.event_entry(events.EVENTS, self._website_id, event, fields))
 
-    def transaction(self, event: str, **fields: Unpack[TransactionFields]) -> None:
+    def transaction(self, event: str, **fields: Unpack[events.TransactionFields]) -> None:
         """Queue a transaction, such as `purchase`."""
-        self._add(event_entry(TRANSACTIONS, self._website_id, event, fields))
+        self._add(events.event_entry(events.TRANSACTIONS, self._website_id, event, fields))
 
     def identify(
-        self, user_id: str, visitor_id: str, traits: Mapping[str, JSON] | None = None
+        self, user_id: str, visitor_id: str, traits: Mapping[str, events.JSON] | None = None
     ) -> None:
         """Queue the link of a visitor to a user, after all events before it."""
-        self._add(identify_entry(self._website_id, user_id, visitor_id, traits))
+        self._add(events.identify_entry(self._website_id, user_id, visitor_id, traits))
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: events.Entry) -> None:
         self._outbox.add(entry)
         self._wake()
 
