@@ -16,6 +16,7 @@ def seconds(file: Path, rounds: int) -> float | None:
         connection = duckdb.connect(
             Path(folder, "bench.duckdb"), config={"temp_directory": folder, "memory_limit": "8GB"}
         )
+        connection.execute("SET enable_progress_bar = false")
         connection.execute("CREATE TABLE events AS SELECT * FROM read_parquet(?)", [str(file)])
         watch = threading.Timer(LIMIT_S, connection.interrupt)
         watch.start()
