@@ -46,6 +46,20 @@ def test_the_deletion_of_a_user_counts_the_quarantined_events_it_removed(
     assert counted(workspace)["dropped"] == 1
 
 
+def test_the_deletion_of_a_user_removes_what_named_it_as_a_number(
+    workspace: Tenant, delete: Any
+) -> None:
+    workspace.client.post(
+        "/api/v1/events",
+        json={"websiteId": workspace.website_id, "event": "e", "userId": "42"},
+    )
+    reject(workspace, "hers", userId=42)
+    reject(workspace, "nested", userId=None, properties={"ids": [7, {"id": 42}]})
+    reject(workspace, "another", userId=421, properties={"42": "is a name", "yes": True})
+    delete(userId="42")
+    assert names(workspace) == ["another"]
+
+
 def test_the_deletion_of_a_period_removes_quarantined_events_of_it(
     workspace: Tenant, clock: ShiftedClock, delete: Any
 ) -> None:

@@ -16,14 +16,31 @@ from penstock.events.quarantine.model import EVENT_ROUTES, QuarantineEntry, Reas
 
 
 def containing(sent_ids: Collection[str]) -> Callable[[QuarantineEntry], bool]:
-    """Whether the content of an entry has one of the IDs."""
-    needles = [json.encode(sent_id).decode() for sent_id in sent_ids]
+    """Whether the content of an entry has one of the IDs as a value: a text, or a number as a
+    sender may have sent it by mistake."""
+    ids = set(sent_ids)
+    parts = [json.encode(sent_id).decode().strip('"') for sent_id in ids]
 
     def contains(entry: QuarantineEntry) -> bool:
         content = entry.content
-        return content is not None and any(needle in content for needle in needles)
+        if content is None or not any(part in content for part in parts):
+            return False
+        return any(str(value) in ids for value in _values(json.decode(content)))
 
     return contains
+
+
+def _values(content: Any) -> Iterator[Any]:
+    """All values in a JSON document that are no lists or objects."""
+    waiting = [content]
+    while waiting:
+        match waiting.pop():
+            case dict() as item:
+                waiting += item.values()
+            case list() as items:
+                waiting += items
+            case value:
+                yield value
 
 
 def within(from_ms: int, to_ms: int, kind: str | None = None) -> Callable[[QuarantineEntry], bool]:
