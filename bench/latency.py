@@ -6,7 +6,7 @@ from them. Single posts come at half of the highest rate that it accepted just b
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from statistics import median
@@ -76,19 +76,14 @@ class Reporter:
     @contextmanager
     def repeating(self) -> Iterator[list[float]]:
         """Reports one after another until the context ends. Seconds of those that ended."""
-        seconds, stop = list[float](), threading.Event()
+        seconds = list[float]()
 
-        def repeat() -> None:
+        def repeat(stop: threading.Event) -> None:
             while not stop.is_set():
                 seconds.append(self.report())
 
-        with ThreadPoolExecutor(1) as pool:
-            reporting = pool.submit(repeat)
-            try:
-                yield seconds
-            finally:
-                stop.set()
-            reporting.result()
+        with _in_background(repeat):
+            yield seconds
 
 
 class Memory(NamedTuple):
@@ -105,19 +100,27 @@ class Memory(NamedTuple):
 
 @contextmanager
 def sampled_memory(service: Service) -> Iterator[Memory]:
-    memory, stop = Memory([resident_mb(service.pid)]), threading.Event()
+    memory = Memory([resident_mb(service.pid)])
 
-    def sample() -> None:
+    def sample(stop: threading.Event) -> None:
         while not stop.wait(_SAMPLE_S):
             memory.samples.append(resident_mb(service.pid))
 
+    with _in_background(sample):
+        yield memory
+
+
+@contextmanager
+def _in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run the work in a thread until the context ends, which sets the event. Raises its error."""
+    stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        sampling = pool.submit(sample)
+        working = pool.submit(work, stop)
         try:
-            yield memory
+            yield
         finally:
             stop.set()
-        sampling.result()
+        working.result()
 
 
 def _posts(
