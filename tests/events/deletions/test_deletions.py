@@ -160,6 +160,7 @@ def test_the_rows_leave_the_disk_and_are_not_merely_marked(
     [{"visitorId": "laptop"}, {"visitorId": "phone"}, {"userId": "u-1"}],
     ids=["canonical", "absorbed", "user"],
 )
+@pytest.mark.every_database
 def test_a_visitor_is_deleted_with_everything_merged_into_it(
     scene: Scene,
     delete: Delete,
@@ -195,6 +196,7 @@ def test_a_visitor_is_deleted_with_everything_merged_into_it(
     assert deletion["dedupeKeysCleared"] == 2
 
 
+@pytest.mark.every_database
 def test_an_id_may_come_back_as_a_new_visitor(scene: Scene, delete: Delete) -> None:
     """An absorbed ID too: neither the metadata DB nor a funnel leads it to the deleted visitor."""
     scene.story("0/A 10/B", visitor="laptop")
@@ -340,6 +342,7 @@ def test_another_workspace_with_the_same_ids_keeps_everything(
 # Repeats ----------------------------------------------------------------------
 
 
+@pytest.mark.every_database
 def test_requests_are_safe_to_repeat(scene: Scene, delete: Delete, names) -> None:
     scene.story("0/A", visitor="ann")
     scene.story("5/C", visitor="ben")
@@ -398,6 +401,7 @@ def test_a_late_repeat_does_not_bring_an_event_back(
     assert "warnings" not in scene.server_event(50, "B", visitorId="ben", eventId="order-2")
 
 
+@pytest.mark.every_database
 def test_a_visitor_leaves_no_trace_in_dedupe_keys_and_the_record(
     scene: Scene, delete: Delete, services: Services
 ) -> None:
@@ -622,6 +626,7 @@ def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
     assert (second["openImports"], second["eventsRemoved"], names()) == ([], 2 * BATCH_LINES, [])
 
 
+@pytest.mark.every_database
 def test_events_that_arrive_during_a_deletion_are_removed_and_counted_or_stay(
     scene: Scene, delete: Delete, names
 ) -> None:
@@ -685,6 +690,7 @@ def test_one_node_at_a_time(postgres_url: str) -> None:
 
 
 @pytest.mark.slow("keeps the intake busy during deletions")
+@pytest.mark.every_database
 def test_deletions_beside_a_busy_intake_leave_identities_whole(
     scene: Scene, services: Services
 ) -> None:

@@ -175,6 +175,7 @@ def test_another_network_does_not_match(server, app_id, android, link):
     assert Phone(server, app_id, "android", OTHER_NETWORK).outcome() == NOTHING
 
 
+@pytest.mark.every_database
 def test_two_candidates_are_ambiguous_until_one_is_claimed(android, link, make_link):
     android.tap(link)
     token = android.tap(make_link())
@@ -237,6 +238,7 @@ def test_the_referrer_window_is_a_setting(settings):
 
 
 @pytest.mark.parametrize("by_token", [True, False])
+@pytest.mark.every_database
 def test_a_hundred_concurrent_opens_claim_a_click_once(android, link, by_token):
     token = android.tap(link)
     fields = {"clickToken": token} if by_token else {}
@@ -269,6 +271,7 @@ def test_a_retry_with_evidence_can_still_match(phone, link):
 # Retention ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.every_database
 def test_match_keys_are_deleted_after_an_hour_and_clicks_after_the_longest_window(
     services, clock, android, link, tmp_path
 ):
