@@ -40,6 +40,7 @@ from penstock.http.cors import OpenRoutes
 from penstock.http.fast_path import FastPath
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
+from penstock.jobs.service import forget_responses
 from penstock.links import plugin as links_room
 from penstock.links.attribution.service import forget_opens, opens_of
 from penstock.links.link_host import LinkHost
@@ -222,6 +223,7 @@ def _forget_in_other_rooms(
 
     Returns how much of each kind.
     """
+    forget_responses(db, scope_id)
     customers = forget_customers(db, scope_id, visitor_ids)
     return {"providerCustomers": customers, **forget_opens(db, scope_id, visitor_ids)}
 
