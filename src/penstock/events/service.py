@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, Website
-from penstock.accounts.websites.service import WebsiteService
+from penstock.accounts.websites.service import WebsiteService, website_not_owned
 from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, RatePolicy
 from penstock.base.fair_queue import FairQueue
@@ -30,7 +30,6 @@ from penstock.events.fields import (
     EventValidationContext,
     FindWebsite,
     require_own_website,
-    website_not_owned,
 )
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt, Rejected, Target

@@ -832,6 +832,25 @@ def test_a_body_that_is_not_json_is_415(client: httpx.Client) -> None:
     )
 
 
+def test_people_on_a_deleted_website_can_be_exported_and_deleted(
+    scene: Scene, workspace: Tenant, other_workspace: Tenant, delete: Delete, stored_at: StoredAt
+) -> None:
+    scene.story("0/A 60/B")
+    client, website_id = workspace.client, workspace.website_id
+    assert client.delete(f"/api/settings/websites/{website_id}").status_code == 204
+    who = {"websiteId": website_id, "visitorId": "ann"}
+    exported = client.get("/api/personal-data", params=who)
+    assert exported.text.count('"type":"event"') == 2, exported.text
+    assert delete(visitorId="ann")["eventsRemoved"] == 2
+    assert client.get("/api/deletions", params={"websiteId": website_id}).json()["total"] == 1
+    assert not stored_at(website_id)
+    for answer in (
+        other_workspace.client.post("/api/deletions", json=who),
+        other_workspace.client.get("/api/personal-data", params=who),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (401, "website_not_owned")
+
+
 def test_the_website_must_be_the_callers_own(client: httpx.Client, other_workspace: Tenant) -> None:
     for website_id in ("web_unknown", other_workspace.website_id, "a\x00b"):
         answer = client.post("/api/deletions", json={"websiteId": website_id, "visitorId": "ann"})

@@ -350,6 +350,7 @@ def test_every_fault_of_a_body_is_reported(phone, fields, faults):
     assert sorted((fault["field"], fault["code"]) for fault in refused.json()["errors"]) == sorted(
         faults
     )
+    assert "<" not in refused.text, "no value as Python writes it"
 
 
 def test_bodies_that_are_not_json_too_large_or_not_for_an_app(phone, client, workspace):
