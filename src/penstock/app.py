@@ -47,6 +47,7 @@ from penstock.links.link_host import LinkHost
 from penstock.links.redirect.asgi import RedirectFastPath
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import SecretBox, seal_all
+from penstock.nodes import plugin as nodes_room
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import customers_of, forget_customers
 from penstock.segment import plugin as segment_room
@@ -60,6 +61,7 @@ from penstock.web.error_pages import on_unknown_address
 ROOMS: tuple[type[Room], ...] = (
     edge_room.EdgeRoom,
     health_room.HealthRoom,
+    nodes_room.NodesRoom,
     accounts_room.AccountsRoom,
     jobs_room.JobsRoom,
     events_room.EventsRoom,
@@ -101,6 +103,7 @@ def build_services(
         stores = Stores(Database(settings.metadb_url, settings.database_timeout_s), warehouse)
     database, warehouse = stores or open_stores(settings)
     core = Core(settings, clock, database, warehouse, FairQueue("requests", _VALIDATION))
+    nodes = nodes_room.build(core)
     box = SecretBox.of(settings)
     seal_all(database, box)
     accounts = accounts_room.build(core, box)
@@ -135,7 +138,7 @@ def build_services(
     backup = backup_room.build(core, events)
     edge = edge_room.build(core)
     rooms: list[Room] = [
-        *(edge, accounts, events, providers, segment, funnels, catalogue, activity),
+        *(edge, nodes, accounts, events, providers, segment, funnels, catalogue, activity),
         *(links, jobs, backup),
     ]
     health = health_room.build(

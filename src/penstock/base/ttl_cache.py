@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Values by key, each valid for `ttl_s` seconds. A change on another node may take that long.
+    """Values by key, each valid for `ttl_s` seconds.
 
     For a change on this node, call `forget` after the commit and before the response.
     """
@@ -57,3 +57,9 @@ class TtlCache(Generic[K, V]):
         with self._lock:
             self._changes += 1
             self._entries.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._changes += 1
+            self._entries.clear()

@@ -46,6 +46,7 @@ _MAX_FINISHED_JOBS = 50
 _FINISHED_JOB_MS = 3_600_000
 _PERIOD_S = 1.0
 """How often a node says that its jobs are alive, and learns which ones others have cancelled."""
+_TOPIC = "jobs"
 _IDLE_S = 60.0
 """How often expired jobs are deleted."""
 _BACKOFF = Backoff(longest_s=2.0)  # the leases of jobs must not end because of it
@@ -91,6 +92,7 @@ class JobService:
             code="too_many_jobs",
             retry_after_s=5,
         )
+        database.changes.subscribe(_TOPIC, self._learn_of_cancelled)
         self.worker = Worker("jobs", self._step, clock, period_s=_PERIOD_S, backoff=_BACKOFF)
 
     @asynccontextmanager
@@ -259,6 +261,10 @@ class JobService:
         self._tasks.add(stopping)
         stopping.add_done_callback(self._tasks.discard)
 
+    def _learn_of_cancelled(self) -> None:
+        if self._own:
+            self.worker.wake()
+
     def job(self, workspace_id: WorkspaceId, job_id: str) -> Job:
         """NotFound for an expired job, or one of another workspace."""
         now_ms = self._clock()
@@ -269,10 +275,7 @@ class JobService:
         return job.as_of(now_ms)
 
     async def cancel(self, workspace_id: WorkspaceId, job_id: str) -> None:
-        """Stop a job, or delete a finished one. NotFound as of `job`.
-
-        A job of another node stops within a second.
-        """
+        """Stop a job, or delete a finished one. NotFound as of `job`."""
         await to_thread.run_sync(self._cancel, workspace_id, job_id)
         if (own := self._own.get(job_id)) is not None:
             self._stop_job(own)
@@ -284,6 +287,7 @@ class JobService:
                 store.delete_job(db, workspace_id, job_id)
             else:
                 store.finish(db, job_id, {"state": JobState.CANCELLED}, self._clock())
+                self._database.changes.announce(db, _TOPIC)
 
     def response(self, workspace_id: WorkspaceId, job_id: str) -> Response[bytes]:
         """The response of the route: an answer or a problem. Conflict without one.

@@ -69,10 +69,9 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
         bulk_links=BulkService(
             database,
             accounts.website_service,
-            links.url_rules,
+            links,
             validation,
             clock,
-            on_change=links.forget,
         ),
         click_buffer=click_buffer,
         link_statistics=StatisticsService(

@@ -33,6 +33,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from penstock.base.errors import ConcurrentUpdate, StoreConflict, StoreUnavailable
 from penstock.base.schema_version import NewerSchema
 from penstock.metadb import postgres
+from penstock.metadb.changes import Changes
 
 log = structlog.get_logger()
 
@@ -77,6 +78,7 @@ class Database:
         else:
             self.engine = postgres.engine(self.url, timeout_s)
             self.url = self.engine.url
+        self.changes = Changes(self.engine)
         # SQLite has one writer at a time and lets the others poll, up to 100 ms apart. The writers
         # of this process take turns here instead and share a connection: a write by another one
         # would empty its page cache.
@@ -215,6 +217,7 @@ class Database:
     def close(self) -> None:
         with self._turn or nullcontext():
             self._drop_writer()
+        self.changes.close()
         self.engine.dispose()
 
 

@@ -25,8 +25,10 @@ class BoundedConnection(psycopg.Connection[Any]):
     answer_timeout_s: float | None = None
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        if timeout is not None:  # the caller expects that nothing may come, as a listener does
+            return super().wait(gen, interval, timeout)
         try:
-            return super().wait(gen, interval, timeout or self.answer_timeout_s)
+            return super().wait(gen, interval, self.answer_timeout_s)
         except errors._WaitTimeout as error:
             self.pgconn.finish()  # an answer that comes later must not meet another statement
             raise psycopg.OperationalError("the server does not answer in time") from error

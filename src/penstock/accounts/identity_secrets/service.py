@@ -18,8 +18,8 @@ from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.ids import WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.base.ttl_cache import TtlCache
 from penstock.metadb.database import Database
+from penstock.metadb.record_cache import RecordCache
 from penstock.metadb.secret_box import SecretBox
 from penstock.settings import DAY_S
 
@@ -38,7 +38,9 @@ class IdentitySecretService:
     ) -> None:
         self._database, self._websites = database, websites
         self._box, self._clock = box, clock
-        self._cache: TtlCache[str, tuple[SigningSecret, ...]] = TtlCache(_CACHE_TTL_S)
+        self._cache: RecordCache[str, tuple[SigningSecret, ...]] = RecordCache(
+            database, "identity_secrets", _CACHE_TTL_S
+        )
 
     def create(self, by: Caller, website_id: str) -> SigningSecret:
         """A new secret, which cannot be read again. Earlier ones stay valid for a day."""
@@ -51,6 +53,7 @@ class IdentitySecretService:
             audit.record(
                 db, by, Action.IDENTITY_SECRET_CREATED, f"{secret.id} {website.id}", now_ms
             )
+            self._cache.announce(db)
         self._cache.forget(website.id)
         return secret
 
@@ -70,6 +73,7 @@ class IdentitySecretService:
         with self._database.write() as db:
             store.delete_all(db, website)
             audit.record(db, by, Action.IDENTITY_SECRETS_DELETED, website.id, self._clock())
+            self._cache.announce(db)
         self._cache.forget(website.id)
 
     async def is_signed(self, website_id: WebsiteId, user_id: str, sent_hash: str) -> bool:

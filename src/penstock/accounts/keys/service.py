@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from threading import Lock
 
+from sqlalchemy import Connection
+
 from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.credentials import KEY_PREFIX_CHARS, hash_secret, new_api_key
@@ -20,10 +22,10 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Forbidden, Invalid, NotFound, Unauthorized
 from penstock.base.ids import KeyId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.base.ttl_cache import TtlCache
 from penstock.base.worker import Worker
 from penstock.http.scopes import KeyScope, require_scope
 from penstock.metadb.database import Database
+from penstock.metadb.record_cache import RecordCache
 
 _CACHE_TTL_S = 2.0
 _LAST_USE_EVERY_S = 60
@@ -34,7 +36,7 @@ class KeyService:
 
     def __init__(self, database: Database, websites: WebsiteService, clock: Clock) -> None:
         self._database, self._websites, self._clock = database, websites, clock
-        self._callers: TtlCache[bytes, Caller] = TtlCache(_CACHE_TTL_S)
+        self._callers: RecordCache[bytes, Caller] = RecordCache(database, "api_keys", _CACHE_TTL_S)
         self._used_at_ms: dict[KeyId, int] = {}
         self._last_use_lock = Lock()
         self.worker = Worker(
@@ -159,14 +161,19 @@ class KeyService:
         )
 
     def revoke_key(self, by: Caller, key_id: str) -> None:
-        """Revoke the key, on other nodes within two seconds. Revoking again changes nothing."""
+        """Revoke the key. Revoking again changes nothing."""
         with self._database.write() as db:
             now_ms = self._clock()
             key_hash = store.revoke_key(db, by.workspace_id, key_id, now_ms)
             if key_hash is None:
                 raise NotFound("There is no such API key in this workspace.")
             audit.record(db, by, Action.KEY_REVOKED, key_id, now_ms)
+            self.announce(db)
         self.forget([key_hash])
+
+    def announce(self, db: Connection) -> None:
+        """Other nodes refuse the keys that this transaction revokes."""
+        self._callers.announce(db)
 
     def forget(self, key_hashes: Iterable[bytes]) -> None:
         """Refuse these keys, which have been revoked, from now on."""

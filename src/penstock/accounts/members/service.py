@@ -77,6 +77,7 @@ class MemberService:
             target = f"{user_id} {member.user.email}"
             if revoked:
                 target += f", {len(revoked)} API keys revoked"
+                self._keys.announce(db)
             audit.record(db, by.caller, Action.MEMBER_REMOVED, target, self._clock())
         self._keys.forget(revoked)
 

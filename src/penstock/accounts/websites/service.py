@@ -15,10 +15,10 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, NotFound, Unauthorized
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.base.ttl_cache import TtlCache
 from penstock.metadb.database import Database
+from penstock.metadb.record_cache import RecordCache
 
-_CACHE_TTL_S = 2.0
+_TOPIC, _CACHE_TTL_S = "websites", 2.0
 
 
 class WebsiteService:
@@ -26,8 +26,10 @@ class WebsiteService:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
-        self._websites: TtlCache[str, Website] = TtlCache(_CACHE_TTL_S)
-        self._apps: TtlCache[None, tuple[MobileApp, ...]] = TtlCache(_CACHE_TTL_S)
+        self._websites: RecordCache[str, Website] = RecordCache(database, _TOPIC, _CACHE_TTL_S)
+        self._apps: RecordCache[None, tuple[MobileApp, ...]] = RecordCache(
+            database, _TOPIC, _CACHE_TTL_S
+        )
 
     def websites_with_retention(self) -> list[Website]:
         """Websites of every workspace that have a retention, including deleted ones."""
@@ -57,6 +59,7 @@ class WebsiteService:
         with self._database.write() as db:
             store.add_website(db, website)
             audit.record(db, by, Action.WEBSITE_CREATED, f"{website.id} {website.name}", now_ms)
+            self._apps.announce(db)
         self._apps.forget(None)
         return website
 
@@ -169,6 +172,7 @@ class WebsiteService:
             fields = ", ".join(sorted(changes.model_fields_set))
             target = f"{website_id} {after.name}: {fields}"
             audit.record(db, by, Action.WEBSITE_CHANGED, target, self._clock())
+            self._websites.announce(db)
         self._websites.forget(website_id)
         self._apps.forget(None)
         return after
@@ -179,6 +183,7 @@ class WebsiteService:
             if not store.delete_website(db, by.workspace_id, website_id, self._clock()):
                 raise _no_such_website()
             audit.record(db, by, Action.WEBSITE_DELETED, website_id, self._clock())
+            self._websites.announce(db)
         self._websites.forget(website_id)
         self._apps.forget(None)
 

@@ -11,8 +11,8 @@ from penstock.accounts.workspace.model import QueryLimits, WorkspaceSettings
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid
 from penstock.base.ids import WorkspaceId
-from penstock.base.ttl_cache import TtlCache
 from penstock.metadb.database import Database
+from penstock.metadb.record_cache import RecordCache
 from penstock.settings import Settings
 
 _CACHE_TTL_S = 2.0
@@ -28,7 +28,9 @@ class WorkspaceService:
             settings.query_timeout_s,
             settings.query_memory_bytes,
         )
-        self._limits_cache: TtlCache[WorkspaceId, QueryLimits] = TtlCache(_CACHE_TTL_S)
+        self._limits_cache: RecordCache[WorkspaceId, QueryLimits] = RecordCache(
+            database, "workspaces", _CACHE_TTL_S
+        )
 
     def own_limits(self, workspace_id: WorkspaceId) -> QueryLimits:
         """The limits that the workspace set, as stored."""
@@ -68,6 +70,7 @@ class WorkspaceService:
             fields = [*(["name"] if name else []), *changes]
             target = f"{workspace_id} {after.name}: {', '.join(fields)}"
             audit.record(db, by, Action.WORKSPACE_CHANGED, target, self._clock())
+            self._limits_cache.announce(db)
         self._limits_cache.forget(workspace_id)
         return after
 
@@ -78,10 +81,7 @@ class WorkspaceService:
         )
 
     def effective_limits(self, workspace_id: WorkspaceId) -> tuple[float, int]:
-        """Seconds and bytes that a query may use now.
-
-        A change made by another node takes effect within two seconds.
-        """
+        """Seconds and bytes that a query may use now."""
         own_limits = self._limits_cache.load(workspace_id, lambda: self.own_limits(workspace_id))
         assert own_limits is not None  # own_limits never returns None
         return self.capped(own_limits)

@@ -21,7 +21,7 @@ from penstock.events.imports.content import require_ndjson
 from penstock.events.imports.files import ImportFiles
 from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
 from penstock.events.imports.schema import ImportQuery
-from penstock.events.imports.worker import ImportWorker
+from penstock.events.imports.worker import TOPIC, ImportWorker
 from penstock.events.intake import Intake
 from penstock.http.schema import RecordsQuery
 from penstock.metadb.database import Database
@@ -171,7 +171,8 @@ class ImportService:
                 job, state=ImportState.CANCELLED, updated_at_ms=now_ms, finished_at_ms=now_ms
             )
             store.save(db, job)
-        if was_queued:  # the worker removes the file that it is reading
+            self._database.changes.announce(db, TOPIC)
+        if was_queued:  # the worker removes the file that it is reading, or of another node
             self._files.remove(import_id)
         return job
 

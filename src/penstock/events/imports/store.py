@@ -143,6 +143,12 @@ def open_jobs(connection: Connection) -> list[ImportJob]:
     return [_job(row) for row in connection.execute(open_rows)]
 
 
+def finished_among(connection: Connection, import_ids: Collection[str]) -> Sequence[str]:
+    """Those of these imports that are finished, failed or cancelled."""
+    query = select(imports.c.id).where(imports.c.id.in_(import_ids), imports.c.state.not_in(_OPEN))
+    return connection.execute(query).scalars().all()
+
+
 def count_open_jobs(connection: Connection, workspace_id: WorkspaceId) -> int:
     """How many unfinished imports a workspace has."""
     c = imports.c

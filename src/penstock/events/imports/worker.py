@@ -38,6 +38,7 @@ from penstock.settings import Settings
 
 log = structlog.get_logger()
 
+TOPIC = "imports"
 BATCH_LINES = 500
 _MAX_BATCH_LINES = 50_000
 """With empty lines, of which a small gzip file can have billions."""
@@ -98,6 +99,7 @@ class ImportWorker:
         self._running_imports: OrderedDict[WorkspaceId, _RunningImport] = OrderedDict()
         """Running imports; the first is the next to continue."""
         self.worker = Worker("imports", self._step, clock)
+        database.changes.subscribe(TOPIC, self.worker.wake)
 
     def _step(self) -> float | None:
         """Seconds until the next step; None when no job waits."""
@@ -121,13 +123,17 @@ class ImportWorker:
     def _begin_waiting_jobs(self) -> None:
         """Begin the oldest job of each workspace that has none in progress.
 
-        Only jobs whose file is on this node.
+        Only jobs whose file is on this node. Files of jobs that others have cancelled are removed.
         """
-        stored_files = self._files.present()
-        if not stored_files - {str(running.job.id) for running in self._running_imports.values()}:
+        running_ids = {str(running.job.id) for running in self._running_imports.values()}
+        stored_files = self._files.present() - running_ids
+        if not stored_files:
             return
         with self._database.read() as db:
             jobs = [job for job in store.open_jobs(db) if job.id in stored_files]
+            cancelled = store.finished_among(db, stored_files)
+        for import_id in cancelled:
+            self._files.remove(import_id)
         for job in jobs:
             if len(self._running_imports) < _MAX_RUNNING:
                 self._running_imports.setdefault(job.workspace_id, _RunningImport(job))

@@ -1,6 +1,6 @@
 """Creates and changes many links at once, from a CSV file: all of its rows, or none."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from penstock.links.management.addresses import WebUrlRules
 from penstock.links.management.csv_file import CsvRow, read_csv
 from penstock.links.management.model import LinkUpload
 from penstock.links.management.schema import LinkRow
+from penstock.links.management.service import LinkService
 from penstock.links.model import Link
 from penstock.metadb.database import Database
 
@@ -59,22 +60,19 @@ class Plan:
 class BulkService:
     """Uploads of links as CSV.
 
-    validation: the queue of work that needs much CPU. on_change: called with the slug of each link
-    that was changed.
+    links: learns of each link that was changed. validation: the queue of work that needs much CPU.
     """
 
     def __init__(
         self,
         database: Database,
         websites: WebsiteService,
-        url_rules: WebUrlRules,
+        links: LinkService,
         validation: FairQueue,
         clock: Clock,
-        on_change: Callable[[str], None],
     ) -> None:
         self._database, self._websites, self._clock = database, websites, clock
-        self._url_rules, self._on_change = url_rules, on_change
-        self._validation = validation
+        self._links, self._validation = links, validation
 
     async def upload(self, by: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
         """Create the links whose slug is new, change the others.
@@ -86,7 +84,7 @@ class BulkService:
         return await self._validation.run(by.workspace_id, self._upload, by, body, dry_run)
 
     def _upload(self, by: Caller, body: bytes, dry_run: bool) -> LinkUpload:
-        valid, faults = _validated(read_csv(body), self._url_rules)
+        valid, faults = _validated(read_csv(body), self._links.url_rules)
         apps, app_faults = self._apps(by.workspace_id, valid)
         slugs = [row.slug for _, row in valid]
         now_ms = self._clock()
@@ -102,6 +100,7 @@ class BulkService:
                     raise Invalid([_named(number, fault) for number, fault in upload.faults])
                 store.add_links(db, plan.added)
                 store.update_links(db, plan.changed)
+                self._links.announce(db)
                 if plan.added or plan.changed:
                     target = f"CSV: {upload.created} created, {upload.updated} updated"
                     audit.record(db, by, Action.LINK_CHANGED, target, now_ms)
@@ -111,7 +110,7 @@ class BulkService:
                 code="slug_taken",
             ) from None
         for _, link in plan.changed:
-            self._on_change(link.slug)
+            self._links.forget(link.slug)
         return upload
 
     def _apps(

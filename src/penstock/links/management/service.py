@@ -13,7 +13,6 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Malformed, NotFound, StoreConflict
 from penstock.base.ids import LinkId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
-from penstock.base.ttl_cache import TtlCache
 from penstock.http.bodies import parse_model
 from penstock.links.management import store
 from penstock.links.management.addresses import WebUrlRules
@@ -21,6 +20,7 @@ from penstock.links.management.csv_file import MAX_ROWS
 from penstock.links.management.schema import LinkChange, LinkFilter, LinkQuery, NewLink
 from penstock.links.model import REVISED, SLUG, Link, LinkRevision
 from penstock.metadb.database import Database
+from penstock.metadb.record_cache import RecordCache
 from penstock.settings import Settings
 
 _CACHE_S = 1.0
@@ -37,7 +37,7 @@ class LinkService:
     ) -> None:
         self._database, self._websites, self._clock = database, websites, clock
         self.url_rules = WebUrlRules(settings.link_urls, settings.links_to_private_hosts)
-        self._by_slug: TtlCache[str, Link] = TtlCache(_CACHE_S)
+        self._by_slug: RecordCache[str, Link] = RecordCache(database, "links", _CACHE_S)
 
     def create(self, workspace_id: WorkspaceId, body: bytes) -> Link:
         """Raises `Invalid` with every fault, `NotFound` for a website that is not an app of the
@@ -87,7 +87,7 @@ class LinkService:
             )
 
     def change(self, by: Caller, change: LinkChange) -> Link:
-        """Change the fields that were sent: on this node at once, on others within a second.
+        """Change the fields that were sent.
 
         Setting the present values changes nothing.
         """
@@ -103,6 +103,7 @@ class LinkService:
             if changed := _revised_names(before, after):
                 target = f"{after.id} {after.slug}: {', '.join(changed)}"
                 audit.record(db, by, Action.LINK_CHANGED, target, now_ms)
+            self._by_slug.announce(db)
         self._by_slug.forget(after.slug)
         return after
 
@@ -131,6 +132,10 @@ class LinkService:
                 code="too_many_links",
             )
         return listing.data
+
+    def announce(self, db: Connection) -> None:
+        """Other nodes read links again that another service changes in this transaction."""
+        self._by_slug.announce(db)
 
     def forget(self, slug: str) -> None:
         """Read the link again: it was changed by another service of this node."""

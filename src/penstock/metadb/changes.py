@@ -1,0 +1,85 @@
+"""Changes in the metadata DB that other nodes learn of at once, through NOTIFY of PostgreSQL.
+
+A change is announced by its topic, such as `websites`, in the transaction that makes it: others
+learn of it after the commit, and never when it is rolled back. A node whose connection broke has
+missed announcements, so once it listens again it takes every topic as changed. SQLite has one
+process: nothing is announced.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from time import monotonic
+
+import psycopg
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from penstock.base.errors import StoreUnavailable
+
+_WAIT_S = 0.25  # so long a node that stops may wait for its listener
+_PROBE_S = 15.0
+"""How often the connection is asked whether it still works: a server that hangs says nothing."""
+
+
+class Changes:
+    """Announces topics, and calls who subscribed to those that any node announces."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.is_shared = engine.dialect.name == "postgresql"
+        """Whether other nodes may use the database."""
+        self._subscribers = defaultdict[str, list[Callable[[], object]]](list)
+        self._listener: Connection | None = None
+        self._probed_s = 0.0
+
+    def subscribe(self, topic: str, learn: Callable[[], object]) -> None:
+        """learn: called from a worker thread after a change, also after one of this node."""
+        self._subscribers[topic].append(learn)
+
+    def announce(self, db: Connection, topic: str) -> None:
+        """Every node learns of a change when the caller's transaction is committed."""
+        if self.is_shared:
+            db.execute(text("SELECT pg_notify('penstock_changes', :topic)"), {"topic": topic})
+
+    def receive(self) -> float:
+        """Wait a moment for announcements and pass them on: the step of a worker.
+
+        `StoreUnavailable`; the next call connects again.
+        """
+        try:
+            if self._listener is None:
+                self._listener = self._listen()
+                for topic in list(self._subscribers):
+                    self._pass_on(topic)
+            for notification in _driver(self._listener).notifies(timeout=_WAIT_S):
+                self._pass_on(notification.payload)
+            if monotonic() - self._probed_s > _PROBE_S:
+                self._listener.execute(text("SELECT 1"))
+                self._probed_s = monotonic()
+        except (psycopg.Error, SQLAlchemyError) as error:
+            self.close()
+            raise StoreUnavailable(reason=str(error).partition("\n")[0]) from error
+        return 0.0
+
+    def _listen(self) -> Connection:
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        connection.detach()  # it takes no place in the pool
+        connection.execute(text("LISTEN penstock_changes"))
+        self._probed_s = monotonic()
+        return connection
+
+    def _pass_on(self, topic: str) -> None:
+        for learn in self._subscribers.get(topic, ()):
+            learn()
+
+    def close(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.invalidate()
+            listener.close()
+
+
+def _driver(connection: Connection) -> psycopg.Connection[object]:
+    driver = connection.connection.dbapi_connection
+    assert isinstance(driver, psycopg.Connection)
+    return driver

@@ -1,0 +1,28 @@
+"""Caches of records that every node may change."""
+
+from collections.abc import Hashable
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from penstock.base.ttl_cache import TtlCache
+from penstock.metadb.database import Database
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class RecordCache(TtlCache[K, V]):
+    """Forgets all records when a node announces that some of its topic have changed.
+
+    A node that misses an announcement reads them again after `ttl_s`.
+    """
+
+    def __init__(self, database: Database, topic: str, ttl_s: float) -> None:
+        super().__init__(ttl_s)
+        self._database, self._topic = database, topic
+        database.changes.subscribe(topic, self.clear)
+
+    def announce(self, db: Connection) -> None:
+        """Other nodes forget all records of the topic once the transaction is committed."""
+        self._database.changes.announce(db, self._topic)

@@ -1,0 +1,1 @@
+"""What the nodes over one PostgreSQL tell each other."""
