@@ -119,7 +119,7 @@ def _parse(text: bytes) -> Any:
         return parse_json(text.removeprefix(BOM_UTF8).strip())
     except Malformed as error:
         raise Invalid(
-            [Fault("", error.code, error.detail.replace("the body", "The line"))]
+            [Fault("", error.code, error.detail.replace("The body", "The line"))]
         ) from None
 
 
