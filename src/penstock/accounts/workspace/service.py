@@ -104,4 +104,4 @@ def _above_limit(field: str, limit: str, setting: str) -> Fault:
 
 
 def _differs(before: WorkspaceSettings, after: WorkspaceSettings, limit: str) -> bool:
-    return getattr(before.limits, limit) != getattr(after.limits, limit)
+    return bool(getattr(before.limits, limit) != getattr(after.limits, limit))
