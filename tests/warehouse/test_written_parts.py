@@ -5,7 +5,7 @@ import resource
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import StoreUnavailable
-from penstock.warehouse import migrations
+from penstock.warehouse import migrations, written_parts
 from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import QueryFailed
 
 ROWS = [{"website_id": "web_1", "name": "e", "event_id": f"evt_{n}"} for n in range(20)]
 
@@ -75,3 +76,28 @@ def test_an_insert_that_was_not_written_fails_and_can_be_repeated(
     after_failure, at_the_end = in_own_process(insert_while_writes_fail, tmp_path, place)
     assert after_failure[0] == 20
     assert at_the_end == (60, 60)
+
+
+def merge_while_writes_fail(data: Path) -> tuple[int, int]:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    warehouse = Warehouse(data=data, url=None)
+    migrations.migrate(warehouse)
+    assert insert(warehouse, "first")
+    with writes_fail_beyond(warehouse, 0), pytest.raises(StoreUnavailable):
+        insert(warehouse, "second")
+    with writes_fail_beyond(warehouse, 0), suppress(QueryFailed):
+        warehouse.command("OPTIMIZE TABLE events FINAL")
+    while_paused = counts(warehouse)[0]
+    written_parts._QUIET_S = 0
+    warehouse.resume_merges()
+    assert insert(warehouse, "second")
+    warehouse.command("OPTIMIZE TABLE events FINAL")
+    [[parts]] = warehouse.query(
+        "SELECT count() FROM system.parts WHERE table = 'events' AND active AND rows > 0"
+    )[1]
+    assert parts == 1
+    return while_paused, counts(warehouse)[0]
+
+
+def test_nothing_is_merged_while_writes_fail(tmp_path: Path) -> None:
+    assert in_own_process(merge_while_writes_fail, tmp_path) == (20, 40)

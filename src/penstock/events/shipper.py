@@ -215,6 +215,7 @@ class Shipper:
         self._end_linger.clear()
         began_s = monotonic()
         self.ship()
+        self._warehouse.resume_merges()
         pause_s = (monotonic() - began_s) * _LINGER_FACTOR
         self._linger_s = min(max(_LINGER_S, pause_s), _LONGEST_LINGER_S)
 

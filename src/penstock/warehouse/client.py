@@ -26,7 +26,13 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.metrics import histogram
 from penstock.base.tracing import span
 from penstock.warehouse.cluster import Cluster
-from penstock.warehouse.errors import QUERY_WAS_CANCELLED, QueryFailed, explained, translated_errors
+from penstock.warehouse.errors import (
+    QUERY_WAS_CANCELLED,
+    QueryFailed,
+    explained,
+    translated_errors,
+    unavailable,
+)
 from penstock.warehouse.queries import load
 from penstock.warehouse.server import Server, limit_answer
 from penstock.warehouse.work import Stopped, Work, current_work
@@ -42,6 +48,7 @@ _ENGINE_CONFIG = Path(__file__).with_name("engine.xml")
 _EMBEDDED_SETTINGS = {"calculate_text_stack_trace": 0}
 _LONGEST_PAUSE_S = 0.5
 _ANSWER_S = 300  # for any answer of a server; queries have shorter limits of their own
+_PROBE = "insert_probe"  # the table
 _WATCH_S = 10  # for an answer about progress or a stop
 _LAST_STATEMENTS_S = 10.0
 # Answers are bounded before they query; these bounds stop only what forgot to be.
@@ -288,6 +295,9 @@ class Warehouse:
                     f"INSERT INTO {table} ({', '.join(columns)}) FROM INFILE {_literal(str(file))} "
                     f"SETTINGS {_settings_sql(settings)} FORMAT JSONEachRow"
                 )
+            except OSError as error:
+                self._written.pause_merges()
+                raise unavailable(str(error)) from error
             finally:
                 file.unlink(missing_ok=True)
             return self._written.check(table)
@@ -311,10 +321,17 @@ class Warehouse:
         """Whether a small insert succeeds right now: it opens, writes and syncs files."""
         try:
             self.command(load("penstock.warehouse", "empty_probe"))
+            if self._server is None:
+                self._written.prepare(_PROBE)
             self.command(load("penstock.warehouse", "probe"))
+            return self._server is not None or self._written.check(_PROBE)
         except (QueryFailed, StoreUnavailable):
             return False
-        return True
+
+    def resume_merges(self) -> None:
+        """Let the engine merge again if it was stopped because writes failed, and they succeed."""
+        if self._written.may_resume and self.accepts_inserts():
+            self._written.resume_merges()
 
     def answers(self) -> bool:
         """Whether the engine answers right now."""

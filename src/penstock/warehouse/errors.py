@@ -19,6 +19,9 @@ _SERVER_IS_AWAY = frozenset(
 )
 """Codes by which a server says that it, or what it needs, cannot be reached right now."""
 
+_DAMAGED = frozenset((33, 40, 246))
+"""Codes by which the engine says that it cannot read what it has written: see `written_parts`."""
+
 WAREHOUSE_UNAVAILABLE = "warehouse_unavailable"
 """`StoreUnavailable.code` of this store."""
 
@@ -41,7 +44,9 @@ def translated_errors() -> Iterator[None]:
         yield
     except ClickHouseError as error:
         code = _code_of(error)
-        if code in _SERVER_IS_AWAY or (code == 0 and not isinstance(error, ProgrammingError)):
+        if code in _SERVER_IS_AWAY | _DAMAGED or (
+            code == 0 and not isinstance(error, ProgrammingError)
+        ):
             raise unavailable(str(error)) from error
         raise QueryFailed(str(error), code) from error
 

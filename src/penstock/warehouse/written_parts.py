@@ -2,10 +2,12 @@
 
 chDB ignores writes that fail (measured with 26.9, EFBIG and EIO): the insert succeeds, and the
 files of its part are empty or cut. So the parts of each insert are read back and compared with
-their checksums before the insert counts as done. Docs: docs/reliability.md.
+their checksums before the insert counts as done. A merge would replace whole parts by a damaged
+one, so nothing is merged while writes fail. Docs: docs/reliability.md.
 """
 
 from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import Any, Protocol
 
 import structlog
@@ -20,6 +22,8 @@ _FED_BY: Mapping[str, tuple[str, ...]] = {"events": ("catalogue",)}
 _SQL = "penstock.warehouse"
 _NO_SUCH_DATA_PART = 232
 _ATTEMPTS = 10
+_QUIET_S = 10.0
+"""Merges go on when no write has failed for so long."""
 
 
 class RunStatement(Protocol):
@@ -37,6 +41,25 @@ class WrittenParts:
         self._run = run
         self._checked: dict[str, int] = {}
         """The newest block that needs no check, by table."""
+        self._failed_s: float | None = None
+        """When a write failed for the last time, on the monotonic clock; None while merges run."""
+
+    def pause_merges(self) -> None:
+        """A write has failed."""
+        if self._failed_s is None:
+            log.error("merges_paused")
+            self._run("SYSTEM STOP MERGES")
+        self._failed_s = monotonic()
+
+    @property
+    def may_resume(self) -> bool:
+        """Whether merges are paused, and no write has failed lately."""
+        return self._failed_s is not None and monotonic() - self._failed_s > _QUIET_S
+
+    def resume_merges(self) -> None:
+        self._run("SYSTEM START MERGES")
+        self._failed_s = None
+        log.info("merges_resumed")
 
     def prepare(self, table: str) -> None:
         """Call it before an insert into the table."""
@@ -53,6 +76,7 @@ class WrittenParts:
         """
         added = [self._add_checked(name) for name in _written_with(table)]
         if None in added:
+            self.pause_merges()
             raise unavailable("the event store could not write its files")
         return bool(added[0])
 
