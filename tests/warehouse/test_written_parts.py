@@ -33,8 +33,10 @@ def writes_fail_beyond(warehouse: Warehouse, place: int) -> Iterator[None]:
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
 
     warehouse._writer.command = failing  # type: ignore[method-assign]
-    yield
-    warehouse._writer.command = command  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        warehouse._writer.command = command  # type: ignore[method-assign]
 
 
 def insert(warehouse: Warehouse, token: str) -> bool:

@@ -2,3 +2,4 @@
 ALTER TABLE events
 DELETE WHERE website_id IN {websites:Array(String)} AND visitor_key IN {visitors:Array(UInt64)}
     AND received_at <= fromUnixTimestamp64Milli({asked_at:Int64})
+SETTINGS mutations_sync = 0 -- `await_mutations` waits, without holding the connection
