@@ -27,7 +27,7 @@ from penstock.edge import plugin as edge_room
 from penstock.edge.layer import EdgeLayer
 from penstock.events import plugin as events_room
 from penstock.events.deletions.model import DeletionSpan, RetainedHistory
-from penstock.events.fast_path import EventFastPath
+from penstock.events.fast_path import EventFastPath, TrackFastPath
 from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import rejected_texts
 from penstock.events.plugin import EventsRoom
@@ -160,6 +160,7 @@ def with_edge(routes: ASGIApp, services: Services) -> EdgeLayer:
     """The edge around all, with the fast paths. A traced request takes its route, with spans."""
     fast_paths: list[FastPath] = [
         EventFastPath(services.events, services.quarantine),
+        TrackFastPath(services.events, services.quarantine),
         RedirectFastPath(services.redirects),
     ]
     if services.settings.link_host is not None:
