@@ -64,8 +64,8 @@ class ShardedWarehouse(Warehouse):
         whole.close()
         super().__init__(data=data, url=f"{server_url}/shards", cluster=LocalShards("shards"))
 
-    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> None:
-        super().insert_json_rows(local(table), rows, columns, token)
+    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
+        return super().insert_json_rows(local(table), rows, columns, token)
 
     def close(self) -> None:
         """Does nothing: it ends with its server."""

@@ -28,6 +28,23 @@ def entries(tenant: Tenant, **query: Any) -> list[dict[str, Any]]:
     return data
 
 
+def test_a_change_names_the_fields_that_differ_and_one_without_a_difference_is_none(
+    workspace: Tenant,
+) -> None:
+    address = f"/api/settings/websites/{workspace.website_id}"
+    record = workspace.client.get(address).json()
+    for answer in (
+        workspace.client.patch(address, json=record),
+        workspace.client.patch(address, json=record | {"eventRetentionDays": 30}),
+        workspace.client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": None}),
+        workspace.client.patch("/api/settings/workspace", json={"queryTimeoutSeconds": 5}),
+    ):
+        assert answer.status_code == 200, answer.text
+    changes = [entry["target"].partition(": ")[2] for entry in entries(workspace)[:2]]
+    assert changes == ["queryTimeoutSeconds", "eventRetentionDays"]
+    assert [entry["action"] for entry in entries(workspace)].count("website_changed") == 1
+
+
 @pytest.mark.every_database
 def test_every_action_is_recorded_with_who_did_it_and_what_it_concerned(
     workspace: Tenant, services: Services
@@ -91,7 +108,7 @@ def test_it_is_paged_and_kept_for_a_year(
 ) -> None:
     assert [entry["action"] for entry in entries(workspace, page=2, pageSize=2)] == ["signed_up"]
     clock.advance(days=300)
-    workspace.client.patch("/api/settings/workspace", json={"name": "Acme"})
+    workspace.client.patch("/api/settings/workspace", json={"name": "Acme Ltd"})
     clock.advance(days=66)
     services.audit_log.delete_old()
     form = {"email": workspace.email, "password": PASSWORD}

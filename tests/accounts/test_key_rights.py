@@ -81,12 +81,38 @@ def test_a_key_may_do_what_its_scope_says_and_nothing_else(
                 assert f'"{needed}"' in answer.json()["detail"]
 
 
-def test_a_key_for_importing_can_follow_its_import(holder: Any, workspace: Tenant) -> None:
-    client = holder(scopes=["ingest"])
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_a_key_for_importing_can_follow_its_import(
+    holder: Any, workspace: Tenant, is_limited: bool
+) -> None:
+    client = holder(scopes=["ingest"], websiteId=workspace.website_id if is_limited else None)
     address = f"/api/imports?websiteId={workspace.website_id}"
     job = client.post(address, content=LINE, headers=NDJSON).json()
-    assert client.get(f"/api/imports/{job['id']}").status_code == 200
+    for part in ("", "/rejects"):
+        assert client.get(f"/api/imports/{job['id']}{part}").status_code == 200
     assert client.get("/api/imports").status_code == 403
+
+
+def test_a_key_for_one_website_cannot_follow_or_cancel_an_import_of_another(
+    holder: Any, workspace: Tenant
+) -> None:
+    form = {"name": "Other", "kind": "web"}
+    other = workspace.client.post("/api/settings/websites", json=form).json()["id"]
+    address = f"/api/imports?websiteId={workspace.website_id}"
+    job = workspace.client.post(address, content=LINE, headers=NDJSON).json()
+    client = holder(websiteId=other)
+    for method, part in (("GET", ""), ("GET", "/rejects"), ("POST", "/cancel")):
+        answer = client.request(method, f"/api/imports/{job['id']}{part}")
+        assert (answer.status_code, answer.json()["code"]) == (403, "website_not_of_key"), part
+
+
+def test_a_key_for_one_website_gets_no_job_that_it_could_not_read(
+    holder: Any, workspace: Tenant
+) -> None:
+    client = holder(websiteId=workspace.website_id)
+    address = f"/api/visitors?websiteId={workspace.website_id}"
+    answer = client.get(address, headers={"Prefer": "respond-async"})
+    assert (answer.status_code, answer.json()["data"]) == (200, [])
 
 
 def test_a_key_without_limits_and_one_from_before_scopes_may_do_everything(

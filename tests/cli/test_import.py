@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from tests.serving import PENSTOCK, Served, environment, penstock
@@ -66,7 +67,7 @@ def test_imports_a_file_and_repeats_without_duplicates(service, tmp_path):
 def test_a_gzip_file_is_imported(service, tmp_path):
     file = tmp_path / "past.ndjson.gz"
     file.write_bytes(gzip.compress(json.dumps(line(1)).encode()))
-    assert run(service, file, "--website", website(service)).stdout.startswith("1 events imported")
+    assert run(service, file, "--website", website(service)).stdout.startswith("1 event imported")
 
 
 def test_rejected_lines_go_to_a_file_with_their_reasons_and_the_exit_code_says_so(
@@ -91,6 +92,22 @@ def test_rejected_lines_go_to_a_file_with_their_reasons_and_the_exit_code_says_s
     written(file, [line(1), line(3)])
     assert run(service, file, "--website", website_id).returncode == 0
     assert not rejected.exists()
+
+
+def test_a_key_that_may_only_send_imports_a_file(service, tmp_path):
+    website_id = website(service)
+    form = {"name": "sender", "scopes": ["ingest"], "websiteId": website_id}
+    login = {"email": "owner@example.com", "password": "correct horse battery"}
+    with httpx.Client(base_url=service.url) as owner:
+        assert owner.post("/api/auth/login", json=login).is_success
+        sender = owner.post("/api/settings/api-keys", json=form).json()["key"]
+    file = written(tmp_path / "past.ndjson", [line(1), "nonsense"])
+    result = run(service, file, "--website", website_id, PENSTOCK_API_KEY=sender)
+    assert result.returncode == 1, result.stderr
+    assert result.stdout.startswith("1 event imported, 0 duplicates, 1 line rejected.")
+    refused = run(service, file, "--website", service.website, PENSTOCK_API_KEY=sender)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert website_id in refused.stderr
 
 
 def test_more_rejects_than_a_page_are_all_written(service, tmp_path):

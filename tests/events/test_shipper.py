@@ -81,13 +81,13 @@ class Breaking(Warehouse):
         self.failures = list(failures)
         self.inserts: list[tuple[bytes, str]] = []
 
-    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> None:
+    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
         self.inserts.append((rows, token))
         failure = self.failures.pop(0) if self.failures else None
-        if failure != "before":
-            super().insert_json_rows(table, rows, columns, token)
+        added = failure != "before" and super().insert_json_rows(table, rows, columns, token)
         if failure:
             raise QueryFailed("gone", 0)
+        return added
 
 
 def names(numbers: Sequence[int]) -> list[str]:

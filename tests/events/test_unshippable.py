@@ -34,11 +34,11 @@ class RejectingWarehouse(Warehouse):
         vars(self).update(vars(whole))
         self.code, self.broken, self.refusals = code, False, 0
 
-    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> None:
+    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
         if self.broken or b'"name":"bad' in rows:
             self.refusals += 1
             raise QueryFailed(f"Code: {self.code}. DB::Exception: cannot parse", self.code)
-        super().insert_json_rows(table, rows, columns, token)
+        return super().insert_json_rows(table, rows, columns, token)
 
     def accepts_inserts(self) -> bool:
         return not self.broken and super().accepts_inserts()

@@ -115,10 +115,10 @@ def kill_at(boundary: str, number: int) -> None:
 def refuse(number: int) -> None:
     insert, calls = Warehouse.insert_json_rows, count(1)
 
-    def refused(*arguments: Any, **named: Any) -> None:
+    def refused(*arguments: Any, **named: Any) -> bool:
         if next(calls) <= number:
             raise QueryFailed("the test refuses this insert", 241)
-        insert(*arguments, **named)
+        return insert(*arguments, **named)
 
     Warehouse.insert_json_rows = refused  # type: ignore[method-assign]
 

@@ -33,6 +33,8 @@ _SIGN_ON_COOKIE = "service_sign_on"
 """Holds an attempt of single sign-on, sealed."""
 _COOKIE_DAYS = 400
 """Longest lifetime that browsers allow. The server ends sessions, so cookies need no renewal."""
+CHECKS_WEBSITE = "checks_website"
+"""Route `opt` key: the route itself checks whether a key is for the website of a record."""
 UPLOAD_MEDIA_TYPE = "upload_media_type"
 """Route `opt` key: a media type, beside JSON, that a request with a session may have.
 
@@ -147,10 +149,11 @@ async def provide_current_user(
 def _require_rights(request: AnyRequest, caller: Caller) -> None:
     """`Forbidden` when the key lacks the scope of the route, or is for another website.
 
-    A key for one website may use the routes that name a website in the path or the query.
+    A key for one website may use the routes that name a website in the path or the query, and
+    those that check the website of what they find.
     """
     require_scope(caller.scopes, scopes_of(request.route_handler, request.method))
-    if caller.website_id is None:
+    if caller.website_id is None or request.route_handler.opt.get(CHECKS_WEBSITE):
         return
     named = [*request.query_params.getall("websiteId", [])]
     if "website_id" in request.path_params:

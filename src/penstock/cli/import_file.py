@@ -14,9 +14,10 @@ from typing import Annotated, Any
 
 import httpx
 import typer
+from httpx import codes
 
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
-from penstock.cli.options import FAILED, WRONG_USE, fail
+from penstock.cli.options import FAILED, WRONG_USE, count_of, fail
 from penstock.cli.progress import Progress, progress
 
 _CHUNK_BYTES = 256 * 1024
@@ -63,8 +64,14 @@ def import_file(
 
 
 def _unfinished_import(client: httpx.Client, file: Path, website: str) -> Record | None:
-    """The unfinished import of this file, if any. A wrong key or website ends the command."""
-    record_of(client.get(f"/api/settings/websites/{website}"))
+    """The unfinished import of this file, if any. A wrong key or website ends the command.
+
+    A key that may only send cannot look: then the file is uploaded again.
+    """
+    answer = client.get(f"/api/settings/websites/{website}")
+    if answer.status_code == codes.FORBIDDEN:
+        return None
+    record_of(answer)
     with file.open("rb") as source:
         sha256 = hashlib.file_digest(source, "sha256").hexdigest()
     imports = record_of(client.get("/api/imports", params={"websiteId": website, "pageSize": 100}))
@@ -143,8 +150,8 @@ def _parse_line(line: bytes) -> Any:
 
 def _print_summary(job: Record, rejected: Path | None) -> None:
     print(
-        f"{job['accepted']:,} events imported, {job['duplicates']:,} duplicates, "
-        f"{job['rejected']:,} lines rejected."
+        f"{count_of(job['accepted'], 'event')} imported, "
+        f"{count_of(job['duplicates'], 'duplicate')}, {count_of(job['rejected'], 'line')} rejected."
     )
     if job["firstEventAt"]:
         print(f"They occurred from {job['firstEventAt']} to {job['lastEventAt']}.")

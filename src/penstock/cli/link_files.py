@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
-from penstock.cli.options import FAILED
+from penstock.cli.options import FAILED, count_of
 
 _ROUTE = "/api/mobile/deferred-links/csv"
 
@@ -46,8 +46,9 @@ def _print(upload: Record) -> None:
         typer.echo(f"Row {fault['row']}, {fault['column']}: {fault['message']}", err=True)
     verb = "would be " if upload["dryRun"] else ""
     typer.echo(
-        f"{upload['created']:,} links {verb}created, {upload['updated']:,} {verb}updated, "
-        f"{upload['unchanged']:,} unchanged, {upload['faulty']:,} rows with errors."
+        f"{count_of(upload['created'], 'link')} {verb}created, "
+        f"{upload['updated']:,} {verb}updated, {upload['unchanged']:,} unchanged, "
+        f"{count_of(upload['faulty'], 'row')} with errors."
     )
     if upload["faults"]:
         typer.echo("Nothing was changed.", err=True)

@@ -40,6 +40,11 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
     raise typer.Exit(code)
 
 
+def count_of(number: int, noun: str) -> str:
+    """`1 event`, `1,200 events`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def read_settings(**flags: Any) -> Settings:
     """The settings of this process: flags override `PENSTOCK_*`, which override defaults."""
     try:

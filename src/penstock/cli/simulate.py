@@ -77,13 +77,15 @@ def _tap(phone: httpx.Client, link: Record, platform: Phone) -> Record:
     )
     print(f"1. A phone ({platform}) opens {link['hostedUrl']}")
     if page.status_code == 404:
-        print("   Not found: the link is disabled, or its app was deleted.")
+        print("   Not found: the link is disabled or expired, or its app was deleted.")
+        print(_INSTALLED_WITHOUT_CLICK)
         return {}
     if page.is_redirect:
-        print(
-            f"   The phone is redirected to {page.headers['location']}, because the app "
-            "has no store page or scheme for this platform."
-        )
+        target = page.headers["location"]
+        has_expired = link["expiresAt"] is not None and target == link["expiredUrl"]
+        reason = "link has expired" if has_expired else _NO_APP_PAGE
+        print(f"   The phone is redirected to {target}, because the {reason}.")
+        print(_INSTALLED_WITHOUT_CLICK)
         return {}
     buttons = buttons_of(page.text)
     print("   The link shows a page with buttons that open")
@@ -94,12 +96,14 @@ def _tap(phone: httpx.Client, link: Record, platform: Phone) -> Record:
     return evidence
 
 
+_NO_APP_PAGE = "app has no store page or scheme for this platform"
+_INSTALLED_WITHOUT_CLICK = "2. The app is installed without a click token."
 _TAP_TEXTS = {
     "installReferrer": (
         "2. The person taps the store button. Google Play passes the referrer to the installed app."
     ),
     "clickToken": "2. The person taps the app button. The app receives its click token.",
-    "": "2. No button has a click token, so the app is installed without one.",
+    "": _INSTALLED_WITHOUT_CLICK,
 }
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
-from penstock.accounts.keys.service import wrong_website_of_key
+from penstock.accounts.keys.service import require_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import website_not_owned
 from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
@@ -108,8 +108,7 @@ def require_own_website(website: Website, context: EventValidationContext) -> No
         return
     if context.caller.workspace_id != website.workspace_id:
         raise website_not_owned()
-    if context.caller.website_id not in (None, website.id):
-        raise wrong_website_of_key(context.caller.website_id)
+    require_website_of_key(context.caller, website.id)
 
 
 def time_from_1970_ms(value: Any) -> int:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy import Connection
 
 from penstock.accounts.identity_secrets.service import IdentitySecretService
-from penstock.accounts.keys.service import KeyService, wrong_website_of_key
+from penstock.accounts.keys.service import KeyService, require_website_of_key
 from penstock.accounts.model import Caller, Website
 from penstock.accounts.websites.service import WebsiteService, website_not_owned
 from penstock.base.clock import Clock
@@ -332,6 +332,5 @@ def _owned_website(caller: Caller, find_website: FindWebsite, website_id: str) -
     website = find_website(website_id)
     if website is None or website.workspace_id != caller.workspace_id:
         raise website_not_owned()
-    if caller.website_id not in (None, website.id):
-        raise wrong_website_of_key(caller.website_id)
+    require_website_of_key(caller, website.id)
     return website

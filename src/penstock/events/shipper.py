@@ -159,7 +159,7 @@ class Shipper:
             for number, piece in enumerate(_pieces(shipment)):
                 token = f"{self.installation_id()}-{shipment.number}-{number}"
                 try:
-                    self._warehouse.insert_json_rows(target, piece.rows, COLUMNS[target], token)
+                    self._insert(target, piece, token)
                 except StoreUnavailable:
                     self._note_failure("unavailable")
                     raise
@@ -173,6 +173,14 @@ class Shipper:
         with self._shipped:
             self._shipped.notify_all()
         return True
+
+    def _insert(self, target: Target, piece: "_Piece", token: str) -> None:
+        columns = COLUMNS[target]
+        if self._warehouse.insert_json_rows(target, piece.rows, columns, token):
+            return
+        # The engine remembers the token. After a kill its rows may not be there nevertheless.
+        if not self._holds(target, piece.rows.partition(b"\n")[0]):
+            self._warehouse.insert_json_rows(target, piece.rows, columns, f"{token}-again")
 
     def _note_failure(self, error: str) -> None:
         _SHIPMENTS.labels("failed").inc()

@@ -42,6 +42,9 @@ _CODES: Mapping[str, str] = {
     "too_short": "too_few",
     "too_long": "too_many",
     "int_parsing": "wrong_type",
+    "int_from_float": "wrong_type",
+    "float_parsing": "wrong_type",
+    "bool_parsing": "wrong_type",
     "finite_number": "not_finite",
 }
 _MESSAGES: Mapping[str, str] = {
@@ -54,7 +57,12 @@ _MESSAGES: Mapping[str, str] = {
     "string_type": "Must be a string.",
     "int_type": "Must be an integer.",
     "int_parsing": "Must be an integer.",
+    "int_from_float": "Must be an integer.",
+    "float_type": "Must be a number.",
+    "float_parsing": "Must be a number.",
+    "finite_number": "Must be a finite number.",
     "bool_type": "Must be true or false.",
+    "bool_parsing": "Must be true or false.",
     "literal_error": "Must be {expected}.",
     "enum": "Must be {expected}.",
     "greater_than_equal": "Must be at least {ge:,}.",

@@ -9,7 +9,6 @@ from litestar import Response
 from litestar.di import NamedDependency
 
 from penstock.accounts.model import Caller
-from penstock.base.ids import WorkspaceId
 from penstock.http.answers import answer
 from penstock.http.requests import AnyRequest, path_of
 from penstock.jobs.prefer import RESPOND_ASYNC, prefers_async
@@ -29,8 +28,10 @@ class CancellableResponse:
     compute: blocks and returns a record, a dict or a response.
     """
 
-    def __init__(self, request: AnyRequest, workspace_id: WorkspaceId, jobs: JobService) -> None:
-        self._request, self._workspace_id, self._jobs = request, workspace_id, jobs
+    def __init__(self, request: AnyRequest, caller: Caller, jobs: JobService) -> None:
+        self._request, self._workspace_id, self._jobs = request, caller.workspace_id, jobs
+        self._may_be_job = caller.website_id is None
+        """A key for one website has no access to jobs."""
 
     async def __call__(
         self, compute: ComputeAnswer, *, check: Callable[[], object] | None = None
@@ -39,7 +40,7 @@ class CancellableResponse:
 
         check: raises the errors that `compute` would raise early, so that no job starts. Blocks.
         """
-        if prefers_async(self._request.headers.getall("prefer", [])):
+        if self._may_be_job and prefers_async(self._request.headers.getall("prefer", [])):
             if check is not None:
                 await to_thread.run_sync(check)
             return await self._as_job(compute)
@@ -83,4 +84,4 @@ async def provide_cancellable_response(
     caller: NamedDependency[Caller],
     jobs: NamedDependency[JobService],
 ) -> CancellableResponse:
-    return CancellableResponse(request, caller.workspace_id, jobs)
+    return CancellableResponse(request, caller, jobs)

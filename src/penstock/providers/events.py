@@ -82,7 +82,7 @@ def new_event(
     metadata names nobody.
     """
     if event.occurred_at_ms < 0 or future_error(event.occurred_at_ms, context):
-        raise NotAnEvent("The event's time is before 1970 or in the future.")
+        raise NotAnEvent("the event's time is before 1970 or in the future.")
     has_mapping = event.name is not None and not customer.is_elsewhere
     name = event.name if event.name is not None and has_mapping else f"provider.{event.type}"
     visitor_id = customer.visitor_id if customer.is_named else fallback_visitor_id

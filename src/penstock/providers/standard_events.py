@@ -52,7 +52,7 @@ def standard_event(
     delivery_id: the signed `webhook-id`, the same for every retry. signed_at_s: the event's time
     when the body has none.
     """
-    event = require_object(body, "The body")
+    event = require_object(body, "the body")
     event_type = require_id(event.get("type"), "type")
     mapping = POLAR.get(event_type)
     payload = event.get("data")

@@ -58,7 +58,7 @@ _SUBSCRIPTION_METADATA_PATHS = (
 
 def stripe_event(body: Any) -> ProviderEvent:
     """`NotAnEvent` when the body is not a Stripe event."""
-    event = require_object(body, "The body")
+    event = require_object(body, "the body")
     event_type = require_id(event.get("type"), "type")
     mapping = STRIPE.get(event_type)
     payload = value_at(event, "data.object")

@@ -30,6 +30,7 @@ from penstock.warehouse.errors import QUERY_WAS_CANCELLED, QueryFailed, explaine
 from penstock.warehouse.queries import load
 from penstock.warehouse.server import Server, limit_answer
 from penstock.warehouse.work import Stopped, Work, current_work
+from penstock.warehouse.written_parts import WrittenParts
 
 log = structlog.get_logger()
 
@@ -90,6 +91,7 @@ class Warehouse:
             self._data.mkdir(parents=True, exist_ok=True)
             self._remove_insert_files()
         self._writer, self._watcher = self._connect(), self._connect(_WATCH_S)
+        self._written = WrittenParts(self._run_embedded)
         # The connection used last comes first; None: not connected yet.
         self._readers: LifoQueue[Client | None] = LifoQueue()
         for _ in range(readers):
@@ -256,11 +258,11 @@ class Warehouse:
         ):
             yield ((stream.source.column_names, block) for block in stream)
 
-    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> None:
+    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
         """Store rows durably, one JSON object per line. A repeat of the same token changes nothing.
 
         The engine refuses fields that are not in `columns`; a missing field gets the column's
-        default.
+        default. Returns False when the embedded engine added nothing, as for a repeat.
         """
         settings = {
             "insert_deduplication_token": token,
@@ -275,7 +277,8 @@ class Warehouse:
                 self._writer.raw_insert(
                     table, columns, insert_block=rows, fmt="JSONEachRow", settings=settings
                 )
-                return
+                return True
+            self._written.prepare(table)
             # The driver would put the rows into a file in the system's folder for temporary files
             # and leave them there after a kill.
             file = self._inserts / f"{uuid4().hex}.jsonl"
@@ -287,6 +290,16 @@ class Warehouse:
                 )
             finally:
                 file.unlink(missing_ok=True)
+            return self._written.check(table)
+
+    def _run_embedded(
+        self, sql: str, parameters: Mapping[str, Any] | None = None
+    ) -> Sequence[Sequence[Any]]:
+        with translated_errors():
+            rows: Sequence[Sequence[Any]] = self._writer.query(
+                sql, parameters=dict(parameters or {})
+            ).result_rows
+        return rows
 
     def _remove_insert_files(self) -> None:
         """A killed process leaves the rows of its last insert; the outbox still has them."""

@@ -139,7 +139,7 @@ async def provide_respond(
     view: NamedDependency[View], jobs: NamedDependency[JobService]
 ) -> CancellableResponse:
     """For pages that query the warehouse, within the workspace's limits."""
-    return CancellableResponse(view.request, view.workspace_id, jobs)
+    return CancellableResponse(view.request, view.reader.caller, jobs)
 
 
 async def reader_of(request: AnyRequest, accounts: AccountService) -> CurrentUser | None:

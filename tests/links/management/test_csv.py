@@ -173,6 +173,18 @@ def test_faults_name_row_and_column_and_nothing_is_changed(
     assert listed(client) == before
 
 
+def test_an_exported_file_with_a_link_of_a_deleted_app_changes_nothing(
+    client, app_id, make_link, upload
+):
+    record = make_link()
+    assert client.delete(f"/api/settings/websites/{app_id}").status_code == 204
+    assert counts(upload(client.get(CSV).content)) == (0, 0, 1, 0)
+    [fault] = upload([new(app_id, "late")], dry_run=True).json()["faults"]
+    assert (fault["column"], fault["code"]) == ("websiteId", "app_not_found")
+    other = upload([{"slug": record["slug"], "websiteId": "web_other"}], dry_run=True).json()
+    assert [fault["code"] for fault in other["faults"]] == ["read_only"]
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [

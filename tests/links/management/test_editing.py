@@ -133,7 +133,7 @@ def test_an_edit_is_in_the_audit_log(workspace, client, make_link, edit):
     entries = workspace.browser.get("/api/settings/audit-log").json()["data"]
     changed = [entry for entry in entries if entry["action"] == "link_changed"]
     assert [entry["target"] for entry in changed] == [
-        f"{record['id']} {record['slug']}: destination_path"
+        f"{record['id']} {record['slug']}: destinationPath"
     ]
 
 

@@ -181,6 +181,12 @@ class KeyService:
             self._callers.forget(key_hash)
 
 
+def require_website_of_key(caller: Caller, website_id: WebsiteId) -> None:
+    """`Forbidden` when the caller is a key for another website."""
+    if caller.website_id not in (None, website_id):
+        raise wrong_website_of_key(caller.website_id)
+
+
 def wrong_website_of_key(website_id: WebsiteId) -> Forbidden:
     return Forbidden(
         f"This API key is only for the website {website_id}. Send this ID as websiteId if the "

@@ -10,7 +10,13 @@ from penstock.accounts.audit import service as audit
 from penstock.accounts.audit.model import Action
 from penstock.accounts.model import Caller, MobileApp, Website, WebsiteKind
 from penstock.accounts.websites import store
-from penstock.accounts.websites.schema import APP_FIELDS, NewWebsite, WebsiteChanges, only_mobile
+from penstock.accounts.websites.schema import (
+    APP_FIELDS,
+    NewWebsite,
+    WebsiteChanges,
+    WebsiteRecord,
+    only_mobile,
+)
 from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, NotFound, Unauthorized
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId, new_id
@@ -162,15 +168,20 @@ class WebsiteService:
             return store.websites_page(db, workspace_id, page)
 
     def change_website(self, by: Caller, website_id: str, changes: WebsiteChanges) -> Website:
-        """Change the fields that were sent; the others keep their value."""
+        """Change the fields that were sent; the others keep their value.
+
+        Setting the present values changes nothing.
+        """
         with self._database.write() as db:
             before = store.website(db, website_id, lock=True)
             if before is None or before.workspace_id != by.workspace_id:
                 raise _no_such_website()
             after = replace(_apply_changes(before, changes), updated_at_ms=self._clock())
+            changed = _changed_names(before, after)
+            if not changed:
+                return before
             store.update_website(db, after)
-            fields = ", ".join(sorted(changes.model_fields_set))
-            target = f"{website_id} {after.name}: {fields}"
+            target = f"{website_id} {after.name}: {', '.join(changed)}"
             audit.record(db, by, Action.WEBSITE_CHANGED, target, self._clock())
             self._websites.announce(db)
         self._websites.forget(website_id)
@@ -201,6 +212,12 @@ def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
         app=replace(website.app, **app_values),
         retention_days=changes.retention_after(website.retention_days),
     )
+
+
+def _changed_names(before: Website, after: Website) -> list[str]:
+    """Names of the record's fields that differ, apart from the time of the change."""
+    old, new = (WebsiteRecord.of(website).model_dump(by_alias=True) for website in (before, after))
+    return sorted(name for name in new if name != "updatedAt" and new[name] != old[name])
 
 
 def website_not_owned() -> Unauthorized:

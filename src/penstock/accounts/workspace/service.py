@@ -16,6 +16,7 @@ from penstock.metadb.record_cache import RecordCache
 from penstock.settings import Settings
 
 _CACHE_TTL_S = 2.0
+_LIMIT_NAMES = {"timeout_s": "queryTimeoutSeconds", "memory_bytes": "queryMemoryBytes"}
 
 
 class WorkspaceService:
@@ -51,13 +52,17 @@ class WorkspaceService:
         if (changes.get("timeout_s") or 0) > self._max_timeout_s:
             faults.append(
                 _above_limit(
-                    "queryTimeoutSeconds", f"{self._max_timeout_s:g}", "PENSTOCK_QUERY_TIMEOUT_S"
+                    _LIMIT_NAMES["timeout_s"],
+                    f"{self._max_timeout_s:g}",
+                    "PENSTOCK_QUERY_TIMEOUT_S",
                 )
             )
         if (changes.get("memory_bytes") or 0) > self._max_bytes:
             faults.append(
                 _above_limit(
-                    "queryMemoryBytes", str(self._max_bytes), "PENSTOCK_QUERY_MEMORY_BYTES"
+                    _LIMIT_NAMES["memory_bytes"],
+                    f"{self._max_bytes:,}",
+                    "PENSTOCK_QUERY_MEMORY_BYTES",
                 )
             )
         if faults:
@@ -66,9 +71,14 @@ class WorkspaceService:
         with self._database.write() as db:
             before = store.workspace_settings(db, workspace_id, lock=True)
             after = WorkspaceSettings(name or before.name, replace(before.limits, **changes))
+            changed = [
+                *(["name"] if after.name != before.name else []),
+                *(name for field, name in _LIMIT_NAMES.items() if _differs(before, after, field)),
+            ]
+            if not changed:
+                return before
             store.update_workspace(db, workspace_id, after)
-            fields = [*(["name"] if name else []), *changes]
-            target = f"{workspace_id} {after.name}: {', '.join(fields)}"
+            target = f"{workspace_id} {after.name}: {', '.join(changed)}"
             audit.record(db, by, Action.WORKSPACE_CHANGED, target, self._clock())
             self._limits_cache.announce(db)
         self._limits_cache.forget(workspace_id)
@@ -91,3 +101,7 @@ def _above_limit(field: str, limit: str, setting: str) -> Fault:
     return Fault(
         field, "less_than_equal", f"Must be at most {limit}, the operator's limit ({setting})."
     )
+
+
+def _differs(before: WorkspaceSettings, after: WorkspaceSettings, limit: str) -> bool:
+    return bool(getattr(before.limits, limit) != getattr(after.limits, limit))

@@ -5,7 +5,7 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from penstock.accounts.callers import UPLOAD_MEDIA_TYPE
+from penstock.accounts.callers import CHECKS_WEBSITE, UPLOAD_MEDIA_TYPE
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.base.errors import UnsupportedMedia
 from penstock.events.imports.schema import ImportLine, ImportQuery, ImportRecord, RejectRecord
@@ -75,16 +75,15 @@ async def list_imports(
         answers=ImportRecord,
         scopes=(KeyScope.INGEST, KeyScope.READ),
         tag="imports",
-    ),
+    )
+    | {CHECKS_WEBSITE: True},
 )
 async def read_import(
     import_id: FromPath[str],
     caller: NamedDependency[Caller],
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
-    return answer(
-        ImportRecord.of(await to_thread.run_sync(imports.find, caller.workspace_id, import_id))
-    )
+    return answer(ImportRecord.of(await to_thread.run_sync(imports.find, caller, import_id)))
 
 
 @get(
@@ -96,7 +95,8 @@ async def read_import(
         listed=True,
         scopes=(KeyScope.INGEST, KeyScope.READ),
         tag="imports",
-    ),
+    )
+    | {CHECKS_WEBSITE: True},
 )
 async def list_rejects(
     import_id: FromPath[str],
@@ -106,14 +106,14 @@ async def list_rejects(
 ) -> Response[bytes]:
     """In the order of the lines, each with all its errors."""
     page = read_query(request, PageQuery).pagination
-    rejects = await to_thread.run_sync(imports.rejects, caller.workspace_id, import_id, page)
+    rejects = await to_thread.run_sync(imports.rejects, caller, import_id, page)
     return listing(rejects, RejectRecord.of)
 
 
 @post(
     "/api/imports/{import_id:str}/cancel",
     status_code=200,
-    opt=described("Cancel an import", answers=ImportRecord, tag="imports"),
+    opt=described("Cancel an import", answers=ImportRecord, tag="imports") | {CHECKS_WEBSITE: True},
 )
 async def cancel_import(
     import_id: FromPath[str],
@@ -121,9 +121,7 @@ async def cancel_import(
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
     """Events that were stored stay; reports say that the rest is missing. Safe to repeat."""
-    return answer(
-        ImportRecord.of(await to_thread.run_sync(imports.cancel, caller.workspace_id, import_id))
-    )
+    return answer(ImportRecord.of(await to_thread.run_sync(imports.cancel, caller, import_id)))
 
 
 @post(

@@ -8,8 +8,9 @@ from typing import Any
 from anyio import to_thread
 from sqlalchemy import Connection
 
+from penstock.accounts.keys.service import require_website_of_key
 from penstock.accounts.members.service import require_owner
-from penstock.accounts.model import CurrentUser
+from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, NotFound, QueueFull, Unavailable
@@ -133,12 +134,10 @@ class ImportService:
         with self._database.write() as db:
             store.add(db, job)
 
-    def find(self, workspace_id: WorkspaceId, import_id: str) -> ImportJob:
+    def find(self, by: Caller, import_id: str) -> ImportJob:
+        """`NotFound`; `Forbidden` for a key for another website."""
         with self._database.read() as db:
-            job = store.find(db, workspace_id, import_id)
-        if job is None:
-            raise _import_not_found()
-        return job
+            return _owned_import(store.find(db, by.workspace_id, import_id), by)
 
     def page(self, workspace_id: WorkspaceId, query: RecordsQuery) -> Listing[ImportJob]:
         """Newest first. `Unauthorized` when the website belongs to another workspace."""
@@ -147,21 +146,19 @@ class ImportService:
         with self._database.read() as db:
             return store.page(db, workspace_id, query.website_id, query.pagination)
 
-    def rejects(self, workspace_id: WorkspaceId, import_id: str, page: Page) -> Listing[Reject]:
+    def rejects(self, by: Caller, import_id: str, page: Page) -> Listing[Reject]:
         """Rejected lines in their order, each with all its faults."""
-        job = self.find(workspace_id, import_id)
+        job = self.find(by, import_id)
         with self._database.read() as db:
             return store.rejects(db, job, page)
 
-    def cancel(self, workspace_id: WorkspaceId, import_id: str) -> ImportJob:
+    def cancel(self, by: Caller, import_id: str) -> ImportJob:
         """Stop reading; events that were stored stay. Cancelling again changes nothing.
 
         `Conflict` when the import is finished.
         """
         with self._database.write() as db:
-            job = store.find(db, workspace_id, import_id, lock=True)
-            if job is None:
-                raise _import_not_found()
+            job = _owned_import(store.find(db, by.workspace_id, import_id, lock=True), by)
             if job.state is ImportState.CANCELLED:
                 return job
             if not job.is_open:
@@ -211,6 +208,13 @@ class ImportService:
         """The history that imports changed, oldest first, for the coverage of reports."""
         with self._database.read() as db:
             return store.spans(db, workspace_id, website_ids)
+
+
+def _owned_import(job: ImportJob | None, by: Caller) -> ImportJob:
+    if job is None:
+        raise _import_not_found()
+    require_website_of_key(by, job.website_id)
+    return job
 
 
 def _import_not_found() -> NotFound:

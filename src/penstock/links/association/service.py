@@ -177,8 +177,8 @@ def _address_faults(settings: Settings) -> Iterator[str]:
     """What to set the public URL to, and why, judged by its spelling alone."""
     if settings.public_url is None:
         yield (
-            "the https URL of your links, such as https://links.example.com: now links begin with "
-            f"{settings.base_url}, which phones cannot reach"
+            "the https URL of your links, such as https://links.example.com: currently links begin "
+            f"with {settings.base_url}, which phones cannot reach"
         )
         return
     try:

@@ -1,6 +1,7 @@
 """Creates and changes many links at once, from a CSV file: all of its rows, or none."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
@@ -85,14 +86,14 @@ class BulkService:
 
     def _upload(self, by: Caller, body: bytes, dry_run: bool) -> LinkUpload:
         valid, faults = _validated(read_csv(body), self._links.url_rules)
-        apps, app_faults = self._apps(by.workspace_id, valid)
+        apps = self._apps(by.workspace_id, valid)
         slugs = [row.slug for _, row in valid]
         now_ms = self._clock()
         try:
             with self._database.write() as db:
                 stored = {link.slug: link for link in store.links_of_slugs(db, slugs)}
                 plan = _plan(by.workspace_id, valid, stored, apps, now_ms)
-                plan.faults.extend([*faults, *app_faults])
+                plan.faults.extend(faults)
                 upload = plan.upload()
                 if dry_run:
                     return upload
@@ -113,19 +114,13 @@ class BulkService:
             self._links.forget(link.slug)
         return upload
 
-    def _apps(
-        self, workspace_id: WorkspaceId, rows: Sequence[ValidRow]
-    ) -> tuple[Mapping[str, WebsiteId], list[RowFault]]:
-        """The workspace's apps that rows name, and a fault for each row that names another."""
+    def _apps(self, workspace_id: WorkspaceId, rows: Sequence[ValidRow]) -> Mapping[str, WebsiteId]:
+        """The workspace's apps that rows name, by ID."""
         apps: dict[str, WebsiteId] = {}
-        missing = set[str]()
         for website_id in {row.website_id for _, row in rows if row.website_id}:
-            try:
+            with suppress(NotFound):
                 apps[website_id] = self._websites.app(workspace_id, website_id).id
-            except NotFound:
-                missing.add(website_id)
-        fault = Fault("websiteId", "app_not_found", "The workspace has no app with this ID.")
-        return apps, [(number, fault) for number, row in rows if row.website_id in missing]
+        return apps
 
 
 def _named(number: int, fault: Fault) -> Fault:
@@ -168,7 +163,7 @@ def _plan(
     plan = Plan()
     for number, row in rows:
         link = stored.get(row.slug)
-        faults = _new_faults(row) if link is None else _change_faults(row, link, workspace_id)
+        faults = _new_faults(row, apps) if link is None else _change_faults(row, link, workspace_id)
         plan.faults.extend((number, fault) for fault in faults)
         if faults:
             continue
@@ -178,18 +173,23 @@ def _plan(
                 plan.unchanged += 1
             else:
                 plan.changed.append((link, after))
-        elif app_id := apps.get(row.website_id or ""):
+        else:
+            app_id = apps[row.website_id or ""]
             plan.added.append(_new_link(workspace_id, app_id, row, now_ms))
     return plan
 
 
-def _new_faults(row: LinkRow) -> list[Fault]:
+def _new_faults(row: LinkRow, apps: Mapping[str, WebsiteId]) -> list[Fault]:
     if row.id is not None:
         message = "No link has this ID and this slug. Leave the ID out to create a link."
         return [Fault("id", "unknown_link", message)]
     values = row.model_dump(by_alias=True)
     message = "A new link needs this field."
-    return [Fault(name, "required", message) for name in _REQUIRED if values[name] is None]
+    faults = [Fault(name, "required", message) for name in _REQUIRED if values[name] is None]
+    if row.website_id is not None and row.website_id not in apps:
+        message = "The workspace has no app with this ID."
+        faults.append(Fault("websiteId", "app_not_found", message))
+    return faults
 
 
 def _change_faults(row: LinkRow, link: Link, workspace_id: WorkspaceId) -> list[Fault]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from pydantic.alias_generators import to_camel
 from sqlalchemy import Connection
 
 from penstock.accounts.audit import service as audit
@@ -201,7 +202,7 @@ def link_of_revision(db: Connection, link_id: str, revision: int) -> Link | None
 
 def _revised_names(before: Link, after: Link) -> list[str]:
     return [
-        name.removesuffix("_ms")
+        to_camel(name.removesuffix("_ms"))
         for name in REVISED
         if getattr(before, name) != getattr(after, name)
     ]

@@ -54,8 +54,9 @@ def read_import(
     website_service: NamedDependency[WebsiteService],
     imports: NamedDependency[ImportService],
 ) -> Response[bytes]:
-    job = imports.find(view.workspace_id, import_id)
-    rejects = imports.rejects(view.workspace_id, import_id, view.query(PageQuery).pagination)
+    reader = view.reader.caller
+    job = imports.find(reader, import_id)
+    rejects = imports.rejects(reader, import_id, view.query(PageQuery).pagination)
     names = names_of(website_service.websites(view.workspace_id))
     return view.render(
         "imports/import.html",

@@ -1,0 +1,77 @@
+"""The embedded engine ignores writes that fail; an insert whose files are not whole is none."""
+
+import json
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import StoreUnavailable
+from penstock.warehouse import migrations
+from penstock.warehouse.client import Warehouse
+
+ROWS = [{"website_id": "web_1", "name": "e", "event_id": f"evt_{n}"} for n in range(20)]
+
+
+@contextmanager
+def writes_fail_beyond(warehouse: Warehouse, place: int) -> Iterator[None]:
+    """Every write of the engine beyond this place of a file fails, as EFBIG."""
+    command = warehouse._writer.command
+
+    def failing(*arguments: Any, **named: Any) -> Any:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (place, resource.RLIM_INFINITY))
+        try:
+            return command(*arguments, **named)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+
+    warehouse._writer.command = failing  # type: ignore[method-assign]
+    yield
+    warehouse._writer.command = command  # type: ignore[method-assign]
+
+
+def insert(warehouse: Warehouse, token: str) -> bool:
+    rows = "\n".join(map(json.dumps, ROWS)).encode()
+    return warehouse.insert_json_rows("events", rows, list(ROWS[0]), token)
+
+
+def counts(warehouse: Warehouse) -> tuple[int, int]:
+    """Events, and how many the catalogue counts."""
+    [[events]] = warehouse.query("SELECT count() FROM events WHERE NOT ignore(*)")[1]
+    [[counted]] = warehouse.query("SELECT sum(events) FROM catalogue WHERE property = ''")[1]
+    return int(events), int(counted)
+
+
+def in_own_process(test: Callable[..., Any], *arguments: Any) -> Any:
+    """The limit is one of the process."""
+    with ProcessPoolExecutor(1, get_context("forkserver")) as process:
+        return process.submit(test, *arguments).result()
+
+
+def insert_while_writes_fail(data: Path, place: int) -> list[tuple[int, int]]:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # as in `penstock serve`
+    warehouse = Warehouse(data=data, url=None)
+    migrations.migrate(warehouse)
+    assert insert(warehouse, "first")
+    with writes_fail_beyond(warehouse, place), pytest.raises(StoreUnavailable):
+        insert(warehouse, "second")
+    after_failure = counts(warehouse)
+    assert insert(warehouse, "second"), "the token of a failed insert is not remembered"
+    assert not insert(warehouse, "second")
+    assert insert(warehouse, "third")
+    return [after_failure, counts(warehouse)]
+
+
+@pytest.mark.parametrize("place", [0, 100, 1000])
+def test_an_insert_that_was_not_written_fails_and_can_be_repeated(
+    tmp_path: Path, place: int
+) -> None:
+    after_failure, at_the_end = in_own_process(insert_while_writes_fail, tmp_path, place)
+    assert after_failure[0] == 20
+    assert at_the_end == (60, 60)
