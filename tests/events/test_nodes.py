@@ -50,6 +50,21 @@ class Nodes:
         self._clients[node] = self._of(url)
 
 
+def start_job(node: Served, key: str) -> str:
+    """The path of a job that a node has just accepted."""
+    steps = [{"type": "Event", "value": "A"}, {"type": "Event", "value": "B"}]
+    headers = {"Authorization": f"Bearer {key}", "Prefer": "respond-async"}
+    answer = node.client.post("/api/funnels/preview", json={"steps": steps}, headers=headers)
+    assert answer.status_code == 202, answer.text
+    return answer.headers["location"]
+
+
+def state_of(path: str, node: Served, key: str) -> str:
+    answer = node.client.get(path, headers={"Authorization": f"Bearer {key}"})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["state"])
+
+
 @pytest.mark.slow("starts two nodes and kills one again and again")
 def test_what_two_nodes_acknowledged_is_stored_once_though_one_is_killed(
     tmp_path: Path,
@@ -66,6 +81,7 @@ def test_what_two_nodes_acknowledged_is_stored_once_though_one_is_killed(
         "PENSTOCK_SECRET_KEYS": urlsafe_b64encode(b"k" * 32).decode(),
     }
     served: list[Served] = []
+    jobs: list[str] = []
     try:
         served.extend(Served(tmp_path / f"node-{node}", **settings) for node in range(2))
         key, website_id = served[0].first_account()
@@ -75,9 +91,12 @@ def test_what_two_nodes_acknowledged_is_stored_once_though_one_is_killed(
             for _ in range(kills):
                 time.sleep(chance.uniform(0, 0.6))
                 killed = chance.randrange(2)
+                jobs.append(start_job(served[killed], key))
                 served[killed].kill()
                 served[killed] = Served(tmp_path / f"node-{killed}", **settings)
                 nodes.is_at(killed, served[killed].url)
+        for path in jobs:  # whatever became of it: every node says the same
+            eventually(lambda path=path: len({state_of(path, node, key) for node in served}) == 1)
         ready = served[0].client
         eventually(lambda: ready.get("/health/ready").json()["outbox"]["bundles"] == 0)
         warehouse = Warehouse(data=tmp_path, url=clickhouse.url)
