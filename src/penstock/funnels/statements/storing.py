@@ -144,7 +144,9 @@ def merge_parts(build: str) -> Statement:
     nothing to compare.
     """
     binder = Binder()
-    sql = f"OPTIMIZE TABLE funnel_outcomes PARTITION {binder.bind('String', build)}"
+    sql = f"""
+    OPTIMIZE TABLE funnel_outcomes PARTITION {binder.bind("String", build)} FINAL
+    SETTINGS optimize_skip_merged_partitions = 1"""
     return Statement(sql, binder.values)
 
 
@@ -185,12 +187,16 @@ def units_of(plan: Plan, most: int, until_ms: int) -> Statement:
 
 
 def first_times(build: str, units: Sequence[int]) -> Statement:
-    """When the first event of each stored unit was. Columns: unit, first_ms."""
+    """When the first event of each stored unit was. Columns: unit, first_ms.
+
+    Of all rows of a unit, older ones too: its first event becomes no later.
+    """
     binder = Binder()
     sql = f"""
-    SELECT unit, first_ts FROM funnel_outcomes FINAL
+    SELECT unit, min(first_ts) AS first_ms FROM funnel_outcomes
     WHERE build = {binder.bind("String", build)}
-        AND unit IN {binder.bind("Array(UInt64)", list(units))}"""
+        AND unit IN {binder.bind("Array(UInt64)", list(units))}
+    GROUP BY unit"""
     return Statement(sql, binder.values)
 
 
