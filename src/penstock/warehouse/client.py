@@ -26,7 +26,13 @@ from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.metrics import histogram
 from penstock.base.tracing import span
 from penstock.warehouse.cluster import Cluster
-from penstock.warehouse.errors import QUERY_WAS_CANCELLED, QueryFailed, explained, translated_errors
+from penstock.warehouse.errors import (
+    ABORTED,
+    QUERY_WAS_CANCELLED,
+    QueryFailed,
+    explained,
+    translated_errors,
+)
 from penstock.warehouse.queries import load
 from penstock.warehouse.server import Server, limit_answer
 from penstock.warehouse.work import Stopped, Work, current_work
@@ -190,7 +196,7 @@ class Warehouse:
                 work.check()
                 is_reusable = True
             except QueryFailed as error:
-                if error.code == QUERY_WAS_CANCELLED and work.stopped:
+                if error.code in (ABORTED, QUERY_WAS_CANCELLED) and work.stopped:
                     raise Stopped from error
                 raise
             finally:

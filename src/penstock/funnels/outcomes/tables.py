@@ -23,6 +23,7 @@ from penstock.funnels.statements.query import (
 )
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
+from penstock.warehouse.work import Work
 
 _SQL = "penstock.funnels.outcomes"
 _UNITS_PER_STATEMENT = 20_000
@@ -99,6 +100,18 @@ class OutcomeTables:
             events=backlog.events_in_all,
             next_event_ms=self.next_event(subject, mark.read_until_ms),
         )
+
+    def stop(self, work: Work) -> None:
+        """Stop a build. Returns when nothing of it runs.
+
+        The engine kills no statement that merges parts, so merges are stopped meanwhile.
+        """
+        work.stop()  # before its merge fails
+        self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes")
+        try:
+            self._warehouse.stop(work)
+        finally:
+            self._warehouse.command("SYSTEM START MERGES funnel_outcomes")
 
     def refresh(
         self,

@@ -19,7 +19,7 @@ LISTS = "counted, quality"
 COLUMNS = f"{LISTS}, completion"
 ENTERED = "counted[1]"
 PARTS = "keys, reached, waiting"
-"""What `of_units` groups by."""
+"""The columns that `of_units` groups by."""
 _QUALITY = (
     "unitless",
     "unverified",
@@ -58,8 +58,8 @@ def median_state(took_ms: str, is_complete: str) -> str:
 def of_units(plan: Plan) -> str:
     """The figures of a cohort from the columns of its units, in parts to be added up.
 
-    A part is the units that completed the same number of steps and are all waiting, or none of
-    them (`PARTS`). So numbers are added up, and lists are made only for each part.
+    A part is the units that completed the same steps and of which all are waiting, or none
+    (`PARTS`): a list is made for each part, not for each unit.
     """
     n = len(plan.steps)
     counted = [
