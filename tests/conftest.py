@@ -74,29 +74,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _deselect_repeats_on_postgres(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test with many parameters, run only the first set on PostgreSQL as well as on SQLite.
+    """Of the tests for both databases, leave those to `make test-full` that see no difference.
 
-    The first set proves that the statements of the test work there. Most other sets are about the
-    spelling of values, which no store sees. `every_database` marks tests whose sets differ for the
-    store: searches, unusual characters, large numbers. `make test-full` runs all.
+    `every_database` marks the tests of what differs: locks, conflicts, searches, order, unusual
+    characters, large numbers, deletions. Beside them `tests/fuzz/test_api.py` calls every operation
+    on PostgreSQL in each run.
     """
-    selected, repeats, on_postgres = [], [], set[str]()
-    for item in items:
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        test = item.nodeid.partition("[")[0]
-        if (
-            parameters.get("database_url") == "postgresql"
-            and test in on_postgres
-            and not item.get_closest_marker("every_database")
-        ):
-            repeats.append(item)
-            continue
-        if parameters.get("database_url") == "postgresql":
-            on_postgres.add(test)
-        selected.append(item)
+    repeats = {
+        item
+        for item in items
+        if isinstance(item, pytest.Function)
+        and hasattr(item, "callspec")
+        and item.callspec.params.get("database_url") == "postgresql"
+        and not item.get_closest_marker("every_database")
+    }
     if repeats:
-        config.hook.pytest_deselected(items=repeats)
-        items[:] = selected
+        config.hook.pytest_deselected(items=list(repeats))
+        items[:] = [item for item in items if item not in repeats]
 
 
 def _arrange_for_workers(items: list[pytest.Item], workers: int) -> None:

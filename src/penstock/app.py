@@ -27,7 +27,7 @@ from penstock.edge import plugin as edge_room
 from penstock.edge.layer import EdgeLayer
 from penstock.events import plugin as events_room
 from penstock.events.deletions.model import DeletionSpan, RetainedHistory
-from penstock.events.fast_path import EventFastPath
+from penstock.events.fast_path import EventFastPath, TrackFastPath
 from penstock.events.imports.model import ImportSpan
 from penstock.events.imports.service import rejected_texts
 from penstock.events.plugin import EventsRoom
@@ -40,6 +40,7 @@ from penstock.http.cors import OpenRoutes
 from penstock.http.fast_path import FastPath
 from penstock.http.problems import EXCEPTION_HANDLERS
 from penstock.jobs import plugin as jobs_room
+from penstock.jobs.service import forget_responses
 from penstock.links import plugin as links_room
 from penstock.links.attribution.service import forget_opens, opens_of
 from penstock.links.link_host import LinkHost
@@ -156,6 +157,7 @@ def with_edge(routes: ASGIApp, services: Services) -> EdgeLayer:
     """The edge around all, with the fast paths. A traced request takes its route, with spans."""
     fast_paths: list[FastPath] = [
         EventFastPath(services.events, services.quarantine),
+        TrackFastPath(services.events, services.quarantine),
         RedirectFastPath(services.redirects),
     ]
     if services.settings.link_host is not None:
@@ -222,6 +224,7 @@ def _forget_in_other_rooms(
 
     Returns how much of each kind.
     """
+    forget_responses(db, scope_id)
     customers = forget_customers(db, scope_id, visitor_ids)
     return {"providerCustomers": customers, **forget_opens(db, scope_id, visitor_ids)}
 

@@ -54,6 +54,7 @@ def test_only_a_hash_of_the_key_is_stored(workspace, services):
     assert new_key["key"][12:] not in str(rows)
 
 
+@pytest.mark.every_database
 def test_the_list_is_paged_newest_first(workspace, clock):
     for number in range(4):
         clock.advance(seconds=1)
@@ -99,6 +100,7 @@ def test_a_revoked_key_is_unauthorized_at_once_and_stays_listed(server, workspac
     assert record(workspace, new_key["id"])["revokedAt"] == revoked_at
 
 
+@pytest.mark.every_database
 def test_a_key_revoked_on_another_node_is_unauthorized_within_seconds(
     server, workspace, services, settings, clock
 ):
@@ -167,6 +169,7 @@ def test_with_a_cookie_beside_a_key_keys_can_be_managed(workspace):
     assert workspace.browser.get("/api/settings/api-keys", headers=headers).status_code == 200
 
 
+@pytest.mark.every_database
 def test_the_last_use_is_listed_at_once_and_stored(server, workspace, services, clock):
     new_key = create(workspace)
     clock.advance(days=1)

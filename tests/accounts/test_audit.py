@@ -28,6 +28,7 @@ def entries(tenant: Tenant, **query: Any) -> list[dict[str, Any]]:
     return data
 
 
+@pytest.mark.every_database
 def test_every_action_is_recorded_with_who_did_it_and_what_it_concerned(
     workspace: Tenant, services: Services
 ) -> None:
@@ -84,6 +85,7 @@ def test_only_owners_and_managing_keys_read_it_each_of_their_workspace(
     }
 
 
+@pytest.mark.every_database
 def test_it_is_paged_and_kept_for_a_year(
     workspace: Tenant, clock: ShiftedClock, services: Services
 ) -> None:

@@ -101,6 +101,7 @@ def test_an_invitation_works_once(workspace):
     assert workspace.browser.get("/api/settings/invitations").json()["total"] == 0
 
 
+@pytest.mark.every_database
 def test_of_concurrent_uses_of_an_invitation_one_succeeds(workspace):
     invitation = invited(workspace)
     with ThreadPoolExecutor(4) as many:
@@ -118,6 +119,7 @@ def test_an_invitation_expires_after_seven_days(workspace, clock):
     assert workspace.browser.get("/api/settings/invitations").json()["total"] == 0
 
 
+@pytest.mark.every_database
 def test_a_second_invitation_replaces_the_first(workspace):
     first = invited(workspace)
     second = invited(workspace, "owner", first["email"])

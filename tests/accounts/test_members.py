@@ -108,6 +108,7 @@ def test_the_last_owner_cannot_leave_or_be_demoted(workspace):
     assert role(workspace.browser, owner, "owner").status_code == 200
 
 
+@pytest.mark.every_database
 def test_of_two_owners_who_leave_concurrently_one_stays(workspace):
     mate = join(workspace, "owner")
     browsers = [workspace.browser, mate]
@@ -150,6 +151,7 @@ def test_a_member_may_leave(workspace):
     assert len(members(workspace.browser)) == 1
 
 
+@pytest.mark.every_database
 def test_a_user_without_workspace_is_deleted_and_can_be_invited_again(workspace):
     mate = join(workspace)
     user = mate.get("/api/auth/session").json()["user"]

@@ -63,6 +63,7 @@ def actions(tenant: Tenant) -> list[tuple[str, str]]:
     return [(entry["action"], entry["actor"]) for entry in log]
 
 
+@pytest.mark.every_database
 def test_the_mailed_link_sets_a_new_password_once_and_ends_all_sessions(
     workspace: Tenant, mails: MailServer, services: Services
 ) -> None:
@@ -92,6 +93,7 @@ def test_the_mailed_link_sets_a_new_password_once_and_ends_all_sessions(
     assert ("password_reset_requested", workspace.email) in actions(workspace)
 
 
+@pytest.mark.every_database
 def test_a_link_expires_after_an_hour_and_the_others_with_the_first_that_is_used(
     workspace: Tenant, mails: MailServer, clock: ShiftedClock
 ) -> None:

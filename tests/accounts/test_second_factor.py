@@ -119,6 +119,7 @@ def test_to_set_it_up_needs_the_password_and_a_code_and_ends_the_other_sessions(
     assert problem(again) == (409, "second_factor_on")
 
 
+@pytest.mark.every_database
 def test_a_code_works_once_within_a_step_before_or_after_its_own(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_pending_log_in_is_of_one_browser_ends_after_five_minutes_and_works_on
         assert len(db.execute(select(pending_log_ins)).all()) == 1, "expired ones are deleted"
 
 
+@pytest.mark.every_database
 def test_five_wrong_codes_end_a_pending_log_in_and_twenty_an_hour_block_the_codes(
     workspace: Tenant, clock: ShiftedClock
 ) -> None:

@@ -103,6 +103,7 @@ def test_failed_log_ins_are_limited_per_network_whatever_the_account(server, wor
     assert log_in(guesser("2001:db8:0:1::ffff"), workspace.email).status_code == 200
 
 
+@pytest.mark.every_database
 def test_failed_log_ins_are_limited_per_account_whatever_the_network(server, workspace):
     statuses = [
         log_in(calling_from(f"203.0.113.{n}", server), workspace.email, "guess").status_code
@@ -219,6 +220,7 @@ def test_session_use_is_not_written_at_every_request(workspace, services, clock)
     assert ends_at_ms(services) > before
 
 
+@pytest.mark.every_database
 def test_expired_sessions_are_deleted_at_the_next_log_in(server, workspace, services, clock):
     clock.advance(days=31)
     assert log_in(visitor(server), workspace.email).status_code == 200

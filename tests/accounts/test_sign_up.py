@@ -180,6 +180,7 @@ def test_the_setup_token_of_another_node_also_ends(
     assert (response.status_code, response.json()["code"]) == (403, "signup_closed")
 
 
+@pytest.mark.every_database
 def test_every_node_accepts_the_setup_token_of_every_other(
     remote_client, services, settings, clock, warehouse
 ):
@@ -190,6 +191,7 @@ def test_every_node_accepts_the_setup_token_of_every_other(
     other_node.database.close()
 
 
+@pytest.mark.every_database
 def test_after_the_first_sign_up_no_node_offers_another(
     local_client, services, settings, clock, warehouse
 ):
@@ -202,6 +204,7 @@ def test_after_the_first_sign_up_no_node_offers_another(
         assert other_node.accounts.setup_token is None
 
 
+@pytest.mark.every_database
 def test_setup_tokens_are_stored_as_hashes_at_most_100_and_deleted_with_the_first_sign_up(
     remote_client, services, settings, clock
 ):
@@ -223,6 +226,7 @@ def test_setup_tokens_are_stored_as_hashes_at_most_100_and_deleted_with_the_firs
     assert stored() == []
 
 
+@pytest.mark.every_database
 def test_of_concurrent_first_sign_ups_one_succeeds(local_client, services):
     def first(number: int) -> int:
         return sign_up(

@@ -226,6 +226,7 @@ def test_a_change_is_seen_at_once(client, services):
     assert services.website_service.find_website(new_website["id"]).name == "New"
 
 
+@pytest.mark.every_database
 def test_a_deleted_website_is_gone(client, workspace, services):
     new_website = create(client)
     assert services.website_service.find_website(new_website["id"]) is not None

@@ -24,6 +24,7 @@ def exported(tenant: Tenant, **who: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
+@pytest.mark.every_database
 def test_the_file_has_identity_and_all_events_of_the_person_alone(workspace: Tenant) -> None:
     for visitor_id in ("phone", "laptop"):
         identify(workspace, visitor_id, "u-1", traits={"city": "Łódź"})

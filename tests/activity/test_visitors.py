@@ -70,6 +70,7 @@ def merged(workspace: Tenant) -> str:
     return "phone"
 
 
+@pytest.mark.every_database
 def test_visitors_are_listed_most_recently_active_first(workspace, clock):
     for name in ("a", "b", "c"):
         clock.advance(seconds=2)
@@ -84,6 +85,7 @@ def test_visitors_are_listed_most_recently_active_first(workspace, clock):
     assert (ids(listed(workspace, page=9)), listed(workspace, page=9)["total"]) == ([], 3)
 
 
+@pytest.mark.every_database
 def test_a_merged_visitor_is_one_line_with_its_user(workspace, merged):
     send(workspace, visitorId="laptop")
     send(workspace, visitorId="phone")

@@ -55,6 +55,7 @@ def test_a_rejected_request_uses_no_id(post_event: Post) -> None:
     assert post_event(eventId="1").json()["status"] == "accepted"
 
 
+@pytest.mark.every_database
 def test_the_second_of_two_equal_ids_in_one_batch_is_the_duplicate(
     workspace: Tenant, site: str, stored: Stored
 ) -> None:
@@ -82,6 +83,7 @@ def test_ids_belong_to_a_website_and_a_family_of_routes(
     assert workspace.client.post("/api/track", json=item).json()["accepted"] == 1
 
 
+@pytest.mark.every_database
 def test_a_hundred_identical_concurrent_posts_store_one_event(
     post_event: Post, stored: Stored
 ) -> None:
@@ -95,6 +97,7 @@ def test_a_hundred_identical_concurrent_posts_store_one_event(
     assert len(stored()) == 1
 
 
+@pytest.mark.every_database
 def test_a_repeat_after_a_restart_is_a_duplicate(
     post_event: Post,
     settings: Settings,
@@ -112,6 +115,7 @@ def test_a_repeat_after_a_restart_is_a_duplicate(
         assert client.post("/api/v1/events", json=event).json() == {**first, "status": "duplicate"}
 
 
+@pytest.mark.every_database
 def test_two_nodes_share_their_ids(
     post_event: Post, stored: Stored, settings: Settings, clock: ShiftedClock, warehouse: Warehouse,
     workspace: Tenant, site: str,
@@ -177,6 +181,7 @@ class TestKeptFor100Days:
     def settings(self, hundred_days: Settings) -> Settings:
         return hundred_days
 
+    @pytest.mark.every_database
     def test_ids_are_forgotten_after_that(
         self, post_event: Post, services: Services, clock: ShiftedClock
     ) -> None:

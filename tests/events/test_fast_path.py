@@ -1,4 +1,4 @@
-"""The fast path for plain posts: as the route, and to the route only before an event is submitted.
+"""The fast paths for plain posts: as the route, and to the route only before an event is submitted.
 
 Its key and website are cached, as after a first post.
 """
@@ -17,14 +17,16 @@ from litestar.testing import TestClient
 
 from penstock.app import Services
 from penstock.base.errors import Unavailable
-from penstock.events.fast_path import PATH
+from penstock.events.fast_path import EVENT_PATH, TRACK_PATH
 from penstock.events.model import NewEvent, Receipt
 from tests.edge.wire import answer_to, read_to_end
 from tests.events.conftest import Stored
 from tests.tenant import Tenant
+from tests.user_agents import DESKTOP
 from tests.waiting import eventually
 from tests.wired import Wire
 
+CHROME = DESKTOP["chrome_windows"]
 FORWARDED = {"X-Forwarded-For": "203.0.113.5"}
 
 
@@ -40,7 +42,7 @@ class Sender:
 
     def __call__(self, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
         sent = {"Authorization": self.key, "Content-Type": "application/json", **(headers or {})}
-        return self.wire.client.post(PATH, content=self.body(**fields), headers=sent)
+        return self.wire.client.post(EVENT_PATH, content=self.body(**fields), headers=sent)
 
     def raw(self, *lines: str, version: str = "1.1", **fields: Any) -> tuple[bytes, bytes]:
         """Head and body. lines: more headers."""
@@ -51,7 +53,7 @@ class Sender:
             f"Content-Length: {len(body)}",
             *lines,
         )
-        return f"POST {PATH} HTTP/{version}\r\n{_joined(headers)}\r\n".encode(), body
+        return f"POST {EVENT_PATH} HTTP/{version}\r\n{_joined(headers)}\r\n".encode(), body
 
 
 def _joined(headers: Sequence[str]) -> str:
@@ -201,7 +203,7 @@ def test_the_rate_of_an_address_holds_on_the_fast_path(send: Sender, stored: Sto
     assert [answer.status_code for answer in answers] == [202] * 10 + [429] * 2
     assert answers[0].headers["ratelimit"].startswith('"address";r=9;')
     assert answers[11].headers["ratelimit"].startswith('"address";r=0;')
-    assert answers[11].json()["instance"] == PATH
+    assert answers[11].json()["instance"] == EVENT_PATH
     assert len(stored()) == 11
 
 
@@ -228,7 +230,7 @@ def test_an_ambiguous_commit_stores_an_event_without_id_once(
     assert answer.headers["retry-after"] == "1"
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["x-request-id"] == answer.json()["requestId"]
-    assert answer.json()["instance"] == PATH
+    assert answer.json()["instance"] == EVENT_PATH
     assert len(stored()) == 2
 
 
@@ -267,6 +269,119 @@ def test_a_refusal_of_the_intake_costs_one_submission(
     answer = send()
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert len(submissions) == 1
+
+
+class Tracker:
+    """Posts what a browser tracks on a website, as `/t.js` does."""
+
+    def __init__(self, wire: Wire, website_id: str) -> None:
+        self.wire, self.website_id = wire, website_id
+
+    def item(self, **fields: Any) -> dict[str, Any]:
+        return {"type": "event", "name": "signed_up", "visitorId": "v", **fields}
+
+    def send(self, body: Any, headers: dict[str, str] | None = None) -> httpx.Response:
+        sent = {"Content-Type": "text/plain;charset=UTF-8", "User-Agent": CHROME}
+        content = json.dumps({"websiteId": self.website_id, **body}).encode()
+        return self.wire.client.post(TRACK_PATH, content=content, headers=sent | (headers or {}))
+
+    def batch(self, *items: Any, **fields: Any) -> httpx.Response:
+        return self.send({"events": items, **fields})
+
+
+@pytest.fixture
+def tracker(wire: Wire, site: str, services: Services) -> Tracker:
+    services.events.websites._websites._ttl_s = 3600
+    tracker = Tracker(wire, site)
+    assert tracker.send(tracker.item(dedupeKey="first")).status_code == 202  # fills the caches
+    return tracker
+
+
+@pytest.fixture
+def no_track_route(tracker: Tracker, services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise AssertionError("this post did not take the fast path")
+
+    monkeypatch.setattr(services.events, "track", fail)
+
+
+@pytest.mark.usefixtures("no_track_route")
+def test_what_a_browser_tracks_takes_the_fast_path(tracker: Tracker, stored: Stored) -> None:
+    answer = tracker.send(tracker.item(dedupeKey="1", visitorId="null"))
+    assert (answer.status_code, answer.headers["content-type"]) == (202, "application/json")
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    json_type = {"Content-Type": "application/json"}
+    again = tracker.send(tracker.item(dedupeKey="1", name="other"), json_type).json()
+    assert (again["accepted"], again["duplicates"], again["rejected"]) == (0, 1, 0)
+    assert again["results"][0]["eventId"] == answer.json()["results"][0]["eventId"]
+    assert [warning["code"] for warning in again["results"][0]["warnings"]] == ["body_differs"]
+    items = [tracker.item(dedupeKey=f"b{number}") for number in range(10)]
+    batch = tracker.batch(*items, sentAt=1).json()
+    assert (batch["accepted"], len(batch["results"])) == (10, 10)
+    assert len(stored()) == 12
+
+
+def test_the_fast_path_answers_as_the_route(
+    tracker: Tracker, server: TestClient[Litestar], site: str
+) -> None:
+    """`server` calls the application without the protocol, and so without fast paths."""
+    bodies: list[Any] = [
+        {**tracker.item(dedupeKey="1"), "droppedBefore": 2},
+        {"events": [tracker.item(dedupeKey="2"), tracker.item(dedupeKey="1")]},
+        {"events": [tracker.item(), tracker.item(country="Germany", name="other")], "sentAt": 5},
+        {"events": []},
+        {"events": [tracker.item(), tracker.item(name="")]},
+        {"events": [tracker.item(websiteId="web_none")]},
+        tracker.item(userId="ada"),
+        {"events": [tracker.item(dedupeKey=f"e{number}") for number in range(11)]},
+    ]
+    for body in bodies:
+        fast = tracker.send(body)
+        content = json.dumps({"websiteId": site, **body}).encode()
+        headers = {"Content-Type": "text/plain;charset=UTF-8", "User-Agent": CHROME}
+        slow = server.post(TRACK_PATH, content=content, headers=headers)
+        assert fast.status_code == slow.status_code
+        assert _comparable(fast) == _comparable(slow), body
+        for name in ("content-type", "access-control-allow-origin"):
+            assert fast.headers[name] == slow.headers[name]
+
+
+def _comparable(answer: httpx.Response) -> Any:
+    """An answer without what differs each time: IDs, and whether an item is a repeat."""
+    answered = answer.json()
+    for name in ("requestId", "accepted", "duplicates"):
+        answered.pop(name, None)
+    for result in answered.get("results", []):
+        result |= {"eventId": None}
+        result["status"] = result["status"].replace("duplicate", "accepted")
+    return answered
+
+
+@pytest.mark.parametrize("limits", [{"website_events_per_second": 1}])
+def test_the_rate_of_a_website_holds_for_what_browsers_track(
+    tracker: Tracker, stored: Stored
+) -> None:
+    answers = [tracker.batch(tracker.item(), tracker.item()) for _ in range(6)]
+    assert [answer.status_code for answer in answers] == [202] * 5 + [429]
+    assert answers[5].headers["access-control-allow-origin"] == "*"
+    assert len(stored()) == 11
+
+
+@pytest.mark.parametrize("limits", [{"max_website_property_keys": 1}])
+def test_what_the_intake_rejects_is_answered_and_recorded(
+    tracker: Tracker, workspace: Tenant, stored: Stored
+) -> None:
+    good, bad = ({"properties": {key: 1}} for key in ("known", "unknown"))
+    batch = tracker.batch(tracker.item(**good), tracker.item(**bad)).json()
+    assert [result["status"] for result in batch["results"]] == ["accepted", "rejected"]
+    assert batch["results"][1]["errors"][0]["code"] == "too_many_property_keys"
+    single = tracker.send(tracker.item(**bad))
+    assert (single.status_code, single.json()["status"]) == (422, 422)
+    assert single.headers["access-control-allow-origin"] == "*"
+    refused = workspace.client.get("/api/events/refused", params={"websiteId": tracker.website_id})
+    assert refused.json()["total"] == 2
+    assert len(stored()) == 2
 
 
 @pytest.mark.parametrize("path", ["/api/v1/events", "/api/track"])

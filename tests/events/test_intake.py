@@ -19,6 +19,8 @@ from penstock.metadb.database import Database
 from penstock.metadb.tables import dedupe_keys, outbox, visitors
 from tests import loops
 
+pytestmark = pytest.mark.every_database
+
 SITE = WebsiteId("web_1")
 
 

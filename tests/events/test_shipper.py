@@ -23,6 +23,8 @@ from penstock.warehouse.errors import QueryFailed
 from tests import loops
 from tests.waiting import PATIENCE_S, eventually
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:

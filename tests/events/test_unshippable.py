@@ -82,6 +82,7 @@ def test_bad_rows_are_found_by_halving_and_all_others_are_stored_once(
     assert (counts["received"], counts["stored"], counts["quarantined"]) == (152, 150, 2)
 
 
+@pytest.mark.every_database
 def test_a_quarantined_row_is_stored_after_a_replay(
     rejecting: RejectingWarehouse, workspace: Tenant, stored: Stored
 ) -> None:
@@ -109,6 +110,7 @@ def test_an_engine_that_can_write_nothing_quarantines_nothing(
     assert names_of(stored()) == ["e1", "e2"]
 
 
+@pytest.mark.every_database
 def test_a_crash_while_a_shipment_is_halved_stores_no_row_twice(
     services: Services, workspace: Tenant, stored: Stored
 ) -> None:

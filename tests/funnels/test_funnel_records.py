@@ -102,6 +102,7 @@ def test_the_revision_rises_with_each_change_of_the_definition(
     )
 
 
+@pytest.mark.every_database
 def test_changes_at_once_each_get_a_revision_of_their_own(client: httpx.Client) -> None:
     path = f"/api/funnels/{save(client)['id']}"
 
@@ -313,6 +314,7 @@ def test_a_read_only_field_that_is_not_the_stored_one_is_refused(
     assert client.get(path).json() == record
 
 
+@pytest.mark.every_database
 def test_a_funnel_that_changed_since_it_was_read_is_not_overwritten(client: httpx.Client) -> None:
     stale = save(client)
     path = f"/api/funnels/{stale['id']}"

@@ -169,6 +169,7 @@ def test_a_name_is_taken_once_in_a_workspace(client: httpx.Client, other_workspa
     save(other_workspace.client, "/api/goals", PAID)
 
 
+@pytest.mark.every_database
 def test_of_many_posts_of_one_name_at_once_one_is_saved(client: httpx.Client) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(
@@ -198,6 +199,7 @@ def test_a_goal_in_use_is_neither_deleted_nor_renamed(client: httpx.Client) -> N
     assert client.delete(f"/api/goals/{goal['id']}").status_code == 204
 
 
+@pytest.mark.every_database
 def test_a_goal_is_in_use_wherever_a_funnel_names_it(client: httpx.Client) -> None:
     goal = save(client, "/api/goals", PAID)
     first, paid = {"type": "Event", "value": "a"}, {"type": "Goal", "value": "Paid"}
@@ -263,6 +265,7 @@ def test_a_foreign_goal_is_unknown(client: httpx.Client, other_workspace: Tenant
     assert client.get(path).json() == goal
 
 
+@pytest.mark.every_database
 def test_a_funnel_and_the_deletion_of_its_goal_exclude_each_other(client: httpx.Client) -> None:
     steps = [{"type": "Event", "value": "a"}, {"type": "Goal", "value": "Paid"}]
     for _ in range(10):

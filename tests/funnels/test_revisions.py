@@ -103,6 +103,7 @@ def test_validation_names_every_fault_that_saving_would_name(client: httpx.Clien
     )
 
 
+@pytest.mark.every_database
 def test_every_revision_is_kept_with_its_definition_and_its_changes(
     client: httpx.Client, clock: ShiftedClock
 ) -> None:

@@ -42,10 +42,12 @@ class Service:
 
 
 @pytest.fixture(scope="module")
-def tested(tmp_path_factory):
+def tested(tmp_path_factory, postgres_server):
+    """On PostgreSQL: most other tests call each operation on SQLite."""
     folder = tmp_path_factory.mktemp("fuzz")
     with Served(
         folder / "data",
+        PENSTOCK_DATABASE_URL=postgres_server.fresh(),
         PENSTOCK_SIGNUP_OPEN="true",
         PENSTOCK_ADDRESS_REQUESTS_PER_SECOND="100000",
         PENSTOCK_FRESH_WAIT_S="1",

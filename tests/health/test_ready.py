@@ -15,6 +15,7 @@ WORKERS = {
     "shipper",
     "click_buffer",
     "imports",
+    "jobs",
     "deletions",
     "link_cleanup",
     "dedupe_key_cleanup",

@@ -131,6 +131,7 @@ def test_placeholders_are_stored_as_sent_and_never_bind(
     assert event(visitorId="v", userId="another") == {"visitorId": "v"}
 
 
+@pytest.mark.every_database
 def test_a_merge_is_shipped_to_the_warehouse_and_logged(
     event: SendClaim,
     identify: SendClaim,
@@ -175,6 +176,7 @@ def test_websites_know_nothing_of_each_others_visitors_unless_they_share_a_scope
     assert visitor_of(app, userId="u") == "v"
 
 
+@pytest.mark.every_database
 def test_the_last_traits_replace_earlier_ones(identify: SendClaim, services: Services) -> None:
     identify("v", "u", traits={"plan": "free", "since": 2020})
     identify("v", "u")
@@ -329,6 +331,7 @@ def holds_together(services: Services) -> None:
     assert len(set(homes.values())) == len(homes)
 
 
+@pytest.mark.every_database
 def test_concurrent_merges_end_in_one_canonical_visitor(
     event: SendClaim, services: Services
 ) -> None:
@@ -340,6 +343,7 @@ def test_concurrent_merges_end_in_one_canonical_visitor(
     holds_together(services)
 
 
+@pytest.mark.every_database
 def test_concurrent_users_on_one_device_do_not_share_a_visitor(
     event: SendClaim, services: Services
 ) -> None:

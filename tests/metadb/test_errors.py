@@ -17,6 +17,8 @@ from penstock.metadb.database import Database, InvalidUrl
 from penstock.metadb.tables import outbox, visitors
 from tests.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.every_database
+
 DRIVERS = ("sqlalchemy.exc", "clickhouse_connect", "psycopg", "sqlite3", "chdb")
 BOUNDARIES = ("metadb/", "warehouse/")
 PRIVATE_SQLITE = "events/imports/entries.py"  # counts lines in its own temporary file

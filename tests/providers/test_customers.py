@@ -43,6 +43,7 @@ def test_a_customer_is_recognised_for_the_timeline(sender: Sender, stored: Store
     assert "example.com" not in json.dumps(rows).lower()
 
 
+@pytest.mark.every_database
 def test_the_newest_event_says_who_a_customer_is_whatever_comes_last(
     sender: Sender, stored: Stored
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_rotation_can_be_reverted(sender: Sender, clock: ShiftedClock) -> None
     assert sender.stripe(secret=NEW).status_code == 401
 
 
+@pytest.mark.every_database
 def test_five_secrets_may_be_valid_at_once(
     sender: Sender, stored_secrets: Callable[[], list[str]]
 ) -> None:

@@ -3,6 +3,7 @@
 from hashlib import sha256
 from importlib.resources import files
 
+import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
@@ -10,6 +11,8 @@ from penstock.metadb.database import Database
 from penstock.metadb.tables import metadata
 from penstock.stores import Stores, migrate
 from penstock.warehouse.migrations import migrations
+
+pytestmark = pytest.mark.every_database
 
 RELEASED = {
     "penstock.metadb.migrations.versions": {

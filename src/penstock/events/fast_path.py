@@ -1,4 +1,4 @@
-"""The fast path of a plain post of one event.
+"""The fast paths of plain posts: one event of a backend, or what a browser or an app tracks.
 
 Routing a request through the framework and building its request, dependencies and response costs
 as much as everything that the intake does with an event. Requests with unusual headers and invalid
@@ -7,27 +7,36 @@ again: the intake may have stored it, and a second submission could store it twi
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from litestar.types import Receive, Scope, Send
+from litestar.types import ASGIApp, Receive, Scope, Send
 from msgspec import json
 
-from penstock.accounts.model import Caller
 from penstock.base.errors import PenstockError
+from penstock.base.ids import WorkspaceId
+from penstock.base.user_agent import MAX_CHARS, parsed_before
+from penstock.events.batch import ItemResult
 from penstock.events.model import Receipt, Rejected
 from penstock.events.quarantine.service import QuarantineService
+from penstock.events.schema import BatchRecord
 from penstock.events.server_events import server_event
-from penstock.events.service import EventService, receipt_of
+from penstock.events.service import EventService, TrackedBody, receipt_of, results_for_sender
+from penstock.http.answers import answer
 from penstock.http.bodies import MAX_LENGTH_DIGITS, SMALL_BYTES
+from penstock.http.cors import ANY_ORIGIN, AnyOriginCors
 from penstock.http.fast_path import Answer, RawResponse, Respond
 from penstock.http.problems import problem_response
 from penstock.http.scopes import KeyScope
 
-PATH = "/api/v1/events"
+EVENT_PATH, TRACK_PATH = "/api/v1/events", "/api/track"
 
 _UNUSUAL = frozenset((b"content-encoding", b"transfer-encoding", b"x-service-identity-contract"))
 _JSON = (b"content-type", b"application/json")
+
+Results = list[Receipt | Rejected]
+"""What the intake says of events, in their order."""
 
 
 class EventFastPath:
@@ -38,11 +47,13 @@ class EventFastPath:
         self._max_bytes = min(SMALL_BYTES, events.settings.max_event_bytes)
 
     def __call__(self, scope: Any) -> Answer | None:
-        authorization = _key_of_plain_post(scope, self._max_bytes)
-        if authorization is None:
+        if not _is_post(scope, EVENT_PATH):
             return None
-        scope["path_template"] = PATH
-        return partial(self._answer, authorization)
+        head = _plain_head(scope, (b"application/json",), self._max_bytes)
+        if head is None or head.authorization is None:
+            return None
+        scope["path_template"] = EVENT_PATH
+        return partial(self._answer, head.authorization)
 
     def _answer(self, authorization: str, body: bytes, respond: Respond) -> bool:
         try:
@@ -54,41 +65,134 @@ class EventFastPath:
                 return False
         except Exception:  # the route meets the same error and answers it
             return False
-        try:
-            submitted = asyncio.ensure_future(self._events.hand_in(event))
-        except PenstockError as error:
-            respond(partial(self._refuse, caller, body, error))
-        else:
-            submitted.add_done_callback(partial(self._respond, caller, body, respond))
+        refuse = partial(_refusal, self._quarantine, EVENT_PATH, body, caller.workspace_id, {})
+        _store(partial(self._events.hand_in, [event]), respond, _accept_event, refuse)
         return True
 
-    def _respond(
-        self,
-        caller: Caller,
-        body: bytes,
-        respond: Respond,
-        submitted: asyncio.Future[list[Receipt | Rejected]],
-    ) -> None:
-        try:
-            content = receipt_json(receipt_of(submitted.result()))
-        except Exception as error:
-            respond(partial(self._refuse, caller, body, error))
-            return
-        length = (b"content-length", b"%d" % len(content))
-        respond(RawResponse(202, (_JSON, length), content))
 
-    async def _refuse(
+class TrackFastPath:
+    """Answers a plain `POST /api/track` without a key, of one item or a few.
+
+    Website and User-Agent are cached.
+    """
+
+    def __init__(self, events: EventService, quarantine: QuarantineService) -> None:
+        self._events, self._quarantine = events, quarantine
+        self._max_bytes = min(SMALL_BYTES, events.settings.max_body_bytes)
+
+    def __call__(self, scope: Any) -> Answer | None:
+        if not _is_post(scope, TRACK_PATH):
+            return None
+        head = _plain_head(scope, (b"application/json", b"text/plain"), self._max_bytes)
+        if head is None or head.authorization is not None:
+            return None
+        scope["path_template"] = TRACK_PATH
+        return partial(self._answer, head.user_agent)
+
+    def _answer(self, user_agent: str, body: bytes, respond: Respond) -> bool:
+        parsed = parsed_before(user_agent)
+        if parsed is None:
+            return False
+        try:
+            tracked = self._events.read_tracked_cached(body, parsed)
+        except Exception:  # the route meets the same error and answers it
+            return False
+        if tracked is None:
+            return False
+        events = list(tracked.batch.events.values())
+        accept = partial(self._accept, user_agent, body, tracked)
+        refuse = partial(self._refuse, user_agent, body)
+        _store(partial(self._events.hand_in, events), respond, accept, refuse)
+        return True
+
+    def _accept(
+        self, user_agent: str, body: bytes, tracked: TrackedBody, stored: Results
+    ) -> ASGIApp:
+        if not tracked.is_batch:
+            receipt_of(stored)  # raises for a rejected one
+        results = results_for_sender(tracked.batch, None, stored)
+        content = answer(BatchRecord.of(results)).content
+        response = _accepted(content, ANY_ORIGIN)
+        if all(result.receipt for result in results):
+            return response
+        return partial(self._send_partly_rejected, user_agent, body, results, response)
+
+    async def _send_partly_rejected(
         self,
-        caller: Caller,
+        user_agent: str,
         body: bytes,
-        error: Exception,
+        results: Sequence[ItemResult],
+        response: ASGIApp,
         scope: Scope,
         receive: Receive,
         send: Send,
     ) -> None:
+        sender = _sender(user_agent)
+        await self._quarantine.record_items(TRACK_PATH, body, results, None, sender)
+        await response(scope, receive, send)
+
+    def _refuse(self, user_agent: str, body: bytes, error: Exception) -> ASGIApp:
+        sender = _sender(user_agent)
+        refusal = _refusal(self._quarantine, TRACK_PATH, body, None, sender, error)
+        return partial(AnyOriginCors().handle, next_app=refusal)
+
+
+def _refusal(
+    quarantine: QuarantineService,
+    path: str,
+    body: bytes,
+    workspace_id: WorkspaceId | None,
+    sender: Mapping[str, str],
+    error: Exception,
+) -> ASGIApp:
+    """The problem of a body, which is recorded as refused first."""
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         if isinstance(error, PenstockError):
-            await self._quarantine.record_body(PATH, body, error, caller.workspace_id, {})
+            await quarantine.record_body(path, body, error, workspace_id, sender)
         await problem_response(error)(scope, receive, send)
+
+    return respond
+
+
+def _sender(user_agent: str) -> dict[str, str]:
+    """What else an item is read with, as the route records it."""
+    return {"userAgent": user_agent[:MAX_CHARS]}
+
+
+def _store(
+    hand_in: Callable[[], Awaitable[Results]],
+    respond: Respond,
+    accept: Callable[[Results], ASGIApp],
+    refuse: Callable[[Exception], ASGIApp],
+) -> None:
+    """Hand events to the intake, and respond when it has stored or refused them.
+
+    accept: the response to the results; may raise. refuse: the response to an error.
+    """
+    try:
+        submitted = asyncio.ensure_future(hand_in())
+    except Exception as error:
+        respond(refuse(error))
+        return
+
+    def finish(_: object) -> None:
+        try:
+            response = accept(submitted.result())
+        except Exception as error:
+            response = refuse(error)
+        respond(response)
+
+    submitted.add_done_callback(finish)
+
+
+def _accept_event(stored: Results) -> ASGIApp:
+    return _accepted(receipt_json(receipt_of(stored)))
+
+
+def _accepted(content: bytes, headers: Collection[tuple[bytes, bytes]] = ()) -> RawResponse:
+    length = (b"content-length", b"%d" % len(content))
+    return RawResponse(202, (_JSON, length, *headers), content)
 
 
 def receipt_json(receipt: Receipt) -> bytes:
@@ -103,22 +207,35 @@ def receipt_json(receipt: Receipt) -> bytes:
     return json.encode(document)
 
 
-def _key_of_plain_post(scope: Any, max_bytes: int) -> str | None:
-    """The `Authorization` of a post of plain JSON with a known, allowed size; else None."""
-    if scope["path"] != PATH or scope["method"] != "POST" or scope["query_string"]:
-        return None
-    authorization = None
-    is_json = has_allowed_size = False
+class _Head(NamedTuple):
+    """What a fast path reads of a head."""
+
+    authorization: str | None
+    user_agent: str
+
+
+def _is_post(scope: Any, path: str) -> bool:
+    return scope["path"] == path and scope["method"] == "POST" and not scope["query_string"]
+
+
+def _plain_head(scope: Any, media_types: Collection[bytes], max_bytes: int) -> _Head | None:
+    """The head of a body of such a type and a known, allowed size; None if anything is unusual."""
+    authorization = user_agent = None
+    has_type = has_allowed_size = False
     for name, value in scope["headers"]:
         if name == b"authorization":
             if authorization is not None:
                 return None
             authorization = value.decode("latin-1")
+        elif name == b"user-agent":
+            if user_agent is not None:
+                return None
+            user_agent = value.decode("latin-1")
         elif name == b"content-type":
-            is_json = value == b"application/json"
+            has_type = value.partition(b";")[0].strip().lower() in media_types
         elif name == b"content-length":
             is_number = value.isdigit() and len(value) <= MAX_LENGTH_DIGITS
             has_allowed_size = is_number and int(value) <= max_bytes
         elif name in _UNUSUAL:
             return None
-    return authorization if is_json and has_allowed_size else None
+    return _Head(authorization, user_agent or "") if has_type and has_allowed_size else None

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, With
 
 from penstock.accounts.keys.service import wrong_website_of_key
 from penstock.accounts.model import Caller, Website
+from penstock.accounts.websites.service import website_not_owned
 from penstock.base.clock import LATEST_MS, TimeOutOfRange, parse_time
-from penstock.base.errors import Unauthorized
 from penstock.base.paths import page_path
 from penstock.events.properties import EXACT, HIGHEST_INTEGER, LOWEST_INTEGER, property_faults
 from penstock.http.schema import RuleBroken, RulesBroken
@@ -110,12 +110,6 @@ def require_own_website(website: Website, context: EventValidationContext) -> No
         raise website_not_owned()
     if context.caller.website_id not in (None, website.id):
         raise wrong_website_of_key(context.caller.website_id)
-
-
-def website_not_owned() -> Unauthorized:
-    return Unauthorized(
-        "websiteId: the workspace of this key has no such website.", code="website_not_owned"
-    )
 
 
 def time_from_1970_ms(value: Any) -> int:

@@ -7,14 +7,14 @@ valid ones to the intake, and answer with the results once they are on disk.
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Connection
 
 from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.keys.service import KeyService, wrong_website_of_key
 from penstock.accounts.model import Caller, Website
-from penstock.accounts.websites.service import WebsiteService
+from penstock.accounts.websites.service import WebsiteService, website_not_owned
 from penstock.base.clock import Clock
 from penstock.base.errors import Invalid, RatePolicy
 from penstock.base.fair_queue import FairQueue
@@ -30,7 +30,6 @@ from penstock.events.fields import (
     EventValidationContext,
     FindWebsite,
     require_own_website,
-    website_not_owned,
 )
 from penstock.events.intake import Intake
 from penstock.events.model import NewEvent, Receipt, Rejected, Target
@@ -45,6 +44,8 @@ from penstock.identity.trust import claim_trust
 from penstock.settings import Settings
 
 _RATE_WINDOW_S = 10
+_MAX_ITEMS_ON_LOOP = 10
+"""Validating more would hold up the event loop for longer than a millisecond."""
 
 
 class EventReader(Protocol):
@@ -58,6 +59,13 @@ class EventReader(Protocol):
         *,
         legacy: bool,
     ) -> NewEvent: ...
+
+
+class TrackedBody(NamedTuple):
+    """What a browser or an app sent, validated. is_batch: not a single item."""
+
+    batch: ValidatedBatch
+    is_batch: bool
 
 
 class EventService:
@@ -113,12 +121,12 @@ class EventService:
 
     async def submit(self, event: NewEvent) -> Receipt:
         """Store one event durably. `Invalid`; `Unavailable` when the intake cannot."""
-        return receipt_of(await self.hand_in(event))
+        return receipt_of(await self.hand_in([event]))
 
-    def hand_in(self, event: NewEvent) -> Awaitable[list[Receipt | Rejected]]:
-        """As `submit`, for a caller without a task: `receipt_of` reads the result."""
-        self._rates.count(event.website_id, self._clock())
-        return self._intake.hand_in([event])
+    def hand_in(self, events: Sequence[NewEvent]) -> Awaitable[list[Receipt | Rejected]]:
+        """Store events durably, for a caller without a task. Results have the order of events."""
+        self._count(events, None)
+        return self._intake.hand_in(events)
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
         """Store the valid events of a trusted backend's batch."""
@@ -150,6 +158,27 @@ class EventService:
         event = await compute_on(body, tracked_event, raw, context, user_agent)
         receipt = receipt_of(await self._intake.submit([event]))
         return [ItemResult(_receipt_for_sender(caller, event, receipt))]
+
+    def read_tracked_cached(self, body: bytes, user_agent: UserAgent) -> TrackedBody | None:
+        """Validate a small body without a key, as `track`; it never blocks.
+
+        None for many items and for rejected ones. `LookupError` when a website is not cached.
+        """
+        raw = parse_object(body)
+        context = self._context(self._cached_website)
+        if "events" not in raw:
+            event = tracked_event(raw, context, user_agent)
+            return TrackedBody(ValidatedBatch({0: event}, {}), is_batch=False)
+        if _number_of_items(raw) > _MAX_ITEMS_ON_LOOP:
+            return None
+        batch = _read_tracked_batch(raw, context, user_agent)
+        return None if batch.rejected else TrackedBody(batch, is_batch=True)
+
+    def _cached_website(self, website_id: str) -> Website:
+        website = self.websites.cached(website_id)
+        if website is None:
+            raise LookupError(website_id)
+        return website
 
     async def identify(self, body: bytes, caller: Caller | None = None) -> Resolution:
         """Link a visitor to a user, or merge it into the user's own visitor. caller: as `track`.
@@ -225,12 +254,7 @@ class EventService:
         self, raw: RawItem, user_agent: UserAgent, caller: Caller | None
     ) -> ValidatedBatch:
         context = self._context(cache(self.websites.find_website), caller)
-        batch = validate(raw, TrackBatch, TRACK_BATCH_RULES, context)
-        if batch.website_id and (website := context.find_website(batch.website_id)):
-            require_own_website(website, context)
-        defaults = {name: raw[name] for name in ("websiteId", "sentAt") if name in raw}
-        items = [{**defaults, **item} if isinstance(item, dict) else item for item in batch.events]
-        return ValidatedBatch.of(items, lambda item: tracked_event(item, context, user_agent))
+        return _read_tracked_batch(raw, context, user_agent)
 
     async def _submit_batch(
         self, batch: ValidatedBatch, caller: Caller | None, counted: Website | None = None
@@ -239,12 +263,18 @@ class EventService:
         events = list(batch.events.values())
         self._count(events, counted)
         results = await self._intake.submit(events) if events else []
-        return batch.results(
-            [
-                _for_sender(caller, event, result)
-                for event, result in zip(events, results, strict=True)
-            ]
-        )
+        return results_for_sender(batch, caller, results)
+
+
+def _read_tracked_batch(
+    raw: RawItem, context: EventValidationContext, user_agent: UserAgent
+) -> ValidatedBatch:
+    batch = validate(raw, TrackBatch, TRACK_BATCH_RULES, context)
+    if batch.website_id and (website := context.find_website(batch.website_id)):
+        require_own_website(website, context)
+    defaults = {name: raw[name] for name in ("websiteId", "sentAt") if name in raw}
+    items = [{**defaults, **item} if isinstance(item, dict) else item for item in batch.events]
+    return ValidatedBatch.of(items, lambda item: tracked_event(item, context, user_agent))
 
 
 def receipt_of(results: Sequence[Receipt | Rejected]) -> Receipt:
@@ -253,6 +283,16 @@ def receipt_of(results: Sequence[Receipt | Rejected]) -> Receipt:
     if isinstance(result, Rejected):
         raise Invalid([result.fault])
     return result
+
+
+def results_for_sender(
+    batch: ValidatedBatch, caller: Caller | None, stored: Sequence[Receipt | Rejected]
+) -> list[ItemResult]:
+    """Results in the order of the items. stored: what the intake says of the batch's events."""
+    events = batch.events.values()
+    return batch.results(
+        [_for_sender(caller, event, result) for event, result in zip(events, stored, strict=True)]
+    )
 
 
 def _for_sender(

@@ -25,7 +25,8 @@ def has_name_for_type(raw: RawItem) -> Iterator[Fault]:
     if field is None:
         return
     if raw.get(field) is None and not (field == "path" and raw.get("url") is not None):
-        yield Fault(field, "required", f"An item of type {item_type} needs {field}.")
+        names = "path or url" if field == "path" else field
+        yield Fault(field, "required", f"An item of type {item_type} needs {names}.")
     for other in ("screen", "name"):
         if other != field and raw.get(other) is not None:
             message = f"An item of type {item_type} has no {other}; send its name as {field}."

@@ -41,13 +41,23 @@ def no_content() -> Response[None]:
 
 def file_download(file: IO[bytes], name: str, media_type: str) -> Response[bytes]:
     """A file to save under a name. A temporary file disappears with the last reference to it."""
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    stream = Stream(lambda: _chunks(file), media_type=media_type, headers=headers)
+    return file_response(
+        file, media_type, {"Content-Disposition": f'attachment; filename="{name}"'}
+    )
+
+
+def file_response(
+    file: IO[bytes], media_type: str, headers: dict[str, str], status_code: int | None = None
+) -> Response[bytes]:
+    """A file as the body, read while it is sent."""
+    stream = Stream(
+        lambda: _chunks(file), media_type=media_type, headers=headers, status_code=status_code
+    )
     return cast("Response[bytes]", stream)
 
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """The file from its start: the result of a job may be fetched several times."""
+    """The file from its start."""
     offset = 0
     while chunk := os.pread(file.fileno(), _CHUNK_BYTES, offset):
         yield chunk

@@ -31,6 +31,8 @@ SMALL_BYTES = 16 * 1024
 _PIECE_BYTES = 1024 * 1024
 _MOST_LISTED_FAULTS = 10_000
 
+NO_SUCH_PARAMETER = "This route has no such parameter."
+
 MAX_LENGTH_DIGITS = 20
 """Digits of a Content-Length. Python refuses to read a number of thousands of them."""
 
@@ -202,9 +204,7 @@ def read_query(request: AnyRequest, model: type[Q]) -> Q:
         query = model.model_validate(parameters)
     except ValidationError as error:
         faults = [
-            replace(fault, message="This route has no such parameter.")
-            if fault.code == "unknown_field"
-            else fault
+            replace(fault, message=NO_SUCH_PARAMETER) if fault.code == "unknown_field" else fault
             for fault in faults_of(error)
         ]
         raise bad_parameter(*faults, *repeated) from None

@@ -7,7 +7,7 @@ from litestar.routes import http
 
 from penstock.base.errors import Fault, NotFound
 from penstock.http.answers import answer
-from penstock.http.bodies import bad_parameter
+from penstock.http.bodies import NO_SUCH_PARAMETER, bad_parameter
 from penstock.http.openapi import openapi_document_of
 from penstock.http.requests import AnyRequest
 
@@ -52,9 +52,7 @@ def _check_address(request: AnyRequest) -> None:
     if not described or described["open"] or described["query"] is not None:
         return
     if names := list(request.query_params):
-        raise bad_parameter(
-            *(Fault(name, "unknown_field", "There is no such parameter.") for name in names)
-        )
+        raise bad_parameter(*(Fault(name, "unknown_field", NO_SUCH_PARAMETER) for name in names))
 
 
 def answer_head(config: AppConfig) -> AppConfig:

@@ -57,12 +57,12 @@ _MESSAGES: Mapping[str, str] = {
     "bool_type": "Must be true or false.",
     "literal_error": "Must be {expected}.",
     "enum": "Must be {expected}.",
-    "greater_than_equal": "Must be at least {ge}.",
-    "less_than_equal": "Must be at most {le}.",
-    "string_too_long": "Must have at most {max_length} characters.",
-    "string_too_short": "Must have at least {min_length} characters.",
-    "too_long": "Must have at most {max_length} entries.",
-    "too_short": "Must have at least {min_length} entries.",
+    "greater_than_equal": "Must be at least {ge:,}.",
+    "less_than_equal": "Must be at most {le:,}.",
+    "string_too_long": "Must have at most {max_length:,} characters.",
+    "string_too_short": "Must not be empty.",
+    "too_short": "Must not be empty.",
+    "too_long": "Must have at most {max_length:,} entries.",
 }
 
 

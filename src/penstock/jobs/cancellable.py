@@ -13,6 +13,7 @@ from penstock.base.ids import WorkspaceId
 from penstock.http.answers import answer
 from penstock.http.requests import AnyRequest, path_of
 from penstock.jobs.prefer import RESPOND_ASYNC, prefers_async
+from penstock.jobs.schema import JobRecord
 from penstock.jobs.service import ComputeAnswer, JobService
 from penstock.warehouse.work import Work
 
@@ -66,9 +67,9 @@ class CancellableResponse:
             computation.exception()  # retrieved, or asyncio logs it; nobody can use it
 
     async def _as_job(self, compute: ComputeAnswer) -> Response[bytes]:
-        job = self._jobs.start(self._request, self._workspace_id, compute)
+        job = await self._jobs.start(self._request, self._workspace_id, compute)
         headers = {"Location": f"/api/jobs/{job.id}", "Preference-Applied": RESPOND_ASYNC}
-        return answer(await to_thread.run_sync(self._jobs.record, job), status=202, headers=headers)
+        return answer(JobRecord.of(job, job.created_at_ms), status=202, headers=headers)
 
 
 async def _wait_for_disconnect(request: AnyRequest) -> None:

@@ -8,6 +8,7 @@ from litestar.di import Provide
 
 from penstock.accounts.plugin import AccountsRoom
 from penstock.base.metrics import PolledGauge
+from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.jobs import routes
 from penstock.jobs.cancellable import provide_cancellable_response
@@ -21,10 +22,13 @@ class JobsRoom(Room):
     routes = routes.ROUTES
     dependencies = {"respond": Provide(provide_cancellable_response)}  # noqa: RUF012
 
+    def workers(self) -> Sequence[Worker]:
+        return [self.jobs.worker]
+
     def gauges(self) -> Sequence[PolledGauge]:
         return [
             PolledGauge(
-                "penstock_jobs", "Jobs of this node, by state.", self.jobs.count_by_state, "state"
+                "penstock_jobs", "Jobs of all nodes, by state.", self.jobs.count_by_state, "state"
             )
         ]
 
@@ -36,6 +40,10 @@ def build(core: Core, accounts: AccountsRoom) -> JobsRoom:
     queries_at_once = core.settings.queries_at_once
     return JobsRoom(
         jobs=JobService(
-            core.warehouse, accounts.limits, core.clock, queries_at_once=queries_at_once
+            core.database,
+            core.warehouse,
+            accounts.limits,
+            core.clock,
+            queries_at_once=queries_at_once,
         )
     )

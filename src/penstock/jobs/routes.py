@@ -6,6 +6,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
+from penstock.base.clock import Clock
 from penstock.http.answers import answer, no_content
 from penstock.http.openapi import described
 from penstock.http.scopes import KeyScope
@@ -15,10 +16,14 @@ from penstock.jobs.service import JobService
 
 @get("/api/jobs/{job_id:str}", opt=described("A job", answers=JobRecord, tag="jobs"))
 async def read_job(
-    job_id: FromPath[str], caller: NamedDependency[Caller], jobs: NamedDependency[JobService]
+    job_id: FromPath[str],
+    caller: NamedDependency[Caller],
+    jobs: NamedDependency[JobService],
+    clock: NamedDependency[Clock],
 ) -> Response[bytes]:
     """State and progress of a request that was sent with `Prefer: respond-async`."""
-    return answer(await to_thread.run_sync(jobs.record, jobs.get(caller.workspace_id, job_id)))
+    job = await to_thread.run_sync(jobs.job, caller.workspace_id, job_id)
+    return answer(JobRecord.of(job, clock()))
 
 
 @get(
@@ -29,7 +34,7 @@ async def read_job_result(
     job_id: FromPath[str], caller: NamedDependency[Caller], jobs: NamedDependency[JobService]
 ) -> Response[bytes]:
     """The response of the original route, with its status. 409 until there is one."""
-    return jobs.result(caller.workspace_id, job_id)
+    return await to_thread.run_sync(jobs.response, caller.workspace_id, job_id)
 
 
 @delete(
@@ -44,7 +49,7 @@ async def cancel_job(
     job_id: FromPath[str], caller: NamedDependency[Caller], jobs: NamedDependency[JobService]
 ) -> Response[None]:
     """Stops its queries in the engine. A finished job is deleted."""
-    jobs.cancel(caller.workspace_id, job_id)
+    await jobs.cancel(caller.workspace_id, job_id)
     return no_content()
 
 

@@ -1,19 +1,12 @@
 """Wire types of jobs."""
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
+from penstock.base.clock import iso, iso_or_none
 from penstock.http.schema import Record
-
-
-class JobState(StrEnum):
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+from penstock.jobs.model import Job, JobState
 
 
 class JobRecord(Record):
@@ -32,3 +25,19 @@ class JobRecord(Record):
         str | None,
         Field(description="URL of the answer or the problem document; null until it is finished."),
     ]
+
+    @classmethod
+    def of(cls, job: Job, now_ms: int) -> "JobRecord":
+        has_result = job.state in (JobState.DONE, JobState.FAILED)
+        return cls(
+            id=job.id,
+            state=job.state,
+            request=job.request,
+            created_at=iso(job.created_at_ms),
+            started_at=iso_or_none(job.started_at_ms),
+            finished_at=iso_or_none(job.finished_at_ms),
+            elapsed_seconds=job.elapsed_ms(now_ms) / 1000,
+            rows_read=job.rows_read,
+            rows_to_read=job.rows_to_read,
+            result_url=f"/api/jobs/{job.id}/result" if has_result else None,
+        )

@@ -1,34 +1,40 @@
-"""Jobs of this node, in memory: a client can repeat the request of a lost job.
+"""Answers that take long: for clients that wait, and as jobs.
 
-A job belongs to the node that accepted it, and ends with it. A finished job is kept for an hour,
-and only a few per workspace.
+A job runs at the node that accepted it. Its state and its response are in the metadata DB, so every
+node answers for it and can cancel it. It ends with its node: a client can repeat the request. A
+finished job is kept for an hour, and only a few per workspace.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from time import monotonic
+from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from anyio import CapacityLimiter, to_thread
 from litestar import Response
-from litestar.response import Stream
 from pydantic import BaseModel
+from sqlalchemy import Connection
 
 from penstock.accounts.workspace.service import WorkspaceService
-from penstock.base.clock import Clock, iso, iso_or_none
-from penstock.base.errors import Conflict, NotFound, StoreUnavailable
+from penstock.base.clock import Clock
+from penstock.base.errors import Conflict, StoreConflict, StoreUnavailable, TooLarge, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import WorkspaceId, new_id
+from penstock.base.worker import Backoff, Worker
 from penstock.http.answers import answer
 from penstock.http.problems import problem_of
 from penstock.http.requests import AnyRequest, path_of
-from penstock.jobs.schema import JobRecord, JobState
+from penstock.jobs import store
+from penstock.jobs.model import Job, JobState
+from penstock.jobs.responses import MAX_BYTES, no_such_job, read_response, store_response
+from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
+
+log = structlog.get_logger()
 
 ComputeAnswer = Callable[[], BaseModel | dict[str, Any] | Response[bytes]]
 """Computes an answer; blocks."""
@@ -37,45 +43,42 @@ _ANSWERS = QueueLimits(slots=40, slots_per_key=16, waiting=400, waiting_per_key=
 """Clients that wait for an answer. A slot is a thread, which mostly waits for the engine."""
 _MAX_UNFINISHED_JOBS, _MAX_WAITING_JOBS = 20, 400
 _MAX_FINISHED_JOBS = 50
-_FINISHED_JOB_S = 3600
+_FINISHED_JOB_MS = 3_600_000
+_PERIOD_S = 1.0
+"""How often a node says that its jobs are alive, and learns which ones others have cancelled."""
+_IDLE_S = 60.0
+"""How often expired jobs are deleted."""
+_BACKOFF = Backoff(longest_s=2.0)  # the leases of jobs must not end because of it
 
 
-@dataclass(slots=True)
-class Job:
-    """An answer computed in the background. response: the answer or a problem document."""
+@dataclass(eq=False, slots=True)
+class _OwnJob:
+    """An unfinished job of this node. has_begun: it no longer waits for its turn."""
 
     id: str
     workspace_id: WorkspaceId
-    request: str
     work: Work
-    created_at_ms: int
-    state: JobState = JobState.QUEUED
-    started_at_ms: int | None = None
-    finished_at_ms: int | None = None
-    started_s: float = 0.0
-    elapsed_s: float = 0.0
-    rows_read: int = 0
-    rows_to_read: int = 0
-    response: Response[bytes] | None = None
-    task: "asyncio.Task[None] | None" = field(default=None, repr=False)
-
-    @property
-    def finished(self) -> bool:
-        return self.state not in (JobState.QUEUED, JobState.RUNNING)
+    task: "asyncio.Task[None] | None" = None
+    has_begun: bool = False
 
 
 class JobService:
-    """Computes answers: for clients that wait, and as jobs.
-
-    Call methods from the event loop, except those that block.
-    """
+    """Computes answers. Call coroutines from the event loop; other methods block."""
 
     def __init__(
-        self, warehouse: Warehouse, limits: WorkspaceService, clock: Clock, *, queries_at_once: int
+        self,
+        database: Database,
+        warehouse: Warehouse,
+        limits: WorkspaceService,
+        clock: Clock,
+        *,
+        queries_at_once: int,
     ) -> None:
-        self._warehouse, self._limits, self._clock = warehouse, limits, clock
-        self._jobs: dict[str, Job] = {}
+        self._database, self._warehouse = database, warehouse
+        self._limits, self._clock = limits, clock
+        self._own: dict[str, _OwnJob] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
         # Threads of their own: slow answers must not use up those of the rest of the service.
         self._answers = FairQueue("requests", _ANSWERS)
         # The rest of the engine's connections stays free for clients that wait.
@@ -88,20 +91,33 @@ class JobService:
             code="too_many_jobs",
             retry_after_s=5,
         )
+        self.worker = Worker("jobs", self._step, clock, period_s=_PERIOD_S, backoff=_BACKOFF)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """While the service runs. Stops unfinished jobs at the end."""
-        try:
-            yield
-        finally:
-            for job in self._jobs.values():
-                self._cancel(job)
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._loop = asyncio.get_running_loop()
+        async with self.worker.running():
+            try:
+                yield
+            finally:
+                own = list(self._own.values())
+                if own:
+                    await to_thread.run_sync(self._interrupt, own, limiter=CapacityLimiter(1))
+                for job in own:
+                    self._stop_job(job)
+                await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def count_by_state(self) -> dict[str, int]:
-        """Jobs that are kept, finished ones too."""
-        return Counter(job.state.value for job in list(self._jobs.values()))
+    def _interrupt(self, own: list[_OwnJob]) -> None:
+        """These jobs end with the service."""
+        with suppress(StoreUnavailable), self._database.write() as db:
+            for job in own:
+                store.finish(db, job.id, {"state": JobState.FAILED}, self._clock())
+
+    def count_by_state(self) -> dict[str, float]:
+        """Jobs that are kept, of all nodes."""
+        with self._database.read() as db:
+            return store.count_by_state(db)
 
     async def compute(
         self, work: Work, workspace_id: WorkspaceId, compute: ComputeAnswer
@@ -126,153 +142,170 @@ class JobService:
         """Stop a work, wherever it is."""
         await to_thread.run_sync(self._warehouse.stop, work)
 
-    def start(self, request: AnyRequest, workspace_id: WorkspaceId, compute: ComputeAnswer) -> Job:
+    async def start(
+        self, request: AnyRequest, workspace_id: WorkspaceId, compute: ComputeAnswer
+    ) -> Job:
         """A job that answers the request. QueueFull with too many unfinished jobs."""
-        self._forget_old(workspace_id)
         may_run = asyncio.Event()
         place = self._running_jobs.enter(workspace_id, may_run.set)
         now_ms = self._clock()
         job = Job(
-            new_id("job", now_ms),
-            workspace_id,
-            f"{request.method} {path_of(request)}",
-            Work(owner=workspace_id),
-            now_ms,
+            id=new_id("job", now_ms),
+            workspace_id=workspace_id,
+            request=f"{request.method} {path_of(request)}",
+            created_at_ms=now_ms,
+            alive_at_ms=now_ms,
         )
-        self._jobs[job.id] = job
+        try:
+            await to_thread.run_sync(self._add, job)
+        except BaseException:
+            self._running_jobs.leave(place)
+            raise
         if place.has_slot:
             may_run.set()
-        job.task = asyncio.create_task(self._run(job, request, compute, may_run))
-        self._tasks.add(job.task)
-        job.task.add_done_callback(self._tasks.discard)
+        own = self._own[job.id] = _OwnJob(job.id, workspace_id, Work(owner=workspace_id))
+        own.task = asyncio.create_task(self._run(own, request, compute, may_run))
+        self._tasks.add(own.task)
+        own.task.add_done_callback(self._tasks.discard)
+
         # Not in `_run`: a task that is cancelled at once never begins.
-        job.task.add_done_callback(lambda _: self._running_jobs.leave(place))
+        def leave(_: object) -> None:
+            self._running_jobs.leave(place)
+            del self._own[job.id]
+
+        own.task.add_done_callback(leave)
+        self.worker.wake()
         return job
+
+    def _add(self, job: Job) -> None:
+        with self._database.write() as db:
+            store.add(db, job)
+            self._delete_oldest(db, job.workspace_id)
+
+    def _delete_oldest(self, db: Connection, workspace_id: WorkspaceId) -> None:
+        store.delete_oldest(db, workspace_id, max_jobs=_MAX_FINISHED_JOBS, max_bytes=MAX_BYTES)
 
     async def _run(
-        self, job: Job, request: AnyRequest, compute: ComputeAnswer, may_run: asyncio.Event
+        self, own: _OwnJob, request: AnyRequest, compute: ComputeAnswer, may_run: asyncio.Event
     ) -> None:
+        await may_run.wait()
+        own.has_begun = True
+        # Its own limiter: the slots bound the threads.
+        await to_thread.run_sync(self._perform, own, request, compute, limiter=CapacityLimiter(1))
+
+    def _perform(self, own: _OwnJob, request: AnyRequest, compute: ComputeAnswer) -> None:
         try:
-            await may_run.wait()
-            job.state = JobState.RUNNING
-            job.started_at_ms, job.started_s = self._clock(), monotonic()
-            # Its own limiter: the slots bound the threads.
-            job.response = await to_thread.run_sync(
-                self._compute, job.work, job.workspace_id, compute, limiter=CapacityLimiter(1)
-            )
-            state = JobState.DONE
-        except asyncio.CancelledError:
-            return
+            with self._database.write() as db:
+                if not store.begin(db, own.id, self._clock()):
+                    return
+            values = self._response(own, request, compute)
+            with self._database.write() as db:
+                if not store.finish(db, own.id, values, self._clock()):
+                    store.delete_parts(db, own.id)
+                self._delete_oldest(db, own.workspace_id)
+        except StoreUnavailable as error:  # its lease ends: it has failed
+            log.warning("job_not_stored", job_id=own.id, reason=error.reason)
+        except StoreConflict:
+            pass  # it was cancelled and deleted meanwhile
+
+    def _response(
+        self, own: _OwnJob, request: AnyRequest, compute: ComputeAnswer
+    ) -> dict[str, Any]:
+        """Compute and store the response. Returns what the job knows of it, by column."""
+        state = JobState.DONE
+        try:
+            response = self._compute(own.work, own.workspace_id, compute)
         except Stopped:
-            state = JobState.CANCELLED
+            return {"state": JobState.CANCELLED}
         except Exception as error:  # reported to the client that reads the result
-            job.response, state = problem_of(request, error), JobState.FAILED
-        if not job.finished:
-            self._finish(job, state)
+            response, state = problem_of(request, error), JobState.FAILED
+        try:
+            values = store_response(self._database, own.id, response)
+        except TooLarge as error:
+            state = JobState.FAILED
+            values = store_response(self._database, own.id, problem_of(request, error))
+        rows = own.work.rows_read
+        read = {"rows_read": rows, "rows_to_read": rows} if state is JobState.DONE else {}
+        return {"state": state, **values, **read}
 
-    def _finish(self, job: Job, state: JobState) -> None:
-        job.elapsed_s = monotonic() - job.started_s if job.started_at_ms is not None else 0.0
-        job.state, job.finished_at_ms = state, self._clock()
+    def _step(self) -> float | None:
+        """Say that the jobs of this node are alive, and stop those that others have cancelled."""
+        own = list(self._own.values())
+        with self._database.write() as db:
+            now_ms = self._clock()
+            alive = store.keep_alive(db, [job.id for job in own], now_ms) if own else set()
+            store.delete_expired(db, now_ms - _FINISHED_JOB_MS)
+        for job in own:
+            if job.id not in alive and self._loop is not None:
+                self._loop.call_soon_threadsafe(self._stop_job, job)
+            elif job.has_begun:
+                self._save_progress(job)
+        return None if own else _IDLE_S
 
-    def _cancel(self, job: Job) -> None:
-        if job.finished or job.task is None:
+    def _save_progress(self, job: _OwnJob) -> None:
+        with suppress(QueryFailed, StoreUnavailable):  # progress stays as it was
+            progress = self._warehouse.progress(job.work)
+            with self._database.write() as db:
+                store.save_progress(db, job.id, *progress)
+
+    def _stop_job(self, own: _OwnJob) -> None:
+        """Stop a job of this node. On the event loop."""
+        if own.task is None or own.task.done():
             return
-        if job.state is JobState.QUEUED:
-            job.task.cancel()
-        else:
-            stopping = asyncio.create_task(self.stop(job.work))
-            self._tasks.add(stopping)
-            stopping.add_done_callback(self._tasks.discard)
-        self._finish(job, JobState.CANCELLED)
+        if not own.has_begun:
+            own.task.cancel()
+            return
+        stopping = asyncio.create_task(self.stop(own.work))
+        self._tasks.add(stopping)
+        stopping.add_done_callback(self._tasks.discard)
 
-    def get(self, workspace_id: WorkspaceId, job_id: str) -> Job:
-        """NotFound for an expired job, or one of another node or workspace."""
-        self._forget_old(workspace_id)
-        job = self._jobs.get(job_id)
-        if job is None or job.workspace_id != workspace_id:
-            raise NotFound(
-                "There is no such job in this workspace; finished jobs are kept for an hour."
-            )
-        return job
+    def job(self, workspace_id: WorkspaceId, job_id: str) -> Job:
+        """NotFound for an expired job, or one of another workspace."""
+        now_ms = self._clock()
+        with self._database.read() as db:
+            job = store.find(db, workspace_id, job_id)
+        if job is None or now_ms - job.alive_at_ms > _FINISHED_JOB_MS:
+            raise no_such_job()
+        return job.as_of(now_ms)
 
-    def cancel(self, workspace_id: WorkspaceId, job_id: str) -> None:
-        """Stop a job, or delete a finished one. NotFound as of `get`."""
-        job = self.get(workspace_id, job_id)
-        if job.finished:
-            del self._jobs[job.id]
-        else:
-            self._cancel(job)
+    async def cancel(self, workspace_id: WorkspaceId, job_id: str) -> None:
+        """Stop a job, or delete a finished one. NotFound as of `job`.
 
-    def result(self, workspace_id: WorkspaceId, job_id: str) -> Response[bytes]:
+        A job of another node stops within a second.
+        """
+        await to_thread.run_sync(self._cancel, workspace_id, job_id)
+        if (own := self._own.get(job_id)) is not None:
+            self._stop_job(own)
+
+    def _cancel(self, workspace_id: WorkspaceId, job_id: str) -> None:
+        job = self.job(workspace_id, job_id)
+        with self._database.write() as db:
+            if job.is_finished:
+                store.delete_job(db, workspace_id, job_id)
+            else:
+                store.finish(db, job_id, {"state": JobState.CANCELLED}, self._clock())
+
+    def response(self, workspace_id: WorkspaceId, job_id: str) -> Response[bytes]:
         """The response of the route: an answer or a problem. Conflict without one.
 
-        NotFound as of `get`.
+        NotFound as of `job`. `Unavailable` when the job ended with its node.
         """
-        job = self.get(workspace_id, job_id)
+        job = self.job(workspace_id, job_id)
         if job.state is JobState.CANCELLED:
             raise Conflict("The job was cancelled; repeat the request.", code="job_cancelled")
-        if job.response is None:
+        if not job.is_finished:
             raise Conflict(
                 "The job is not finished; read its state first.", code="job_not_finished"
             )
-        response = job.response
-        if isinstance(response, Stream):  # a file: read again for each client
-            return Stream(
-                response.iterator,
-                status_code=response.status_code,
-                media_type=response.media_type,
-                headers=response.headers,
+        if job.status is None:
+            raise Unavailable(
+                "The service stopped before the job was finished; repeat the request.",
+                code="job_interrupted",
+                retry_after_s=1,
             )
-        return Response(
-            response.content,
-            status_code=response.status_code,
-            media_type=response.media_type,
-            headers=response.headers,
-        )
+        return read_response(self._database, job)
 
-    def record(self, job: Job) -> JobRecord:
-        """The current state. Blocks while the engine reports progress."""
-        if job.state is JobState.RUNNING:
-            # Without an answer, progress stays as it was.
-            with suppress(QueryFailed, StoreUnavailable):
-                rows_read, rows_to_read = self._warehouse.progress(job.work)
-                job.rows_read, job.rows_to_read = (
-                    max(job.rows_read, rows_read),
-                    max(job.rows_to_read, rows_to_read),
-                )
-        elif job.state is JobState.DONE:
-            job.rows_to_read = job.rows_read = max(
-                job.rows_read, job.rows_to_read, job.work.rows_read
-            )
-        return JobRecord(
-            id=job.id,
-            state=job.state,
-            request=job.request,
-            created_at=iso(job.created_at_ms),
-            started_at=iso_or_none(job.started_at_ms),
-            finished_at=iso_or_none(job.finished_at_ms),
-            elapsed_seconds=round(
-                monotonic() - job.started_s if job.state is JobState.RUNNING else job.elapsed_s, 3
-            ),
-            rows_read=job.rows_read,
-            rows_to_read=job.rows_to_read,
-            result_url=f"/api/jobs/{job.id}/result"
-            if job.state in (JobState.DONE, JobState.FAILED)
-            else None,
-        )
 
-    def _forget_old(self, workspace_id: WorkspaceId) -> None:
-        """Delete expired jobs of all workspaces, and the oldest of this one if it has too many."""
-        before_ms = self._clock() - _FINISHED_JOB_S * 1000
-        expired = [
-            job
-            for job in self._jobs.values()
-            if job.finished_at_ms is not None and job.finished_at_ms < before_ms
-        ]
-        for job in expired:
-            del self._jobs[job.id]
-        finished = [
-            job for job in self._jobs.values() if job.workspace_id == workspace_id and job.finished
-        ]
-        for job in finished[: max(0, len(finished) - _MAX_FINISHED_JOBS)]:
-            del self._jobs[job.id]
+def forget_responses(db: Connection, scope_id: str) -> None:
+    """Delete the finished jobs of a workspace, whose responses may name a deleted visitor."""
+    store.delete_finished_of_scope(db, scope_id)

@@ -861,3 +861,39 @@ deletion_websites = Table(
     Column("first_event_at", BigInteger),
     Column("last_event_at", BigInteger),
 )
+
+# Jobs --------------------------------------------------------------------------------------------
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _workspace(),
+    Column("request", Text, nullable=False, comment="method and path of what it answers"),
+    Column("state", Text, nullable=False, comment="queued, running, done, failed or cancelled"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("started_at", BigInteger, comment="unset: it is queued"),
+    Column("finished_at", BigInteger),
+    Column(
+        "alive_at",
+        BigInteger,
+        nullable=False,
+        comment="when its node last worked on it: an old time says that the node is gone",
+    ),
+    Column("rows_read", BigInteger, nullable=False),
+    Column("rows_to_read", BigInteger, nullable=False, comment="estimated"),
+    Column("status", Integer, comment="of the response; unset: there is none"),
+    Column("media_type", Text, comment="of the response"),
+    Column("headers", JSON, comment="of the response"),
+    Column("bytes", BigInteger, nullable=False, comment="length of the response"),
+    Index(None, "workspace_id", "created_at"),
+    Index(None, "alive_at"),
+)
+
+job_responses = Table(
+    "job_responses",
+    metadata,
+    Column("job_id", Text, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False, comment="from 0"),
+    Column("content", LargeBinary, nullable=False),
+)

@@ -112,6 +112,8 @@ import_finished         409 The import is finished, so it cannot be cancelled.
 no_gap                  409 The import left no gap in the coverage of reports.
 job_not_finished        409 The job has no result yet. Poll its state until it is done or failed.
 job_cancelled           409 The job was cancelled and has no result. Send the request again.
+result_too_large        413 The result of a job has more than 256 MB. Send the request without
+  Prefer: respond-async, or query less.
 goal_in_use             409 Funnels use the goal; the detail names them. Change them first.
 too_large               413 The body is over a published size limit. Send less at once.
 not_ndjson              415 The file of an import is not NDJSON. Send UTF-8 text with one JSON
@@ -133,6 +135,7 @@ query_too_large         503 The query exceeded the memory limit of the workspace
 busy                    503 Too many requests of this workspace or network, or of all, wait for
   their turn; nothing was done. Retry-After says when to retry.
 too_many_jobs           503 The workspace has too many unfinished jobs. Wait, or cancel one.
+job_interrupted         503 The service stopped before the job was finished. Send the request again.
 too_many_imports        503 The workspace has too many uploads or unfinished imports. Wait, or
   cancel one.
 store_unavailable       503 The metadata database does not respond; nothing was stored. Try again.

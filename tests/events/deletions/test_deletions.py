@@ -160,6 +160,7 @@ def test_the_rows_leave_the_disk_and_are_not_merely_marked(
     [{"visitorId": "laptop"}, {"visitorId": "phone"}, {"userId": "u-1"}],
     ids=["canonical", "absorbed", "user"],
 )
+@pytest.mark.every_database
 def test_a_visitor_is_deleted_with_everything_merged_into_it(
     scene: Scene,
     delete: Delete,
@@ -195,6 +196,7 @@ def test_a_visitor_is_deleted_with_everything_merged_into_it(
     assert deletion["dedupeKeysCleared"] == 2
 
 
+@pytest.mark.every_database
 def test_an_id_may_come_back_as_a_new_visitor(scene: Scene, delete: Delete) -> None:
     """An absorbed ID too: neither the metadata DB nor a funnel leads it to the deleted visitor."""
     scene.story("0/A 10/B", visitor="laptop")
@@ -340,6 +342,7 @@ def test_another_workspace_with_the_same_ids_keeps_everything(
 # Repeats ----------------------------------------------------------------------
 
 
+@pytest.mark.every_database
 def test_requests_are_safe_to_repeat(scene: Scene, delete: Delete, names) -> None:
     scene.story("0/A", visitor="ann")
     scene.story("5/C", visitor="ben")
@@ -398,6 +401,7 @@ def test_a_late_repeat_does_not_bring_an_event_back(
     assert "warnings" not in scene.server_event(50, "B", visitorId="ben", eventId="order-2")
 
 
+@pytest.mark.every_database
 def test_a_visitor_leaves_no_trace_in_dedupe_keys_and_the_record(
     scene: Scene, delete: Delete, services: Services
 ) -> None:
@@ -622,6 +626,7 @@ def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
     assert (second["openImports"], second["eventsRemoved"], names()) == ([], 2 * BATCH_LINES, [])
 
 
+@pytest.mark.every_database
 def test_events_that_arrive_during_a_deletion_are_removed_and_counted_or_stay(
     scene: Scene, delete: Delete, names
 ) -> None:
@@ -685,6 +690,7 @@ def test_one_node_at_a_time(postgres_url: str) -> None:
 
 
 @pytest.mark.slow("keeps the intake busy during deletions")
+@pytest.mark.every_database
 def test_deletions_beside_a_busy_intake_leave_identities_whole(
     scene: Scene, services: Services
 ) -> None:
@@ -824,6 +830,25 @@ def test_a_body_that_is_not_json_is_415(client: httpx.Client) -> None:
         ).status_code
         == 415
     )
+
+
+def test_people_on_a_deleted_website_can_be_exported_and_deleted(
+    scene: Scene, workspace: Tenant, other_workspace: Tenant, delete: Delete, stored_at: StoredAt
+) -> None:
+    scene.story("0/A 60/B")
+    client, website_id = workspace.client, workspace.website_id
+    assert client.delete(f"/api/settings/websites/{website_id}").status_code == 204
+    who = {"websiteId": website_id, "visitorId": "ann"}
+    exported = client.get("/api/personal-data", params=who)
+    assert exported.text.count('"type":"event"') == 2, exported.text
+    assert delete(visitorId="ann")["eventsRemoved"] == 2
+    assert client.get("/api/deletions", params={"websiteId": website_id}).json()["total"] == 1
+    assert not stored_at(website_id)
+    for answer in (
+        other_workspace.client.post("/api/deletions", json=who),
+        other_workspace.client.get("/api/personal-data", params=who),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (401, "website_not_owned")
 
 
 def test_the_website_must_be_the_callers_own(client: httpx.Client, other_workspace: Tenant) -> None:

@@ -31,6 +31,7 @@ def names(workspace: Tenant) -> list[str]:
     return sorted(text.split('"event":"')[1].split('"')[0] for text in texts)
 
 
+@pytest.mark.every_database
 def test_the_deletion_of_a_user_counts_the_quarantined_events_it_removed(
     workspace: Tenant, delete: Any
 ) -> None:

@@ -64,6 +64,19 @@ def test_events_of_one_kind_are_deleted_when_they_are_too_old(
     assert [record["eventsRemoved"] for record in retain()] == [1, 2]
 
 
+def test_a_deleted_website_keeps_its_retention(
+    scene: Scene, workspace: Tenant, services: Services, retain: Any, stored_at: Any
+) -> None:
+    retain(pageviewRetentionDays=400)
+    address = f"/api/settings/websites/{workspace.website_id}"
+    workspace.client.patch(address, json={"eventRetentionDays": 5})
+    assert workspace.client.delete(address).status_code == 204
+    services.retention._step()
+    [record] = workspace.client.get("/api/deletions").json()["data"]
+    assert finished(workspace.client, record["id"])["eventsRemoved"] == 4
+    assert len(stored_at(workspace.website_id)) == 5
+
+
 def test_reports_that_read_deleted_history_say_so(
     scene: Scene, clock: ShiftedClock, retain: Any
 ) -> None:
@@ -102,6 +115,7 @@ def test_days_are_whole_and_at_least_one(workspace: Tenant, days: object) -> Non
     assert workspace.client.get(address).json()["eventRetentionDays"] is None
 
 
+@pytest.mark.every_database
 def test_a_deletion_says_what_it_removed_from_which_store(
     workspace: Tenant, server: TestClient[Any], delete: Any
 ) -> None:

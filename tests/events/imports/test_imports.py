@@ -114,6 +114,7 @@ def test_a_line_of_each_type_is_stored_as_the_tracker_would(run_import, workspac
     ]
 
 
+@pytest.mark.every_database
 def test_the_same_file_twice_stores_nothing_twice(run_import, workspace, services):
     lines = [line(1), line(2, dedupeKey="own"), line(1)]
     assert counts(run_import(lines)) == (3, 3, 0, 0)
@@ -169,6 +170,7 @@ def test_the_same_content_on_another_website_is_another_event(run_import, client
     assert counts(run_import([line(1)], website_id=other)) == (1, 1, 0, 0)
 
 
+@pytest.mark.every_database
 def test_users_of_an_import_are_bound_like_any_others(run_import, workspace, services):
     run_import(
         [
@@ -270,6 +272,7 @@ def test_a_line_over_the_limit_is_rejected_and_the_next_one_read(run_import, cli
     assert rejects(client, job)[0]["errors"][0]["code"] == "too_large"
 
 
+@pytest.mark.every_database
 def test_rejects_are_paged(run_import, client):
     job = run_import(b"{}\n" * 25)
     page = client.get(
@@ -364,6 +367,7 @@ def test_without_a_key_it_is_401(server, method, path):
     assert server.request(method, f"/api/imports{path}").status_code == 401
 
 
+@pytest.mark.every_database
 def test_imports_are_listed_newest_first_and_by_website(run_import, client, workspace, clock):
     first = run_import([line(1)])
     clock.advance(seconds=1)
@@ -391,6 +395,7 @@ def test_spans_are_of_the_events_of_imports(run_import, workspace, services):
     assert job["firstEventAt"] == "2020-05-01T10:00:01.000Z"
 
 
+@pytest.mark.every_database
 def test_rejected_lines_widen_the_affected_range_by_their_timestamps(
     run_import, workspace, services
 ):

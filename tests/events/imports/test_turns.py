@@ -91,6 +91,7 @@ def test_empty_lines_without_number_hold_up_no_other(upload, client, other_works
     assert finished(client, empty["id"])["accepted"] == 1
 
 
+@pytest.mark.every_database
 def test_imports_of_one_workspace_are_read_in_their_order(upload, client, paused_intake):
     first = upload(ndjson([line(1)]))
     eventually(lambda: client.get(f"/api/imports/{first['id']}").json()["state"] == "running")
@@ -123,6 +124,7 @@ def test_a_running_import_can_be_cancelled_and_its_counts_are_right(
     assert counts(again) == (2_000, 1_500, 500, 0)
 
 
+@pytest.mark.every_database
 def test_a_waiting_import_can_be_cancelled(upload, client, paused_intake, settings):
     first, second = upload(ndjson([line(1)])), upload(ndjson([line(2)]))
     assert client.post(f"/api/imports/{second['id']}/cancel").json()["state"] == "cancelled"
@@ -141,6 +143,7 @@ def test_a_finished_import_cannot_be_cancelled_nor_one_of_another_workspace(
     assert other_workspace.client.post(f"/api/imports/{job['id']}/cancel").status_code == 404
 
 
+@pytest.mark.every_database
 def test_a_workspace_has_at_most_twenty_unfinished_imports(
     upload, workspace, other_workspace, paused_intake
 ):

@@ -90,6 +90,7 @@ def test_a_file_is_json_without_redirect_and_cacheable_for_five_minutes(
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.every_database
 def test_the_files_list_all_workspaces_apps_oldest_first(server, workspace, other_workspace, clock):
     create_app(workspace, **IOS, **DROID)
     clock.advance(seconds=1)

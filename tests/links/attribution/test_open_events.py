@@ -205,6 +205,7 @@ def test_the_first_touch_stays_and_the_last_touch_changes(phone, link, make_link
 
 
 @pytest.mark.parametrize("merged", ["old", "new"])
+@pytest.mark.every_database
 def test_a_merge_keeps_the_earliest_first_and_the_latest_last_touch(
     phone, client, make_link, touches, clock, app_id, merged
 ):
@@ -219,6 +220,7 @@ def test_a_merge_keeps_the_earliest_first_and_the_latest_last_touch(
         assert touches(visitor_id) == [(links[0]["id"], "a"), (links[2]["id"], "c")]
 
 
+@pytest.mark.every_database
 def test_a_deletion_removes_touches_and_unlinks_opens(
     phone, client, link, touches, matches, app_id, clock
 ):
@@ -280,6 +282,7 @@ def test_a_retried_first_open_is_listed_once(android, link, client, clock, evide
     assert (listed["total"], listed["data"][0]["matched"]) == (1, evidence is not None)
 
 
+@pytest.mark.every_database
 def test_concurrent_retries_of_a_first_open_are_listed_once(android, link, client):
     with ThreadPoolExecutor(10) as pool:
         records = list(pool.map(lambda _: android.open(url=link["hostedUrl"]), range(20)))
@@ -332,6 +335,7 @@ def test_refused_opens_are_listed_at_the_link_and_organic_opens_at_the_app(
     assert listed["total"] == 3
 
 
+@pytest.mark.every_database
 def test_matches_are_deleted_after_ninety_days(services, phone, link, matches, clock):
     phone.open(url=link["hostedUrl"])
     clock.advance(90 * 86_400_000)

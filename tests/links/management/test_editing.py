@@ -98,6 +98,7 @@ def test_a_broken_rule_of_an_edit_is_reported_and_changes_nothing(
     assert client.get(f"{LINKS}/{record['id']}").json() == record
 
 
+@pytest.mark.every_database
 def test_the_history_has_every_revision_and_the_present_values_make_none(
     client, clock, make_link, edit
 ):
@@ -213,6 +214,7 @@ def test_lists_leave_out_archived_links_which_work_as_before(
     assert archived["id"] in listed()
 
 
+@pytest.mark.every_database
 def test_links_are_found_by_tag(client, other_workspace, make_link, edit):
     both, single = make_link(tags=["Frühling", "eu"]), make_link(tags=["us-east"])
 

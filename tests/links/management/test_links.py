@@ -289,6 +289,7 @@ def test_a_website_that_is_not_an_app_of_the_workspace_is_not_found(
     )
 
 
+@pytest.mark.every_database
 def test_a_taken_slug_is_a_conflict_in_every_workspace_and_after_disabling(
     client, other_workspace, make_link, app_id
 ):
@@ -366,6 +367,7 @@ def test_the_list_pages_newest_first(client, clock, make_link):
     assert {page["total"] for page in pages} == {5}
 
 
+@pytest.mark.every_database
 def test_the_list_is_searched_by_name_and_slug_and_filtered_by_app_and_state(
     client, app_id, make_app, make_link
 ):

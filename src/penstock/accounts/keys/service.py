@@ -176,8 +176,8 @@ class KeyService:
 
 def wrong_website_of_key(website_id: WebsiteId) -> Forbidden:
     return Forbidden(
-        f"This API key is only for the website {website_id}. Name it, as websiteId, or use another "
-        "key for this route.",
+        f"This API key is only for the website {website_id}. Send this ID as websiteId if the "
+        "route has that parameter; otherwise use another key.",
         code="website_not_of_key",
     )
 

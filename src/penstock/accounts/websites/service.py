@@ -30,7 +30,7 @@ class WebsiteService:
         self._apps: TtlCache[None, tuple[MobileApp, ...]] = TtlCache(_CACHE_TTL_S)
 
     def websites_with_retention(self) -> list[Website]:
-        """Websites of every workspace that have a retention."""
+        """Websites of every workspace that have a retention, including deleted ones."""
         with self._database.read() as db:
             return store.websites_with_retention(db)
 
@@ -77,10 +77,17 @@ class WebsiteService:
         """
         website = self.find_website(website_id)
         if website is None or website.workspace_id != workspace_id:
-            raise Unauthorized(
-                "websiteId: this key's workspace has no such website.",
-                code="website_not_owned",
-            )
+            raise website_not_owned()
+        return website
+
+    def stored_website(self, workspace_id: WorkspaceId, website_id: str) -> Website:
+        """Like `owned_website`, and also a deleted one: its events are kept."""
+        website = None
+        if "\x00" not in website_id:
+            with self._database.read() as db:
+                website = store.website(db, website_id, with_deleted=True)
+        if website is None or website.workspace_id != workspace_id:
+            raise website_not_owned()
         return website
 
     def select_websites(self, workspace_id: WorkspaceId, website_id: str | None) -> list[Website]:
@@ -188,6 +195,12 @@ def _apply_changes(website: Website, changes: WebsiteChanges) -> Website:
         **changes.sent_values(("name", "domain", "requires_signed_identities")),
         app=replace(website.app, **app_values),
         retention_days=changes.retention_after(website.retention_days),
+    )
+
+
+def website_not_owned() -> Unauthorized:
+    return Unauthorized(
+        "This workspace has no website with this ID. Check websiteId.", code="website_not_owned"
     )
 
 

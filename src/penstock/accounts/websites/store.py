@@ -60,9 +60,13 @@ def add_website(db: Connection, website: Website) -> None:
     )
 
 
-def website(db: Connection, website_id: str, *, lock: bool = False) -> Website | None:
-    """The website, in any workspace, unless deleted. lock: hold the row in this transaction."""
-    statement = select(websites).where(websites.c.id == website_id, websites.c.deleted_at.is_(None))
+def website(
+    db: Connection, website_id: str, *, lock: bool = False, with_deleted: bool = False
+) -> Website | None:
+    """The website, in any workspace. lock: hold the row in this transaction."""
+    statement = select(websites).where(websites.c.id == website_id)
+    if not with_deleted:
+        statement = statement.where(websites.c.deleted_at.is_(None))
     row = db.execute(statement.with_for_update() if lock else statement).first()
     return None if row is None else _website(row)
 
@@ -86,10 +90,8 @@ def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
 
 
 def websites_with_retention(db: Connection) -> list[Website]:
-    """Websites of every workspace that have a retention."""
-    statement = select(websites).where(
-        websites.c.retention_days.is_not(None), websites.c.deleted_at.is_(None)
-    )
+    """Of every workspace. Including deleted websites: their events are kept."""
+    statement = select(websites).where(websites.c.retention_days.is_not(None))
     return [_website(row) for row in db.execute(statement.order_by(websites.c.id))]
 
 

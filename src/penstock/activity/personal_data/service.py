@@ -60,7 +60,7 @@ class PersonalDataService:
 
         `NotFound` when nobody has this ID, `Unauthorized` for another workspace's website.
         """
-        website = self._websites.owned_website(caller.workspace_id, query.website_id)
+        website = self._websites.stored_website(caller.workspace_id, query.website_id)
         websites = self._websites.websites_sharing_visitors(website)
         if caller.website_id is not None:  # a key for one website reads no other
             websites = [website.id]

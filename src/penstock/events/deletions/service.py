@@ -85,7 +85,7 @@ class DeletionService:
         """
         context = EventValidationContext(self._settings, self._clock())
         target = read_deletion(body, context)
-        website = self._websites.owned_website(by.workspace_id, target.website_id)
+        website = self._websites.stored_website(by.workspace_id, target.website_id)
         website_ids = (
             [website.id]
             if target.target is Target.SPAN
@@ -203,7 +203,7 @@ class DeletionService:
         `Unauthorized` when the website belongs to another workspace.
         """
         if query.website_id is not None:
-            self._websites.owned_website(workspace_id, query.website_id)
+            self._websites.stored_website(workspace_id, query.website_id)
         with self._database.read() as db:
             return store.page(db, workspace_id, query.website_id, query.pagination)
 

@@ -9,14 +9,14 @@ from anyio import to_thread
 from msgspec import json
 
 from penstock.accounts.model import Caller, Website
-from penstock.accounts.websites.service import WebsiteService
+from penstock.accounts.websites.service import WebsiteService, website_not_owned
 from penstock.base.clock import Clock
 from penstock.base.errors import Fault, Invalid, NotFound, PenstockError
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.patterns import is_digits
 from penstock.base.user_agent import parse_user_agent
 from penstock.events import store as events_store
-from penstock.events.fields import EventValidationContext, website_not_owned
+from penstock.events.fields import EventValidationContext
 from penstock.events.intake import Intake
 from penstock.events.model import EventCounts, NewEvent, Receipt, Rejected, Replay, Target
 from penstock.events.quarantine import store

@@ -123,9 +123,7 @@ class InsightService:
         context = self._prepare(workspace_id, funnel_id, query)
         n = len(context.definition.steps)
         if query.step >= n:
-            raise unfit_parameters(
-                {"step": f"This funnel has {n} steps; units can stop after 1 to {n - 1}."}
-            )
+            raise unfit_parameters({"step": f"Must be less than {n}: this funnel has {n} steps."})
         outcome = None if query.outcome is None else Outcome(query.outcome)
         counts_attempts = context.definition.counting_unit is CountingUnit.ATTEMPT
         result = self._fetch(

@@ -1,8 +1,8 @@
 """Wire types of attribution: an app's open, its answer, the audit list and touches."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.user_agent import Platform
@@ -28,6 +28,13 @@ def _install_id(value: str) -> str:
     return value
 
 
+def _app_platform(value: Any) -> Any:
+    """Validator: pydantic's own message would show members of a Python enum."""
+    if value not in (Platform.IOS, Platform.ANDROID):
+        raise RuleBroken("not_one_of", "Must be 'ios' or 'android'.")
+    return value
+
+
 Version = EventName
 """1 to 200 characters."""
 
@@ -44,7 +51,7 @@ class AppOpen(Input):
     visitor_id: Annotated[
         SentId | None, Field(description="The visitor, if the app already tracks visitors.")
     ] = None
-    platform: Literal[Platform.IOS, Platform.ANDROID]
+    platform: Annotated[Literal[Platform.IOS, Platform.ANDROID], BeforeValidator(_app_platform)]
     os_version: Version | None = None
     app_version: Version | None = None
     first_open: bool

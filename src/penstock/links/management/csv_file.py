@@ -3,6 +3,7 @@ written, also after a spreadsheet has saved it.
 """
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any, NamedTuple
@@ -78,8 +79,8 @@ def _check_header(header: Sequence[str]) -> None:
         )
         message = f"{problem}. Columns: {', '.join(COLUMNS)}."
         raise Invalid([Fault("body", "unknown_column", message)])
-    if len(set(header)) < len(header):
-        raise Invalid([Fault("body", "repeated", "A column appears twice.")])
+    if repeated := [name for name, times in Counter(header).items() if times > 1]:
+        raise Invalid([Fault("body", "repeated", f"The column {repeated[0]} appears twice.")])
 
 
 def _rows(header: Sequence[str], lines: Iterator[list[str]]) -> Iterator[CsvRow]:

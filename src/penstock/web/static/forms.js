@@ -7,13 +7,13 @@ import { collect } from "./form-body.js";
 import { clearFaults, showAbove, showFaults } from "./faults.js";
 import { on } from "./delegation.js";
 import { loadPart } from "./parts.js";
-import { sessionEnded } from "./session.js";
+import { needsLogIn, sessionEnded } from "./session.js";
 import { toast, toastLater } from "./toast.js";
 
 const SLOW_MS = 4000;
 
 // Conflicts that belong to a field, by their codes.
-const FIELD_OF_CODE = { name_taken: "name", slug_taken: "slug", email_taken: "email" };
+const FIELD_OF_CODE = { name_taken: "name", slug_taken: "slug", email_taken: "email", website_not_owned: "websiteId" };
 
 on("submit", "form[data-api]", (form, event) => {
   event.preventDefault();
@@ -42,7 +42,7 @@ export async function send(form) {
 
 function refuse(form, answer) {
   const isLogIn = form.matches('[action^="/api/auth/"]');
-  if (answer.status === 401 && !isLogIn) {
+  if (needsLogIn(answer.status, answer.problem) && !isLogIn) {
     sessionEnded(() => send(form));
     return;
   }

@@ -3,6 +3,11 @@
 let retryRequest = null;
 let wasShown = false;
 
+// Whether a response means that nobody is logged in. A website that this workspace does not have is also a 401.
+export function needsLogIn(status, problem) {
+  return status === 401 && problem?.code !== "website_not_owned";
+}
+
 // insist: show the dialog again after the reader closed it; polling does not.
 export function sessionEnded(retry, { insist = true } = {}) {
   const dialog = document.querySelector("#session-ended");

@@ -1,7 +1,7 @@
 // Uploads a file to import. XMLHttpRequest, because fetch reports no upload progress.
 import { clearFaults, showAbove, showFaults } from "./faults.js";
 import { formatNumber } from "./formats.js";
-import { sessionEnded } from "./session.js";
+import { needsLogIn, sessionEnded } from "./session.js";
 import { toastLater } from "./toast.js";
 
 const form = document.querySelector("#upload-form");
@@ -48,11 +48,11 @@ async function send() {
 }
 
 function finish({ status, responseText }) {
-  if (status === 401) return sessionEnded(send);
   let answer = {};
   try {
     answer = JSON.parse(responseText);
   } catch { /* the page of a proxy */ }
+  if (needsLogIn(status, answer)) return sessionEnded(send);
   if (status !== 201) return showFaults(form, answer);
   toastLater("Upload complete. The import has started.");
   location.assign(`/imports/${encodeURIComponent(answer.id)}`);

@@ -1,7 +1,7 @@
 // The live preview: one job per query, with its progress. A newer query cancels the older job.
 import { call, Unreachable } from "../api.js";
 import { formatNumber } from "../formats.js";
-import { sessionEnded } from "../session.js";
+import { needsLogIn, sessionEnded } from "../session.js";
 import { showResult } from "./result.js";
 
 const DELAY_MS = 500;
@@ -103,7 +103,7 @@ function finish(answer, definition, showErrors) {
   }
   const { status, problem } = answer;
   if (status === 422) return show(hasVisibleErrors ? "faulty" : "incomplete");
-  if (status === 401) {
+  if (needsLogIn(status, problem)) {
     sessionEnded(() => panel.querySelector("[data-again]").click(), { insist: false });
     return show("failed", "Your session has ended. Nothing you typed is lost.");
   }

@@ -1,0 +1,61 @@
+"""Jobs as the metadata DB stores them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from penstock.base.ids import WorkspaceId
+
+LEASE_MS = 30_000
+"""A job whose node was silent for longer has ended with its node."""
+
+
+class JobState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An answer computed in the background.
+
+    alive_at_ms: when its node last worked on it. status, media_type, headers, bytes: of the
+    response, which is an answer or a problem document; no status, no response.
+    """
+
+    id: str
+    workspace_id: WorkspaceId
+    request: str
+    created_at_ms: int
+    alive_at_ms: int
+    state: JobState = JobState.QUEUED
+    started_at_ms: int | None = None
+    finished_at_ms: int | None = None
+    rows_read: int = 0
+    rows_to_read: int = 0
+    status: int | None = None
+    media_type: str | None = None
+    headers: Mapping[str, str] | None = None
+    bytes: int = 0
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state not in UNFINISHED
+
+    def as_of(self, now_ms: int) -> "Job":
+        """The job, failed if its node is gone."""
+        if self.is_finished or now_ms - self.alive_at_ms <= LEASE_MS:
+            return self
+        return replace(self, state=JobState.FAILED, finished_at_ms=self.alive_at_ms)
+
+    def elapsed_ms(self, now_ms: int) -> int:
+        """Since the start."""
+        if self.started_at_ms is None:
+            return 0
+        return (self.finished_at_ms or now_ms) - self.started_at_ms

@@ -1,0 +1,83 @@
+"""Responses of jobs in the metadata DB, in parts, so that a long one never is in memory as a whole.
+
+Everything here blocks.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from tempfile import TemporaryFile
+from typing import Any, cast
+
+from litestar import Response
+from litestar.response import Stream
+
+from penstock.base.errors import NotFound, TooLarge
+from penstock.http.answers import file_response
+from penstock.jobs import store
+from penstock.jobs.model import Job
+from penstock.metadb.database import Database
+
+MAX_BYTES = 256 * 1024 * 1024
+"""Of one response, and of the finished jobs of a workspace."""
+_IN_MEMORY_BYTES = 1024 * 1024
+
+
+def store_response(database: Database, job_id: str, response: Response[bytes]) -> dict[str, Any]:
+    """Store a response. Returns what the job knows of it, by column.
+
+    `TooLarge`; then the parts so far are deleted.
+    """
+    size = 0
+    # A transaction for each part: events that arrive must not wait for a long response.
+    for number, part in enumerate(_parts(response)):
+        size += len(part)
+        if size > MAX_BYTES:
+            with database.write() as db:
+                store.delete_parts(db, job_id)
+            raise TooLarge(
+                f"The result has more than {MAX_BYTES // 1024**2} MB, the most that a job may "
+                "have. Send the request without Prefer: respond-async, or narrow it down.",
+                code="result_too_large",
+            )
+        with database.write() as db:
+            store.add_part(db, job_id, number, part)
+    media_type = response.media_type
+    return {
+        "status": response.status_code or 200,
+        "media_type": media_type.value if isinstance(media_type, Enum) else media_type,
+        "headers": dict(response.headers),
+        "bytes": size,
+    }
+
+
+def _parts(response: Response[bytes]) -> Iterable[bytes]:
+    if isinstance(response, Stream):  # the iterator of a file: its parts are small
+        return cast("Callable[[], Iterable[bytes]]", response.iterator)()
+    return [response.content] if response.content else []
+
+
+def read_response(database: Database, job: Job) -> Response[bytes]:
+    """The response of a job that has one, as it was. NotFound when the job was deleted."""
+    status, media_type, headers = job.status, job.media_type, dict(job.headers or {})
+    if job.bytes <= _IN_MEMORY_BYTES:
+        with database.read() as db:
+            content = b"".join(store.parts(db, job.id))
+        _require_all(job, len(content))
+        return Response(content, status_code=status, media_type=media_type, headers=headers)
+    # A slow reader must not hold a connection, and a job that is deleted must not cut a response.
+    file = TemporaryFile()  # noqa: SIM115 - it disappears with the response
+    with database.read() as db:
+        for part in store.parts(db, job.id):
+            file.write(part)
+    file.flush()
+    _require_all(job, file.tell())
+    return file_response(file, str(media_type), headers, status_code=status)
+
+
+def _require_all(job: Job, size: int) -> None:
+    if size != job.bytes:
+        raise no_such_job()
+
+
+def no_such_job() -> NotFound:
+    return NotFound("There is no such job in this workspace; finished jobs are kept for an hour.")

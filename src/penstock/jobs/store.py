@@ -1,0 +1,136 @@
+"""SQL of jobs and their responses."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, case, delete, func, insert, select, update
+
+from penstock.base.ids import WorkspaceId
+from penstock.jobs.model import UNFINISHED, Job, JobState
+from penstock.metadb.rows import record_values, row_values
+from penstock.metadb.tables import job_responses, jobs, websites
+
+_FIELDS = tuple(field.name for field in fields(Job))
+
+c = jobs.c
+
+
+def add(db: Connection, job: Job) -> None:
+    db.execute(insert(jobs).values(row_values(job, jobs)))
+
+
+def find(db: Connection, workspace_id: WorkspaceId, job_id: str) -> Job | None:
+    row = db.execute(select(jobs).where(*_of(workspace_id, job_id))).first()
+    if row is None:
+        return None
+    values = record_values(row, _FIELDS)
+    return Job(**values | {"state": JobState(values["state"])})
+
+
+def _of(workspace_id: WorkspaceId, job_id: str) -> tuple[ColumnElement[bool], ...]:
+    return c.id == job_id, c.workspace_id == workspace_id
+
+
+def begin(db: Connection, job_id: str, now_ms: int) -> bool:
+    """The job runs from now on. False when it was cancelled."""
+    changed = db.execute(
+        update(jobs)
+        .where(c.id == job_id, c.state == JobState.QUEUED)
+        .values(state=JobState.RUNNING, started_at=now_ms, alive_at=now_ms)
+        .returning(c.id)
+    )
+    return changed.first() is not None
+
+
+def keep_alive(db: Connection, job_ids: Collection[str], now_ms: int) -> set[str]:
+    """Its node works on these jobs. Returns those that nobody has cancelled."""
+    alive = db.execute(
+        update(jobs)
+        .where(c.id.in_(job_ids), c.state.in_(UNFINISHED))
+        .values(alive_at=now_ms)
+        .returning(c.id)
+    )
+    return set(alive.scalars())
+
+
+def save_progress(db: Connection, job_id: str, rows_read: int, rows_to_read: int) -> None:
+    """Neither number ever falls."""
+    db.execute(
+        update(jobs)
+        .where(c.id == job_id, c.state == JobState.RUNNING)
+        .values(
+            rows_read=case((c.rows_read > rows_read, c.rows_read), else_=rows_read),
+            rows_to_read=case((c.rows_to_read > rows_to_read, c.rows_to_read), else_=rows_to_read),
+        )
+    )
+
+
+def finish(db: Connection, job_id: str, values: Mapping[str, Any], now_ms: int) -> bool:
+    """End a job with these columns. False when it has ended before."""
+    changed = db.execute(
+        update(jobs)
+        .where(c.id == job_id, c.state.in_(UNFINISHED))
+        .values(finished_at=now_ms, alive_at=now_ms, **values)
+        .returning(c.id)
+    )
+    return changed.first() is not None
+
+
+def delete_job(db: Connection, workspace_id: WorkspaceId, job_id: str) -> None:
+    db.execute(delete(jobs).where(*_of(workspace_id, job_id)))
+
+
+def delete_expired(db: Connection, before_ms: int) -> None:
+    """Delete jobs of all workspaces that ended before a time."""
+    db.execute(delete(jobs).where(c.alive_at < before_ms))
+
+
+def delete_oldest(
+    db: Connection, workspace_id: WorkspaceId, *, max_jobs: int, max_bytes: int
+) -> None:
+    """Delete a workspace's oldest finished jobs until the rest is within the limits."""
+    finished = db.execute(
+        select(c.id, c.bytes)
+        .where(c.workspace_id == workspace_id, c.state.not_in(UNFINISHED))
+        .order_by(c.created_at.desc(), c.id.desc())
+    )
+    rest_bytes, expired = max_bytes, []
+    for number, (job_id, size) in enumerate(finished):
+        rest_bytes -= size
+        if number >= max_jobs or rest_bytes < 0:
+            expired.append(job_id)
+    if expired:
+        db.execute(delete(jobs).where(c.id.in_(expired)))
+
+
+def delete_finished_of_scope(db: Connection, scope_id: str) -> None:
+    """Delete the finished jobs of the workspace with this identity scope."""
+    owner = select(websites.c.workspace_id).where(websites.c.scope_id == scope_id)
+    db.execute(delete(jobs).where(c.workspace_id.in_(owner), c.state.not_in(UNFINISHED)))
+
+
+def count_by_state(db: Connection) -> dict[str, float]:
+    """Of all workspaces."""
+    numbers = db.execute(select(c.state, func.count()).group_by(c.state))
+    return {state.value: 0.0 for state in JobState} | {
+        state: float(number) for state, number in numbers
+    }
+
+
+def add_part(db: Connection, job_id: str, number: int, content: bytes) -> None:
+    db.execute(insert(job_responses).values(job_id=job_id, part=number, content=content))
+
+
+def parts(db: Connection, job_id: str) -> Iterator[bytes]:
+    """The response in order, one part in memory at a time."""
+    own, number = job_responses.c, 0
+    while content := db.execute(
+        select(own.content).where(own.job_id == job_id, own.part == number)
+    ).scalar():
+        yield content
+        number += 1
+
+
+def delete_parts(db: Connection, job_id: str) -> None:
+    db.execute(delete(job_responses).where(job_responses.c.job_id == job_id))

@@ -1,0 +1,1 @@
+"""Several nodes over one PostgreSQL: what one changes, the others know."""
