@@ -62,9 +62,10 @@ def of_units(plan: Plan) -> str:
     (`PARTS`): a list is made for each part, not for each unit.
     """
     n = len(plan.steps)
+    waiting = "arrayPushBack(arrayWithConstant(reached - 1, 0), count() * waiting)"
     counted = [
         f"arrayResize(arrayWithConstant(reached, count()), {n})",
-        f"arrayResize(arrayPushBack(arrayWithConstant(reached - 1, 0), count() * waiting), {n - 1})",
+        f"arrayResize({waiting}, {n - 1})",
     ]
     if plan.definition.has_options:
         masks = plan.masks([bit for step in plan.steps for bit in step.each])
