@@ -522,39 +522,31 @@ WITH
     (
         SELECT
             keys,
-            sumForEach(
-                arrayConcat(
-                    arrayResize(arrayWithConstant(reached, 1), 3),
-                    arrayResize(
-                        arrayPushBack(
-                            arrayWithConstant(reached - 1, 0),
-                            {p7:Int64} <= (entry_ts + 604800000)
-                        ),
-                        2
-                    ),
-                    arrayMap(bit -> (bitAnd(chosen, bit) != 0), {p2:Array(UInt64)})
-                )
+            arrayConcat(
+                arrayResize(arrayWithConstant(reached, count()), 3),
+                arrayResize(arrayPushBack(arrayWithConstant(reached - 1, 0), count() * waiting), 2),
+                sumForEach(arrayMap(bit -> (bitAnd(chosen, bit) != 0), {p2:Array(UInt64)}))
             ) AS counted,
-            sumForEach(
-                arrayConcat(
-                    [
-                        0,
-                        0,
-                        several,
-                        (reached < 3) AND ({p7:Int64} <= (entry_ts + 604800000)),
-                        skips,
-                        ties,
-                        invalid,
-                        tied,
-                        cut,
-                        ((skips + ties) + invalid) > 0
-                    ],
-                    arrayMap(j -> bitTest(conflicts, j), range(1))
-                )
-            ) AS quality,
-            quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion
+            [
+                0,
+                0,
+                sum(several),
+                count() * ((reached < 3) AND waiting),
+                sum(skips),
+                sum(ties),
+                sum(invalid),
+                sum(tied),
+                sum(cut),
+                countIf(((skips + ties) + invalid) > 0),
+                countIf(bitTest(conflicts, 0))
+            ] AS quality,
+            quantileExactInclusiveStateIf(0.5)(done_ts - entry_ts, reached = 3) AS completion,
+            {p7:Int64} <= (entry_ts + 604800000) AS waiting
         FROM units
-        GROUP BY keys
+        GROUP BY
+            keys,
+            reached,
+            waiting
     ),
     entry_values AS MATERIALIZED
     (

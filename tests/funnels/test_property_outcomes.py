@@ -97,7 +97,8 @@ class StoredFunnel:
             random,
         )
         self.subject = Subject(definition, params.website_ids)
-        self.tables = MortalTables(warehouse)
+        # Sometimes a build folds a share of the units after the other.
+        self.tables = MortalTables(warehouse, events_per_fold=random.choice([20, 1_000_000]))
         self.mark = Mark(self.subject.outcome, "", WorkspaceId("wsp"), "fnl", 0, 0, 0, 0, 0)
 
     def fill(self, at_ms: int) -> None:

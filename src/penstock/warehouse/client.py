@@ -27,6 +27,7 @@ from penstock.base.metrics import histogram
 from penstock.base.tracing import span
 from penstock.warehouse.cluster import Cluster
 from penstock.warehouse.errors import (
+    ABORTED,
     QUERY_WAS_CANCELLED,
     QueryFailed,
     explained,
@@ -199,7 +200,7 @@ class Warehouse:
                 work.check()
                 is_reusable = True
             except QueryFailed as error:
-                if error.code == QUERY_WAS_CANCELLED and work.stopped:
+                if error.code in (ABORTED, QUERY_WAS_CANCELLED) and work.stopped:
                     raise Stopped from error
                 raise
             finally:

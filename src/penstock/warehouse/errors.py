@@ -9,8 +9,8 @@ from penstock.base.errors import StoreUnavailable, Unavailable
 
 _RETRY_AFTER_S = 5
 
-TIMEOUT_EXCEEDED, MEMORY_LIMIT_EXCEEDED, QUERY_WAS_CANCELLED = 159, 241, 394
-"""Error codes of the engine."""
+TIMEOUT_EXCEEDED, ABORTED, MEMORY_LIMIT_EXCEEDED, QUERY_WAS_CANCELLED = 159, 236, 241, 394
+"""Error codes of the engine. ABORTED: of a merge."""
 
 _SERVER_IS_AWAY = frozenset(
     # Users and passwords; too many queries, or no thread for one; sockets and networks; a Keeper or

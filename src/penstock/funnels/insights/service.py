@@ -103,7 +103,10 @@ class InsightService:
         return self._fetch(context, lambda counted: trend(counted, edges[:-1]))
 
     def timing(self, workspace_id: WorkspaceId, funnel_id: str, query: TimingQuery) -> TimingRecord:
-        context = self._prepare(workspace_id, funnel_id, query)
+        return self.timing_of(self._prepare(workspace_id, funnel_id, query), query)
+
+    def timing_of(self, context: QueryContext, query: TimingQuery) -> TimingRecord:
+        """The times of a prepared query."""
         n = len(context.definition.steps)
         extra = _requested_pair(query, n)
         pairs = [(1, n), *pairwise(range(1, n + 1)), *extra]

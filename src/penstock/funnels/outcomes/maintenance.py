@@ -87,7 +87,7 @@ class OutcomeMaintenance:
                     with CancelScope(shield=True):
                         # A limiter of its own: requests that hang may occupy every shared thread.
                         await to_thread.run_sync(
-                            self._warehouse.stop, self._work, limiter=CapacityLimiter(1)
+                            self.tables.stop, self._work, limiter=CapacityLimiter(1)
                         )
 
     def state(self) -> OutcomesHealth:
@@ -102,7 +102,7 @@ class OutcomeMaintenance:
     def cancel(self, pending: PendingBuild) -> None:
         """Returns when nothing of the build runs."""
         self.registry.cancel_build(pending)
-        self._warehouse.stop(pending.work)
+        self.tables.stop(pending.work)
 
     def verify(self) -> Iterator[tuple[str, bool | None]]:
         """Compare all stored outcomes with their events, and build those that differ again.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -22,9 +23,12 @@ from penstock.funnels.statements.query import (
 )
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.queries import load
+from penstock.warehouse.work import Work
 
 _SQL = "penstock.funnels.outcomes"
 _UNITS_PER_STATEMENT = 20_000
+_EVENTS_PER_FOLD = 32_000_000
+"""A fold of so many events takes about 3 GB of memory; more of them are folded in shares."""
 _TRIES = 5
 """How often the backlog is counted until no insert has come in meanwhile."""
 
@@ -60,8 +64,9 @@ class Changes(NamedTuple):
 class OutcomeTables:
     """Methods block. `QueryFailed` and `StoreUnavailable` of the event store."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
-        self._warehouse = warehouse
+    def __init__(self, warehouse: Warehouse, events_per_fold: int = _EVENTS_PER_FOLD) -> None:
+        """events_per_fold: of a build, which folds a share of the units after the other."""
+        self._warehouse, self._events_per_fold = warehouse, events_per_fold
         self._saving = Lock()  # marks are numbered in the order of their knowledge
 
     def fill(self, subject: Subject, mark: Mark) -> Mark:
@@ -81,16 +86,32 @@ class OutcomeTables:
             profile = replace(profile, has_provider_events=False)
         # The texts of entry values come before the units that refer to them.
         self._store_events(subject, mark.build, known, profile)
-        plan = self._plan(subject, mark.read_until_ms, profile, known)
-        self._run(storing.store_units(plan, mark.build, backlog.block))
-        plan = self._plan(subject, mark.read_until_ms, profile, known)
-        self._run(storing.store_rest(plan, mark.build, backlog.block))
+        shares = max(1, ceil(profile.events / self._events_per_fold))
+        for which in range(shares):
+            share = replace(known, share=(shares, which) if shares > 1 else None)
+            plan = self._plan(subject, mark.read_until_ms, profile, share)
+            self._run(storing.store_units(plan, mark.build, backlog.block))
+            plan = self._plan(subject, mark.read_until_ms, profile, share)
+            self._run(storing.store_rest(plan, mark.build, backlog.block))
+        self._run(storing.merge_parts(mark.build))
         return replace(
             mark,
             events_block=backlog.block,
             events=backlog.events_in_all,
             next_event_ms=self.next_event(subject, mark.read_until_ms),
         )
+
+    def stop(self, work: Work) -> None:
+        """Stop a build. Returns when nothing of it runs.
+
+        The engine kills no statement that merges parts, so merges are stopped meanwhile.
+        """
+        work.stop()  # before its merge fails
+        self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes")
+        try:
+            self._warehouse.stop(work)
+        finally:
+            self._warehouse.command("SYSTEM START MERGES funnel_outcomes")
 
     def refresh(
         self,

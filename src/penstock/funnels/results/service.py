@@ -35,8 +35,14 @@ class ResultsService:
         self, workspace_id: WorkspaceId, funnel_id: str, query: ResultsQuery
     ) -> ResultsRecord:
         """The report of a saved funnel. Errors as of `FunnelQueryRunner.prepare`."""
+        return self.report(self.prepare(workspace_id, funnel_id, query))
+
+    def prepare(
+        self, workspace_id: WorkspaceId, funnel_id: str, query: ResultsQuery
+    ) -> QueryContext:
+        """For a report, and for other figures over the same data."""
         source = SavedFunnel(funnel_id, query.revision)
-        return self._report(self._runner.prepare(workspace_id, source, query.selection()))
+        return self._runner.prepare(workspace_id, source, query.selection())
 
     def read_preview(self, workspace_id: WorkspaceId, body: bytes) -> PreviewIn:
         """Malformed when the body is not JSON, Invalid with every fault when it breaks rules."""
@@ -45,9 +51,10 @@ class ResultsService:
     def preview(self, workspace_id: WorkspaceId, draft: PreviewIn) -> ResultsRecord:
         """The report of a draft. Errors as of `FunnelQueryRunner.prepare`."""
         source = DraftFunnel(draft.saved())
-        return self._report(self._runner.prepare(workspace_id, source, draft.selection()))
+        return self.report(self._runner.prepare(workspace_id, source, draft.selection()))
 
-    def _report(self, context: QueryContext) -> ResultsRecord:
+    def report(self, context: QueryContext) -> ResultsRecord:
+        """The report of a prepared query. Unavailable (engine)."""
         definition, params = context.definition, context.params
         result = self._runner.fetch(context, partial(build, definition, params))
         gaps = self._read_gaps(context.workspace_id, params.website_ids)

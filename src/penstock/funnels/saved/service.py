@@ -16,6 +16,7 @@ from penstock.funnels.definitions.revisions import Revision
 from penstock.funnels.definitions.schema import (
     DefinitionRecord,
     FunnelRecord,
+    GoalRecord,
     RevisionRecord,
     SavedDefinition,
     ValidationContext,
@@ -60,9 +61,11 @@ class FunnelService:
 
         Conflict when a goal no longer exists, or when a filter cannot be read.
         """
-        with self._database.read() as db:
-            goals = goals_store.goals_by_name(db, workspace_id)
-        if missing := sorted(goals_in(definition) - goals.keys()):
+        names, goals = goals_in(definition), dict[str, GoalRecord]()
+        if names:
+            with self._database.read() as db:
+                goals = dict(goals_store.goals_by_name(db, workspace_id))
+        if missing := sorted(names - goals.keys()):
             raise Conflict(
                 f"This definition uses the goal {missing[0]}, which no longer exists.",
                 code="goal_gone",

@@ -18,6 +18,8 @@ from penstock.funnels.statements.query import Plan
 LISTS = "counted, quality"
 COLUMNS = f"{LISTS}, completion"
 ENTERED = "counted[1]"
+PARTS = "keys, reached, waiting"
+"""The columns that `of_units` groups by."""
 _QUALITY = (
     "unitless",
     "unverified",
@@ -43,9 +45,9 @@ def pending(plan: Plan) -> str:
     return f"arraySum(arraySlice(counted, {n + 1}, {n - 1}))"
 
 
-def quality_list(numbers: Mapping[str, str]) -> str:
-    """The first numbers of `quality`; those without an expression are 0."""
-    return f"[{', '.join(numbers.get(name, '0') for name in _QUALITY)}]"
+def quality_list(numbers: Mapping[str, str], conflicting: Sequence[str] = ()) -> str:
+    """`quality`; numbers without an expression are 0. conflicting: units, per entry value."""
+    return f"[{', '.join([*(numbers.get(name, '0') for name in _QUALITY), *conflicting])}]"
 
 
 def median_state(took_ms: str, is_complete: str) -> str:
@@ -54,29 +56,32 @@ def median_state(took_ms: str, is_complete: str) -> str:
 
 
 def of_units(plan: Plan) -> str:
-    """The figures of a cohort from the columns of its units."""
+    """The figures of a cohort from the columns of its units, in parts to be added up.
+
+    A part is the units that completed the same steps and of which all are waiting, or none
+    (`PARTS`): a list is made for each part, not for each unit.
+    """
     n = len(plan.steps)
-    waiting = f"{plan.evaluated_at()} <= {plan.window_end('entry_ts')}"
+    waiting = "arrayPushBack(arrayWithConstant(reached - 1, 0), count() * waiting)"
     counted = [
-        f"arrayResize(arrayWithConstant(reached, 1), {n})",
-        f"arrayResize(arrayPushBack(arrayWithConstant(reached - 1, 0), {waiting}), {n - 1})",
+        f"arrayResize(arrayWithConstant(reached, count()), {n})",
+        f"arrayResize({waiting}, {n - 1})",
     ]
     if plan.definition.has_options:
         masks = plan.masks([bit for step in plan.steps for bit in step.each])
-        counted.append(f"arrayMap(bit -> bitAnd(chosen, bit) != 0, {masks})")
+        counted.append(f"sumForEach(arrayMap(bit -> bitAnd(chosen, bit) != 0, {masks}))")
     if any(bits.row.diagnostic for bits in plan.rows):
-        counted += ["arrayMap(count -> count > 0, seen)", "seen"]
+        counted += ["sumForEach(arrayMap(count -> count > 0, seen))", "sumForEach(seen)"]
     of_unit = ("several", "skips", "ties", "invalid", "tied", "cut")
-    numbers = {name: name for name in of_unit} | {
-        "open_windows": f"reached < {n} AND {waiting}",
-        "disordered": "skips + ties + invalid > 0",
+    numbers = {name: f"sum({name})" for name in of_unit} | {
+        "open_windows": f"count() * (reached < {n} AND waiting)",
+        "disordered": "countIf(skips + ties + invalid > 0)",
     }
-    quality = [quality_list(numbers)]
-    if plan.breadth:
-        quality.append(f"arrayMap(j -> bitTest(conflicts, j), range({plan.breadth}))")
+    conflicting = [f"countIf(bitTest(conflicts, {j}))" for j in range(plan.breadth)]
     return f"""
-           sumForEach({_joined(counted)}) AS counted, sumForEach({_joined(quality)}) AS quality,
-           {median_state("done_ts - entry_ts", f"reached = {n}")} AS completion"""
+           {_joined(counted)} AS counted, {quality_list(numbers, conflicting)} AS quality,
+           {median_state("done_ts - entry_ts", f"reached = {n}")} AS completion,
+           {plan.evaluated_at()} <= {plan.window_end("entry_ts")} AS waiting"""
 
 
 def of_events(name: str, count: str) -> str:

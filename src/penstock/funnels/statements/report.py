@@ -198,10 +198,10 @@ def _checked(matched: str) -> str:
 
 
 def _folded_cohorts(plan: Plan) -> str:
-    """One row per cohort of the units that the general fold counted."""
+    """A few rows per cohort of the units that the general fold counted."""
     return f"""
     SELECT keys, {figures.of_units(plan)}
-    FROM units GROUP BY keys"""
+    FROM units GROUP BY {figures.PARTS}"""
 
 
 def entry_values(plan: Plan) -> str:

@@ -82,16 +82,19 @@ def is_storable(definition: Definition) -> bool:
 def store_units(plan: Plan, build: str, version: int) -> Statement:
     """Folds all units of the plan and stores the outcomes of those that entered.
 
-    version: the number of the newest insert that the fold certainly reads.
+    The entry values of the build are stored already. version: the number of the newest insert that
+    the fold certainly reads.
     """
     binder = plan.binder
+    name = binder.bind("String", build)
     tail = f"""
-    SELECT {binder.bind("String", build)} AS build, unit,
-           {binder.bind("UInt64", version)} AS version, {_ROW}
+    SELECT {name} AS build, unit, {binder.bind("UInt64", version)} AS version, {_ROW}
     FROM counted"""
-    return _inserting(
-        "funnel_outcomes", _COLUMNS, composed(plan, _units(plan), tail, _MATERIALIZED)
-    )
+    values = f"""
+    SELECT value, any(funnel_outcome_values.keys) AS keys
+    FROM funnel_outcome_values WHERE build = {name} GROUP BY value"""
+    relations = {"entry_values": values, **counted_units(plan)}
+    return _inserting("funnel_outcomes", _COLUMNS, composed(plan, relations, tail, _MATERIALIZED))
 
 
 def store_changed_units(
@@ -136,6 +139,17 @@ def store_rest(plan: Plan, build: str, version: int) -> Statement:
     return _inserting("funnel_outcomes", columns, Statement(sql, binder.values))
 
 
+def merge_parts(build: str) -> Statement:
+    """Makes one part of the rows of a new build: as long as it has no newer rows, `FINAL` has
+    nothing to compare.
+    """
+    binder = Binder()
+    sql = f"""
+    OPTIMIZE TABLE funnel_outcomes PARTITION {binder.bind("String", build)} FINAL
+    SETTINGS optimize_skip_merged_partitions = 1"""
+    return Statement(sql, binder.values)
+
+
 def store_values(plan: Plan, build: str) -> Statement:
     """Stores the combinations of entry values of the plan's events."""
     sql = f"""
@@ -173,12 +187,16 @@ def units_of(plan: Plan, most: int, until_ms: int) -> Statement:
 
 
 def first_times(build: str, units: Sequence[int]) -> Statement:
-    """When the first event of each stored unit was. Columns: unit, first_ms."""
+    """When the first event of each stored unit was. Columns: unit, first_ms.
+
+    Of all rows of a unit, older ones too: its first event becomes no later.
+    """
     binder = Binder()
     sql = f"""
-    SELECT unit, first_ts FROM funnel_outcomes FINAL
+    SELECT unit, min(first_ts) AS first_ms FROM funnel_outcomes
     WHERE build = {binder.bind("String", build)}
-        AND unit IN {binder.bind("Array(UInt64)", list(units))}"""
+        AND unit IN {binder.bind("Array(UInt64)", list(units))}
+    GROUP BY unit"""
     return Statement(sql, binder.values)
 
 

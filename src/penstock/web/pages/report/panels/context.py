@@ -7,6 +7,7 @@ from penstock.base.ids import WorkspaceId
 from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.service import OutcomeService
+from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
 from penstock.funnels.results.service import ResultsService
 from penstock.web.pages.funnel_page import FunnelPage
@@ -28,5 +29,9 @@ class ReportContext:
 
     def result(self, **more: Any) -> ResultsRecord:
         """The results. more: query parameters beside the selection of the page."""
+        return self.results.report(self.prepare(**more))
+
+    def prepare(self, **more: Any) -> QueryContext:
+        """The query of the results, for several figures over the same data."""
         query = ResultsQuery.model_validate(self.page.parameters(**more))
-        return self.results.results(self.workspace_id, self.funnel_id, query)
+        return self.results.prepare(self.workspace_id, self.funnel_id, query)

@@ -34,12 +34,10 @@ class Bar:
 
 def overview(context: ReportContext) -> dict[str, Any]:
     """The figures, and the bars with the median time of each step."""
-    results = context.result(pageSize=1)
-    timing = context.insights.timing(
-        context.workspace_id,
-        context.funnel_id,
-        TimingQuery.model_validate(context.page.parameters()),
-    )
+    prepared = context.prepare(pageSize=1)
+    results = context.results.report(prepared)
+    timing_query = TimingQuery.model_validate(context.page.parameters())
+    timing = context.insights.timing_of(prepared, timing_query)
     medians = [None, *(step.median_minutes for step in timing.steps)]
     bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
     notes = coverage_notes(context.page, results)
@@ -71,7 +69,7 @@ def _source(results: ResultsRecord) -> str | None:
 
 def _build(context: ReportContext) -> Build | None:
     """The build that these results may have requested; it is of the current revision."""
-    if context.page.older is not None:
+    if context.page.older is not None or not context.outcomes.has_builds():
         return None
     query = OutcomesQuery.model_validate({"websiteId": context.query.website_id})
     return build_of(context.outcomes, context.workspace_id, context.funnel_id, query)
