@@ -119,6 +119,20 @@ def until_sent(page: Page, *, at_most: int = 0) -> None:
         page.wait_for_timeout(200)
 
 
+def test_the_page_view_of_a_navigation_comes_before_the_events_that_follow_it(
+    context, account
+) -> None:
+    page = Site(context, account.url, "web_unknown").open()
+    queued = page.evaluate("""() => {
+      history.pushState({}, "", "/cart");
+      penstock.track("cart_seen");
+      const keys = Object.keys(localStorage).filter((key) => key.startsWith("penstock.event."));
+      const bodies = keys.sort().map((key) => JSON.parse(localStorage.getItem(key)).body);
+      return bodies.map(({ type, name, url }) => [type, name ?? new URL(url).pathname]);
+    }""")
+    assert queued[-2:] == [["pageview", "/cart"], ["event", "cart_seen"]]
+
+
 @pytest.mark.slow("waits until the events of dead tabs are half a minute old")
 def test_every_event_is_stored_once_with_its_time_whatever_happens(service, browser) -> None:
     """Offline spells, killed tabs, two tabs at once, clock changes, 503, 429 and cut answers.

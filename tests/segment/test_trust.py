@@ -40,6 +40,7 @@ def test_an_unknown_write_key_is_401(server: TestClient[Litestar]) -> None:
         problem = answer.json()
         assert (answer.status_code, problem["code"]) == (401, code)
         assert problem["message"] == problem["detail"]
+        assert "write key" in problem["message"], "their users know it by this name"
 
 
 def test_an_api_key_is_a_write_key_only_when_it_may_do_nothing_else(

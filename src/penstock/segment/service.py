@@ -79,7 +79,13 @@ class SegmentService:
             )
         if website := await self._websites.find_website_async(write_key):
             return Sender(website, is_trusted=False)
-        caller = await self._keys.authenticate(f"Bearer {write_key}")
+        try:
+            caller = await self._keys.authenticate(f"Bearer {write_key}")
+        except Unauthorized:
+            raise Unauthorized(
+                "The write key is neither the ID of a website nor a valid API key.",
+                code="key_not_valid",
+            ) from None
         if caller.website_id is None or caller.scopes != _WRITE_KEY_SCOPES:
             raise Forbidden(
                 "An API key works as a write key only if it is limited to one website and to the "

@@ -1,5 +1,5 @@
 interface NavigationApi {
-  addEventListener(type: "navigatesuccess", listener: () => void): void;
+  addEventListener(type: "currententrychange", listener: () => void): void;
 }
 
 /** Calls back after each navigation within the page that changes path or query. */
@@ -12,7 +12,7 @@ export function onNavigation(callback: (previousUrl: string) => void): void {
   };
   const { navigation } = window as unknown as { navigation?: NavigationApi };
   if (navigation) {
-    navigation.addEventListener("navigatesuccess", check);
+    navigation.addEventListener("currententrychange", check);
     return;
   }
   for (const name of ["pushState", "replaceState"] as const) {
