@@ -21,6 +21,7 @@ def page(browser, demo):
 
 
 def opened(page, demo, shown):
+    page.goto("about:blank")  # the page before may ask for news, and has no session from here on
     page.context.clear_cookies()
     if shown.signed_in:
         sign_in(page.context, demo.url, demo.session)

@@ -82,6 +82,17 @@ def test_a_website_of_another_workspace_is_named(workspace, path):
     assert "This workspace has no website or app with this ID." in text
 
 
+@pytest.mark.parametrize("path", ["", "/units"])
+def test_a_report_of_a_website_that_is_gone_is_that_of_all(workspace, funnel, path):
+    address = f"/funnels/{funnel}{path}?websiteId=web_gone"
+    text = workspace.browser.get(address).text
+    assert "This workspace has no website or app with this ID." in text
+    target = "list" if path else "overview"
+    headers = {"HX-Request": "true", "HX-Target": target}
+    part = workspace.browser.get(address, headers=headers).text
+    assert "Try again" not in part, part
+
+
 def test_a_valid_address_has_no_notice(workspace, funnel):
     query = "timezone=Europe/Berlin&utm_source=mail&period=7d"
     assert "ignored" not in workspace.browser.get(f"/funnels/{funnel}?{query}").text

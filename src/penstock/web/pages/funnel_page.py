@@ -139,7 +139,7 @@ class FunnelPages:
             definition=definition,
             revisions=revisions,
             websites=websites,
-            query=query,
+            query=self.view.own_websites_only(query, websites),
             now_ms=self.clock(),
             base_url=self.settings.base_url,
         )

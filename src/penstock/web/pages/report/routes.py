@@ -60,6 +60,7 @@ async def report(
     def render() -> Response[bytes]:
         query = view.query(ReportPageQuery)
         page = funnel_pages.load(funnel_id, query)
+        query = view.own_websites_only(query, page.websites)
         tabs = {
             show: tab.text
             for show, tab in TABS.items()
