@@ -112,7 +112,7 @@ class TrackFastPath:
             receipt_of(stored)  # raises for a rejected one
         results = results_for_sender(tracked.batch, None, stored)
         content = answer(BatchRecord.of(results)).content
-        response = _accepted(content, ANY_ORIGIN)
+        response = _accepted_response(content, ANY_ORIGIN)
         if all(result.receipt for result in results):
             return response
         return partial(self._send_partly_rejected, user_agent, body, results, response)
@@ -187,10 +187,12 @@ def _store(
 
 
 def _accept_event(stored: Results) -> ASGIApp:
-    return _accepted(receipt_json(receipt_of(stored)))
+    return _accepted_response(receipt_json(receipt_of(stored)))
 
 
-def _accepted(content: bytes, headers: Collection[tuple[bytes, bytes]] = ()) -> RawResponse:
+def _accepted_response(
+    content: bytes, headers: Collection[tuple[bytes, bytes]] = ()
+) -> RawResponse:
     length = (b"content-length", b"%d" % len(content))
     return RawResponse(202, (_JSON, length, *headers), content)
 

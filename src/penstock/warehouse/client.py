@@ -330,7 +330,7 @@ class Warehouse:
             return False
 
     def resume_merges(self) -> None:
-        """Let the engine merge again if it was stopped because writes failed, and they succeed."""
+        """Let the engine merge again once writes succeed. Nothing to do unless they failed."""
         if self._written.may_resume and self.accepts_inserts():
             self._written.resume_merges()
 

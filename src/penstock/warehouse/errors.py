@@ -44,9 +44,8 @@ def translated_errors() -> Iterator[None]:
         yield
     except ClickHouseError as error:
         code = _code_of(error)
-        if code in _SERVER_IS_AWAY | _DAMAGED or (
-            code == 0 and not isinstance(error, ProgrammingError)
-        ):
+        is_driver_error = code == 0 and not isinstance(error, ProgrammingError)
+        if is_driver_error or code in _SERVER_IS_AWAY or code in _DAMAGED:
             raise unavailable(str(error)) from error
         raise QueryFailed(str(error), code) from error
 

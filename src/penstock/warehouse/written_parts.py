@@ -8,7 +8,7 @@ one, so nothing is merged while writes fail. Docs: docs/reliability.md.
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
@@ -23,7 +23,7 @@ _SQL = "penstock.warehouse"
 _NO_SUCH_DATA_PART = 232
 _ATTEMPTS = 10
 _QUIET_S = 10.0
-"""Merges go on when no write has failed for so long."""
+"""Merges resume this long after the last write that failed."""
 
 
 class RunStatement(Protocol):
@@ -32,6 +32,14 @@ class RunStatement(Protocol):
     def __call__(
         self, sql: str, parameters: Mapping[str, Any] | None = None
     ) -> Sequence[Sequence[Any]]: ...
+
+
+class _Part(NamedTuple):
+    """A part of a table. block: the newest insert in it."""
+
+    name: str
+    block: int
+    is_damaged: bool
 
 
 class WrittenParts:
@@ -45,7 +53,7 @@ class WrittenParts:
         """When a write failed for the last time, on the monotonic clock; None while merges run."""
 
     def pause_merges(self) -> None:
-        """A write has failed."""
+        """Call it when a write has failed: the engine merges nothing until `resume_merges`."""
         if self._failed_s is None:
             log.error("merges_paused")
             self._run("SYSTEM STOP MERGES")
@@ -53,7 +61,7 @@ class WrittenParts:
 
     @property
     def may_resume(self) -> bool:
-        """Whether merges are paused, and no write has failed lately."""
+        """Whether merges are paused and no write has failed lately."""
         return self._failed_s is not None and monotonic() - self._failed_s > _QUIET_S
 
     def resume_merges(self) -> None:
@@ -74,33 +82,32 @@ class WrittenParts:
         `StoreUnavailable` when something is damaged; it is removed, so that the same insert can be
         repeated.
         """
-        added = [self._add_checked(name) for name in _written_with(table)]
-        if None in added:
+        new = {name: self._read_back(name) for name in _written_with(table)}
+        damaged = [(name, part) for name, parts in new.items() for part in parts if part.is_damaged]
+        for name, part in damaged:
+            log.error("insert_not_written", table=name, part=part.name)
+            self._run(f"ALTER TABLE {name} DROP PART '{part.name}'")
+        if damaged:
             self.pause_merges()
             raise unavailable("the event store could not write its files")
-        return bool(added[0])
+        for name, parts in new.items():
+            self._checked[name] = max([self._checked[name], *(part.block for part in parts)])
+        return bool(new[table])
 
-    def _add_checked(self, table: str) -> bool | None:
-        """Check the new parts of a table. Whether there are any; None when some were damaged."""
+    def _read_back(self, table: str) -> list[_Part]:
+        """The parts of a table that were added since the last check."""
         for _ in range(_ATTEMPTS):
             parts = self._run(
                 load(_SQL, "new_parts"), {"table": table, "after": self._checked[table]}
             )
             try:
-                damaged = [part for part, _ in parts if not self._is_whole(table, part)]
+                return [
+                    _Part(name, int(block), not self._is_whole(table, name))
+                    for name, block in parts
+                ]
             except QueryFailed as error:
-                if error.code != _NO_SUCH_DATA_PART:
+                if error.code != _NO_SUCH_DATA_PART:  # it was merged meanwhile
                     raise
-                continue  # it was merged meanwhile
-            for part in damaged:
-                log.error("insert_not_written", table=table, part=part)
-                self._run(f"ALTER TABLE {table} DROP PART '{part}'")
-            if damaged:
-                return None
-            self._checked[table] = max(
-                (int(block) for _, block in parts), default=self._checked[table]
-            )
-            return bool(parts)
         raise unavailable("the parts of an insert could not be read back")
 
     def _is_whole(self, table: str, part: str) -> bool:
