@@ -20,6 +20,7 @@ LAUNCH: dict[str, Any] = {
     "executable_path": next(filter(None, map(shutil.which, _PROGRAMS)), None),
     "args": [
         "--no-sandbox",
+        "--in-process-gpu",
         "--disable-gpu",
         "--disable-dev-shm-usage",
         "--disable-background-networking",

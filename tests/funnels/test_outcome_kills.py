@@ -23,7 +23,7 @@ from tests.waiting import eventually
 
 Json = dict[str, Any]
 
-KILLS = max(2, int(os.environ.get("PENSTOCK_KILLS", "20")) // 10)
+KILLS = max(2, int(os.environ.get("PENSTOCK_KILLS", "0")) // 10)
 _HEAD = ("funnelId", "definitionRevision", "evaluatedAt", "computedAt", "servedFrom")
 _SETTINGS = {"PENSTOCK_STORED_OUTCOMES": "50", "PENSTOCK_STORED_OUTCOMES_AFTER_MS": "0"}
 _DEFINITION: Json = {

@@ -11,11 +11,11 @@ import pytest
 from tests.events.deletions.conftest import finished, request_deletion
 from tests.serving import Served, query_warehouse
 
-VICTIMS = 8
-EVENTS = 150
+VICTIMS = 4
+EVENTS = 60
 
 
-@pytest.mark.slow("kills the service eight times")
+@pytest.mark.slow("kills the service four times")
 def test_a_deletion_continues_after_a_kill_at_any_moment(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
