@@ -20,16 +20,14 @@ HOSTILE = [
 ]
 
 TEXTS = {
-    "markup": " ".join(HOSTILE[:3]),
+    "markup": " ".join([*HOSTILE[:3], HOSTILE[4][:78]]),
     "turning": f"{HOSTILE[5]} {HOSTILE[3]}",
-    "wide": HOSTILE[4],
 }
-"""The same in three: as many as pages are opened with."""
+"""The same in two of at most 200 bytes: as many as pages are opened with."""
 
 ADDRESSES = {
     "markup": "o'&{{7*7}}${7*7}`x`@example.com",
-    "turning": "xn--7a@xn--mgbh0fb.example",
-    "wide": f"{'w' * 64}@{'w' * 63}.{'w' * 63}.{'w' * 50}.com",
+    "turning": f"{'w' * 64}@xn--mgbh0fb.{'w' * 63}.{'w' * 50}.com",
 }
 """Email addresses, which take far less than other texts."""
 
@@ -204,7 +202,7 @@ class Workspace:
         link = {
             "websiteId": self.ids["app"],
             "name": text,
-            "slug": {"wide": "w" * 64}.get(kind, kind),
+            "slug": {"markup": "w" * 64}.get(kind, kind),
             "destinationPath": f"/{text_for_url}",
             "fallbackUrl": f"https://example.com/{quote(text)}",
             "utmSource": text_for_url,

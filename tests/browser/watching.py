@@ -2,6 +2,8 @@
 
 import re
 import time
+from collections.abc import Collection, Mapping
+from typing import Literal
 from urllib.parse import urlsplit
 
 from axe_playwright_python.base import AXE_SCRIPT
@@ -9,7 +11,9 @@ from playwright.sync_api import Page, Route
 
 from tests.waiting import PATIENCE_S
 
-_RULES = {
+Scheme = Literal["light", "dark"]
+
+_RULES: Mapping[Scheme, list[str]] = {
     "light": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "dark": ["color-contrast", "link-in-text-block"],
 }
@@ -70,9 +74,10 @@ class HeldRequests:
             route.continue_()
 
 
-def assert_accessible(page: Page) -> None:
+def assert_accessible(page: Page, schemes: Collection[Scheme] = ("light", "dark")) -> None:
     """No violation that axe finds, in the light and in the dark."""
-    for scheme, rules in _RULES.items():
+    for scheme in schemes:
+        rules = _RULES[scheme]
         page.emulate_media(color_scheme=scheme)
         page.evaluate(_TWO_FRAMES)
         if not page.evaluate("() => Boolean(window.axe)"):
