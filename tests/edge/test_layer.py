@@ -63,6 +63,19 @@ def test_requests_of_an_address_beyond_its_rate_are_429(service, method, path):
     assert service.client.get("/health/live").status_code == 200  # of another address
 
 
+@pytest.mark.parametrize("path", ["/api/funnels", "/login", "/l/nothing", "/api/track"])
+def test_more_than_200_query_parameters_are_refused_unread(service, path):
+    def answer(count):
+        query = "&".join(f"x{number}" for number in range(count))
+        return service.client.get(f"{path}?{query}")
+
+    refused = answer(201)
+    assert (refused.status_code, refused.json()["code"]) == (400, "too_many_parameters")
+    within = answer(200)
+    assert "too_many_parameters" not in within.text
+    assert within.status_code in (200, 400, 404, 405)
+
+
 @pytest.mark.parametrize(
     ("path", "is_open", "has_message"),
     [

@@ -1,12 +1,17 @@
 """POST /api/v1/events/batch: each item is accepted or rejected by itself."""
 
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
 from pydantic import ValidationError
 
+from penstock.events.batch import ItemResult
 from penstock.events.intake import MOST_WAITING
+from penstock.events.schema import BatchRecord
 from penstock.settings import Settings
 from tests.events.conftest import Stored, faults
 from tests.tenant import Tenant
@@ -154,3 +159,21 @@ def test_a_batch_limit_that_the_intake_could_never_accept_is_no_valid_setting() 
     assert Settings(max_batch_events=MOST_WAITING).max_batch_events == MOST_WAITING
     with pytest.raises(ValidationError, match="max_batch_events"):
         Settings(max_batch_events=MOST_WAITING + 1)
+
+
+@pytest.mark.parametrize("path", ["/api/track", "/api/v1/events/batch"])
+def test_a_small_body_of_many_items_does_not_hold_the_event_loop(
+    workspace: Tenant, site: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of, on_loop = BatchRecord.of, list[bool]()
+
+    def recorded(results: Sequence[ItemResult]) -> BatchRecord:
+        with suppress(RuntimeError):
+            on_loop.append(asyncio.get_running_loop().is_running())
+        return of(results)
+
+    monkeypatch.setattr(BatchRecord, "of", recorded)
+    website = {} if "v1" in path else {"websiteId": site}
+    answer = workspace.client.post(path, json={**website, "events": [{}] * 1000})
+    assert (answer.status_code, len(answer.json()["results"])) == (202, 1000)
+    assert on_loop == []

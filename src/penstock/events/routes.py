@@ -98,7 +98,9 @@ class _Refusals(NamedTuple):
             await self.quarantine.record_items(
                 self.route, self.body, results, self.workspace_id, self.sender
             )
-        return await compute_on(self.body, lambda: answer(BatchRecord.of(results), 202, headers))
+        return await compute_on(
+            self.body, lambda: answer(BatchRecord.of(results), 202, headers), items=len(results)
+        )
 
 
 async def _post_single(

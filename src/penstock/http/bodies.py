@@ -28,6 +28,7 @@ FORM_BYTES = 64 * 1024
 """Maximum size of a body with a few fields."""
 SMALL_BYTES = 16 * 1024
 """Maximum size of a body that is read on the event loop."""
+_FEW_ITEMS = 100
 _PIECE_BYTES = 1024 * 1024
 _MOST_LISTED_FAULTS = 10_000
 
@@ -66,12 +67,13 @@ async def read_bytes(
     return await to_thread.run_sync(_inflate, body, limit, held)
 
 
-async def compute_on(body: bytes, function: Callable[..., T], *args: Any) -> T:
+async def compute_on(body: bytes, function: Callable[..., T], *args: Any, items: int = 1) -> T:
     """The function's result for what a body has; in a thread when the body is large.
 
-    To parse and validate a large body takes longer than the event loop may be held.
+    To parse and validate a large body takes longer than the event loop may be held. items: those
+    of the body that the function is about; `{}` is one, so that a small body may have thousands.
     """
-    if len(body) <= SMALL_BYTES:
+    if len(body) <= SMALL_BYTES and items <= _FEW_ITEMS:
         return function(*args)
     return await to_thread.run_sync(partial(function, *args))
 

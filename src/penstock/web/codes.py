@@ -29,6 +29,7 @@ not_json                400 The body is not valid JSON: wrong syntax, not UTF-8,
 bad_gzip                400 Content-Encoding is gzip, but the body is not gzip or is incomplete.
 bad_parameter           400 A query parameter is unknown, repeated or out of range; errors lists
   each.
+too_many_parameters     400 The URL has more than 200 query parameters. Send fewer.
 too_many_links          400 More links match than a CSV file may have. Choose fewer.
 unknown_identity_contract 400 The header x-service-identity-contract has an unknown value. Leave it
   out.
