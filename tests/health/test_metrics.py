@@ -94,6 +94,18 @@ def test_dashboard_and_alerts_name_only_figures_that_exist(name, scrape):
     assert missing == set()
 
 
+@pytest.mark.parametrize(
+    ("name", "expression"),
+    [
+        ("grafana-dashboard.json", "deriv(penstock_store_bytes"),
+        ("grafana-dashboard.json", "predict_linear(penstock_disk_free_bytes"),
+        ("prometheus-alerts.yml", "predict_linear(penstock_disk_free_bytes"),
+    ],
+)
+def test_dashboard_and_alerts_show_how_both_stores_grow(name, expression):
+    assert expression in (DEPLOY / name).read_text("utf-8")
+
+
 def test_the_public_port_has_no_metrics(service):
     assert service.client.get("/metrics").status_code == 404
 

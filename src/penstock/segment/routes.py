@@ -94,9 +94,7 @@ async def _store(
     )
     user_agent = request.headers.get("user-agent", "")
     results = await segment.store(call_type, path_of(request), body, key, user_agent)
-    return await compute_on(
-        body, lambda: answer(SegmentRecord.of(results)), items=len(results)
-    )
+    return await compute_on(body, lambda: answer(SegmentRecord.of(results)), items=len(results))
 
 
 @post(

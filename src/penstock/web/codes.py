@@ -247,7 +247,6 @@ needs_end               - startAt was sent without endAt.
 unknown_revision        - The funnel has no such revision.
 ends_before_start       - The period ends before it starts.
 not_an_object           - The value is not a JSON object.
-trace_too_long          - The event comes after the first 5,000 of its unit that match the funnel.
 unknown_timezone        - There is no time zone with this name; send an IANA name.
 does_not_fit            - The parameter is well-formed, but does not fit this funnel.
 not_a_breakdown         - The property is not a breakdown property of the funnel.

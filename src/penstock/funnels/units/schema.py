@@ -194,12 +194,18 @@ class ExplainRecord(HeadRecord):
     ]
     unit: Annotated[str | None, Field(description="null: the event has no attempt ID.")]
     counts: Annotated[
-        bool,
-        Field(description="Whether it is the entry, is accepted, or counts for a diagnostic row."),
+        bool | None,
+        Field(
+            description="Whether it is the entry, is accepted, or counts for a diagnostic row. "
+            "null: not decided, because the trace of its unit ends before it."
+        ),
     ]
-    selected: bool
-    decision: Decision
+    selected: Annotated[
+        bool | None, Field(description="As in a trace. null: not decided, as `counts`.")
+    ]
+    decision: Annotated[Decision | None, Field(description="null: not decided, as `counts`.")]
     step: int | None
     row: int | None
     explanation: str
+    truncated: Annotated[bool, Field(description="As in a trace.")]
     unit_summary: str | None

@@ -67,21 +67,36 @@ def trace_record(
 def explain_record(
     context: QueryContext, provenance: Provenance, event: Mapping[str, Any], unit: Unit
 ) -> ExplainRecord:
-    explanation = unit.decisions.get(event["event_id"]) or Explanation(
-        Decision.NO_MATCH, None, None, (), "Matches no row of the funnel."
-    )
-    counts = explanation.decision in _COUNTING or bool(explanation.diagnostic_rows)
-    return ExplainRecord.model_validate(
-        {
-            **head_of(context, provenance),
-            **_ids(event),
-            "unit": unit.name,
+    explanation = unit.decisions.get(event["event_id"])
+    if explanation is None and not event["mask"]:
+        sentence = "Matches no row of the funnel."
+        explanation = Explanation(Decision.NO_MATCH, None, None, (), sentence)
+    decided: dict[str, Any] = {
+        "counts": None,
+        "selected": unit.selected or None,
+        "decision": None,
+        "step": None,
+        "row": None,
+        "explanation": f"Not decided: the event comes after the first {len(unit.rows):,} of its "
+        "unit that match the funnel, and only those are traced.",
+    }
+    if explanation is not None:
+        counts = explanation.decision in _COUNTING or bool(explanation.diagnostic_rows)
+        decided = {
             "counts": unit.selected and counts,
             "selected": unit.selected,
             "decision": explanation.decision,
             "step": explanation.step,
             "row": explanation.row,
             "explanation": explanation.sentence,
+        }
+    return ExplainRecord.model_validate(
+        {
+            **head_of(context, provenance),
+            **_ids(event),
+            "unit": unit.name,
+            **decided,
+            "truncated": unit.truncated,
             "unitSummary": _summary(context, unit),
         }
     )
@@ -108,6 +123,7 @@ def record_without_attempt(
             "row": None,
             "explanation": "The event has no attempt ID: "
             f"{attempt_property} must be a non-empty text or an integer.",
+            "truncated": False,
             "unitSummary": None,
         }
     )

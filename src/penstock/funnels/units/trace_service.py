@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from penstock.base.errors import Fault, Invalid, NotFound
+from penstock.base.errors import NotFound
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.definitions.model import CountingUnit, Definition
 from penstock.funnels.queries.context import QueryContext
@@ -76,8 +76,7 @@ class TraceService:
     ) -> ExplainRecord:
         """NotFound when no such event is retained; Malformed when the sender's ID names several.
 
-        Invalid for an event after the first `MAX_EVENTS` of its unit that match the funnel. Else
-        errors as of `prepare`.
+        Else errors as of `prepare`.
         """
         context = self._prepare(workspace_id, funnel_id, query)
         definition = context.definition
@@ -96,9 +95,7 @@ class TraceService:
         [name] = names.by_unit.values()
         by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
         selector = attempt_named(name) if by_attempt else UnitSelector((event["unit"],))
-        unit, provenance = self._unit(context, name, selector)
-        if unit.truncated and event["mask"] and event["event_id"] not in unit.decisions:
-            raise _too_long()
+        unit, provenance = self._unit(context, name, selector, also=event)
         provenance += result.provenance
         if names.provenance is not None:
             provenance += names.provenance
@@ -112,9 +109,16 @@ class TraceService:
         return self._runner.prepare(workspace_id, SavedFunnel(funnel_id, query.revision), selection)
 
     def _unit(
-        self, context: QueryContext, name: str, selector: UnitSelector
+        self,
+        context: QueryContext,
+        name: str,
+        selector: UnitSelector,
+        also: Mapping[str, Any] | None = None,
     ) -> tuple[Unit, Provenance]:
-        """NotFound without events; Malformed when a visitor ID stands for several visitors."""
+        """NotFound without events; Malformed when a visitor ID stands for several visitors.
+
+        also: an event of the unit that shall have a decision, even if it was not read.
+        """
         definition, params = context.definition, context.params
         by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
         check = self._runner.deadline()
@@ -143,6 +147,7 @@ class TraceService:
             visitors,
             matching_only=events.matching_only,
             truncated=events.truncated,
+            also=also if also is not None and also["mask"] and events.truncated else None,
             check=check,
         )
         return unit, provenance
@@ -181,14 +186,6 @@ def _only_event(event_id: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str
             }
         )
     return rows[0]
-
-
-def _too_long() -> Invalid:
-    message = (
-        f"This event comes after the first {MAX_EVENTS:,} of its unit that match the funnel; only "
-        "those can be explained."
-    )
-    return Invalid([Fault("eventId", "trace_too_long", message)])
 
 
 def _unknown_unit(definition: Definition) -> NotFound:

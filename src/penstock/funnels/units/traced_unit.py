@@ -38,12 +38,14 @@ def unit_of(
     *,
     matching_only: bool = False,
     truncated: bool = False,
+    also: Mapping[str, Any] | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Unit:
     """A unit with the decision on each of its events.
 
     visitors: of the attempt's events that do not come from a payment provider (R18).
-    matching_only, truncated: as of `Unit`. check: as of `chosen_path`.
+    matching_only, truncated: as of `Unit`. also: an event of a truncated unit, which gets a
+    decision too, if no event that was not read can change it. check: as of `chosen_path`.
     """
     in_order = sorted(
         ((matched_event(definition, row), row) for row in rows), key=lambda pair: pair[0].order
@@ -51,11 +53,21 @@ def unit_of(
     outside = [row for row in rows if not _takes_part(definition, row, visitors)]
     outside_ids = {row["event_id"] for row in outside}
     events = [event for event, _ in in_order if event.event_id not in outside_ids]
-    path = chosen_path(definition, events, params.start_ms, params.end_ms, check)
+    period = params.start_ms, params.end_ms
+    path = chosen_path(definition, events, *period, check)
     selected = path is not None
-    path = path or chosen_path(definition, events, None, None, check)
+    if path is None:
+        period = None, None
+        path = chosen_path(definition, events, *period, check)
     decisions = explain_events(definition, path, events)
     decisions |= {row["event_id"]: left_out(verified=row["verified"]) for row in outside}
+    if also is not None and also["event_id"] not in decisions:
+        if not _takes_part(definition, also, visitors):
+            decisions[also["event_id"]] = left_out(verified=also["verified"])
+        elif _is_settled(definition, path, rows[-1]["ts"], also["ts"]):
+            event = matched_event(definition, also)
+            whole_path = chosen_path(definition, [*events, event], *period, check)
+            decisions |= explain_events(definition, whole_path, [event])
     in_order_rows = [row for _, row in in_order]
     return Unit(name, in_order_rows, path, selected, decisions, matching_only, truncated)
 
@@ -65,6 +77,16 @@ def _takes_part(definition: Definition, row: Mapping[str, Any], visitors: Collec
     if definition.counting_unit is CountingUnit.VISITOR or not row["provider"]:
         return True
     return bool(row["verified"]) and (not visitors or row["visitor"] in visitors)
+
+
+def _is_settled(definition: Definition, path: FunnelPath | None, read_ms: int, at_ms: int) -> bool:
+    """Whether the events of a unit up to read_ms decide on one at at_ms, whatever is between."""
+    if path is None or at_ms <= read_ms:
+        return False
+    if path.reached == len(definition.steps):  # the earliest that leads as far
+        return True
+    by_attempt = definition.counting_unit is CountingUnit.ATTEMPT
+    return by_attempt and not path.in_window(read_ms)
 
 
 def matched_event(definition: Definition, row: Mapping[str, Any]) -> MatchedEvent:
