@@ -135,6 +135,7 @@ FALLBACKS = {
         "http://[::ffff:7f00:1]/", "http://[2002:7f00:1::]/", "http://intranet/",
         "http://[64:ff9b::10.0.0.1]/", "http://[64:ff9b::7f00:1]/", "http://[64:ff9b:1::1]/",
         "http://[64:ff9b::e000:1]/", "http://[::ffff:192.168.0.1]/", "http://[::127.0.0.1]/",
+        "http://[::ffff:0:127.0.0.1]/", "http://[fec0::1]/",
         "http://printer.local/", "http://a.internal/", "http://router.home.arpa/",
         "http://１２７.0.0.1/", "http://ⓛocalhost/",
     ],

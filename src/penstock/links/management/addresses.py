@@ -186,7 +186,9 @@ def is_ip_address(host: str) -> bool:
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # RFC 8215: within one network
+_SITE_LOCAL = IPv6Network("fec0::/10")  # deprecated, but Python takes it for global
 _IPV4_COMPATIBLE = IPv6Network("::/96")
+_IPV4_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
 
 
 def is_private_name(host: str) -> bool:
@@ -205,17 +207,20 @@ def _is_private(host: str) -> bool:
         or embedded.is_multicast
         or address.is_multicast
         or address in _LOCAL_NAT64
+        or address in _SITE_LOCAL
     )
 
 
 def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """The IPv4 address that an IPv6 address embeds, or the address itself.
 
-    Mapped (RFC 4291), 6to4 (RFC 3056), NAT64 (RFC 6052), and the old IPv4-compatible form.
+    Mapped and the old IPv4-compatible form (RFC 4291), IPv4-translated (RFC 2765), 6to4 (RFC 3056),
+    NAT64 (RFC 6052).
     """
     if not isinstance(address, IPv6Address):
         return address
-    if address in _NAT64 or (address in _IPV4_COMPATIBLE and int(address) > 0xFFFF):
+    is_compatible = address in _IPV4_COMPATIBLE and int(address) > 0xFFFF
+    if is_compatible or address in _NAT64 or address in _IPV4_TRANSLATED:
         return IPv4Address(int(address) & 0xFFFF_FFFF)
     return address.ipv4_mapped or address.sixtofour or address
 

@@ -7,6 +7,8 @@ from litestar import Response, get, patch, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from penstock.accounts.audit.model import Action
+from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.callers import UPLOAD_MEDIA_TYPE
 from penstock.accounts.model import Caller
 from penstock.base.errors import UnsupportedMedia
@@ -100,6 +102,7 @@ async def export_links(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     links: NamedDependency[LinkService],
+    audit_log: NamedDependency[AuditLog],
     settings: NamedDependency[Settings],
 ) -> Response[bytes]:
     """A row for each link, newest first, at most 5,000. The file can be uploaded again."""
@@ -107,7 +110,9 @@ async def export_links(
 
     def file() -> bytes:
         chosen = links.all_of(caller.workspace_id, query)
-        return write_csv(LinkRecord.of(link, settings.link_url, None) for link in chosen)
+        content = write_csv(LinkRecord.of(link, settings.link_url, None) for link in chosen)
+        audit_log.record(caller, Action.EXPORTED, "links csv")
+        return content
 
     headers = {"Content-Disposition": 'attachment; filename="links.csv"'}
     return Response(await to_thread.run_sync(file), media_type=_CSV, headers=headers)
