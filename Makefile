@@ -129,7 +129,9 @@ segment: $(SEGMENT) ## Kill the service KILLS=20 times while clients of Segment 
 .PHONY: faults
 faults: $(DEV) ## Kill the service KILLS=1000 times, at every boundary, and break disks and databases
 	PENSTOCK_KILLS=$(or $(KILLS),1000) $(BIN)/pytest -s tests/events/test_kills.py
-	PENSTOCK_FAULTS=all $(BIN)/pytest tests/faults tests/backup
+	PENSTOCK_KILLS=$(or $(KILLS),1000) $(BIN)/pytest -s tests/funnels/test_outcome_kills.py
+	PENSTOCK_FAULTS=all $(BIN)/pytest tests/faults tests/backup tests/stores/test_upgrade.py tests/events/test_nodes.py \
+		tests/warehouse/test_written_parts.py tests/warehouse/test_server_restart.py tests/warehouse/test_http.py
 
 .PHONY: soak
 soak: $(DEV) ## Mixed load for MINUTES=30: memory, descriptors and latencies

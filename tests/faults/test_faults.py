@@ -6,6 +6,7 @@ Each service lives on and recovers by itself; then everything is checked as afte
 
 import os
 import resource
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import pytest
 from tests.faults.test_kills import ALL
 from tests.faults.workload import Workload
 from tests.postgres import PostgresServer
+from tests.processes import new_python
 from tests.proxy import FaultyProxy
 from tests.serving import Served
 
@@ -68,6 +70,38 @@ def test_writes_that_fail_are_never_acknowledged(tmp_path: Path) -> None:
         fail()
         assert not workload.work(service), "nothing is acknowledged while writes fail"
         with repeatedly(repair, fail, repair, every_s=0.15):
+            workload.work(service)
+            time.sleep(0.5)
+        workload.run_to_end(service)
+        service.kill()
+    workload.finish(data)
+
+
+def preloaded(folder: Path, source: str) -> Path:
+    """A library that is compiled from C; skips where no compiler is."""
+    library, compiler = folder / f"{source}.so", shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library)]
+    subprocess.run([*command, str(Path(__file__).with_name(source)), "-ldl"], check=True)
+    return library
+
+
+@full_run_only
+@pytest.mark.slow("lets every write and sync fail for some seconds")
+def test_a_disk_with_input_and_output_errors_is_survived_without_a_restart(tmp_path: Path) -> None:
+    data, flag = tmp_path / "data", tmp_path / "failing"
+    library = preloaded(tmp_path, "failing_disk.c")
+    environment = {"LD_PRELOAD": str(library), "FAILING_DISK": str(flag)}
+    with Served(data, start=new_python, **environment) as service:
+        workload = Workload(service)
+        flag.touch()
+        assert not workload.work(service), "nothing is acknowledged while writes fail"
+
+        def repair() -> None:
+            flag.unlink(missing_ok=True)
+
+        with repeatedly(repair, flag.touch, repair, every_s=0.15):
             workload.work(service)
             time.sleep(0.5)
         workload.run_to_end(service)
