@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
 from sqlalchemy import select
 
 from penstock.app import Services
@@ -17,7 +19,7 @@ from penstock.warehouse.errors import QueryFailed
 from tests.events.conftest import Stored
 from tests.events.test_quarantine import counted, refused
 from tests.serving import Served
-from tests.tenant import Tenant
+from tests.tenant import Tenant, visitor
 
 BAD_ROW = 27  # CANNOT_PARSE_INPUT_ASSERTION_FAILED
 
@@ -95,6 +97,30 @@ def test_a_quarantined_row_is_stored_after_a_replay(
     assert names_of(stored()) == ["bad", "e"]
     counts = counted(workspace)
     assert (counts["stored"], counts["quarantined"], refused(workspace)) == (2, 0, [])
+
+
+@pytest.mark.every_database
+@pytest.mark.parametrize("limits", [{"quarantine_rows": 60}])
+def test_no_refused_event_takes_the_place_of_one_that_was_accepted(
+    rejecting: RejectingWarehouse, workspace: Tenant, server: TestClient[Litestar], stored: Stored
+) -> None:
+    """Anyone may send wrong items to a website; those of a backend stay before theirs."""
+    send(workspace, ["bad1", "e", "bad2"])
+    assert names_of(stored()) == ["e"]
+    site = workspace.website_id
+    wrong = {"websiteId": site, "event": "of-backend", "wrong": 1}
+    assert workspace.client.post("/api/v1/events", json=wrong).status_code == 422
+    items = {"websiteId": site, "events": [{"n": n} for n in range(100)]}
+    for _ in range(3):
+        assert visitor(server).post("/api/track", json=items).json()["rejected"] == 100
+    kept = refused(workspace, pageSize=100)
+    assert len([entry for entry in kept if entry["reason"] == "unshippable"]) == 2
+    assert len([entry for entry in kept if "of-backend" in entry["item"]]) == 1
+    assert 3 < len(kept) <= 60
+    numbers = [entry["number"] for entry in kept]
+    assert numbers[0] == max(numbers) == numbers[-1] + 302
+    counts = counted(workspace)
+    assert counts["dropped"] == 303 - len(kept)
 
 
 @pytest.mark.parametrize("code", [BAD_ROW, 243])

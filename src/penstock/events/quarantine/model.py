@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 
-EVENT_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions", "/api/track")
+KEY_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions")
+"""Origins that need a key."""
+
+EVENT_ROUTES = (*KEY_ROUTES, "/api/track")
 """Origins of single events, which can be replayed."""
 
 SEGMENT = "segment"
@@ -24,7 +27,7 @@ class Reason(StrEnum):
 
 
 class QuarantineLimits(NamedTuple):
-    """What one website may keep; the oldest entries go first."""
+    """What one website may keep; beyond it, the oldest entries of the least worth go."""
 
     rows: int
     bytes: int

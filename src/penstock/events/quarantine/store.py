@@ -5,18 +5,26 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import json
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, case, delete, func, insert, or_, select
 
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
+from penstock.events.quarantine.model import (
+    KEY_ROUTES,
+    QuarantineEntry,
+    QuarantineLimits,
+    Reason,
+)
 from penstock.metadb.tables import quarantine, websites
 
 _MAX_FAULTS = 10
 _PAGE = 200
 
 c = quarantine.c
+
+_WORTH = case((c.reason == Reason.UNSHIPPABLE, 2), (c.origin.in_(KEY_ROUTES), 1), else_=0)
+"""Accepted events, whose only copy this is, are worth most, and what anyone may send least."""
 
 
 def add(
@@ -28,7 +36,7 @@ def add(
     connection.execute(insert(quarantine), [_values(entry) for entry in entries])
     dropped = Counter[WebsiteId]()
     for workspace_id, website_id in {(entry.workspace_id, entry.website_id) for entry in entries}:
-        number = _drop_oldest(connection, workspace_id, website_id, limits)
+        number = _drop_surplus(connection, workspace_id, website_id, limits)
         if website_id is not None and number:
             dropped[website_id] += number
     return dropped
@@ -51,28 +59,33 @@ def _values(entry: QuarantineEntry) -> dict[str, Any]:
     }
 
 
-def _drop_oldest(
+def _drop_surplus(
     connection: Connection,
     workspace_id: WorkspaceId,
     website_id: WebsiteId | None,
     limits: QuarantineLimits,
 ) -> int:
-    """Delete a website's oldest entries until the rest is within the limits. Returns how many."""
+    """Delete entries of a website until the rest is within the limits. Returns how many.
+
+    The least worth goes first, the oldest of it before others; one entry stays in any case.
+    """
     own = (c.workspace_id == workspace_id, c.website_id == website_id)  # None: IS NULL
     rows, size = connection.execute(
         select(func.count(), func.coalesce(func.sum(c.bytes), 0)).where(*own)
     ).one()
-    expired = []
+    if rows <= limits.rows and size <= limits.bytes:
+        return 0
+    surplus = []
     for number, entry_bytes in connection.execute(
-        select(c.id, c.bytes).where(*own).order_by(c.id).limit(max(rows - 1, 0))
+        select(c.id, c.bytes).where(*own).order_by(_WORTH, c.id).limit(max(rows - 1, 0))
     ):
         if rows <= limits.rows and size <= limits.bytes:
             break
-        expired.append(number)
+        surplus.append(number)
         rows, size = rows - 1, size - entry_bytes
-    if expired:
-        connection.execute(delete(quarantine).where(*own, c.id <= expired[-1]))
-    return len(expired)
+    for start in range(0, len(surplus), _PAGE):
+        connection.execute(delete(quarantine).where(c.id.in_(surplus[start : start + _PAGE])))
+    return len(surplus)
 
 
 def _entry(row: Row[Any]) -> QuarantineEntry:
