@@ -13,15 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.accounts.identity_secrets.model import user_hash
+from penstock.accounts.model import Website, WebsiteKind
+from penstock.accounts.second_factor.codes import bare_code, matching_step, new_totp_secret
 from penstock.activity.live.cursor import Cursor
 from penstock.base.clock import LATEST_MS
 from penstock.base.cursors import decode_cursor, encode_cursor
 from penstock.base.errors import Invalid, Malformed, TooLarge
+from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
 from penstock.base.networks import TrustedNetworks, client_network
 from penstock.base.paths import path_of_url, split_url
 from penstock.base.request_ids import request_id_of
 from penstock.base.scalar import plain_text, tagged, untagged, value_hash
+from penstock.base.spreadsheets import as_cell, from_cell, is_formula
 from penstock.base.user_agent import parse_user_agent
+from penstock.events.fields import EventValidationContext
 from penstock.events.imports.entries import line_excerpt, stated_ms
 from penstock.events.imports.files import UnreadableFile, lines
 from penstock.funnels.definitions.filters import parse_comparison
@@ -34,11 +39,15 @@ from penstock.http.schema import RuleBroken
 from penstock.jobs.prefer import prefers_async
 from penstock.links.attribution.evidence import parse_opened_url, referrer_token
 from penstock.links.management.addresses import WebUrlRules, destination_path, web_url
+from penstock.links.management.csv_file import COLUMNS, read_csv
 from penstock.links.redirect.languages import accepted_languages
 from penstock.providers.model import Delivery, NotAnEvent, Provider
 from penstock.providers.signatures import is_signed, is_usable_secret
 from penstock.providers.standard_events import standard_event
-from penstock.providers.stripe_events import stripe_event
+from penstock.providers.stripe_events import client_reference, stripe_event
+from penstock.segment.calls import TYPES, CallContext, read_call
+from penstock.segment.model import Sender
+from penstock.settings import Settings
 from tests.fuzz.examples import fuzz_settings
 from tests.fuzz.texts import (
     GZIP_BODIES,
@@ -95,6 +104,26 @@ KNOWN_TYPE = st.sampled_from(
 )
 
 
+SITE = Website(
+    WebsiteId("web_1"),
+    WorkspaceId("wsp_1"),
+    "Shop",
+    WebsiteKind.WEB,
+    domain=None,
+    identity_scope=None,
+    scope_id=ScopeId("web_1"),
+    created_at_ms=0,
+    updated_at_ms=0,
+)
+_CALL = objects(
+    *("messageId", "anonymousId", "userId", "previousId", "event", "name", "properties", "traits"),
+    *("context", "timestamp", "originalTimestamp", "sentAt", "_metadata", "integrations"),
+)
+_LINKS_CSV = texts(
+    *COLUMNS[:6], "slug,name\r\n", ",", '"', "\n", "\r", "'=", "\ufeff", "true", "\0"
+)
+
+
 class Decoder(NamedTuple):
     """errors: what it may raise."""
 
@@ -114,6 +143,12 @@ def _compared(operator_and_value: tuple[Operator, str]) -> object:
 def _with_object(kind: str, event: dict[str, Any], thing: Any) -> dict[str, Any]:
     """An event of a known type whose object is anything."""
     return {"id": "evt_1", "created": 1, **event, "type": kind, "data": {"object": thing, **thing}}
+
+
+def _called(call: Any, is_trusted: bool) -> object:
+    limits = EventValidationContext(Settings(), NOW_MS, lambda _: SITE)
+    sender = Sender(SITE, is_trusted)
+    return read_call(call, CallContext(sender, limits, lambda *_: False, "Mozilla/5.0"))
 
 
 _EVENTS = JSON_VALUES | WEBHOOK | st.builds(_with_object, KNOWN_TYPE, WEBHOOK, WEBHOOK)
@@ -176,6 +211,32 @@ DECODERS = [
         (NotAnEvent,),
     ),
     Decoder(
+        "Segment call",
+        lambda call_and_trust: _called(*call_and_trust),
+        st.tuples(
+            JSON_VALUES
+            | st.builds(lambda call, kind: {**call, "type": kind}, _CALL, st.sampled_from(TYPES)),
+            st.booleans(),
+        ),
+        (Invalid,),
+    ),
+    Decoder(
+        "links as CSV",
+        lambda text: read_csv(text.encode("utf-8", "surrogatepass")),
+        _LINKS_CSV,
+        (Invalid,),
+    ),
+    Decoder(
+        "client reference",
+        client_reference,
+        JSON_VALUES | texts("penstock_", "AAAA", "dgph", "Cg", "=", "_-"),
+    ),
+    Decoder(
+        "code of a second factor",
+        lambda code: (matching_step(new_totp_secret(), code, NOW_MS), bare_code(code)),
+        texts("123456", "٣", "-", " ", "0"),
+    ),
+    Decoder(
         "signing secret",
         lambda secret: is_usable_secret(Provider.STANDARD, secret),
         texts("whsec_", "AAAA", "=", "+/"),
@@ -215,6 +276,14 @@ def test_no_random_signature_is_valid(provider, headers, body):
     if provider is Provider.STANDARD:
         secrets = secrets[:1]
     assert not is_signed(provider, Delivery(headers, body), secrets, NOW_MS)
+
+
+@fuzz_settings(40, times=20)
+@given(texts("=", "'", "@", "\t", "＝", "a", " ", "\u200b"))
+def test_a_cell_of_a_file_is_no_formula_and_the_same_text_when_it_comes_back(text):
+    cell = as_cell(text)
+    assert from_cell(cell) == text
+    assert not is_formula(cell)
 
 
 @fuzz_settings(40, times=20)
