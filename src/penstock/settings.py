@@ -104,8 +104,8 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=1,
-            description="Maximum rate of events of one website, on average over ten seconds; "
-            "imports do not count.",
+            description="Maximum rate of events of one website, on average over ten seconds; those "
+            "with an API key and those without count separately, imports do not count.",
         ),
     ] = 20_000
     header_bytes: Annotated[

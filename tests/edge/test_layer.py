@@ -153,7 +153,7 @@ def test_events_of_a_website_beyond_its_rate_are_429(service, path):
     assert service.client.post("/api/v1/events", json=other).status_code == 202
 
 
-def test_refused_items_of_an_open_route_count_towards_the_rate_of_the_website(service):
+def test_items_of_anyone_count_towards_a_rate_of_their_own_also_refused_ones(service):
     website_id = service.client.post(
         "/api/settings/websites", json={"name": "open", "kind": "web"}
     ).json()["id"]
@@ -164,6 +164,11 @@ def test_refused_items_of_an_open_route_count_towards_the_rate_of_the_website(se
         for body in (batch, item, item, item)
     ]
     assert answers == [202, 422, 422, 429]
+    for path in ("/api/v1/events", "/api/v1/events/batch", "/api/track"):  # with a key
+        event = EVENT | {"websiteId": website_id}
+        event |= {"type": "event", "name": event.pop("event")} if "track" in path else {}
+        body = {"events": [event]} if "batch" in path else event
+        assert service.client.post(path, json=body).status_code == 202, path
 
 
 def test_requests_under_way_from_one_address_are_bounded_behind_a_proxy(service):

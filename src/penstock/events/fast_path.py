@@ -102,7 +102,8 @@ class TrackFastPath:
         events = list(tracked.batch.events.values())
         accept = partial(self._accept, user_agent, body, tracked)
         refuse = partial(self._refuse, user_agent, body)
-        _store(partial(self._events.hand_in, events), respond, accept, refuse)
+        hand_in = partial(self._events.hand_in, events, is_public=True)
+        _store(hand_in, respond, accept, refuse)
         return True
 
     def _accept(

@@ -123,9 +123,14 @@ class EventService:
         """Store one event durably. `Invalid`; `Unavailable` when the intake cannot."""
         return receipt_of(await self.hand_in([event]))
 
-    def hand_in(self, events: Sequence[NewEvent]) -> Awaitable[list[Receipt | Rejected]]:
-        """Store events durably, for a caller without a task. Results have the order of events."""
-        self._count(events, None)
+    def hand_in(
+        self, events: Sequence[NewEvent], *, is_public: bool = False
+    ) -> Awaitable[list[Receipt | Rejected]]:
+        """Store events durably, for a caller without a task. Results have the order of events.
+
+        is_public: as of `count_items`.
+        """
+        self._count(events, None, is_public=is_public)
         return self._intake.hand_in(events)
 
     async def accept_batch(self, caller: Caller, body: bytes, *, legacy: bool) -> list[ItemResult]:
@@ -148,7 +153,7 @@ class EventService:
         find_website = await self._website_finder(_named_website(raw))
         website = find_website("")
         if website is not None:  # before validation: what is refused counts as well
-            self.count_items(website, _number_of_items(raw))
+            self.count_items(website, _number_of_items(raw), is_public=caller is None)
         if "events" in raw:
             batch = await self._validation.run(
                 website and website.workspace_id, self._validate_tracked, raw, user_agent, caller
@@ -191,7 +196,7 @@ class EventService:
         website = context.find_website(request.website_id)
         assert website is not None  # `KnownWebsite` has found it
         require_own_website(website, context)
-        self._rates.count(website.id, self._clock())
+        self.count_items(website, 1, is_public=caller is None)
         is_signed = (
             None
             if request.user_hash is None
@@ -212,22 +217,28 @@ class EventService:
         )
         return resolution if caller else as_sent(resolution, request.visitor_id)
 
-    def count_items(self, website: Website, items: int) -> None:
-        """Count items of one body. `RateLimited` when the website has no quota left."""
-        counted = min(items, self.settings.max_batch_events)
-        self._rates.count(website.id, self._clock(), counted)
+    def count_items(self, website: Website, items: int, *, is_public: bool) -> None:
+        """Count items of one body. `RateLimited` when the website has no quota left.
 
-    def _count(self, events: Sequence[NewEvent], counted: Website | None) -> None:
+        is_public: without a key, so that anyone may have sent them. They have a quota of their own
+        and cannot use up that of the website's backends.
+        """
+        counted = min(items, self.settings.max_batch_events)
+        self._rates.count((website.id, is_public), self._clock(), counted)
+
+    def _count(
+        self, events: Sequence[NewEvent], counted: Website | None, *, is_public: bool
+    ) -> None:
         """Count events by website. `RateLimited` when a website has no quota left.
 
-        counted: the website whose events are counted already.
+        counted: the website whose events are counted already. is_public: as of `count_items`.
         """
         now_ms = self._clock()
         numbers = Counter(event.website_id for event in events)
         if counted is not None:
             del numbers[counted.id]
         for website_id, count in numbers.items():
-            self._rates.count(website_id, now_ms, count)
+            self._rates.count((website_id, is_public), now_ms, count)
 
     def _context(
         self, find_website: FindWebsite = lambda _: None, caller: Caller | None = None
@@ -261,7 +272,7 @@ class EventService:
     ) -> list[ItemResult]:
         """counted: as of `_count`."""
         events = list(batch.events.values())
-        self._count(events, counted)
+        self._count(events, counted, is_public=caller is None)
         results = await self._intake.submit(events) if events else []
         return results_for_sender(batch, caller, results)
 

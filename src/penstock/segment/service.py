@@ -115,7 +115,7 @@ class SegmentService:
             await self._quarantine.record_body(path, b"", error, workspace_id, {})
             raise
         sent = SentCalls(sender, path, calls, "" if sender.is_trusted else user_agent[:MAX_CHARS])
-        self._events.count_items(sender.website, len(calls))
+        self._events.count_items(sender.website, len(calls), is_public=not sender.is_trusted)
         context = CallContext(
             sender,
             EventValidationContext(self._settings, self._clock()),

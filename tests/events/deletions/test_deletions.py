@@ -707,8 +707,7 @@ def test_deletions_beside_a_busy_intake_leave_identities_whole(
     with ThreadPoolExecutor(8) as pool:
         posts = [pool.submit(post, number) for number in range(150)]
         jobs = [
-            request_deletion(scene.client, site, userId=f"user-{number % 3}")
-            for number in range(9)
+            request_deletion(scene.client, site, userId=f"user-{number % 3}") for number in range(9)
         ]
         assert {answer.result() for answer in posts} == {202}
     for job in jobs:
