@@ -126,7 +126,7 @@ test("a batch that is refused as a whole is halved until the item is alone", asy
 test("an identify call is sent alone, in its place", async () => {
   const client = world.client();
   client.track("a");
-  client.identify("u-1", { traits: { plan: "pro" }, userHash: "f00" });
+  client.identify("u-1", { plan: "pro" }, { userHash: "f00" });
   client.track("b");
   await client.flush();
   expect(world.requests.map(({ path }) => path)).toEqual([

@@ -6,7 +6,7 @@ import { onNavigation } from "./navigation";
 import { browserStore, withSharedCookie } from "./store";
 
 export type { Attempt, AttemptOptions } from "../core/attempt";
-export type { Consent, IdentifyOptions, Transaction } from "../core/client";
+export type { Consent, Signature, Transaction } from "../core/client";
 export type { Json, Properties } from "../core/queue";
 
 export interface Options extends CommonOptions {

@@ -20,8 +20,7 @@ export interface CommonOptions {
   debug?: boolean;
 }
 
-export interface IdentifyOptions {
-  traits?: Properties;
+export interface Signature {
   /** HMAC-SHA256 of the user ID in hex, from your backend. */
   userHash?: string;
 }
@@ -126,7 +125,7 @@ export class Client implements AttemptHost {
   }
 
   /** Tell who the visitor is, at sign-up and log-in. */
-  identify(userId: string, { traits, userHash }: IdentifyOptions = {}): void {
+  identify(userId: string, traits?: Properties, { userHash }: Signature = {}): void {
     this.#add(IDENTIFY, { userId, traits, userHash });
   }
 
