@@ -17,9 +17,8 @@ class AsyncPenstock(Sending[Awaitable[Json]]):
     Options: see `Sending`. With `spill_to`, a call writes a small file, which blocks for its sync.
     """
 
-    def __init__(self, host: str, **options: Any) -> None:
-        super().__init__(host, **options)
-        self._http = httpx.AsyncClient(**self._http_options)
+    def _open(self, **http_options: Any) -> None:
+        self._http = httpx.AsyncClient(**http_options)
         self._added, self._settled = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 

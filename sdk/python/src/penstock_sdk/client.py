@@ -21,9 +21,8 @@ class Penstock(Sending[Json]):
     client and the program has no handler of its own.
     """
 
-    def __init__(self, host: str, **options: Any) -> None:
-        super().__init__(host, **options)
-        self._http = httpx.Client(**self._http_options)
+    def _open(self, **http_options: Any) -> None:
+        self._http = httpx.Client(**http_options)
         self._changed = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._deliver, name="penstock", daemon=True)

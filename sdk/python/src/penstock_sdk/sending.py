@@ -36,7 +36,10 @@ class Sending(ABC, Generic[Answer]):
         self._outbox = Outbox(None if spill_to is None else Path(spill_to), max_waiting)
         self._delivery = Delivery(self._outbox, on_refused)
         auth = {"Authorization": f"Bearer {api_key}"}
-        self._http_options: dict[str, Any] = {"base_url": host, "headers": auth, "timeout": 30.0}
+        self._open(base_url=host, headers=auth, timeout=30.0)
+
+    @abstractmethod
+    def _open(self, **http_options: Any) -> None: ...
 
     @property
     def waiting(self) -> int:
