@@ -94,6 +94,7 @@ def test_the_snippets_for_backends_send_an_event(account, signed_in):
             timeout=PATIENCE_S,
         )
         assert (ran.returncode, ran.stderr) == (0, "")
+        signed_in.reload()
         expect(signed_in.locator("#arrival")).to_contain_text(snippet)
 
 
