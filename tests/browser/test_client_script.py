@@ -134,6 +134,47 @@ def test_the_page_view_of_a_navigation_comes_before_the_events_that_follow_it(
     assert queued[-2:] == [["pageview", "/cart"], ["event", "cart_seen"]]
 
 
+def opened(context: BrowserContext, account: Account, attributes: str = "", csp: str = "") -> Page:
+    """A page with the script, in a site of its own."""
+    tag = f'<script src="{account.url}/t.js" data-website="web_unknown" {attributes}></script>'
+    headers = {"Content-Security-Policy": csp} if csp else {}
+    context.route(
+        f"{SITE}/**",
+        lambda route: route.fulfill(body=tag, content_type="text/html", headers=headers),
+    )
+    page = patient(context).new_page()
+    page.goto(SITE)
+    return page
+
+
+def test_a_strict_policy_needs_only_the_host_in_script_src_and_connect_src(
+    context, account
+) -> None:
+    csp = f"default-src 'none'; script-src {account.url}; connect-src {account.url}"
+    page = opened(context, account, csp=csp)
+    with page.expect_response("**/api/track") as answer:
+        page.evaluate("penstock.flush()")
+    assert answer.value.status == 202
+
+
+@pytest.mark.parametrize(
+    ("signal", "option"),
+    [
+        ("doNotTrack", "data-respect-do-not-track"),
+        ("globalPrivacyControl", 'data-respect-global-privacy-control="true"'),
+    ],
+)
+@pytest.mark.parametrize("is_respected", [True, False])
+def test_a_browser_that_asks_not_to_be_tracked_is_left_alone_where_a_site_wants_that(
+    context, account, signal, option, *, is_respected
+) -> None:
+    value = "'1'" if signal == "doNotTrack" else "true"
+    context.add_init_script(f"Object.defineProperty(navigator, '{signal}', {{value: {value}}})")
+    page = opened(context, account, option if is_respected else "")
+    kept = page.evaluate("penstock.track('seen') ?? Object.keys(localStorage)")
+    assert (kept == []) == is_respected
+
+
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_events_wait_while_the_service_refuses_all_and_the_next_page_sends_them(
     context, account, status
