@@ -28,7 +28,7 @@ interface State {
  * ends.
  *
  * Numbers rise by thousands and end in three digits of the tab, so that two tabs at the same
- * instant never use a number twice.
+ * instant use different ones. One pair of tabs in a thousand shares its digits.
  */
 export class Attempt {
   readonly #host: AttemptHost;
