@@ -171,8 +171,8 @@ def test_a_browser_that_asks_not_to_be_tracked_is_left_alone_where_a_site_wants_
     value = "'1'" if signal == "doNotTrack" else "true"
     context.add_init_script(f"Object.defineProperty(navigator, '{signal}', {{value: {value}}})")
     page = opened(context, account, option if is_respected else "")
-    kept = page.evaluate("penstock.track('seen') ?? Object.keys(localStorage)")
-    assert (kept == []) == is_respected
+    keys = page.evaluate("penstock.track('seen') ?? Object.keys(localStorage)")
+    assert (keys == []) == is_respected
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
