@@ -11,14 +11,15 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Request, Route
 from playwright.sync_api import Error as PlaywrightError
 
-from tests.browser.conftest import patient
+from tests.browser.conftest import Account, patient
 from tests.stopped_store import rows_of
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
 
 EVENTS = int(os.environ.get("PENSTOCK_CLIENT_EVENTS", "300"))
 SITE = "http://shop.localhost"
 DAY_MS = 24 * 3_600_000
 STORED = "SELECT name, toUnixTimestamp64Milli(occurred_at) FROM events WHERE kind = 'event'"
+WAITS = "Events wait. Check host, website, key and firewall."
 SET_CLOCK = "{ const now = Date.now; Date.now = () => now() + (%d) }"
 WITHOUT_TIME = """
 Object.keys(localStorage).filter((key) => key.startsWith('penstock.event.'))
@@ -131,6 +132,82 @@ def test_the_page_view_of_a_navigation_comes_before_the_events_that_follow_it(
       return bodies.map(({ type, name, url }) => [type, name ?? new URL(url).pathname]);
     }""")
     assert queued[-2:] == [["pageview", "/cart"], ["event", "cart_seen"]]
+
+
+def opened(context: BrowserContext, account: Account, attributes: str = "", csp: str = "") -> Page:
+    """A page with the script, in a site of its own."""
+    tag = f'<script src="{account.url}/t.js" data-website="web_unknown" {attributes}></script>'
+    headers = {"Content-Security-Policy": csp} if csp else {}
+    context.route(
+        f"{SITE}/**",
+        lambda route: route.fulfill(body=tag, content_type="text/html", headers=headers),
+    )
+    page = patient(context).new_page()
+    page.goto(SITE)
+    return page
+
+
+def test_a_strict_policy_needs_only_the_host_in_script_src_and_connect_src(
+    context, account
+) -> None:
+    csp = f"default-src 'none'; script-src {account.url}; connect-src {account.url}"
+    page = opened(context, account, csp=csp)
+    with page.expect_response("**/api/track") as answer:
+        page.evaluate("penstock.flush()")
+    assert answer.value.status == 202
+
+
+@pytest.mark.parametrize(
+    ("signal", "option"),
+    [
+        ("doNotTrack", "data-respect-do-not-track"),
+        ("globalPrivacyControl", 'data-respect-global-privacy-control="true"'),
+    ],
+)
+@pytest.mark.parametrize("is_respected", [True, False])
+def test_a_browser_that_asks_not_to_be_tracked_is_left_alone_where_a_site_wants_that(
+    context, account, signal, option, *, is_respected
+) -> None:
+    value = "'1'" if signal == "doNotTrack" else "true"
+    context.add_init_script(f"Object.defineProperty(navigator, '{signal}', {{value: {value}}})")
+    page = opened(context, account, option if is_respected else "")
+    keys = page.evaluate("penstock.track('seen') ?? Object.keys(localStorage)")
+    assert (keys == []) == is_respected
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_events_wait_while_the_service_refuses_all_and_the_next_page_sends_them(
+    context, account, status
+) -> None:
+    """The console says it once, also on a host that is not local."""
+    site = "https://shop.example"
+    website = {"name": "Shop", "kind": "web"}
+    website_id = account.client.post("/api/settings/websites", json=website).json()["id"]
+    tag = f'<script src="{account.url}/t.js" data-website="{website_id}"></script>'
+    context.route(f"{site}/**", lambda route: route.fulfill(body=tag, content_type="text/html"))
+    cors = {"access-control-allow-origin": "*"}
+    context.route("**/api/track", lambda route: route.fulfill(status=status, headers=cors, body=""))
+    page, said = patient(context).new_page(), list[str]()
+    page.on("console", lambda line: said.append(line.text) if line.type == "warning" else None)
+    page.goto(f"{site}/cart")
+    page.evaluate("(async () => { penstock.track('kept'); await penstock.flush(); })()")
+    page.evaluate("penstock.flush()")
+    assert waiting(page) == 2
+    [text] = [line for line in said if line.startswith("penstock: ")]
+    assert text.split() == f"penstock: answer {status}. {WAITS}".split()
+    context.unroute("**/api/track")
+    page.goto(f"{site}/again")
+    page.evaluate(SET_CLOCK % 60_000)  # What another page has left is sent after half a minute.
+    page.evaluate("penstock.flush()")
+    page.evaluate("penstock.flush()")
+    assert waiting(page) == 0
+    eventually(lambda: stored_names(account, website_id) >= {"/cart", "kept", "/again"})
+
+
+def stored_names(account: Account, website_id: str) -> set[str]:
+    query = {"websiteId": website_id}
+    recent = account.client.get("/api/events/recent", params=query).json()["data"]
+    return {event["name"] for event in recent}
 
 
 @pytest.mark.slow("waits until the events of dead tabs are half a minute old")

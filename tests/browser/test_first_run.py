@@ -1,7 +1,11 @@
 """From a fresh service to its first event."""
 
+import os
 import re
+import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 from playwright.sync_api import expect
 
@@ -9,6 +13,8 @@ from tests.browser.conftest import EMAIL, patient
 from tests.serving import Served
 from tests.tenant import PASSWORD
 from tests.waiting import PATIENCE_S
+
+SDK = Path(__file__).parents[2] / "sdk"
 
 
 def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service, page, watch):
@@ -63,6 +69,33 @@ def test_the_snippet_sends_a_page_view_and_events(account, signed_in, browser):
     signed_in.reload()
     expect(arrival).to_contain_text("signed_up")
     visited.context.close()
+
+
+def test_the_snippets_for_backends_send_an_event(account, signed_in):
+    """As they stand on the page of a website; the key comes from the environment."""
+    website = account.client.post(
+        "/api/settings/websites", json={"name": "Shop", "kind": "web"}
+    ).json()
+    key = account.client.post("/api/settings/api-keys", json={"name": "backend"}).json()["key"]
+    signed_in.goto(f"/welcome/{website['id']}")
+    programs = {"#snippet-python": [sys.executable, "-c"]}
+    if (SDK / "js/dist").exists():  # make sdk builds it
+        node = shutil.which("node", path=f"{os.environ['PATH']}:{SDK.parent / '.venv/bin'}")
+        programs["#snippet-node"] = [node, "--input-type=module", "-e"]
+    more = {"PENSTOCK_API_KEY": key, "PYTHONPATH": str(SDK / "python/src")}
+    for snippet, program in programs.items():
+        code = signed_in.locator(snippet).text_content().replace("order_paid", snippet)
+        ran = subprocess.run(
+            [*program, code],
+            cwd=SDK / "js",
+            env={**os.environ, **more},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        signed_in.reload()
+        expect(signed_in.locator("#arrival")).to_contain_text(snippet)
 
 
 def test_from_another_machine_the_first_account_takes_the_setup_token(tmp_path, page):

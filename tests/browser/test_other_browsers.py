@@ -112,7 +112,7 @@ def test_a_journey_is_stored_once_in_order_and_with_its_times(
         if number % 2:  # the page goes before its events have arrived
             shop.open(tab, f"/again-{number}")
             paths.append(f"/again-{number}")
-    tab.run("penstock.identify('u-1', { traits: { plan: 'pro' } })")
+    tab.run("penstock.identify('u-1', { plan: 'pro' })")
     eventually(lambda: tab.run(WAITING) == 0, 2 * PATIENCE_S)
     shop.close()
     person = {"websiteId": website_id, "userId": "u-1"}

@@ -20,6 +20,7 @@ import pytest
 from penstock_sdk import AsyncPenstock, Full, Penstock, PenstockError, Refusal, metadata
 from penstock_sdk.delivery import Delivery, Request
 from penstock_sdk.events import (
+    EVENTS,
     TRANSACTIONS,
     EventFields,
     TransactionFields,
@@ -27,7 +28,7 @@ from penstock_sdk.events import (
     event_entry,
 )
 from penstock_sdk.outbox import Outbox
-from tests.serving import Served
+from tests.serving import Served, http_client
 from tests.stopped_store import rows_of
 from tests.waiting import PATIENCE_S, eventually
 
@@ -218,12 +219,91 @@ def test_only_an_answer_of_penstock_removes_an_event(response: httpx.Response) -
     assert len(delivery.outbox) == 1
 
 
-@pytest.mark.parametrize("body", [[], "no", {"errors": []}])
-def test_a_refusal_of_any_form_is_told(body: Any) -> None:
+NOT_OWNED = {"code": "website_not_owned", "message": "No such website."}
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        httpx.Response(401, json={"code": "key_not_valid", "detail": "The key is not valid."}),
+        httpx.Response(401, json={"code": "website_not_owned", "detail": "No such website."}),
+        httpx.Response(202, json={"results": [{"errors": [NOT_OWNED]}]}),
+        httpx.Response(403, json={"code": "forbidden", "detail": "No."}),
+        httpx.Response(403, text="<html>Firewall</html>"),
+        httpx.Response(404),
+        httpx.Response(413, text="<html>Too large</html>"),
+        httpx.Response(422, json={"errors": ["not of Penstock"]}),
+    ],
+)
+def test_an_answer_that_is_not_about_an_event_keeps_it_and_is_told_once(
+    response: httpx.Response, caplog: pytest.LogCaptureFixture
+) -> None:
     refused = list[Refusal]()
     delivery = Answers(refused)
-    assert delivery.wait_after(httpx.Response(403, json=body)) == 0
-    assert (len(delivery.outbox), len(refused)) == (0, 1)
+    waits = [delivery.wait_after(response) for _ in range(10)]
+    assert waits[-1] >= 15
+    assert (len(delivery.outbox), refused) == (1, [])
+    [record] = caplog.records
+    assert "Events wait. Check host, website_id, api_key and firewall." in record.getMessage()
+    assert delivery.wait_after(httpx.Response(202, json={"status": "accepted"})) == 0
+    assert len(delivery.outbox) == 0
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_what_penstock_refuses_of_an_event_is_told(status: int) -> None:
+    refused = list[Refusal]()
+    delivery = Answers(refused)
+    problem = {"code": "too_large", "detail": "At most 64 KB."}
+    assert delivery.wait_after(httpx.Response(status, json=problem)) == 0
+    assert len(delivery.outbox) == 0
+    assert [str(refusal) for refusal in refused] == ["bought was not stored. body: At most 64 KB."]
+
+
+def test_an_event_that_a_firewall_refuses_waits_and_does_not_hold_up_the_others() -> None:
+    outbox, stored = Outbox(None, 10), list[str]()
+    for name in "abcdef":
+        outbox.add(event_entry(EVENTS, "w", name, {"user_id": "u"}))
+    delivery = Delivery(outbox, print)
+    for _ in range(20):
+        request = delivery.next_request()
+        assert request is not None
+        names = [entry.body["event"] for _, entry in request.entries]
+        if "c" in names:
+            delivery.answered(request, httpx.Response(403, text="<html>"))
+        else:
+            delivery.answered(request, httpx.Response(202, json={"results": [{} for _ in names]}))
+            stored += names
+    assert sorted(stored) == ["a", "b", "d", "e", "f"]
+    assert len(outbox) == 1
+
+
+def key_of_another_website(served: Served) -> str:
+    login = {"email": "owner@example.com", "password": "correct horse battery"}
+    website = served.client.post("/api/settings/websites", json={"name": "B", "kind": "web"}).json()
+    key = {"name": "B", "websiteId": website["id"], "scopes": ["ingest"]}
+    with http_client(served.url) as session:
+        session.post("/api/auth/login", json=login)
+        secret: str = session.post("/api/settings/api-keys", json=key).json()["key"]
+    return secret
+
+
+@pytest.mark.parametrize("is_valid", [False, True])
+def test_events_wait_for_the_right_key(
+    served: Served, options: dict[str, Any], tmp_path: Path, *, is_valid: bool
+) -> None:
+    """A key of another website gets 202 for a batch, with the fault at each event."""
+    wrong_key = key_of_another_website(served) if is_valid else "psk_old"
+    first = Penstock(served.url, **{**options, "api_key": wrong_key}, spill_to=tmp_path)
+    names = {f"{name}_{is_valid}" for name in ("a", "b", "bought")}
+    first.track(f"a_{is_valid}", user_id="u-1")
+    first.track(f"b_{is_valid}", user_id="u-1")
+    first.transaction(f"bought_{is_valid}", user_id="u-1")
+    first.identify("u-1", "v-1")
+    eventually(lambda: first._delivery._failures)
+    first.close(timeout_s=0)
+    with Penstock(served.url, **options, spill_to=tmp_path) as penstock:
+        assert penstock.flush(PATIENCE_S)
+    assert {event["name"] for event in recent(served)} >= names
 
 
 def test_an_error_of_the_program_does_not_end_the_delivery() -> None:
@@ -232,7 +312,8 @@ def test_an_error_of_the_program_does_not_end_the_delivery() -> None:
     delivery = Delivery(outbox, lambda _: 1 / 0)
     request = delivery.next_request()
     assert request is not None
-    assert delivery.answered(request, httpx.Response(422, json={"detail": "no"})) == 0
+    refusal = httpx.Response(422, json={"code": "invalid", "detail": "no"})
+    assert delivery.answered(request, refusal) == 0
 
 
 def test_a_transaction_always_has_an_id() -> None:

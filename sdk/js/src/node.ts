@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { Clock } from "./core/clock";
 import { deviceTime, httpTransport, newId } from "./core/platform";
 import { IDENTIFY, Queue, type Properties } from "./core/queue";
-import { Sender } from "./core/sender";
+import { ADVICE, createSender, type Sender, type Transport } from "./core/sender";
 import { memoryStore, type Store } from "./core/store";
 
 export type { Json, Properties } from "./core/queue";
@@ -21,7 +21,7 @@ export interface Options {
   spillTo?: string;
   /** Events beyond this number are dropped; the next one says how many. Default: 10,000. */
   maxWaiting?: number;
-  /** Called with what the server refuses. Default: `console.warn`. */
+  /** Called with what the server refuses, also when it takes nothing. Default: `console.warn`. */
   onRefused?: (text: string) => void;
 }
 
@@ -62,13 +62,14 @@ export class Penstock {
     this.#website = website;
     this.#queue = new Queue(spillTo ? folderStore(spillTo) : memoryStore(), maxWaiting);
     const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
-    const report = onRefused ?? ((text: string) => console.warn(`penstock: ${text}`));
-    this.#sender = new Sender(this.#queue, this.#clock, httpTransport(host, headers), report);
+    const report = onceAnHour(onRefused ?? ((text) => console.warn(`penstock: ${text}`)));
+    const transport = tellingWrongKeys(httpTransport(host, headers));
+    this.#sender = createSender(this.#queue, this.#clock, transport, report);
     this.#sender.schedule(SEND_AFTER_MS);
   }
 
   track(event: ServerEvent): void {
-    this.#add("/api/v1/events", event);
+    this.#add("/api/v1/events/batch", event);
   }
 
   transaction(event: ServerTransaction): void {
@@ -82,7 +83,7 @@ export class Penstock {
 
   /** How many events wait for an answer of the server. */
   get waiting(): number {
-    return this.#queue.length;
+    return this.#queue.keys().length;
   }
 
   /** Send what waits. Ends when the server has acknowledged it, or cannot be reached. */
@@ -108,6 +109,39 @@ export class Penstock {
     this.#queue.add({ path, body: { websiteId: this.#website, ...body }, at }, id);
     this.#sender.schedule(SEND_AFTER_MS);
   }
+}
+
+const HOUR_MS = 3_600_000;
+
+/** Passes on every refusal of an event, but that the server takes nothing only once an hour. */
+function onceAnHour(report: (text: string) => void): (text: string) => void {
+  const toldAt = new Map<string, number>();
+  return (text) => {
+    const now = deviceTime.monotonic();
+    if (text.endsWith(ADVICE)) {
+      if (now - (toldAt.get(text) ?? -HOUR_MS) < HOUR_MS) return;
+      toldAt.set(text, now);
+    }
+    report(text);
+  };
+}
+
+interface Problem {
+  code?: string;
+  detail?: string;
+  message?: string;
+}
+
+/** An event of a website that the key is not for: 403, also in a batch. The key may be changed. */
+function tellingWrongKeys(transport: Transport): Transport {
+  return async (path, text) => {
+    const answer = await transport(path, text);
+    const body = (answer.body ?? {}) as Problem & { results?: { errors?: Problem[] }[] };
+    const faults = [body, ...(body.results ?? []).flatMap(({ errors }) => errors ?? [])];
+    const fault = faults.find(({ code }) => code?.startsWith("website_not_o"));
+    if (!fault) return answer;
+    return { ...answer, status: 403, body: { detail: fault.detail ?? fault.message } };
+  };
 }
 
 /** A file for each key. A file that is cut by a kill is not read: it has not its name yet. */

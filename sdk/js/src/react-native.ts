@@ -4,7 +4,7 @@ import { deviceTime, httpTransport, newId } from "./core/platform";
 import { memoryStore, type Store } from "./core/store";
 
 export type { Attempt, AttemptOptions } from "./core/attempt";
-export type { Consent, IdentifyOptions, Transaction } from "./core/client";
+export type { Consent, Signature, Transaction } from "./core/client";
 export type { FirstOpen } from "./core/first-open";
 export type { Json, Properties } from "./core/queue";
 export { resolveFirstOpen, type Adapter, type FirstOpenOptions } from "./first-open";

@@ -111,7 +111,7 @@ test("an item that is refused costs no other and is told once", async () => {
 test("a batch that is refused as a whole is halved until the item is alone", async () => {
   const client = world.client();
   for (const name of ["a", "b", "c"]) client.track(name);
-  const refused = { status: 413, body: { detail: "Too large." } };
+  const refused = { status: 413, body: { code: "too_large", detail: "Too large." } };
   world.answers = [refused, refused, refused];
   await client.flush();
   expect(world.requests.map(({ body }) => body.events?.map((item) => item.name))).toEqual([
@@ -126,7 +126,7 @@ test("a batch that is refused as a whole is halved until the item is alone", asy
 test("an identify call is sent alone, in its place", async () => {
   const client = world.client();
   client.track("a");
-  client.identify("u-1", { traits: { plan: "pro" }, userHash: "f00" });
+  client.identify("u-1", { plan: "pro" }, { userHash: "f00" });
   client.track("b");
   await client.flush();
   expect(world.requests.map(({ path }) => path)).toEqual([
@@ -144,7 +144,10 @@ test("an identify call is sent alone, in its place", async () => {
 });
 
 test("a missing signature is told without debug, other faults are not", async () => {
-  const faults = (field: string) => ({ status: 422, body: { errors: [{ field, message: "No." }] } });
+  const faults = (field: string) => ({
+    status: 422,
+    body: { code: "invalid", errors: [{ field, message: "No." }] },
+  });
   const client = world.client({ debug: false });
   world.answers = [faults("userHash"), faults("traits")];
   client.identify("u-1");
@@ -234,18 +237,84 @@ test("a page of a proxy is no answer: nothing is removed", async () => {
   expect(world.waiting).toHaveLength(0);
 });
 
-test("a request that a firewall refuses without a word does not hold up the others", async () => {
-  world.answers = [{ status: 403 }, { status: 403 }];
+const ADVICE = "Events wait. Check host, website, key and firewall.";
+
+test.each([
+  { status: 401, body: { code: "key_not_valid", detail: "The API key is not valid." } },
+  { status: 403, body: { code: "forbidden", detail: "Not allowed." } },
+  { status: 404 },
+  { status: 405 },
+  { status: 413 },
+  { status: 422, body: { detail: "Not of Penstock: it has no code." } },
+])("an answer that is not about an event keeps it: $status", async (answer) => {
+  const refusals = Array(20).fill(answer);
+  world.answers = [...refusals];
+  const client = world.client({ debug: false });
+  client.track("a");
+  for (const _ of refusals) await client.flush();
+  expect(world.waiting).toHaveLength(1);
+  const text = `penstock: answer ${answer.status}. ${answer.body?.detail ?? ""} ${ADVICE}`;
+  expect(world.warnings).toEqual([text]);
+  await client.flush();
+  expect(world.waiting).toHaveLength(0);
+});
+
+test("after a wrong key the client waits for long, and tries again by itself", async () => {
+  world.answers = [{ status: 401 }, { status: 401 }];
   const client = world.client();
   client.track("a");
+  await vi.advanceTimersByTimeAsync(300);
   client.track("b");
-  await client.flush();
-  expect(world.requests.map(({ body }) => body.events?.map((item) => item.name))).toEqual([
-    ["a", "b"],
-    ["a"],
-    ["b"],
-  ]);
+  await vi.advanceTimersByTimeAsync(29_000);
+  expect(world.requests).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(121_000);
   expect(world.waiting).toEqual([]);
+  expect(world.sent.map((item) => item.name)).toEqual(["a", "a", "b", "a", "b"]);
+});
+
+test("after a wrong key the next visit sends what waits", async () => {
+  world.answers = [{ status: 401 }];
+  const first = world.client();
+  first.track("a");
+  await first.flush();
+  world.pass(60_000);
+  await world.client().flush();
+  expect(world.waiting).toHaveLength(0);
+});
+
+test("an event that a firewall refuses waits, and does not hold up the others", async () => {
+  const client = world.client();
+  world.isRefused = ({ name }) => name === "b";
+  for (const name of ["a", "b", "c", "d"]) client.track(name);
+  for (let n = 0; n < 5; n += 1) await client.flush();
+  expect(world.waiting).toHaveLength(1);
+  expect(world.warnings).toHaveLength(1);
+  world.isRefused = () => false;
+  await client.flush();
+  expect(world.waiting).toEqual([]);
+});
+
+test("a firewall that refuses everything costs one request for each try", async () => {
+  const client = world.client();
+  world.isRefused = () => true;
+  for (let n = 0; n < 100; n += 1) client.track(`e${n}`);
+  await client.flush();
+  expect(world.requests.length).toBeLessThan(10);
+  world.requests.length = 0;
+  for (let n = 0; n < 10; n += 1) await client.flush();
+  expect(world.requests).toHaveLength(10);
+  expect(world.waiting).toHaveLength(100);
+});
+
+test("an unknown website is told without debug", async () => {
+  const errors = [{ field: "websiteId", message: "There is no such website." }];
+  world.answers = [{ body: { results: [{ errors }] } }];
+  const client = world.client({ debug: false });
+  client.track("a");
+  await client.flush();
+  expect(world.warnings).toEqual([
+    "penstock: a was not stored. websiteId: There is no such website.",
+  ]);
 });
 
 test("an attempt that cannot be read begins anew", async () => {

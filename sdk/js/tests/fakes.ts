@@ -19,6 +19,8 @@ export class World {
   offset = 0;
   /** The next answers; after them, everything is accepted. */
   answers: Partial<Answer>[] = [];
+  /** Whether a firewall answers a request with this item, without a word of Penstock. */
+  isRefused: (item: Properties) => boolean = () => false;
   #ids = 0;
 
   client(options: Partial<CommonOptions> = {}): Client {
@@ -45,6 +47,7 @@ export class World {
   #answer(path: string, text: string): Answer {
     const body = JSON.parse(text) as Request["body"];
     this.requests.push({ path, body });
+    if ((body.events ?? [body]).some(this.isRefused)) return { status: 403 };
     const date = new Date(this.wall + this.offset).toUTCString();
     const results = (body.events ?? []).map(() => ({ status: "accepted" }));
     const given = this.answers.shift() ?? {};

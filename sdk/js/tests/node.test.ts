@@ -18,11 +18,15 @@ let server: Server;
 let host: string;
 let folder: string;
 let isDown: boolean;
+let refusal: { status: number; body: unknown } | undefined;
+let told: string[];
 const received: Received[] = [];
 
 beforeEach(async () => {
   received.length = 0;
   isDown = false;
+  refusal = undefined;
+  told = [];
   folder = mkdtempSync(join(tmpdir(), "penstock-"));
   server = createServer((request, response) => {
     let text = "";
@@ -32,8 +36,8 @@ beforeEach(async () => {
       const body = JSON.parse(text) as Received["body"];
       received.push({ url: request.url, key: request.headers.authorization, body });
       const results = (body.events ?? []).map(() => ({ status: "accepted" }));
-      response.writeHead(202, { "Content-Type": "application/json" });
-      response.end(JSON.stringify({ results }));
+      response.writeHead(refusal?.status ?? 202, { "Content-Type": "application/json" });
+      response.end(JSON.stringify(refusal?.body ?? { results }));
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -47,7 +51,10 @@ afterEach(async () => {
 });
 
 function client(maxWaiting = 10_000): Penstock {
-  return new Penstock({ host, website: "web_1", apiKey: "key", spillTo: folder, maxWaiting });
+  const onRefused = (text: string) => void told.push(text);
+  return new Penstock({
+    host, website: "web_1", apiKey: "key", spillTo: folder, maxWaiting, onRefused,
+  });
 }
 
 test("events go in batches, with the key, an ID and the time of the call", async () => {
@@ -122,4 +129,25 @@ test("events beyond the limit are dropped, and the next one says how many, after
     ["/api/v1/transactions", 2],
     ["/api/v1/transactions", undefined],
   ]);
+});
+
+const NOT_OWNED = "This workspace has no website with this ID. Check websiteId.";
+
+test.each([
+  { status: 401, body: { code: "key_not_valid", detail: "The API key is not valid." } },
+  { status: 401, body: { code: "website_not_owned", detail: NOT_OWNED } },
+  { status: 202, body: { results: [{ errors: [{ code: "website_not_owned", message: NOT_OWNED }] }] } },
+  { status: 202, body: { results: [{ errors: [{ code: "website_not_of_key", message: "No." }] }] } },
+])("events wait for the right key, also over a restart, and the fault is told", async (answer) => {
+  refusal = answer;
+  const first = client();
+  first.track({ event: "a", userId: "u-1" });
+  for (const _ of [1, 2, 3]) await first.flush();
+  await first.close();
+  expect(readdirSync(folder)).toHaveLength(1);
+  expect(told).toHaveLength(1);
+  refusal = undefined;
+  const next = client();
+  await next.close();
+  expect(readdirSync(folder)).toEqual([]);
 });

@@ -6,7 +6,7 @@ import { onNavigation } from "./navigation";
 import { browserStore, withSharedCookie } from "./store";
 
 export type { Attempt, AttemptOptions } from "../core/attempt";
-export type { Consent, IdentifyOptions, Transaction } from "../core/client";
+export type { Consent, Signature, Transaction } from "../core/client";
 export type { Json, Properties } from "../core/queue";
 
 export interface Options extends CommonOptions {
@@ -30,8 +30,8 @@ export class Penstock extends Client {
     const store = browserStore();
     super(
       {
+        debug: /^127\.|\blocalhost$/.test(location.hostname),
         ...options,
-        debug: options.debug ?? /^localhost$|^127\.|\.localhost$/.test(location.hostname),
         ...(refuses(options) && { consent: "denied" as const }),
       },
       {
@@ -45,7 +45,7 @@ export class Penstock extends Client {
       },
     );
     addEventListener("online", () => this.wake());
-    addEventListener("pagehide", () => this.#handOver(new URL(TRACK, host).href));
+    addEventListener("pagehide", () => this.#handOver(new URL(TRACK, host)));
     if (options.pages !== false) {
       this.page();
       onNavigation((previous) => {
@@ -69,7 +69,7 @@ export class Penstock extends Client {
   }
 
   /** The events stay on the device, too: nobody knows whether they arrive. */
-  #handOver(url: string): void {
+  #handOver(url: URL): void {
     const body = this.lastBatch();
     if (body) navigator.sendBeacon(url, body);
   }

@@ -20,7 +20,7 @@ export interface AttemptHost {
 interface State {
   id: string;
   /** The last number; absent if the attempt began elsewhere and its last number is unknown. */
-  last?: number;
+  last?: number | undefined;
 }
 
 /**
@@ -28,7 +28,7 @@ interface State {
  * ends.
  *
  * Numbers rise by thousands and end in three digits of the tab, so that two tabs at the same
- * instant never use a number twice.
+ * instant use different ones. One pair of tabs in a thousand shares its digits.
  */
 export class Attempt {
   readonly #host: AttemptHost;
@@ -50,7 +50,7 @@ export class Attempt {
   }
 
   #begin(id: string, last?: number): State {
-    const state: State = { id, ...(last !== undefined && { last }) };
+    const state = { id, last };
     this.#host.store.set(this.#key, JSON.stringify(state));
     return state;
   }
@@ -83,12 +83,9 @@ export class Attempt {
    * the number of its last event, its events have no numbers; their times prove the order.
    */
   resume(id: string, lastNumber?: number): void {
-    if (this.#host.store.get(this.#key) && this.#state().id === id) {
-      const last = this.#state().last;
-      if (lastNumber !== undefined) this.#begin(id, Math.max(last ?? 0, lastNumber));
-      return;
-    }
-    this.#begin(id, lastNumber);
+    const known = this.#host.store.get(this.#key) ? this.#state() : undefined;
+    const last = known?.id === id ? known.last : undefined;
+    this.#begin(id, last === undefined ? lastNumber : Math.max(last, lastNumber ?? 0));
   }
 
   /** Begin a new attempt and forget the current one. */
@@ -113,9 +110,8 @@ export class Attempt {
   clientReferenceId(): string {
     const parts = [this.#host.visitorId, this.#options.property, this.id];
     const bytes = new TextEncoder().encode(parts.join("\n"));
-    const url = { "+": "-", "/": "_", "=": "" } as Record<string, string>;
-    const base64 = btoa(String.fromCharCode(...bytes));
-    const text = `penstock_${base64.replace(/[+\/=]/g, (sign) => url[sign] ?? "")}`;
+    const base64 = btoa(String.fromCharCode(...bytes)).replace(/=/g, "");
+    const text = `penstock_${base64.replace(/\+/g, "-").replace(/\//g, "_")}`;
     if (text.length > 200) throw new RangeError("IDs too long for Stripe");
     return text;
   }

@@ -1,7 +1,7 @@
 import { Attempt, type AttemptHost, type AttemptOptions } from "./attempt";
 import { Clock, type TimeSource } from "./clock";
 import { IDENTIFY, Queue, TRACK, type Properties } from "./queue";
-import { Sender, type Transport } from "./sender";
+import { createSender, type Sender, type Transport } from "./sender";
 import { memoryStore, moveAll, type Store } from "./store";
 
 export type Consent = "granted" | "denied" | "pending";
@@ -14,14 +14,13 @@ export interface CommonOptions {
   /** `pending`: nothing is stored or sent before `consent("granted")`. Default: `granted`. */
   consent?: Consent;
   /**
-   * Say in the console what the server refuses. Default: on local hosts and in development. A user
-   * ID that is refused for its signature is always told.
+   * Say in the console what the server refuses. Default: on local hosts and in development. Always
+   * told: a missing or wrong `userHash`, an unknown website, and a server that takes nothing.
    */
   debug?: boolean;
 }
 
-export interface IdentifyOptions {
-  traits?: Properties;
+export interface Signature {
   /** HMAC-SHA256 of the user ID in hex, from your backend. */
   userHash?: string;
 }
@@ -70,23 +69,23 @@ export class Client implements AttemptHost {
     this.#platform = platform;
     this.#clock = new Clock(platform.time, platform.newId());
     this.#consent = options.consent ?? "granted";
-    this.#open(this.#consent === "granted" ? platform.store : memoryStore());
+    this.#open();
   }
 
-  #open(store: Store): void {
+  #open(): void {
+    const { store, transport, adoptAfterMs } = this.#platform;
     const isGranted = this.#consent === "granted";
-    this.#store = store;
-    this.#queue = new Queue(store, MAX_WAITING, this.#platform.adoptAfterMs);
-    this.#sender = new Sender(this.#queue, this.#clock, this.#platform.transport, (text) =>
-      this.#warn(text),
-    );
+    this.#store = isGranted ? store : memoryStore();
+    this.#queue = new Queue(this.#store, MAX_WAITING, adoptAfterMs);
+    const report = (text: string): void => this.#warn(text);
+    this.#sender = createSender(this.#queue, this.#clock, transport, report);
     if (isGranted) this.#sender.schedule(SEND_AFTER_MS);
     else this.#sender.stop();
   }
 
   #warn(text: string): void {
-    // A missing signature is a fault of the page, which only its console can show.
-    const isSaid = this.#options.debug || text.includes("userHash");
+    // Faults of the page itself, which only its console can show, are always said.
+    const isSaid = this.#options.debug || /userHash|website/.test(text);
     if (!isSaid || this.#warned.has(text)) return;
     this.#warned.add(text);
     this.#platform.warn(`penstock: ${text}`);
@@ -126,27 +125,19 @@ export class Client implements AttemptHost {
   }
 
   /** Tell who the visitor is, at sign-up and log-in. */
-  identify(userId: string, { traits, userHash }: IdentifyOptions = {}): void {
-    if (this.#consent === "denied") return;
-    const body = { websiteId: this.#options.website, visitorId: this.visitorId, userId };
-    this.#add(IDENTIFY, { ...body, traits, userHash }, this.newId());
+  identify(userId: string, traits?: Properties, { userHash }: Signature = {}): void {
+    this.#add(IDENTIFY, { userId, traits, userHash });
   }
 
   /** Queue an item of `/api/track`. */
   send(item: Properties): void {
-    if (this.#consent === "denied") return;
     const id = this.newId();
-    const body = {
-      websiteId: this.#options.website,
-      visitorId: this.visitorId,
-      ...this.#platform.context(),
-      ...item,
-      dedupeKey: item.dedupeKey ?? id,
-    };
-    this.#add(TRACK, body, id);
+    this.#add(TRACK, { ...this.#platform.context(), ...item, dedupeKey: item.dedupeKey ?? id }, id);
   }
 
-  #add(path: string, body: Properties, id: string): void {
+  #add(path: string, fields: Properties, id = this.newId()): void {
+    if (this.#consent === "denied") return;
+    const body = { websiteId: this.#options.website, visitorId: this.visitorId, ...fields };
     this.#queue.add({ path, body, at: this.#clock.now() }, id);
     this.#sender.schedule(SEND_AFTER_MS);
   }
@@ -159,18 +150,17 @@ export class Client implements AttemptHost {
   /** Tell whether the visitor agreed. `denied` deletes everything that is kept on the device. */
   consent(state: Consent): void {
     const before = this.#store;
-    const isGranted = state === "granted";
     const { store } = this.#platform;
     this.#consent = state;
     this.#sender.stop();
     if (state === "denied") {
       forget(before, "penstock.");
       forget(store, "penstock.");
-    } else if (isGranted && before !== store) {
+    } else if (state === "granted" && before !== store) {
       if (store.get(VISITOR)) before.remove(VISITOR);
       moveAll(before, store);
     }
-    this.#open(isGranted ? store : memoryStore());
+    this.#open();
   }
 
   /** A journey whose events share an ID and have rising numbers. */
@@ -196,7 +186,8 @@ export class Client implements AttemptHost {
 
 /** Removes the visitor and all keys with a prefix. */
 function forget(store: Store, prefix: string): void {
-  for (const key of [VISITOR, ...store.keys()]) {
-    if (key === VISITOR || key.startsWith(prefix)) store.remove(key);
+  store.remove(VISITOR); // It may lie in a cookie, which is no key of the store.
+  for (const key of store.keys()) {
+    if (key.startsWith(prefix)) store.remove(key);
   }
 }

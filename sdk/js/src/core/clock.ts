@@ -16,8 +16,8 @@ export interface Moment {
   wall: number;
   shift: number;
   /** Server time minus the device's clock, as the last answer told it. */
-  offset?: number;
-  /** How much `shift` had changed since that answer. */
+  offset?: number | undefined;
+  /** How much `shift` had changed since that answer. Means nothing without one. */
   change?: number;
   /** The client that took the moment: monotonic clocks of two clients have different starts. */
   client: string;
@@ -44,9 +44,9 @@ export class Clock {
   }
 
   now(): Moment {
-    const moment = { wall: this.#source.wall(), shift: this.#shift(), client: this.#client };
-    if (this.#offset === undefined) return moment;
-    return { ...moment, offset: this.#offset, change: moment.shift - this.#offsetShift };
+    const shift = this.#shift();
+    const [offset, change] = [this.#offset, shift - this.#offsetShift];
+    return { wall: this.#source.wall(), shift, offset, change, client: this.#client };
   }
 
   monotonic(): number {

@@ -36,22 +36,24 @@ export class Queue {
     this.#adoptAfterMs = adoptAfterMs;
     this.#store = store;
     this.#limit = limit;
-    this.#count = this.#keys().length;
+    this.#count = this.keys().length;
   }
 
-  #keys(): string[] {
+  /** Of what waits. */
+  keys(): string[] {
     return this.#store.keys().filter((key) => key.startsWith(PREFIX));
   }
 
   /** Keep an entry until it is removed. Beyond the limit, events are dropped and counted. */
   add(entry: Entry, id: string): void {
-    if (this.#count >= this.#limit) this.#count = this.#keys().length;
-    const dropped = entry.path === IDENTIFY ? 0 : Number(this.#store.get(DROPPED)) || 0;
+    if (this.#count >= this.#limit) this.#count = this.keys().length;
+    const isEvent = entry.path !== IDENTIFY;
+    const dropped = Number(this.#store.get(DROPPED)) || 0;
     if (this.#count >= this.#limit) {
-      if (entry.path !== IDENTIFY) this.#store.set(DROPPED, String(dropped + 1));
+      if (isEvent) this.#store.set(DROPPED, String(dropped + 1));
       return;
     }
-    if (dropped) {
+    if (dropped && isEvent) {
       entry.body.droppedBefore = dropped;
       this.#store.remove(DROPPED);
     }
@@ -60,16 +62,12 @@ export class Queue {
     this.#store.set(`${PREFIX}${time}.${id}`, JSON.stringify(entry));
   }
 
-  get length(): number {
-    return this.#count;
-  }
-
   /**
    * What may be sent now, oldest first: all of this client, and what others have left. The latter
    * waits for a first answer, if there is something to get one for: it tells the server's time.
    */
   waiting(now: Moment): KeyedEntry[] {
-    const keys = this.#keys().sort();
+    const keys = this.keys().sort();
     this.#count = keys.length;
     const entries: KeyedEntry[] = [];
     for (const key of keys) {
@@ -80,7 +78,8 @@ export class Queue {
       }
     }
     const isOwn = ({ at }: Entry): boolean => at.client === now.client;
-    if (now.offset === undefined && entries.some(isOwn)) return entries.filter(isOwn);
+    const own = entries.filter(isOwn);
+    if (now.offset === undefined && own[0]) return own;
     return entries.filter(
       (entry) => isOwn(entry) || Math.abs(now.wall - entry.at.wall) >= this.#adoptAfterMs,
     );
@@ -88,7 +87,7 @@ export class Queue {
 
   remove(entries: KeyedEntry[]): void {
     for (const { key } of entries) this.#store.remove(key);
-    this.#count = Math.max(0, this.#count - entries.length);
+    this.#count -= entries.length;
   }
 }
 

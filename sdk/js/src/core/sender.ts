@@ -21,84 +21,84 @@ interface ItemResult {
   errors?: Fault[];
 }
 
+/** The results of a batch, or a problem document. Only Penstock's has a `code`. */
+interface Body {
+  results?: ItemResult[];
+  code?: string;
+  detail?: string;
+  errors?: Fault[];
+}
+
 /** Routes that take several entries at once. Entries of other routes are sent one by one. */
-const BATCH_ROUTES: Record<string, string | undefined> = {
-  [TRACK]: TRACK,
-  "/api/v1/events": "/api/v1/events/batch",
-};
+const BATCH_ROUTE = /track$|batch$/;
 const MAX_ITEMS = 100;
 const MAX_CHARS = 50_000;
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
+const MANY_FAILURES = 9;
+/** The end of a report that the server takes nothing. */
+export const ADVICE = "Events wait. Check host, website, key and firewall.";
+/** Answers that a single event may have caused; so it is sought by halving the batch. */
+const ABOUT_EVENTS = [400, 403, 413, 422];
 
 /** Sends what waits in the queue, again and again until the server has acknowledged it. */
-export class Sender {
-  readonly #queue: Queue;
-  readonly #clock: Clock;
-  readonly #transport: Transport;
-  readonly #report: (text: string) => void;
-  #running: Promise<void> | undefined;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #failures = 0;
-  #notBefore = 0;
-  #maxItems = MAX_ITEMS;
-  #isStopped = false;
-
-  constructor(
-    queue: Queue,
-    clock: Clock,
-    transport: Transport,
-    report: (text: string) => void,
-  ) {
-    this.#queue = queue;
-    this.#clock = clock;
-    this.#transport = transport;
-    this.#report = report;
-  }
-
+export interface Sender {
   /** Send after a delay, or when the server's `Retry-After` is over. */
-  schedule(delayMs: number): void {
-    if (this.#isStopped) return;
-    clearTimeout(this.#timer);
-    const wait = Math.max(delayMs, this.#notBefore - this.#clock.monotonic());
-    this.#timer = setTimeout(() => void this.flush(), wait);
-  }
-
-  stop(): void {
-    this.#isStopped = true;
-    clearTimeout(this.#timer);
-  }
-
+  schedule(delayMs: number): void;
+  stop(): void;
   /** The server can be tried at once: the device is online again. */
-  wake(): void {
-    this.#failures = 0;
-    this.schedule(0);
-  }
-
+  wake(): void;
   /** Send everything that waits. Ends when all is answered for, or at the first failure. */
-  flush(): Promise<void> {
-    this.#running ??= this.#sendAll().finally(() => (this.#running = undefined));
-    return this.#running;
+  flush(): Promise<void>;
+  /** What can be handed over while the page goes. Nothing is removed: there is no answer. */
+  lastBatch(): string | undefined;
+}
+
+export function createSender(
+  queue: Queue,
+  clock: Clock,
+  transport: Transport,
+  report: (text: string) => void,
+): Sender {
+  let running: Promise<void> | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let failures = 0;
+  let notBefore = 0;
+  let maxItems = MAX_ITEMS;
+  let isStopped = false;
+  /** Keys of events that a firewall may refuse for what is in them: the others go first. */
+  const barred = new Set<string>();
+
+  function schedule(delayMs: number): void {
+    if (isStopped) return;
+    clearTimeout(timer);
+    timer = setTimeout(() => void flush(), Math.max(delayMs, notBefore - clock.monotonic()));
   }
 
-  async #sendAll(): Promise<void> {
-    while (!this.#isStopped) {
-      const batch = this.#nextBatch();
+  function flush(): Promise<void> {
+    running ??= sendAll().finally(() => (running = undefined));
+    return running;
+  }
+
+  async function sendAll(): Promise<void> {
+    while (!isStopped) {
+      const batch = nextBatch();
       if (!batch.length) return;
-      const wait = await this.#send(batch);
-      if (wait > 0) {
-        this.#notBefore = this.#clock.monotonic() + wait;
-        this.schedule(wait);
-        return;
+      const wait = await send(batch);
+      if (wait) {
+        notBefore = clock.monotonic() + wait;
+        return schedule(0);
       }
     }
   }
 
   /** The first entries of the queue that fit into one request. */
-  #nextBatch(): KeyedEntry[] {
-    const waiting = this.#queue.waiting(this.#clock.now());
+  function nextBatch(): KeyedEntry[] {
+    const all = queue.waiting(clock.now());
+    const others = all.filter(({ key }) => !barred.has(key));
+    const waiting = others[0] ? others : all;
     const path = waiting[0]?.path ?? "";
-    const limit = BATCH_ROUTES[path] ? this.#maxItems : 1;
+    const limit = BATCH_ROUTE.test(path) ? maxItems : 1;
     let chars = 0;
     let size = 0;
     for (const entry of waiting) {
@@ -109,54 +109,69 @@ export class Sender {
     return waiting.slice(0, size);
   }
 
-  #body(batch: KeyedEntry[]): string {
-    const items = batch.map(({ path, body, at }): Properties =>
-      path === TRACK ? { ...body, ...this.#clock.fields(at) } : body,
+  function bodyOf(path: string, batch: KeyedEntry[]): string {
+    const events = batch.map(({ body, at }): Properties =>
+      path === TRACK ? { ...body, ...clock.fields(at) } : body,
     );
-    return JSON.stringify(BATCH_ROUTES[batch[0]?.path ?? ""] ? { events: items } : items[0]);
-  }
-
-  /** What can be handed over while the page goes. Nothing is removed: there is no answer. */
-  lastBatch(): string | undefined {
-    const batch = this.#nextBatch();
-    return batch[0]?.path === TRACK ? this.#body(batch) : undefined;
+    return JSON.stringify(BATCH_ROUTE.test(path) ? { events } : events[0]);
   }
 
   /** Milliseconds until the next try; 0 if the server has answered for the entries. */
-  async #send(batch: KeyedEntry[]): Promise<number> {
+  async function send(batch: KeyedEntry[]): Promise<number> {
     const path = batch[0]?.path ?? "";
-    const answer = await this.#transport(BATCH_ROUTES[path] ?? path, this.#body(batch));
+    const answer = await transport(path, bodyOf(path, batch));
     const { status } = answer;
-    this.#clock.learn(answer.date ?? null);
-    // A page of a proxy is no answer of Penstock, whatever its status.
-    const isOurs = status >= 400 || answer.body;
-    if (!isOurs || status >= 500 || status === 408 || status === 429) return this.#retryIn(answer);
-    this.#failures = 0;
-    if (status >= 300 && batch.length > 1) {
-      this.#maxItems = Math.ceil(batch.length / 2); // One of them spoils the request: find it.
+    const body = answer.body as Body | undefined;
+    const isAboutEvents = ABOUT_EVENTS.includes(status);
+    clock.learn(answer.date ?? null);
+    if (isAboutEvents && batch.length > 1) {
+      maxItems = Math.ceil(batch.length / 2);
       return 0;
     }
-    this.#maxItems = MAX_ITEMS;
-    this.#reportFaults(answer, batch);
-    this.#queue.remove(batch);
-    return 0;
+    // Only what Penstock says of events removes them: no page of a proxy, and no wrong key.
+    if (body && (status < 300 || (isAboutEvents && status !== 403 && body.code))) {
+      failures = 0;
+      maxItems = MAX_ITEMS;
+      barred.clear();
+      reportFaults(body, batch);
+      queue.remove(batch);
+      return 0;
+    }
+    if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
+      report(`answer ${status}. ${body?.detail ?? ""} ${ADVICE}`);
+      if (isAboutEvents) barred.add(batch[0]?.key ?? "");
+      else failures = MANY_FAILURES;
+    }
+    const backoff = Math.min(FIRST_RETRY_MS * 2 ** failures++, LAST_RETRY_MS);
+    const stated = Number(answer.retryAfter) * 1_000 || 0; // It may be a date.
+    return Math.max(backoff * (0.5 + Math.random() / 2), stated);
   }
 
-  #retryIn({ retryAfter }: Answer): number {
-    const backoff = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LAST_RETRY_MS);
-    const seconds = Number(retryAfter) || 0; // It may be a date.
-    return Math.max(backoff * (0.5 + Math.random() / 2), seconds * 1_000);
-  }
-
-  #reportFaults({ status, body }: Answer, batch: KeyedEntry[]): void {
-    const problem = (body ?? {}) as { results?: ItemResult[]; errors?: Fault[]; detail?: string };
-    const single = status < 300 ? [] : [{ errors: problem.errors ?? [{ message: problem.detail }] }];
-    (problem.results ?? single).forEach(({ errors }: ItemResult, index) => {
+  function reportFaults({ results, errors, detail }: Body, batch: KeyedEntry[]): void {
+    const ofOne: ItemResult = { errors: errors ?? (detail ? [{ message: detail }] : []) };
+    (results ?? [ofOne]).forEach(({ errors }, index) => {
       const { name, event, type } = batch[index]?.body ?? {};
       for (const { field, message } of errors ?? []) {
         const what = name ?? event ?? type ?? "identify";
-        this.#report(`${what} was not stored. ${field ?? "body"}: ${message ?? status}`);
+        report(`${what} was not stored. ${field ?? "body"}: ${message}`);
       }
     });
   }
+
+  return {
+    schedule,
+    flush,
+    stop() {
+      isStopped = true;
+      clearTimeout(timer);
+    },
+    wake() {
+      failures = 0;
+      schedule(0);
+    },
+    lastBatch() {
+      const batch = nextBatch();
+      return batch[0]?.path === TRACK ? bodyOf(TRACK, batch) : undefined;
+    },
+  };
 }

@@ -27,7 +27,7 @@ export function withMemoryFallback(store: Store): Store {
     }
   };
   return {
-    keys: () => [...new Set([...attempt(() => store.keys(), []), ...memory.keys()])],
+    keys: () => [...attempt(() => store.keys(), []), ...memory.keys()],
     get: (key) => memory.get(key) ?? attempt(() => store.get(key), null),
     set(key, value) {
       try {

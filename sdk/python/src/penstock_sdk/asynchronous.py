@@ -1,24 +1,24 @@
 """The client for asyncio."""
 
 import asyncio
-from typing import Any, Unpack
+from collections.abc import Awaitable
+from typing import Any
 
 import httpx
 
-from penstock_sdk import calls
+from penstock_sdk.calls import Json, read_answer
 from penstock_sdk.client import EXIT_S
 from penstock_sdk.sending import Sending
 
 
-class AsyncPenstock(Sending):
+class AsyncPenstock(Sending[Awaitable[Json]]):
     """Sends events from a task of its own: `async with AsyncPenstock(...) as penstock:`.
 
     Options: see `Sending`. With `spill_to`, a call writes a small file, which blocks for its sync.
     """
 
-    def __init__(self, host: str, **options: Any) -> None:
-        super().__init__(host, **options)
-        self._http = httpx.AsyncClient(**self._options)
+    def _open(self, **http_options: Any) -> None:
+        self._http = httpx.AsyncClient(**http_options)
         self._added, self._settled = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -49,21 +49,8 @@ class AsyncPenstock(Sending):
         await self._http.aclose()
         return is_empty
 
-    async def results(self, funnel_id: str, **query: Unpack[calls.ResultsQuery]) -> dict[str, Any]:
-        """The results of a saved funnel. `PenstockError`, or httpx's errors without an answer."""
-        return await self._answer(calls.results(self._http, funnel_id, query))
-
-    async def import_file(self, content: bytes, *, file_name: str | None = None) -> dict[str, Any]:
-        """Start an import of NDJSON. Ask `import_state` with its `id` how far it is."""
-        return await self._answer(
-            calls.import_file(self._http, self._website_id, content, file_name)
-        )
-
-    async def import_state(self, import_id: str) -> dict[str, Any]:
-        return await self._answer(self._http.build_request("GET", f"/api/imports/{import_id}"))
-
-    async def _answer(self, request: httpx.Request) -> dict[str, Any]:
-        return calls.read_answer(await self._http.send(request))
+    async def _ask(self, method: str, url: str, **sent: Any) -> Json:
+        return read_answer(await self._http.request(method, url, **sent))
 
     def _wake(self) -> None:
         self._added.set()

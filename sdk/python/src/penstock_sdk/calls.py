@@ -8,7 +8,7 @@ import httpx
 
 from penstock_sdk.events import camel
 
-Http = httpx.Client | httpx.AsyncClient
+Json = dict[str, Any]
 
 
 class PenstockError(Exception):
@@ -29,17 +29,7 @@ class ResultsQuery(TypedDict, total=False):
     page_size: int
 
 
-def results(http: Http, funnel_id: str, query: ResultsQuery) -> httpx.Request:
-    return http.build_request("GET", f"/api/funnels/{funnel_id}/results", params=_params(query))
-
-
-def import_file(http: Http, website_id: str, content: bytes, name: str | None) -> httpx.Request:
-    params = _params({"website_id": website_id, "file_name": name})
-    url, headers = "/api/imports", {"Content-Type": "application/x-ndjson"}
-    return http.build_request("POST", url, params=params, content=content, headers=headers)
-
-
-def _params(values: Mapping[str, Any]) -> dict[str, Any]:
+def params(values: Mapping[str, Any]) -> Json:
     return {
         camel(name): value.isoformat() if isinstance(value, datetime) else value
         for name, value in values.items()
@@ -47,7 +37,7 @@ def _params(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_answer(response: httpx.Response) -> dict[str, Any]:
+def read_answer(response: httpx.Response) -> Json:
     """The JSON object of a response; `PenstockError` if it is an error, or no Penstock's."""
     answer = json_object(response)
     if not response.is_success or answer is None:
@@ -55,7 +45,7 @@ def read_answer(response: httpx.Response) -> dict[str, Any]:
     return answer
 
 
-def json_object(response: httpx.Response) -> dict[str, Any] | None:
+def json_object(response: httpx.Response) -> Json | None:
     try:
         answer = response.json()
     except ValueError:

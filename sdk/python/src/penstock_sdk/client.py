@@ -4,27 +4,25 @@ import atexit
 import signal
 import sys
 import threading
-import time
-from typing import Any, Unpack
+from typing import Any
 
 import httpx
 
-from penstock_sdk import calls
+from penstock_sdk.calls import Json, read_answer
 from penstock_sdk.sending import Sending
 
 EXIT_S = 10.0  # how long the end of the process waits for events to be delivered
 
 
-class Penstock(Sending):
+class Penstock(Sending[Json]):
     """Sends events from a thread of its own. Options: see `Sending`.
 
     What waits is delivered when the process ends, also by SIGTERM if the main thread makes the
     client and the program has no handler of its own.
     """
 
-    def __init__(self, host: str, **options: Any) -> None:
-        super().__init__(host, **options)
-        self._http = httpx.Client(**self._options)
+    def _open(self, **http_options: Any) -> None:
+        self._http = httpx.Client(**http_options)
         self._changed = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._deliver, name="penstock", daemon=True)
@@ -40,15 +38,8 @@ class Penstock(Sending):
 
     def flush(self, timeout_s: float = EXIT_S) -> bool:
         """Wait until everything is answered for. False if something still waits after the time."""
-        deadline = time.monotonic() + timeout_s
         with self._changed:
-            self._changed.notify_all()
-            while self.waiting:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                self._changed.wait(left)
-        return True
+            return self._changed.wait_for(lambda: not self.waiting, timeout_s)
 
     def close(self, timeout_s: float = EXIT_S) -> bool:
         """Deliver what waits and stop. False if something is left, which `spill_to` keeps."""
@@ -61,19 +52,8 @@ class Penstock(Sending):
         atexit.unregister(self.close)
         return is_empty
 
-    def results(self, funnel_id: str, **query: Unpack[calls.ResultsQuery]) -> dict[str, Any]:
-        """The results of a saved funnel. `PenstockError`, or httpx's errors without an answer."""
-        return self._answer(calls.results(self._http, funnel_id, query))
-
-    def import_file(self, content: bytes, *, file_name: str | None = None) -> dict[str, Any]:
-        """Start an import of NDJSON. Ask `import_state` with its `id` how far it is."""
-        return self._answer(calls.import_file(self._http, self._website_id, content, file_name))
-
-    def import_state(self, import_id: str) -> dict[str, Any]:
-        return self._answer(self._http.build_request("GET", f"/api/imports/{import_id}"))
-
-    def _answer(self, request: httpx.Request) -> dict[str, Any]:
-        return calls.read_answer(self._http.send(request))
+    def _ask(self, method: str, url: str, **sent: Any) -> Json:
+        return read_answer(self._http.request(method, url, **sent))
 
     def _wake(self) -> None:
         with self._changed:

@@ -2,23 +2,27 @@
 
 import logging
 import random
+import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx
 
-from penstock_sdk.calls import json_object
+from penstock_sdk.calls import Json, json_object
 from penstock_sdk.events import BATCH, EVENTS, Entry, Refusal
 from penstock_sdk.outbox import Outbox
 
 MAX_ITEMS, MAX_BYTES = 500, 1_000_000
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.5, 30.0
 _RETRIED = frozenset({408, 425, 429})
+_ABOUT_EVENTS = frozenset({400, 403, 413, 422})  # a single event may have caused it: find it
+_ADVICE = "Events wait. Check host, website_id, api_key and firewall."
+_log = logging.getLogger("penstock_sdk")
 
 
 class Request(NamedTuple):
     path: str
-    body: dict[str, Any]
+    body: Json
     entries: list[tuple[int, Entry]]
 
 
@@ -28,6 +32,7 @@ class Delivery:
     def __init__(self, outbox: Outbox, on_refused: Callable[[Refusal], None]) -> None:
         self._outbox, self._on_refused = outbox, on_refused
         self._max_items, self._failures = MAX_ITEMS, 0
+        self._told = (0, 0.0)
 
     def next_request(self) -> Request | None:
         """The oldest entry, or as many events as fit into one request; None when nothing waits."""
@@ -54,32 +59,47 @@ class Delivery:
 
     def answered(self, request: Request, response: httpx.Response) -> float:
         """Take the answer in. The seconds to wait before the next request, mostly 0."""
-        status, answer = response.status_code, json_object(response)
-        # Only an answer of Penstock removes events: not a redirect, nor the page of a proxy.
-        is_foreign = status < 400 and (status >= 300 or answer is None)
-        if status >= 500 or status in _RETRIED or status < 200 or is_foreign:
-            return self.failed(response.headers.get("Retry-After"))
-        self._failures = 0
-        if status >= 300 and len(request.entries) > 1:
-            self._max_items = (len(request.entries) + 1) // 2  # One of them spoils it: find it.
+        status, answer, errors = _read(response)
+        if status in _ABOUT_EVENTS and len(request.entries) > 1:
+            self._max_items = (len(request.entries) + 1) // 2
             return 0.0
-        self._max_items = MAX_ITEMS
-        self._outbox.remove([number for number, _ in request.entries])
-        for (_, entry), errors in zip(request.entries, _errors(status, answer or {}), strict=False):
-            if errors:
-                self._report(Refusal(entry.body, errors))
-        return 0.0
+        # Only what Penstock says of events removes them: no page of a proxy, and no wrong key.
+        is_refusal = status in _ABOUT_EVENTS and status != 403 and "code" in answer
+        if is_refusal or (answer and 200 <= status < 300):
+            self._max_items, self._failures = MAX_ITEMS, 0
+            self._outbox.remove([number for number, _ in request.entries])
+            for (_, entry), own_errors in zip(request.entries, errors, strict=False):
+                if own_errors:
+                    self._report(Refusal(entry.body, own_errors))
+            return 0.0
+        if 400 <= status < 500 and status not in _RETRIED:
+            self._tell(status, answer.get("detail", ""))
+            if status in _ABOUT_EVENTS:
+                self._outbox.postpone(request.entries[0][0])  # it must not hold up the others
+            else:
+                self._failures = 10
+        return self.failed(response.headers.get("Retry-After"))
 
     def _report(self, refusal: Refusal) -> None:
         try:
             self._on_refused(refusal)
         except Exception:  # an error of the program's own must not end the delivery
-            logging.getLogger("penstock_sdk").exception("on_refused failed")
+            _log.exception("on_refused failed")
+
+    def _tell(self, status: int, reason: str) -> None:
+        """Say once an hour that the server takes nothing."""
+        if (told := (status, time.monotonic() // 3_600)) != self._told:
+            self._told = told
+            _log.error("answer %s. %s %s", status, reason, _ADVICE)
 
 
-def _errors(status: int, answer: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """The errors of each entry of the request."""
-    if status < 300:
-        return [result.get("errors") or [] for result in answer.get("results", [])]
-    detail = answer.get("detail") or f"status {status}"
-    return [answer.get("errors") or [{"field": "", "message": detail}]]
+def _read(response: httpx.Response) -> tuple[int, Json, list[list[Json]]]:
+    """Status, body, errors of each entry. A key of another website is a 403, also in a batch."""
+    status, answer = response.status_code, json_object(response) or {}
+    results = answer.get("results", []) if status < 300 else [answer] if "code" in answer else []
+    own = [{"code": answer.get("code"), "message": answer.get("detail")}] if status >= 300 else []
+    errors = [result.get("errors") or own for result in results]
+    for error in (error for item in errors for error in item):
+        if error.get("code") in ("website_not_owned", "website_not_of_key"):
+            return 403, {"detail": error["message"]}, errors
+    return status, answer, errors

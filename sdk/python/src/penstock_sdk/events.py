@@ -76,9 +76,7 @@ def event_entry(
     return Entry(path, {**named, "timestamp": at.isoformat()})
 
 
-def identify_entry(
-    website_id: str, user_id: str, visitor_id: str, traits: Mapping[str, JSON] | None
-) -> Entry:
+def identify_entry(website_id: str, user_id: str, visitor_id: str, traits: JSON) -> Entry:
     body: dict[str, Any] = {"websiteId": website_id, "userId": user_id, "visitorId": visitor_id}
     return Entry(IDENTIFY, body if traits is None else {**body, "traits": traits})
 

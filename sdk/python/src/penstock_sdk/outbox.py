@@ -66,6 +66,10 @@ class Outbox:
         with self._lock:
             return list(islice(self._entries.items(), count))
 
+    def postpone(self, number: int) -> None:
+        with self._lock:
+            self._entries.move_to_end(number)
+
     def remove(self, numbers: list[int]) -> None:
         with self._lock:
             for number in numbers:

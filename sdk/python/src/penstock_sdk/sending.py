@@ -2,19 +2,20 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Generic, TypeVar, Unpack
 
-from penstock_sdk import events
+from penstock_sdk import calls, events
 from penstock_sdk.delivery import Delivery
 from penstock_sdk.outbox import Outbox
 
+Answer = TypeVar("Answer", bound=dict[str, Any] | Awaitable[dict[str, Any]])
 _log_refusal = partial(logging.getLogger("penstock_sdk").warning, "%s")
 
 
-class Sending(ABC):
+class Sending(ABC, Generic[Answer]):
     """Events wait in the outbox until a subclass has delivered them."""
 
     def __init__(
@@ -35,7 +36,10 @@ class Sending(ABC):
         self._outbox = Outbox(None if spill_to is None else Path(spill_to), max_waiting)
         self._delivery = Delivery(self._outbox, on_refused)
         auth = {"Authorization": f"Bearer {api_key}"}
-        self._options: dict[str, Any] = {"base_url": host, "headers": auth, "timeout": 30.0}
+        self._open(base_url=host, headers=auth, timeout=30.0)
+
+    @abstractmethod
+    def _open(self, **http_options: Any) -> None: ...
 
     @property
     def waiting(self) -> int:
@@ -56,9 +60,25 @@ class Sending(ABC):
         """Queue the link of a visitor to a user, after all events before it."""
         self._add(events.identify_entry(self._website_id, user_id, visitor_id, traits))
 
+    def results(self, funnel_id: str, **query: Unpack[calls.ResultsQuery]) -> Answer:
+        """The results of a saved funnel. `PenstockError`, or httpx's errors without an answer."""
+        return self._ask("GET", f"/api/funnels/{funnel_id}/results", params=calls.params(query))
+
+    def import_file(self, content: bytes, *, file_name: str | None = None) -> Answer:
+        """Start an import of NDJSON. Ask `import_state` with its `id` how far it is."""
+        params = calls.params({"website_id": self._website_id, "file_name": file_name})
+        headers = {"Content-Type": "application/x-ndjson"}
+        return self._ask("POST", "/api/imports", params=params, content=content, headers=headers)
+
+    def import_state(self, import_id: str) -> Answer:
+        return self._ask("GET", f"/api/imports/{import_id}")
+
     def _add(self, entry: events.Entry) -> None:
         self._outbox.add(entry)
         self._wake()
 
     @abstractmethod
     def _wake(self) -> None: ...
+
+    @abstractmethod
+    def _ask(self, method: str, url: str, **sent: Any) -> Answer: ...

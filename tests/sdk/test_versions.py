@@ -1,0 +1,22 @@
+"""Clients have the version of the Penstock that they come with."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import penstock
+
+SDK = Path(__file__).parents[2] / "sdk"
+
+
+def test_clients_have_the_version_of_penstock() -> None:
+    package = json.loads((SDK / "js/package.json").read_text("utf-8"))
+    lock = json.loads((SDK / "js/package-lock.json").read_text("utf-8"))
+    project = tomllib.loads((SDK / "python/pyproject.toml").read_text("utf-8"))["project"]
+    versions = {package["version"], lock["version"], lock["packages"][""]["version"]}
+    assert versions | {project["version"]} == {penstock.__version__}
+
+
+def test_the_python_client_has_at_most_600_lines() -> None:
+    modules = (SDK / "python/src").rglob("*.py")
+    assert sum(len(module.read_text("utf-8").splitlines()) for module in modules) <= 600
