@@ -275,8 +275,8 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=1,
-            description="Maximum number of events that each website stores in a day (UTC); "
-            "imports and payment providers do not count.",
+            description="Maximum number of events from browsers and apps that each website stores "
+            "in a day (UTC). What has a key, imports and payment providers do not count.",
         ),
     ] = 5_000_000
     quarantine_rows: Annotated[

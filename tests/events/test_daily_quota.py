@@ -1,4 +1,4 @@
-"""Each website may store a number of events a day; its quota is counted on disk and shown."""
+"""What anyone may send to a website has a quota for each day, counted on disk and shown."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from penstock.events.quota import DailyQuota
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Post
-from tests.tenant import Tenant
+from tests.tenant import Tenant, beside
 
 DAY_MS = 86_400_000
 
@@ -30,9 +30,21 @@ def clock(clock: ShiftedClock) -> ShiftedClock:
 
 
 @pytest.fixture
-def use_up(post_event: Post) -> Callable[[], None]:
+def track(workspace: Tenant, site: str) -> Post:
+    """What a browser does, without a key."""
+    browser = beside(workspace)
+
+    def post(**fields: Any) -> httpx.Response:
+        event = {"websiteId": site, "visitorId": "v", "type": "event", "name": "e", **fields}
+        return browser.post("/api/track", json=event)
+
+    return post
+
+
+@pytest.fixture
+def use_up(track: Post) -> Callable[[], None]:
     def post() -> None:
-        assert [post_event(eventId=str(n)).status_code for n in range(3)] == [202] * 3
+        assert [track(dedupeKey=str(n)).status_code for n in range(3)] == [202] * 3
 
     return post
 
@@ -42,51 +54,55 @@ def is_over_quota(answer: httpx.Response) -> bool:
 
 
 def test_events_over_the_quota_are_429_until_the_next_day(
-    post_event: Post, use_up: Callable[[], None], clock: ShiftedClock
+    track: Post, use_up: Callable[[], None], clock: ShiftedClock
 ) -> None:
     use_up()
-    answer = post_event(eventId="4")
+    answer = track(dedupeKey="4")
     assert is_over_quota(answer), answer.text
     assert "3 events" in answer.json()["detail"]
     assert "PENSTOCK_DAILY_EVENTS" in answer.json()["detail"]
     assert 43_000 < int(answer.headers["retry-after"]) <= 43_200
     clock.advance(seconds=int(answer.headers["retry-after"]))
-    assert post_event(eventId="4").json()["status"] == "accepted"
+    assert track(dedupeKey="4").status_code == 202
 
 
-def test_every_route_of_senders_has_the_quota(
+def test_what_anyone_may_send_has_the_quota_and_what_has_a_key_has_none(
     workspace: Tenant, site: str, use_up: Callable[[], None]
 ) -> None:
     use_up()
     tracked = {"type": "event", "name": "e", "visitorId": "v"}
+    identity = {"websiteId": site, "visitorId": "v", "userId": "u"}
+    of_anyone: list[tuple[str, Any]] = [
+        ("/api/track", {"websiteId": site, **tracked}),
+        ("/api/track", {"websiteId": site, "events": [tracked]}),
+        ("/api/identify", identity),
+    ]
+    for path, body in of_anyone:
+        assert is_over_quota(beside(workspace).post(path, json=body)), path
     sent = {"websiteId": site, "event": "e", "visitorId": "v"}
-    bodies: dict[str, Any] = {
-        "/api/v1/events/batch": {"events": [sent]},
-        "/api/v1/transactions": sent | {"event": "purchase", "amount": 1, "currency": "EUR"},
-        "/api/track": {"websiteId": site, **tracked},
-        "/api/identify": {"websiteId": site, "visitorId": "v", "userId": "u"},
-    }
-    for path, body in bodies.items():
-        assert is_over_quota(workspace.client.post(path, json=body)), path
-    batch = {"websiteId": site, "events": [tracked]}
-    assert is_over_quota(workspace.client.post("/api/track", json=batch))
+    of_backends: list[tuple[str, Any]] = [
+        ("/api/v1/events", sent),
+        ("/api/v1/events/batch", {"events": [sent]}),
+        ("/api/v1/transactions", sent | {"event": "purchase", "amount": 1, "currency": "EUR"}),
+        ("/api/identify", identity),
+    ]
+    for path, body in of_backends:
+        assert workspace.client.post(path, json=body).is_success, path
 
 
 def test_the_quota_of_a_website_is_not_that_of_another(
-    workspace: Tenant, app_site: str, use_up: Callable[[], None], post_event: Post
+    app_site: str, use_up: Callable[[], None], track: Post
 ) -> None:
     use_up()
-    assert is_over_quota(post_event())
-    assert post_event(websiteId=app_site).status_code == 202
+    assert is_over_quota(track())
+    assert track(websiteId=app_site).status_code == 202
 
 
-def test_repeats_rejections_and_imports_count_nothing(
-    workspace: Tenant, site: str, post_event: Post, services: Services
-) -> None:
-    assert post_event(eventId="1").status_code == 202
+def test_repeats_and_rejections_count_nothing(site: str, track: Post, services: Services) -> None:
+    assert track(dedupeKey="1").status_code == 202
     for _ in range(5):
-        assert post_event(eventId="1").json()["status"] == "duplicate"
-        assert post_event(event=...).status_code == 422
+        assert track(dedupeKey="1").status_code == 202
+        assert track(name="").status_code == 422
     assert services.events.quota.today(site).events == 1
 
 
@@ -94,7 +110,7 @@ def test_an_identify_call_counts_as_an_event(
     workspace: Tenant, site: str, services: Services
 ) -> None:
     body = {"websiteId": site, "visitorId": "v", "userId": "u"}
-    assert workspace.client.post("/api/identify", json=body).status_code == 200
+    assert beside(workspace).post("/api/identify", json=body).status_code == 200
     assert services.events.quota.today(site).events == 1
 
 
@@ -105,7 +121,7 @@ class TestOnBothDatabases:
 
     @pytest.mark.every_database
     def test_the_count_is_on_disk(
-        self, post_event: Post, use_up: Callable[[], None], services: Services, site: str
+        self, use_up: Callable[[], None], services: Services, site: str
     ) -> None:
         use_up()
         restarted = DailyQuota(services.database, 3, services.clock)
@@ -114,9 +130,9 @@ class TestOnBothDatabases:
 
 
 def test_the_page_of_a_website_shows_its_events_of_today(
-    workspace: Tenant, site: str, post_event: Post
+    workspace: Tenant, site: str, track: Post
 ) -> None:
-    assert post_event().status_code == 202
+    assert track().status_code == 202
     page = workspace.browser.get(f"/settings/websites/{site}").text
     shown = page[page.index("Events today") :]
     assert shown.index('value="1"') < shown.index(" of ") < shown.index('value="3"') < 200

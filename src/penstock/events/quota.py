@@ -13,23 +13,28 @@ from penstock.base.ids import WebsiteId
 from penstock.events import store
 from penstock.events.model import NewEvent, Receipt, Source, Status
 from penstock.events.transaction import Item, Outcome
-from penstock.identity.model import Claim, Resolution
+from penstock.identity.model import Claim, Resolution, Trust
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S
 
-_EXEMPT = (Source.IMPORT, Source.PROVIDER)
-"""Sources that are no strangers: files of the owner, and signed deliveries of payments."""
+_EXEMPT = (Source.SERVER, Source.IMPORT, Source.PROVIDER)
+"""Sources that are no strangers: what comes with a key, files, signed deliveries of payments.
+
+What a stranger sends in the name of a website must not stop its backends.
+"""
 
 
 class DayCount(NamedTuple):
-    """A website's events of one UTC day, and how many it may store."""
+    """A website's events of one UTC day that count, and how many it may store."""
 
     events: int
     quota: int
 
 
 class DailyQuota:
-    """Counts the new events and identify calls of each website in a UTC day, and refuses more.
+    """Counts what browsers and apps send for each website in a UTC day, and refuses more.
+
+    That are new events, and identify calls without a key.
 
     The counts are rows that the intake's transactions increase. A check reads nothing: it knows
     what this node's commits returned. So a batch may pass the quota by its own size, and the first
@@ -51,8 +56,9 @@ class DailyQuota:
 
     def _used_up(self, now_ms: int) -> RateLimited:
         return RateLimited(
-            f"The website has stored its {self._quota:,} events of today (UTC). Send again "
-            "tomorrow; the operator can raise the quota with PENSTOCK_DAILY_EVENTS.",
+            f"The website has stored its {self._quota:,} events of browsers and apps of today "
+            "(UTC). Send again tomorrow; the operator can raise the quota with "
+            "PENSTOCK_DAILY_EVENTS.",
             code="daily_quota_used",
             retry_after_s=DAY_S - now_ms // 1000 % DAY_S,
             policy=self._policy,
@@ -94,4 +100,5 @@ def _counted(item: Item) -> WebsiteId | None:
     """The website whose quota an item counts for; None for none."""
     if type(item) is NewEvent:
         return None if item.source in _EXEMPT else item.website_id
-    return item.website_id if isinstance(item, Claim) else None
+    is_public = isinstance(item, Claim) and item.trust < Trust.BACKEND
+    return item.website_id if is_public else None
