@@ -38,6 +38,8 @@ _DIFFERENCES = counter("penstock_outcome_differences", "Stored outcomes that dif
 _PERIOD_S = 30.0
 _TURN_S = 5.0
 """How long the worker waits for a turn. It comes back later."""
+_SHORT_TURN_S = 1.0
+"""The same where another node is likely to have it for long."""
 _MANY_UNITS = 200_000
 """From so many changed units on, a new build costs less than folding them again."""
 _RETRY_MS = 600_000
@@ -256,7 +258,7 @@ class OutcomeMaintenance:
 
     def _build(self, pending: PendingBuild) -> None:
         """A build that another node makes stays pending, in case that node dies."""
-        with self.turns.turn(pending.subject.outcome, 0) as turn:
+        with self.turns.turn(pending.subject.outcome, _SHORT_TURN_S) as turn:
             if turn is None and not pending.is_cancelled:
                 return
             try:
@@ -307,7 +309,7 @@ class OutcomeMaintenance:
     def _discard(self, turn: Turn, build: str) -> None:
         """The rows of a build that failed can be dropped."""
         self.registry.discard_build(build)
-        with suppress(StoreUnavailable, Overtaken):  # else the next turn finds the claim open
+        with suppress(StoreUnavailable):  # else the next turn finds the claim open
             turn.close()
 
     def _has_room(self) -> bool:

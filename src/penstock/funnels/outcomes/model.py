@@ -5,6 +5,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from penstock import __version__
+from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import Definition
 from penstock.warehouse.work import Work
@@ -14,8 +15,11 @@ class Unsettled(Exception):
     """Inserts came in so fast that their events could not be counted."""
 
 
-class Overtaken(Exception):
+class Overtaken(ConcurrentUpdate):
     """Another process has begun to change the rows, because this one seemed to be gone."""
+
+    def __init__(self) -> None:
+        super().__init__(reason="another node has begun to change the outcomes")
 
 
 class NotStorable(Exception):

@@ -14,7 +14,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import ConcurrentUpdate, StoreUnavailable
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
-from penstock.funnels.outcomes.model import Claim, Mark, Overtaken, Subject, Unsettled
+from penstock.funnels.outcomes.model import Claim, Mark, Subject, Unsettled
 from penstock.funnels.outcomes.refresh import FEW_EVENTS
 from penstock.funnels.outcomes.schema import OutcomesQuery, OutcomesRecord
 from penstock.funnels.outcomes.turns import Turn
@@ -61,7 +61,7 @@ class OutcomeService:
                 build = None if turn is None else self._refreshed_build(context, subject, turn)
         except Stopped:
             raise
-        except (Unsettled, Overtaken):
+        except Unsettled:
             return DirectReason.BEHIND
         except (QueryFailed, StoreUnavailable) as error:
             log.warning("outcomes_not_refreshed", error=str(error))
@@ -119,7 +119,7 @@ class OutcomeService:
                 mark = None if turn is None else turn.mark
                 if turn is not None and mark is not None and mark.build == build.name:
                     self._refresher.retire(turn, mark, "statement_failed")
-        except (QueryFailed, StoreUnavailable, Overtaken) as error:
+        except (QueryFailed, StoreUnavailable) as error:
             log.warning("outcomes_not_dropped", error=str(error))
 
     def note_direct(self, context: QueryContext, took_s: float) -> None:
