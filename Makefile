@@ -79,7 +79,7 @@ test-full: check ## As test, with all sets on both databases, 20,000 examples, 2
 test-http: $(DEV) ## Tests of everything that reads or writes events, with the event store behind HTTP
 	@scripts/setup tests
 	PENSTOCK_TEST_ENGINE=http $(PYTEST) tests/activity tests/catalogue tests/events tests/funnels tests/health tests/identity \
-		tests/jobs tests/links tests/providers tests/stores tests/warehouse $(ARGS)
+		tests/jobs tests/links tests/nodes/test_outcomes.py tests/providers tests/stores tests/warehouse $(ARGS)
 
 .PHONY: test-shards
 test-shards: $(DEV) ## Tests of everything that reads or deletes events, with the tables of a cluster over two shards

@@ -20,7 +20,9 @@ MUCH_MEMORY = "SELECT length(groupArray(number)) FROM numbers(1000000000)"
 NO_REPORTS = [
     load("penstock.funnels.queries", name)
     for name in ("event_spans", "new_event_spans", "storage_state", "stored_since")
-] + [load("penstock.funnels.outcomes", name) for name in ("marks", "builds")]  # at the start
+]
+NO_REPORTS += [load("penstock.funnels.outcomes", name) for name in ("marks", "builds")]  # at start
+NO_REPORTS += [load("penstock.warehouse", "engine_of_events")]
 
 
 class HeldStatements:

@@ -22,16 +22,20 @@ from penstock.app import Services
 from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.schema import DirectReason
+from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.events.imports.conftest import finished, ndjson
+from tests.funnels.conftest import ONE_SERVER
 from tests.funnels.examples import example_count
 from tests.funnels.scenario import HOUR_S, Scene, step
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
 Json = dict[str, Any]
+
+pytestmark = ONE_SERVER
 
 HISTORIES = example_count(100) // 100
 ACTIONS = 12 if HISTORIES == 1 else 25
@@ -58,29 +62,29 @@ class Killed(Exception):
     """Stands for the end of the process between two statements."""
 
 
-class KillableWarehouse:
-    """The way of stored outcomes to the event store. After a kill nothing passes any more."""
+class Life:
+    """statements_left: until the process is killed; None: it lives on."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
-        self._warehouse = warehouse
-        self.statements_left: int | None = None
+    statements_left: int | None = None
 
-    def query(self, *arguments: Any, **more: Any) -> Any:
-        self._count()
-        return self._warehouse.query(*arguments, **more)
-
-    def command(self, *arguments: Any, **more: Any) -> None:
-        self._count()
-        self._warehouse.command(*arguments, **more)
-
-    def _count(self) -> None:
+    def count(self) -> None:
         if self.statements_left is not None:
             if self.statements_left == 0:
                 raise Killed
             self.statements_left -= 1
 
+
+class Killable:
+    """The way of stored outcomes to a store. After a kill nothing passes any more."""
+
+    def __init__(self, store: Warehouse | Database, life: Life) -> None:
+        self._store, self._life = store, life
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._warehouse, name)
+        value = getattr(self._store, name)
+        if name in ("query", "command", "write"):
+            self._life.count()
+        return value
 
 
 class History:
@@ -105,10 +109,11 @@ class History:
 
     def start(self) -> None:
         """A new process knows nothing but what is stored."""
-        self.warehouse = KillableWarehouse(self.services.warehouse)
+        self.life = Life()
         subjects = self.services.outcome_maintenance.subjects
         self.maintenance = OutcomeMaintenance(
-            self.warehouse,  # type: ignore[arg-type]
+            Killable(self.services.warehouse, self.life),  # type: ignore[arg-type]
+            Killable(self.services.database, self.life),  # type: ignore[arg-type]
             subjects,
             self.services.settings,
             self.clock,
@@ -215,7 +220,7 @@ class History:
 
     def kill(self) -> None:
         """In the middle of the worker's step, or of an answer."""
-        self.warehouse.statements_left = self.random.randint(0, 12)
+        self.life.statements_left = self.random.randint(0, 16)
         if self.random.random() < 0.5:
             with suppress(Killed):
                 self.maintenance._step()

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from random import Random, randrange
 from threading import Thread
@@ -25,8 +26,8 @@ Json = dict[str, Any]
 
 KILLS = max(2, int(os.environ.get("PENSTOCK_KILLS", "0")) // 10)
 _HEAD = ("funnelId", "definitionRevision", "evaluatedAt", "computedAt", "servedFrom")
-_SETTINGS = {"PENSTOCK_STORED_OUTCOMES": "50", "PENSTOCK_STORED_OUTCOMES_AFTER_MS": "0"}
-_DEFINITION: Json = {
+SETTINGS = {"PENSTOCK_STORED_OUTCOMES": "50", "PENSTOCK_STORED_OUTCOMES_AFTER_MS": "0"}
+DEFINITION: Json = {
     "steps": [step("A"), step("B"), step("C")],
     "countingUnit": "attempt",
     "attemptProperty": "attempt",
@@ -41,14 +42,16 @@ class Shop:
     def __init__(self, service: Served, random: Random) -> None:
         self.key, self.website_id = service.first_account()
         self.random, self.sources = random, Counter[str]()
+        self.definition = DEFINITION
         self.start_ms = system_clock() - 3 * HOUR_S * 1000
-        body = {"name": "Checkout", **_DEFINITION}
+        body = {"name": "Checkout", **DEFINITION}
         self.funnel_id = service.client.post("/api/funnels", json=body).json()["id"]
 
-    def use(self, service: Served) -> None:
-        """Until the service is gone."""
+    def use(self, service: Served, for_s: float = inf) -> None:
+        """Until the service is gone, or the time is up."""
+        until_s = time.monotonic() + for_s
         with suppress(httpx.TransportError):
-            while True:
+            while time.monotonic() < until_s:
                 self.send(service)
                 self.results(service)
 
@@ -87,7 +90,7 @@ class Shop:
         The preview has no stored outcomes, because it names a sequence property that no event has.
         """
         saved = self.results(service)
-        body = {**_DEFINITION, "sequenceProperty": "none"}
+        body = {**self.definition, "sequenceProperty": "none"}
         draft = service.client.post("/api/funnels/preview", json=body).json()
         assert draft["servedFrom"] != "outcomes"
         for body in (saved, draft):
@@ -103,7 +106,7 @@ def test_stored_outcomes_are_what_the_events_say_after_kills(
     record_property("kills", KILLS)
     data, seed = tmp_path / "data", randrange(2**32)
     random = Random(seed)
-    service = Served(data, **_SETTINGS)
+    service = Served(data, **SETTINGS)
     try:
         shop = Shop(service, random)
         for _ in range(KILLS):
@@ -112,7 +115,7 @@ def test_stored_outcomes_are_what_the_events_say_after_kills(
             time.sleep(random.uniform(0, 2))
             service.kill()
             user.join()
-            service = Served(data, **_SETTINGS)
+            service = Served(data, **SETTINGS)
             service.client.headers["Authorization"] = f"Bearer {shop.key}"
             shop.assert_equal(service)
         eventually(lambda: shop.answers_from_outcomes(service))
@@ -120,7 +123,7 @@ def test_stored_outcomes_are_what_the_events_say_after_kills(
         assert service.stop() == 0
     finally:
         service.kill()
-    verified = penstock("verify", "--outcomes", "--data", str(data), **_SETTINGS)
+    verified = penstock("verify", "--outcomes", "--data", str(data), **SETTINGS)
     assert verified.returncode == 0, verified.stdout
     assert f"stored outcomes of {shop.funnel_id}: as the events say" in verified.stdout
     print(f"{KILLS} kills (seed {seed}): answers from {dict(shop.sources)}")

@@ -16,11 +16,14 @@ from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 from tests.conftest import ShiftedClock
+from tests.funnels.conftest import ONE_SERVER
 from tests.funnels.scenario import DAY_S, Scene, step
 from tests.tenant import BASE_URL, Tenant
 from tests.waiting import eventually
 
 Json = dict[str, Any]
+
+pytestmark = ONE_SERVER
 
 PATHS: dict[str, Json] = {
     "results": {"pageSize": 2},
@@ -96,6 +99,14 @@ def marks(funnel: Stored) -> list[Mark]:
     return funnel.services.outcome_maintenance.registry.marks()
 
 
+def retire(funnel: Stored) -> None:
+    maintenance = funnel.services.outcome_maintenance
+    [mark] = marks(funnel)
+    with maintenance.turns.turn(mark.outcome, 0) as turn:
+        assert turn is not None
+        maintenance.refresher.retire(turn, mark, "test")
+
+
 @pytest.fixture
 def funnel(scene: Scene, services: Services, monkeypatch: pytest.MonkeyPatch) -> Stored:
     scene.story("0/A 60/B 90/C", plan="pro")
@@ -165,7 +176,7 @@ def test_rows_that_a_statement_reads_are_not_dropped(
     maintenance = funnel.services.outcome_maintenance
     [mark] = maintenance.registry.marks()
     with funnel.services.outcomes.reading(StoredBuild(mark.build, ())):
-        maintenance.refresher.retire(mark, "test")
+        retire(funnel)
         clock.advance(seconds=300)
         maintenance._drop_unused()
         assert funnel.rows(warehouse) > 0
@@ -504,7 +515,7 @@ def test_after_a_kill_marks_that_do_not_fit_their_rows_are_dropped(
     else:
         funnel.services.outcome_maintenance.tables.drop([mark.build])
     after = build_services(funnel.services.settings, clock, warehouse).outcome_maintenance
-    after._load()
+    after._learn()
     assert not after.registry.marks()
     assert funnel.rows(warehouse) == 0
 
@@ -514,11 +525,10 @@ def test_rows_stay_while_their_mark_cannot_be_saved_as_dropped(
 ) -> None:
     funnel.from_outcomes()
     maintenance = funnel.services.outcome_maintenance
-    [mark] = maintenance.registry.marks()
     with monkeypatch.context() as patch:
         patch.setattr(maintenance.tables, "save", failing)
         with pytest.raises(QueryFailed):
-            maintenance.registry.retire(mark, "test")
+            retire(funnel)
         clock.advance(seconds=300)
         maintenance._drop_unused()
         assert funnel.rows(warehouse) > 0
@@ -544,7 +554,7 @@ def test_stored_outcomes_that_are_switched_off_are_dropped_at_the_start(
     settings = funnel.services.settings.model_copy(update={"stored_outcomes": 0})
     after = build_services(settings, clock, warehouse)
     with TestClient(build_app(after), base_url=BASE_URL):
-        assert funnel.rows(warehouse) == 0
+        eventually(lambda: funnel.rows(warehouse) == 0)
         assert not after.outcome_maintenance.tables.marks()
 
 

@@ -37,6 +37,7 @@ from penstock.funnels.statements.query import (
 from penstock.funnels.statements.storing import is_storable
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference, seed
+from tests.funnels.conftest import ONE_SERVER
 from tests.funnels.examples import example_count, example_settings, share_of_cases
 from tests.funnels.reports import evaluate
 from tests.funnels.strategies import WINDOWS_S, Case, cases
@@ -45,7 +46,7 @@ from tests.funnels.test_property import canonical_json, description, difference
 EXAMPLES = example_count(30) // 5
 SHARES = range(3)
 
-pytestmark = pytest.mark.usefixtures("count_examples")
+pytestmark = [pytest.mark.usefixtures("count_examples"), ONE_SERVER]
 
 examples = example_settings(EXAMPLES // len(SHARES))
 

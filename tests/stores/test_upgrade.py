@@ -25,7 +25,8 @@ BOUNDARIES = (
     "database 0010 inside",
     "database 0011 inside",
     "database 0012 inside",
-    "database 0012 after",
+    "database 0013 inside",
+    "database 0013 after",
     "warehouse 1 inside",
     "warehouse 1 after",
     "warehouse 2 inside",
@@ -78,7 +79,7 @@ def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
     upgraded = penstock("migrate", "--data", str(release_0_1_0))
     assert (upgraded.returncode, upgraded.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0012, event store 0005.\n",
+        "Both stores are up to date: metadata database 0013, event store 0005.\n",
     )
     assert_same_reports(release_0_1_0)
 
@@ -100,7 +101,7 @@ def test_a_metadata_database_of_a_newer_program_is_refused(release_0_1_0: Path) 
     run = penstock("migrate", "--data", str(release_0_1_0))
     assert run.returncode == 1
     assert "The metadata database has schema version 9999" in run.stderr
-    assert "only knows versions up to 0012" in run.stderr
+    assert "only knows versions up to 0013" in run.stderr
 
 
 def test_an_event_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:

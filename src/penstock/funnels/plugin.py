@@ -89,7 +89,7 @@ def build(
     settings, clock, database, warehouse, _ = core
     funnels = FunnelService(database, warehouse, settings, clock)
     subjects = SubjectReader(accounts.website_service, funnels)
-    outcome_maintenance = OutcomeMaintenance(warehouse, subjects, settings, clock)
+    outcome_maintenance = OutcomeMaintenance(warehouse, database, subjects, settings, clock)
     outcomes = OutcomeService(outcome_maintenance, settings, clock)
     runner = FunnelQueryRunner(
         warehouse,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock
+from time import monotonic, sleep
 from typing import Any
 
 import structlog
@@ -44,6 +45,8 @@ _CONFLICT_STATES = (
     "23505", "23503",  # PostgreSQL: unique, foreign key
     "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_FOREIGNKEY",
 )  # fmt: skip
+_TRY_LOCK = text("SELECT pg_try_advisory_xact_lock(:work)")
+_LOCK_PAUSE_S = 0.02
 _MIGRATION_LOCK = 7305808869229538671
 # Negative: in KiB. Each commit empties the caches of the readers, so large ones are only filled in
 # vain, one for each connection of the pool.
@@ -131,22 +134,24 @@ class Database:
         return nullcontext(self._writer)
 
     @contextmanager
-    def alone(self, work: int) -> Iterator[bool]:
+    def alone(self, work: int, wait_s: float = 0.0) -> Iterator[bool]:
         """Whether this node may do some work that one node does at a time.
 
-        work: its number, equal on all nodes.
+        work: its number, equal on all nodes. wait_s: how long to wait for another node.
 
         PostgreSQL: an advisory lock, which a node that dies releases. SQLite has one node.
         """
         if self.is_sqlite:
             yield True
         else:
+            until_s = monotonic() + wait_s
             with self.read() as connection:
-                yield bool(
-                    connection.execute(
-                        text("SELECT pg_try_advisory_xact_lock(:work)"), {"work": work}
-                    ).scalar()
-                )
+                while (
+                    not (is_mine := bool(connection.execute(_TRY_LOCK, {"work": work}).scalar()))
+                    and monotonic() < until_s
+                ):
+                    sleep(_LOCK_PAUSE_S)
+                yield is_mine
 
     def size(self) -> int:
         """Bytes on disk. `StoreUnavailable`."""

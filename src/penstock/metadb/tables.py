@@ -897,3 +897,24 @@ job_responses = Table(
     Column("part", Integer, primary_key=True, autoincrement=False, comment="from 0"),
     Column("content", LargeBinary, nullable=False),
 )
+
+# Stored outcomes ---------------------------------------------------------------------------------
+
+outcome_claims = Table(
+    "outcome_claims",
+    metadata,
+    Column("outcome", Text, primary_key=True),
+    Column(
+        "number",
+        BigInteger,
+        nullable=False,
+        comment="of the last change that began; the mark that ends it has the same",
+    ),
+    Column("is_open", Boolean, nullable=False, comment="the change has not ended"),
+    Column("build", Text, nullable=False, comment="that the change makes; empty: it makes none"),
+    Column("opened_at", BigInteger, nullable=False),
+    Column(
+        "read_until", BigInteger, nullable=False, comment="rows know no event that occurs later"
+    ),
+    Column("dropped_until", BigInteger, nullable=False, comment="nobody builds it until then"),
+)

@@ -110,6 +110,7 @@ class Warehouse:
         )
         self._turns = FairQueue("queries", limits)
         self._running: set[Work] = set()
+        self._orders_inserts: bool | None = None  # not known yet
         self._closing = Lock()
 
     def _connect(self, answer_s: int = _ANSWER_S) -> Client:
@@ -130,6 +131,13 @@ class Warehouse:
     def folder(self) -> Path | None:
         """The folder of the embedded engine; None for a server."""
         return self._data if self._server is None else None
+
+    def orders_inserts(self) -> bool:
+        """Whether a later insert has a higher number. Replicas number their inserts each."""
+        if self._orders_inserts is None:
+            [[engine]] = self.query(load("penstock.warehouse", "engine_of_events"))[1]
+            self._orders_inserts = engine == "MergeTree"
+        return self._orders_inserts
 
     def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Run a statement without result."""

@@ -1,8 +1,7 @@
 """The worker that builds stored outcomes, keeps them up to date, compares and drops them."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 
 import structlog
@@ -13,15 +12,23 @@ from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import new_id
 from penstock.base.metrics import counter
 from penstock.base.worker import Worker, WorkerStopped
-from penstock.funnels.outcomes.model import Mark, NotStorable, PendingBuild, Subject
+from penstock.funnels.outcomes.model import (
+    Claim,
+    Mark,
+    NotStorable,
+    Overtaken,
+    PendingBuild,
+    Subject,
+)
 from penstock.funnels.outcomes.refresh import FEW_EVENTS, OutcomeRefresher
 from penstock.funnels.outcomes.registry import OutcomeRegistry
 from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.outcomes.tables import OutcomeTables
+from penstock.funnels.outcomes.turns import OutcomeTurns, Turn
 from penstock.health.model import OutcomesHealth
+from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 from penstock.warehouse.client import Progress, Warehouse
-from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
 
 log = structlog.get_logger()
@@ -29,6 +36,10 @@ log = structlog.get_logger()
 _BUILDS = counter("penstock_outcome_builds", "Builds of stored outcomes.", ["outcome"])
 _DIFFERENCES = counter("penstock_outcome_differences", "Stored outcomes that differed from events.")
 _PERIOD_S = 30.0
+_TURN_S = 5.0
+"""How long the worker waits for a turn. It comes back later."""
+_SHORT_TURN_S = 1.0
+"""The same where another node is likely to have it for long."""
 _MANY_UNITS = 200_000
 """From so many changed units on, a new build costs less than folding them again."""
 _RETRY_MS = 600_000
@@ -52,20 +63,24 @@ class OutcomeMaintenance:
     """
 
     def __init__(
-        self, warehouse: Warehouse, subjects: SubjectReader, settings: Settings, clock: Clock
+        self,
+        warehouse: Warehouse,
+        database: Database,
+        subjects: SubjectReader,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
         self._warehouse, self._settings, self._clock = warehouse, settings, clock
         self.subjects = subjects
-        # One process writes: numbers of inserts order what it knows, and marks are its own. So
-        # there are no stored outcomes on a server that several nodes share.
-        self.is_enabled = settings.stored_outcomes > 0 and warehouse.folder is not None
+        self.is_enabled = settings.stored_outcomes > 0 and warehouse.cluster is None
         self.tables = OutcomeTables(warehouse)
-        self.registry = OutcomeRegistry(self.tables, clock)
+        self.registry = OutcomeRegistry(clock)
+        self.turns = OutcomeTurns(database, self.tables, self.registry, clock)
         self.worker = Worker(
             "outcomes", self._step, clock, period_s=_PERIOD_S, stalled_after_s=None
         )
         self.refresher = OutcomeRefresher(self.tables, self.registry, self.worker.wake)
-        self._is_loaded = False
+        self._is_prepared = self._is_loaded = False
         self._work: Work | None = None
         self._comparisons, self._compared_at_ms = 0, clock()
         self._differences = 0
@@ -74,9 +89,7 @@ class OutcomeMaintenance:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """While the service runs. A build ends with it and begins again after the next start."""
-        if not self.is_enabled:
-            if self._warehouse.folder is not None:
-                await to_thread.run_sync(self._drop_all)
+        if self._warehouse.cluster is not None:
             yield
             return
         async with self.worker.running():
@@ -111,7 +124,7 @@ class OutcomeMaintenance:
         without a running worker.
         """
         with self._background():
-            self._load()
+            self._learn()
             for mark in self.registry.marks():
                 yield mark.funnel_id, self._agrees(mark, (1, 0))
             for pending in self.registry.pending_builds():
@@ -119,7 +132,13 @@ class OutcomeMaintenance:
 
     def _step(self) -> None:
         with self._background():
-            self._load()
+            if not self._is_prepared:
+                self._prepare()
+            if not self.is_enabled:
+                if not self._is_loaded:
+                    self._drop_all()
+                return
+            self._learn()
             errors: list[Exception] = []  # one outcome's trouble is not another's
             tasks: list[Callable[[], None]] = [
                 self._drop_unused,
@@ -133,10 +152,19 @@ class OutcomeMaintenance:
                     task()
                 except (Stopped, WorkerStopped):
                     raise
+                except Overtaken:  # by another node, which now does the same
+                    log.warning("outcomes_overtaken")
                 except Exception as error:
                     errors.append(error)
             if errors:
                 raise errors[0]
+
+    def _prepare(self) -> None:
+        """At the start."""
+        self.is_enabled = self.is_enabled and self._warehouse.orders_inserts()
+        if self._warehouse.folder is None:
+            self.tables.resume_merges()  # which a killed node may have stopped
+        self._is_prepared = True
 
     @contextmanager
     def _background(self) -> Iterator[None]:
@@ -162,64 +190,108 @@ class OutcomeMaintenance:
         finally:
             self._work = outer
 
-    def _load(self) -> None:
-        """At the start: load the marks that fit their rows, and drop rows that have none."""
-        if self._is_loaded:
-            return
-        newest, fitting = self.tables.newest(), []
-        for mark in self.tables.marks():
-            known = newest.get(mark.build)  # None: there are no rows
-            # After a kill some rows may know events that no mark counts: their deletion would
-            # not be noticed.
-            if known is not None and known <= mark.events_block:
-                fitting.append(mark)
-            else:
-                log.info("outcomes_dropped", funnel_id=mark.funnel_id, reason="rows_do_not_fit")
-                self.tables.save(replace(mark, build=""))
-        self.tables.drop(self.tables.builds() - {mark.build for mark in fitting})
-        for mark in fitting:
-            self.registry.set_mark(mark, save=False)
-        self._is_loaded = True
+    def _learn(self) -> None:
+        """Marks of an earlier process, or of another node; at the first time, drop what has none.
+
+        So a later process drops the rows of a build that was killed.
+        """
+        seen = self.registry.marks()
+        marks = self.tables.marks()
+        self.registry.forget_dropped(seen, marks)
+        known = {mark.outcome for mark in self.registry.marks()}
+        for mark in marks:
+            if mark.outcome not in known:
+                with self.turns.turn(mark.outcome, 0) as turn:
+                    if turn is not None:
+                        self._adopt(turn)
+        if not self._is_loaded:
+            self._drop_unmarked(at_once=True)
+            self._is_loaded = True
+
+    def _adopt(self, turn: Turn) -> Mark | None:
+        """The mark of the turn from now on; None, and dropped, where it does not fit its rows."""
+        mark = turn.mark
+        if mark is None:
+            return None
+        newest = self.tables.newest(mark.build)
+        # After a kill some rows may know events that no mark counts: their deletion would not be
+        # noticed.
+        if newest is None or newest > mark.events_block or self._may_still_change(turn):
+            self.refresher.retire(turn, mark, "rows_do_not_fit")
+            return None
+        self.registry.remember(mark)
+        return mark
+
+    def _may_still_change(self, turn: Turn) -> bool:
+        """Whether a statement of a change that was interrupted may still run, in a server."""
+        return turn.is_interrupted and self._warehouse.folder is None
 
     def _drop_all(self) -> None:
-        """Stored outcomes are switched off. After an error, the next start tries again."""
-        try:
-            if builds := self.tables.builds():
-                for mark in self.tables.marks():
-                    self.tables.save(replace(mark, build=""))
-                self.tables.drop(builds)
-        except (QueryFailed, StoreUnavailable) as error:
-            log.warning("outcomes_not_dropped", error=str(error))
+        """Stored outcomes are switched off."""
+        for mark in self.tables.marks():
+            with self.turns.turn(mark.outcome, _TURN_S) as turn:
+                if turn is not None and turn.mark is not None:
+                    self.refresher.retire(turn, turn.mark, "switched_off")
+        self._drop_unmarked(at_once=True)
+        self._is_loaded = True
 
     def _drop_unused(self) -> None:
-        for build in self.registry.unused_builds():
-            self.tables.drop([build])
-            self.registry.remove_build(build)
+        self._drop_unmarked(at_once=False)
+
+    def _drop_unmarked(self, *, at_once: bool) -> None:
+        """Drop rows that no mark names and that nobody is making."""
+        # In this order: a build has its claim before it has rows, and its mark before its claim
+        # ends.
+        stored = self.tables.builds()
+        making = {claim.build for claim in self.turns.builds() if not self._is_left(claim)}
+        marked = {mark.build for mark in self.tables.marks()}
+        self.tables.drop(self.registry.unused_builds(stored - making - marked, at_once=at_once))
+
+    def _is_left(self, claim: Claim) -> bool:
+        """Whether the node of a build has died. Its claim is closed then."""
+        with self.turns.turn(claim.outcome, 0) as turn:
+            if turn is None:
+                return False
+            if turn.claim.build == claim.build:
+                turn.close()
+            return True
 
     def _build(self, pending: PendingBuild) -> None:
-        try:
-            if (
-                self.registry.start_build(pending)
-                and self.registry.mark(pending.subject.outcome) is None
-                and self._has_room()
-            ):
-                self._fill(pending)
-        finally:
-            self.registry.end_build(pending)
+        """A build that another node makes stays pending, in case that node dies."""
+        with self.turns.turn(pending.subject.outcome, _SHORT_TURN_S) as turn:
+            if turn is None and not pending.is_cancelled:
+                return
+            try:
+                if turn is not None and self._is_wanted(turn, pending) and self._has_room():
+                    self._fill(turn, pending)
+            finally:
+                self.registry.end_build(pending)
 
-    def _fill(self, pending: PendingBuild) -> None:
+    def _is_wanted(self, turn: Turn, pending: PendingBuild) -> bool:
+        """Whether a build has not been cancelled, at any node, and has not been made."""
+        outcome = pending.subject.outcome
+        if turn.claim.dropped_until_ms > self._clock():
+            self.registry.postpone(outcome, turn.claim.dropped_until_ms)
+            return False
+        is_stored = turn.mark is not None and (
+            turn.mark == self.registry.mark(outcome) or self._adopt(turn) is not None
+        )
+        return self.registry.start_build(pending) and not is_stored
+
+    def _fill(self, turn: Turn, pending: PendingBuild) -> None:
         subject, funnel_id = pending.subject, pending.funnel_id
         outcome, now_ms = subject.outcome, self._clock()
         build = new_id("bld", now_ms)
         mark = Mark(outcome, build, pending.workspace_id, funnel_id, 0, 0, now_ms, 0, now_ms)
+        turn.open(now_ms, build)
         try:
             with self._working_on(pending.work):
-                self.registry.set_mark(self.tables.fill(subject, mark), save=True)
+                mark = turn.save(self.tables.fill(subject, mark))
         except NotStorable:
             self.registry.set_not_storable(outcome)
-            self.registry.discard_build(build)
+            self._discard(turn, build)
         except BaseException as error:
-            self.registry.discard_build(build)
+            self._discard(turn, build)
             if isinstance(error, Stopped) and pending.is_cancelled:
                 _BUILDS.labels("cancelled").inc()
                 log.info("outcomes_cancelled", funnel_id=funnel_id)
@@ -231,6 +303,14 @@ class OutcomeMaintenance:
             _BUILDS.labels("done").inc()
             took_s = (self._clock() - now_ms) / 1000
             log.info("outcomes_stored", funnel_id=funnel_id, seconds=took_s)
+            if turn.is_dropped():  # by a request at another node
+                self.refresher.retire(turn, mark, "by_request")
+
+    def _discard(self, turn: Turn, build: str) -> None:
+        """The rows of a build that failed can be dropped."""
+        self.registry.discard_build(build)
+        with suppress(StoreUnavailable):  # else the next turn finds the claim open
+            turn.close()
 
     def _has_room(self) -> bool:
         """Whether one more may be stored; the one that was asked for longest ago makes room."""
@@ -239,48 +319,52 @@ class OutcomeMaintenance:
             return True
         if self._is_asked_often(marks[0]):
             return False
-        with self.registry.locked(marks[0]) as mark:
-            if mark is not None:
-                self.refresher.retire(mark, "room_needed")
-        return True
+        with self.turns.turn(marks[0].outcome, _TURN_S) as turn:
+            if turn is not None and turn.mark is not None:
+                self.refresher.retire(turn, turn.mark, "room_needed")
+            return turn is not None
 
     def _maintain(self, mark: Mark) -> None:
         """Drop what nobody needs, and fold what is too much for a query."""
         subject = self.subjects.subject_of(mark)
-        with self.registry.locked(mark) as current:
-            if current is None:
+        with self.turns.turn(mark.outcome, _TURN_S) as turn:
+            current = None if turn is None else turn.mark
+            if turn is None or current is None:
                 return
             if subject is None:
-                self.refresher.retire(current, "funnel_changed")
+                self.refresher.retire(turn, current, "funnel_changed")
             elif current.asked_at_ms < self._clock() - _UNASKED_MS:
-                self.refresher.retire(current, "not_asked")
-            elif self._is_asked_often(current) or self.registry.is_interrupted(current.outcome):
-                self._fold_many(subject, current)
+                self.refresher.retire(turn, current, "not_asked")
+            elif self._is_asked_often(current) or turn.is_interrupted:
+                self._fold_many(subject, turn, current)
 
     def _is_asked_often(self, mark: Mark) -> bool:
         """Of others, the next query finds out how much has changed: to look costs a scan."""
         return mark.asked_at_ms > self._clock() - _ASKED_OFTEN_MS
 
-    def _fold_many(self, subject: Subject, mark: Mark) -> None:
-        """Under the lock."""
-        is_interrupted = self.registry.is_interrupted(mark.outcome)
-        if is_interrupted and self.tables.newest().get(mark.build, 0) > mark.events_block:
-            self._rebuild(subject, mark, "fold_failed")
-            return
+    def _fold_many(self, subject: Subject, turn: Turn, mark: Mark) -> None:
+        is_interrupted = turn.is_interrupted
+        if is_interrupted:
+            newest = self.tables.newest(mark.build)
+            if self._may_still_change(turn) or newest is None or newest > mark.events_block:
+                self._rebuild(subject, turn, mark, "fold_failed")
+                return
         backlog = self.tables.backlog(subject.website_ids, mark)
         if backlog.has_lost:
-            self._rebuild(subject, mark, "events_deleted")
+            self._rebuild(subject, turn, mark, "events_deleted")
         elif is_interrupted or backlog.events > FEW_EVENTS // 10:
             at_ms = max(self._clock(), mark.read_until_ms)
-            refreshed = self.refresher.fold_changes(subject, mark, backlog, at_ms, _MANY_UNITS)
+            refreshed = self.refresher.fold_changes(
+                subject, turn, mark, backlog, at_ms, _MANY_UNITS
+            )
             if refreshed is not None:
-                self.registry.set_interrupted(mark.outcome, interrupted=False)
+                if turn.is_interrupted:
+                    turn.close()
             elif self.registry.is_storable(mark.outcome):
-                self._rebuild(subject, mark, "much_changed")
+                self._rebuild(subject, turn, mark, "much_changed")
 
-    def _rebuild(self, subject: Subject, mark: Mark, reason: str) -> None:
-        """Under the lock."""
-        self.refresher.retire(mark, reason)
+    def _rebuild(self, subject: Subject, turn: Turn, mark: Mark, reason: str) -> None:
+        self.refresher.retire(turn, mark, reason)
         self.registry.request_build(subject, mark.workspace_id, mark.funnel_id)
 
     def _compare_some(self) -> None:
@@ -299,17 +383,20 @@ class OutcomeMaintenance:
     def _agrees(self, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether rows agree with events; if not, they are dropped and built again.
 
-        None: events were deleted meanwhile, or the funnel has changed.
+        None: events were deleted meanwhile, the funnel has changed, or other work takes long.
         """
         subject = self.subjects.subject_of(mark)
         if subject is None:
             return None
-        with self.registry.locked(mark) as current:
-            agrees = None if current is None else self.tables.agrees(subject, current, share)
-            if current is not None and agrees is False:
+        with self.turns.turn(mark.outcome, _TURN_S) as turn:
+            current = None if turn is None or turn.is_interrupted else turn.mark
+            if turn is None or current is None or current.build != mark.build:
+                return None
+            agrees = self.tables.agrees(subject, current, share)
+            if agrees is False:
                 _DIFFERENCES.inc()
                 self._differences += 1
                 self._last_difference_at_ms = self._clock()
                 log.error("outcomes_differ", funnel_id=mark.funnel_id)
-                self._rebuild(subject, current, "outcomes_differ")
+                self._rebuild(subject, turn, current, "outcomes_differ")
         return agrees

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import NamedTuple
 
 from penstock import __version__
+from penstock.base.errors import ConcurrentUpdate
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.funnels.definitions.model import Definition
 from penstock.warehouse.work import Work
@@ -11,6 +13,13 @@ from penstock.warehouse.work import Work
 
 class Unsettled(Exception):
     """Inserts came in so fast that their events could not be counted."""
+
+
+class Overtaken(ConcurrentUpdate):
+    """Another process has begun to change the rows, because this one seemed to be gone."""
+
+    def __init__(self) -> None:
+        super().__init__(reason="another node has begun to change the outcomes")
 
 
 class NotStorable(Exception):
@@ -40,7 +49,7 @@ class Mark:
 
     build: its rows; '' when they are dropped. events_block: the newest insert into the event store
     that the rows know. events: those of the websites up to there. read_until_ms: later events were
-    not read; next_event_ms: the first of them, 0 for none.
+    not read; next_event_ms: the first of them, 0 for none. number: of the mark; the highest holds.
     """
 
     outcome: str
@@ -52,6 +61,24 @@ class Mark:
     read_until_ms: int
     next_event_ms: int
     asked_at_ms: int
+    number: int = 0
+
+
+class Claim(NamedTuple):
+    """What the metadata DB has of an outcome: the last change of its rows.
+
+    number: of that change; the mark that ends it has the same. is_open: it has not ended, so rows
+    may know more than the mark. build: that it makes; '' if it makes none. read_until_ms: rows know
+    no event that occurs later. dropped_until_ms: nobody builds it until then.
+    """
+
+    outcome: str
+    number: int = 0
+    is_open: bool = False
+    build: str = ""
+    opened_at_ms: int = 0
+    read_until_ms: int = 0
+    dropped_until_ms: int = 0
 
 
 @dataclass(slots=True)

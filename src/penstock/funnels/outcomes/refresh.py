@@ -1,10 +1,16 @@
 """Folds the units that changed since a mark, for queries and for the worker."""
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
 
 from penstock.funnels.outcomes.model import Mark, NotStorable, Subject
 from penstock.funnels.outcomes.registry import OutcomeRegistry
 from penstock.funnels.outcomes.tables import Backlog, OutcomeTables
+from penstock.funnels.outcomes.turns import Turn
+
+log = structlog.get_logger()
 
 FEW_EVENTS = 50_000
 """New events that a query folds itself. The worker folds more, and begins at a tenth of it."""
@@ -13,7 +19,7 @@ FEW_EVENTS = 50_000
 class OutcomeRefresher:
     """Folds changed units again, or retires their build.
 
-    Methods block, and raise as `OutcomeTables` does. The caller holds the outcome's lock.
+    Methods block, and raise as `Turn` does. The turn is the caller's, and has a mark.
     """
 
     def __init__(
@@ -21,13 +27,22 @@ class OutcomeRefresher:
     ) -> None:
         self._tables, self._registry, self._wake_worker = tables, registry, wake_worker
 
-    def retire(self, mark: Mark, reason: str) -> None:
-        """`OutcomeRegistry.retire`, after which the worker drops the rows."""
-        self._registry.retire(mark, reason)
+    def retire(self, turn: Turn, mark: Mark, reason: str) -> None:
+        """No query reads its rows from now on; the worker drops them later."""
+        log.info("outcomes_dropped", funnel_id=mark.funnel_id, reason=reason)
+        # Saved first: rows are dropped only when no mark knows them, whatever fails.
+        turn.open()
+        turn.save(replace(mark, build=""))
         self._wake_worker()
 
     def fold_changes(
-        self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, max_units: int
+        self,
+        subject: Subject,
+        turn: Turn,
+        mark: Mark,
+        backlog: Backlog,
+        until_ms: int,
+        max_units: int,
     ) -> Mark | None:
         """The mark after folding changed units again; None, with nothing done, for too many.
 
@@ -36,18 +51,20 @@ class OutcomeRefresher:
         """
         try:
             changes = self._tables.changes(subject, mark, backlog, until_ms, max_units)
-            if changes is None:
-                return None
-            self._registry.set_read_until(mark.build, until_ms)
-            mark = self._tables.refresh(subject, mark, backlog, changes, until_ms)
-            self._registry.set_mark(mark, save=not changes.none)
         except NotStorable:
             self._registry.set_not_storable(mark.outcome)
-            self.retire(mark, "provider_events")
+            self.retire(turn, mark, "provider_events")
             return None
+        if changes is None:
+            return None
+        if changes.none:
+            mark = self._tables.refresh(subject, mark, backlog, changes, until_ms)
+            self._registry.remember(mark)
+            return mark
+        turn.open(until_ms)
+        try:
+            return turn.save(self._tables.refresh(subject, mark, backlog, changes, until_ms))
         except BaseException:
-            # Some rows may know more than the mark: the worker looks, and folds the rest.
-            self._registry.set_interrupted(mark.outcome, interrupted=True)
+            # The claim stays open: the worker looks, and folds the rest.
             self._wake_worker()
             raise
-        return mark

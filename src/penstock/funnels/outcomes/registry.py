@@ -1,47 +1,37 @@
 """Which stored outcomes exist, who reads them, and which are to be built.
 
-Queries and the worker share this state. It is in memory; marks are also in the event store.
+Queries and the worker of a process share this state. What other processes must know too is in the
+stores: see `penstock.funnels.outcomes.turns`.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from threading import Lock
 
-import structlog
-
-from penstock.base.clock import LATEST_MS, Clock
+from penstock.base.clock import Clock
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.outcomes.model import Mark, PendingBuild, Subject
-from penstock.funnels.outcomes.tables import OutcomeTables
-
-log = structlog.get_logger()
 
 _RETIRE_AFTER_MS = 120_000
-"""Statements that were about to read a build have begun within this time."""
+"""Statements of this process that were about to read a build have begun within this time."""
 
 
 class OutcomeRegistry:
-    """The state of stored outcomes. Thread-safe.
+    """What this process knows of stored outcomes. Thread-safe."""
 
-    Methods that save marks block, and raise as `OutcomeTables` does.
-    """
-
-    def __init__(self, tables: OutcomeTables, clock: Clock) -> None:
-        self._tables, self._clock = tables, clock
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._state = Lock()  # guards all fields below
         self._marks: dict[str, Mark] = {}
-        self._locks: dict[str, Lock] = {}
         self._pending: dict[str, PendingBuild] = {}
-        self._retired_at_ms: dict[str, int] = {}  # builds without a mark
-        self._read_until_ms: dict[str, int] = {}  # per build: what its rows may know
+        self._unmarked_since_ms: dict[str, int] = {}  # builds without a mark
         self._readers = Counter[str]()  # statements that read each build
-        self._interrupted = set[str]()
         self._not_storable = set[str]()  # until the next start
         self._not_before_ms: dict[str, int] = {}
 
     def mark(self, outcome: str) -> Mark | None:
+        """The mark that this process saw last. A turn has the one that holds."""
         with self._state:
             return self._marks.get(outcome)
 
@@ -49,59 +39,47 @@ class OutcomeRegistry:
         with self._state:
             return list(self._marks.values())
 
-    def lock(self, outcome: str) -> Lock:
-        """Whoever folds, drops or compares the rows of an outcome holds its lock."""
-        with self._state:
-            return self._locks.setdefault(outcome, Lock())
-
-    @contextmanager
-    def locked(self, mark: Mark) -> Iterator[Mark | None]:
-        """Holds the lock; the mark as it is now, None if its build was dropped meanwhile."""
-        with self.lock(mark.outcome):
-            current = self.mark(mark.outcome)
-            yield current if current is not None and current.build == mark.build else None
-
-    def set_mark(self, mark: Mark, *, save: bool) -> None:
-        """What the rows know now. The caller holds the lock, or the build is new.
-
-        save: False where the mark in the event store means the same.
-        """
-        if save:
-            self._tables.save(mark)
+    def remember(self, mark: Mark) -> None:
+        """A mark that holds. Whoever has a turn may remember more than the saved one says."""
         with self._state:
             self._marks[mark.outcome] = mark
-        self.set_read_until(mark.build, mark.read_until_ms)
 
-    def retire(self, mark: Mark, reason: str) -> None:
-        """No query reads its rows from now on; they can be dropped later. Under the lock."""
-        log.info("outcomes_dropped", funnel_id=mark.funnel_id, reason=reason)
-        # Saved first: rows are dropped only when no mark knows them, whatever fails.
-        self._tables.save(replace(mark, build=""))
+    def forget(self, outcome: str) -> None:
+        """It has no rows any more."""
         with self._state:
-            self._marks.pop(mark.outcome, None)
-            self._interrupted.discard(mark.outcome)
-            self._retired_at_ms[mark.build] = self._clock()
+            mark = self._marks.pop(outcome, None)
+            if mark is not None:
+                self._unmarked_since_ms[mark.build] = self._clock()
+
+    def forget_dropped(self, seen: Iterable[Mark], stored: Iterable[Mark]) -> None:
+        """Other processes may have dropped rows.
+
+        seen: marks that were known before the stored ones were read.
+        """
+        gone = {mark.outcome: mark for mark in seen}
+        for mark in stored:
+            gone.pop(mark.outcome, None)
+        for outcome, mark in gone.items():
+            if self.mark(outcome) == mark:
+                self.forget(outcome)
 
     def discard_build(self, build: str) -> None:
         """Rows that never had a mark can be dropped at once."""
         with self._state:
-            self._retired_at_ms[build] = 0
+            self._unmarked_since_ms[build] = 0
 
-    def unused_builds(self) -> list[str]:
-        """Retired builds that no statement reads or is about to read."""
-        before_ms = self._clock() - _RETIRE_AFTER_MS
+    def unused_builds(self, unmarked: Iterable[str], *, at_once: bool) -> list[str]:
+        """Of builds that no mark names, those that no statement reads or is about to read."""
+        now_ms = self._clock()
+        before_ms = now_ms if at_once else now_ms - _RETIRE_AFTER_MS
         with self._state:
+            since_ms = {build: self._unmarked_since_ms.get(build, now_ms) for build in unmarked}
+            self._unmarked_since_ms = since_ms
             return [
                 build
-                for build, at_ms in self._retired_at_ms.items()
+                for build, at_ms in since_ms.items()
                 if at_ms <= before_ms and not self._readers[build]
             ]
-
-    def remove_build(self, build: str) -> None:
-        """Its rows are dropped."""
-        with self._state:
-            self._retired_at_ms.pop(build, None)
-            self._read_until_ms.pop(build, None)
 
     @contextmanager
     def reading(self, build: str) -> Iterator[None]:
@@ -115,27 +93,6 @@ class OutcomeRegistry:
                 self._readers[build] -= 1
                 if not self._readers[build]:
                     del self._readers[build]
-
-    def set_read_until(self, build: str, until_ms: int) -> None:
-        """Rows of a build may know events up to this time, whatever its mark says."""
-        with self._state:
-            self._read_until_ms[build] = max(until_ms, self._read_until_ms.get(build, 0))
-
-    def read_until(self, build: str) -> int:
-        with self._state:
-            return self._read_until_ms.get(build, LATEST_MS)
-
-    def set_interrupted(self, outcome: str, *, interrupted: bool) -> None:
-        """Whether a fold failed half way, so that some rows may know more than the mark."""
-        with self._state:
-            if interrupted:
-                self._interrupted.add(outcome)
-            else:
-                self._interrupted.discard(outcome)
-
-    def is_interrupted(self, outcome: str) -> bool:
-        with self._state:
-            return outcome in self._interrupted
 
     def set_not_storable(self, outcome: str) -> None:
         with self._state:

@@ -11,12 +11,13 @@ from dataclasses import replace
 import structlog
 
 from penstock.base.clock import Clock
-from penstock.base.errors import StoreUnavailable
+from penstock.base.errors import ConcurrentUpdate, StoreUnavailable
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
-from penstock.funnels.outcomes.model import Mark, Subject, Unsettled
+from penstock.funnels.outcomes.model import Claim, Mark, Subject, Unsettled
 from penstock.funnels.outcomes.refresh import FEW_EVENTS
 from penstock.funnels.outcomes.schema import OutcomesQuery, OutcomesRecord
+from penstock.funnels.outcomes.turns import Turn
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import StoredBuild
@@ -30,6 +31,8 @@ log = structlog.get_logger()
 
 _LOCK_S = 1.0
 """How long a query waits for another that folds the same units; then it evaluates directly."""
+_DROP_S = 15.0
+"""How long the request to drop outcomes waits for a fold."""
 _DROPPED_MS = DAY_S * 1000
 """How long outcomes that someone dropped are not built again."""
 _FEW_UNITS = 10_000
@@ -43,6 +46,7 @@ class OutcomeService:
         self._maintenance, self._settings, self._clock = maintenance, settings, clock
         self._tables, self._registry = maintenance.tables, maintenance.registry
         self._subjects, self._refresher = maintenance.subjects, maintenance.refresher
+        self._turns = maintenance.turns
 
     def current(self, context: QueryContext) -> StoredBuild | DirectReason:
         """Rows that know every event of the query's data, or why events have to be evaluated."""
@@ -50,15 +54,11 @@ class OutcomeService:
         outcome = subject.outcome
         if self._registry.mark(outcome) is None:
             return self._reason_without_rows(subject, is_saved=context.funnel_id is not None)
-        lock = self._registry.lock(outcome)
-        if (
-            not context.is_fresh
-            or self._registry.is_interrupted(outcome)
-            or not lock.acquire(timeout=_LOCK_S)
-        ):
+        if not context.is_fresh:
             return DirectReason.BEHIND
         try:
-            build = self._refreshed_build(context, subject)
+            with self._turns.turn(outcome, _LOCK_S) as turn:
+                build = None if turn is None else self._refreshed_build(context, subject, turn)
         except Stopped:
             raise
         except Unsettled:
@@ -66,8 +66,6 @@ class OutcomeService:
         except (QueryFailed, StoreUnavailable) as error:
             log.warning("outcomes_not_refreshed", error=str(error))
             return DirectReason.BEHIND
-        finally:
-            lock.release()
         if build is not None:
             return StoredBuild(build, _places(context))
         if self._registry.mark(outcome) is None:
@@ -91,13 +89,22 @@ class OutcomeService:
         return DirectReason.NOT_STORED if is_saved else DirectReason.PREVIEW
 
     def holds(self, context: QueryContext, build: StoredBuild) -> bool:
-        """Whether rows have no event that occurred after the query's evaluation time.
+        """Whether rows are still in use, and have no event after the query's evaluation time.
 
-        Another query may have folded such an event since `current`.
+        Since `current`, another query may have folded such an event, or any node have dropped the
+        rows.
         """
-        at_ms = context.params.evaluated_at_ms
-        read_until_ms = self._registry.read_until(build.name)
-        return self._has_none_between(_subject_of(context), at_ms, read_until_ms)
+        subject = _subject_of(context)
+        try:
+            claim = self._turns.claim(subject.outcome)
+            mark = self._turns.mark(claim)
+            if mark is None or mark.build != build.name:
+                return False
+            read_until_ms = max(claim.read_until_ms, mark.read_until_ms)
+            return self._has_none_between(subject, context.params.evaluated_at_ms, read_until_ms)
+        except StoreUnavailable as error:
+            log.warning("outcomes_not_checked", error=str(error))
+            return False
 
     @contextmanager
     def reading(self, build: StoredBuild) -> Iterator[None]:
@@ -107,14 +114,13 @@ class OutcomeService:
 
     def note_failed(self, context: QueryContext, build: StoredBuild) -> None:
         """A statement over stored rows failed: they answer no other query."""
-        outcome = _subject_of(context).outcome
-        with self._registry.lock(outcome):
-            mark = self._registry.mark(outcome)
-            if mark is not None and mark.build == build.name:
-                try:
-                    self._refresher.retire(mark, "statement_failed")
-                except (QueryFailed, StoreUnavailable) as error:
-                    log.warning("outcomes_not_dropped", error=str(error))
+        try:
+            with self._turns.turn(_subject_of(context).outcome, _LOCK_S) as turn:
+                mark = None if turn is None else turn.mark
+                if turn is not None and mark is not None and mark.build == build.name:
+                    self._refresher.retire(turn, mark, "statement_failed")
+        except (QueryFailed, StoreUnavailable) as error:
+            log.warning("outcomes_not_dropped", error=str(error))
 
     def note_direct(self, context: QueryContext, took_s: float) -> None:
         """A query about a funnel was evaluated directly, in that time."""
@@ -145,17 +151,30 @@ class OutcomeService:
         NotFound (funnel), Unauthorized (website), Conflict (a goal that no longer exists).
         """
         subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
-        mark = self._registry.mark(subject.outcome)
+        if not self._maintenance.is_enabled:
+            return OutcomesRecord.missing(DirectReason.OFF)
+        claim = self._turns.claim(subject.outcome)
+        mark = self._turns.mark(claim)
         if mark is not None:
             return OutcomesRecord.stored(mark.read_until_ms)
         pending = self._registry.pending_build(subject.outcome)
-        if pending is None:
-            return OutcomesRecord.missing(self._reason_without_rows(subject, is_saved=True))
-        progress = Progress(0, 0)
-        if pending.started_at_ms is not None:
+        if pending is not None and pending.started_at_ms is not None:
+            progress = Progress(0, 0)
             with suppress(QueryFailed, StoreUnavailable):
                 progress = self._maintenance.progress(pending)
-        return OutcomesRecord.pending(pending.started_at_ms, *progress)
+            return OutcomesRecord.pending(pending.started_at_ms, *progress)
+        if self._is_built_elsewhere(claim):
+            return OutcomesRecord.pending(claim.opened_at_ms, 0, 0)
+        if pending is not None:
+            return OutcomesRecord.pending(None, 0, 0)
+        return OutcomesRecord.missing(self._reason_without_rows(subject, is_saved=True))
+
+    def _is_built_elsewhere(self, claim: Claim) -> bool:
+        """Whether another node builds it, which lives and has not been told to stop."""
+        if not claim.build or claim.dropped_until_ms > self._clock():
+            return False
+        with self._turns.turn(claim.outcome, 0) as turn:
+            return turn is None
 
     def drop(self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery) -> None:
         """Cancel a build, or drop what is stored; a query requests it again after a day.
@@ -164,24 +183,32 @@ class OutcomeService:
         """
         subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
         self._registry.postpone(subject.outcome, self._clock() + _DROPPED_MS)
+        self._turns.drop_until(subject.outcome, self._clock() + _DROPPED_MS)
         pending = self._registry.pending_build(subject.outcome)
         if pending is not None:
             self._maintenance.cancel(pending)
-        with self._registry.lock(subject.outcome):
-            mark = self._registry.mark(subject.outcome)
-            if mark is not None:
-                self._refresher.retire(mark, "by_request")
+        if self._turns.claim(subject.outcome).build:
+            return  # the node that builds looks when it has saved its mark
+        with self._turns.turn(subject.outcome, _DROP_S) as turn:
+            if turn is None:
+                raise ConcurrentUpdate(reason="the outcomes are being refreshed")
+            if turn.mark is not None:
+                self._refresher.retire(turn, turn.mark, "by_request")
 
-    def _refreshed_build(self, context: QueryContext, subject: Subject) -> str | None:
-        """The build, after folding what changed; None when that is too much. Under the lock."""
-        mark = self._registry.mark(subject.outcome)
+    def _refreshed_build(self, context: QueryContext, subject: Subject, turn: Turn) -> str | None:
+        """The build, after folding what changed; None when that is too much."""
+        mark = turn.mark
         if mark is None:
+            self._registry.forget(subject.outcome)
+            return None
+        if turn.is_interrupted:
+            self._maintenance.worker.wake()
             return None
         mark = replace(mark, asked_at_ms=self._clock())
-        self._registry.set_mark(mark, save=False)  # the worker looks after what is asked for
+        self._registry.remember(mark)  # the worker looks after what is asked for
         backlog = self._tables.backlog(subject.website_ids, mark)
         if backlog.has_lost:
-            self._refresher.retire(mark, "events_deleted")
+            self._refresher.retire(turn, mark, "events_deleted")
             return None
         at_ms = context.params.evaluated_at_ms
         if at_ms < mark.read_until_ms:
@@ -190,12 +217,14 @@ class OutcomeService:
         elif backlog.events or 0 < mark.next_event_ms <= at_ms:
             refreshed: Mark | None = None
             if backlog.events <= FEW_EVENTS:
-                refreshed = self._refresher.fold_changes(subject, mark, backlog, at_ms, _FEW_UNITS)
+                refreshed = self._refresher.fold_changes(
+                    subject, turn, mark, backlog, at_ms, _FEW_UNITS
+                )
             if refreshed is None:
                 self._maintenance.worker.wake()
                 return None
             mark = refreshed
-        self._registry.set_mark(replace(mark, events_block=backlog.block), save=False)
+        self._registry.remember(replace(mark, events_block=backlog.block))
         return mark.build
 
     def _has_none_between(self, subject: Subject, after_ms: int, until_ms: int) -> bool:

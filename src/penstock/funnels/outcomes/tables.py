@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
-from threading import Lock
 from typing import Any, NamedTuple
 
 from penstock.base.chunks import chunks
@@ -67,7 +66,6 @@ class OutcomeTables:
     def __init__(self, warehouse: Warehouse, events_per_fold: int = _EVENTS_PER_FOLD) -> None:
         """events_per_fold: of a build, which folds a share of the units after the other."""
         self._warehouse, self._events_per_fold = warehouse, events_per_fold
-        self._saving = Lock()  # marks are numbered in the order of their knowledge
 
     def fill(self, subject: Subject, mark: Mark) -> Mark:
         """Store the outcomes of all units under `mark.build`. Returns what they know.
@@ -111,7 +109,11 @@ class OutcomeTables:
         try:
             self._warehouse.stop(work)
         finally:
-            self._warehouse.command("SYSTEM START MERGES funnel_outcomes")
+            self.resume_merges()
+
+    def resume_merges(self) -> None:
+        """Let the engine merge parts again."""
+        self._warehouse.command("SYSTEM START MERGES funnel_outcomes")
 
     def refresh(
         self,
@@ -273,9 +275,15 @@ class OutcomeTables:
     def marks(self) -> list[Mark]:
         return [Mark(*row) for row in self._warehouse.query(load(_SQL, "marks"))[1]]
 
+    def mark(self, outcome: str) -> Mark | None:
+        """The newest mark of an outcome, also one that says that its rows are dropped."""
+        rows = self._warehouse.query(load(_SQL, "mark"), {"outcome": outcome})[1]
+        return Mark(*rows[0]) if rows else None
+
     def save(self, mark: Mark) -> None:
         parameters = {
             "outcome": mark.outcome,
+            "number": mark.number,
             "build": mark.build,
             "workspace_id": mark.workspace_id,
             "funnel_id": mark.funnel_id,
@@ -285,17 +293,16 @@ class OutcomeTables:
             "next_event": mark.next_event_ms,
             "asked_at": mark.asked_at_ms,
         }
-        with self._saving:
-            self._warehouse.query(load(_SQL, "save_mark"), parameters)
+        self._warehouse.query(load(_SQL, "save_mark"), parameters)
 
     def builds(self) -> set[str]:
         """Every build that has rows."""
         return {build for (build,) in self._warehouse.query(load(_SQL, "builds"))[1]}
 
-    def newest(self) -> dict[str, int]:
-        """The newest insert into the event store that any row of each build knows."""
-        rows = self._warehouse.query(load(_SQL, "newest"))[1]
-        return {build: newest for build, newest in rows}  # noqa: C416 - rows are no pairs to types
+    def newest(self, build: str) -> int | None:
+        """The newest insert into the event store that any row of a build knows; None: no rows."""
+        [[rows, newest]] = self._warehouse.query(load(_SQL, "newest"), {"build": build})[1]
+        return int(newest) if rows else None
 
     def drop(self, builds: Iterable[str]) -> None:
         for build in builds:

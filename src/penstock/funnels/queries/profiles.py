@@ -73,8 +73,6 @@ class ProfileReader:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        # Numbers do not order the inserts of several servers.
-        self._keeps = warehouse.folder is not None
         self._known: OrderedDict[tuple[WebsiteId, ...], _Known] = OrderedDict()
         self._lock = Lock()
 
@@ -121,7 +119,7 @@ class ProfileReader:
         self, website_ids: tuple[WebsiteId, ...], known: _Known, version: DataVersion
     ) -> None:
         """Unless something came in, or was deleted, while the events were read."""
-        if not self._keeps or known.events != version.events:
+        if known.events != version.events or not self._warehouse.orders_inserts():
             return
         with self._lock:
             self._known[website_ids] = known

@@ -1,8 +1,7 @@
--- The number of the newest insert that any row of each build knows.
-SELECT build, max(newest) AS newest
+-- How many rows a build has, and the number of the newest insert that any of them knows.
+SELECT sum(known.rows) AS rows, max(known.newest) AS newest
 FROM (
-    SELECT build, toInt64(max(version)) AS newest FROM funnel_outcomes GROUP BY build
+    SELECT count() AS rows, toInt64(max(version)) AS newest FROM funnel_outcomes WHERE build = {build:String}
     UNION ALL
-    SELECT build, max(block) AS newest FROM funnel_outcome_unitless GROUP BY build
-)
-GROUP BY build
+    SELECT count() AS rows, max(block) AS newest FROM funnel_outcome_unitless WHERE build = {build:String}
+) AS known

@@ -1,0 +1,159 @@
+"""One process at a time changes the rows of a stored outcome, in the whole installation.
+
+A turn is a lock: one of this process and, on PostgreSQL, one that ends with the connection of a
+node that dies. A lock can be lost without notice, so a change also opens the outcome's claim in the
+metadata DB before it writes rows, and closes it when its mark is saved. Whoever finds a claim open
+knows that rows may know more than the mark. A claim has a number, which its mark gets too: who was
+overtaken can neither open another claim nor save a mark that holds.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Lock
+from time import monotonic
+
+from penstock.base.clock import Clock
+from penstock.funnels.outcomes import store
+from penstock.funnels.outcomes.model import Claim, Mark, Overtaken
+from penstock.funnels.outcomes.registry import OutcomeRegistry
+from penstock.funnels.outcomes.tables import OutcomeTables
+from penstock.metadb.database import Database
+
+
+class Turn:
+    """A turn of one outcome. Methods block, and raise as `OutcomeTurns` does.
+
+    mark: what the rows know; None: no rows are in use. is_interrupted: the change before it did not
+    end. claim: as of now.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        tables: OutcomeTables,
+        registry: OutcomeRegistry,
+        clock: Clock,
+        claim: Claim,
+        newest: Mark | None,
+    ) -> None:
+        """newest: also of dropped rows."""
+        self._database, self._tables, self._clock = database, tables, clock
+        self._registry, self.claim = registry, claim
+        self._number = max(claim.number, 0 if newest is None else newest.number)
+        self.outcome = claim.outcome
+        self.mark = newest if newest is not None and newest.build else None
+        # A mark with the claim's number was saved when all rows were there.
+        is_saved = newest is not None and newest.number == claim.number
+        self.is_interrupted = claim.is_open and not is_saved
+
+    def open(self, read_until_ms: int = 0, build: str = "") -> None:
+        """A change of rows begins: they may know events up to then. build: that it makes.
+
+        `Overtaken`.
+        """
+        opened = self.claim._replace(
+            number=self._number + 1,
+            is_open=True,
+            build=build,
+            opened_at_ms=self._clock(),
+            read_until_ms=max(read_until_ms, self.claim.read_until_ms),
+        )
+        with self._database.write() as db:
+            if not store.open_claim(db, self.claim, opened):
+                raise Overtaken
+        self.claim, self._number = opened, opened.number
+
+    def save(self, mark: Mark) -> Mark:
+        """The change has ended, and its rows know this. `Overtaken`: the mark does not hold."""
+        mark = replace(mark, number=self._number)
+        self._tables.save(mark)
+        self.close()
+        if mark.build:
+            self._registry.remember(mark)
+        else:
+            self._registry.forget(mark.outcome)
+        self.mark = mark if mark.build else None
+        return mark
+
+    def close(self) -> None:
+        """The change has ended, or there is nothing that it could have left. `Overtaken`."""
+        with self._database.write() as db:
+            if not store.close_claim(db, self.claim):
+                raise Overtaken
+        self.claim = self.claim._replace(is_open=False, build="")
+        self.is_interrupted = False
+
+    def is_dropped(self) -> bool:
+        """Whether someone has asked meanwhile that nobody builds the outcome."""
+        with self._database.read() as db:
+            return store.find(db, self.outcome).dropped_until_ms > self._clock()
+
+
+class OutcomeTurns:
+    """Methods block. `QueryFailed` of the event store, `StoreUnavailable` of both stores."""
+
+    def __init__(
+        self, database: Database, tables: OutcomeTables, registry: OutcomeRegistry, clock: Clock
+    ) -> None:
+        self._database, self._tables = database, tables
+        self._registry, self._clock = registry, clock
+        self._state = Lock()  # guards the field below
+        self._locks: dict[str, Lock] = {}
+
+    @contextmanager
+    def turn(self, outcome: str, wait_s: float) -> Iterator[Turn | None]:
+        """Whoever folds, drops or compares rows has a turn. None: someone else has it so long."""
+        until_s, lock = monotonic() + wait_s, self._lock(outcome)
+        if not lock.acquire(timeout=wait_s):
+            yield None
+            return
+        try:
+            wait_s = max(0.0, until_s - monotonic())
+            with self._database.alone(_work(outcome), wait_s) as is_mine:
+                yield self._begin(outcome) if is_mine else None
+        finally:
+            lock.release()
+
+    def _lock(self, outcome: str) -> Lock:
+        with self._state:
+            return self._locks.setdefault(outcome, Lock())
+
+    def _begin(self, outcome: str) -> Turn:
+        claim = self.claim(outcome)
+        newest = self._newest_mark(claim)
+        return Turn(self._database, self._tables, self._registry, self._clock, claim, newest)
+
+    def claim(self, outcome: str) -> Claim:
+        with self._database.read() as db:
+            return store.find(db, outcome)
+
+    def mark(self, claim: Claim) -> Mark | None:
+        """What the rows know, and maybe more while the claim is open; None: no rows are in use."""
+        mark = self._newest_mark(claim)
+        return mark if mark is not None and mark.build else None
+
+    def _newest_mark(self, claim: Claim) -> Mark | None:
+        """The mark in the event store. Any change since this process read it has another number."""
+        known = self._registry.mark(claim.outcome)
+        if known is not None and known.number == claim.number:
+            return known
+        newest = self._tables.mark(claim.outcome)
+        if newest is not None and known is not None and newest.build == known.build:
+            newest = replace(newest, asked_at_ms=max(newest.asked_at_ms, known.asked_at_ms))
+        return newest
+
+    def drop_until(self, outcome: str, until_ms: int) -> None:
+        """No node builds the outcome until then."""
+        with self._database.write() as db:
+            store.drop_until(db, outcome, until_ms)
+
+    def builds(self) -> list[Claim]:
+        """Of builds that have not ended, of nodes that died too."""
+        with self._database.read() as db:
+            return store.builds(db)
+
+
+def _work(outcome: str) -> int:
+    """The number of its lock: the first 63 bits of its name."""
+    return int(outcome[:16], 16) >> 1

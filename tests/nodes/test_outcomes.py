@@ -1,0 +1,338 @@
+"""Stored outcomes of two nodes: one at a time changes them, and both answer from them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+import psycopg
+import pytest
+
+from penstock.base.errors import StoreUnavailable
+from penstock.funnels.outcomes.model import Mark, Overtaken
+from penstock.funnels.outcomes.turns import Turn
+from penstock.funnels.queries.schema import DirectReason
+from penstock.settings import Settings
+from tests.conftest import ShiftedClock
+from tests.funnels.conftest import ONE_SERVER
+from tests.funnels.scenario import Scene
+from tests.nodes.conftest import Node
+from tests.tenant import Tenant
+from tests.waiting import eventually
+
+Json = dict[str, Any]
+
+pytestmark = ONE_SERVER
+_DIFFERS = ("servedFrom", "directReason", "computedAt", "evaluatedAt")
+_DISCONNECT = """
+    SELECT pg_terminate_backend(pid) FROM pg_locks
+    WHERE locktype = 'advisory' AND database = (
+        SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+def break_locks(metadb_url: str) -> None:
+    """The connections of all turns end, and whoever has one does not notice."""
+    with psycopg.connect(metadb_url, autocommit=True) as connection:
+        connection.execute(_DISCONNECT)
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"stored_outcomes": 3, "stored_outcomes_after_ms": 0})
+
+
+class Funnel:
+    """A funnel of attempts, and the ways to ask both nodes about it."""
+
+    def __init__(self, scene: Scene, nodes: tuple[Node, Node], patch: pytest.MonkeyPatch) -> None:
+        self.scene, self.nodes, self.patch = scene, nodes, patch
+        self.id = scene.attempts("A", "B", breakdownProperties=["plan"])
+
+    def ask(self, node: Node) -> Json:
+        """An answer that no earlier request has computed."""
+        node.services.results._runner._cache._values.clear()
+        response = node.client.get(f"/api/funnels/{self.id}/results")
+        assert response.status_code == 200, response.text
+        body: Json = response.json()
+        return body
+
+    def from_outcomes(self, node: Node) -> Json:
+        def ask() -> Json | None:
+            body = self.ask(node)
+            return body if body["servedFrom"] == "outcomes" else None
+
+        body: Json = eventually(ask)
+        return body
+
+    def assert_equal(self, node: Node) -> Json:
+        """The stored answer, which is the direct one."""
+        stored = self.from_outcomes(node)
+        with self.patch.context() as patch:
+            patch.setattr(node.services.outcomes, "current", lambda context: DirectReason.OFF)
+            direct = self.ask(node)
+        for body in (stored, direct):
+            for name in _DIFFERS:
+                body.pop(name, None)
+        assert stored == direct
+        return stored
+
+    def mark(self, node: Node) -> Mark:
+        [mark] = node.services.outcome_maintenance.registry.marks()
+        return mark
+
+    def status(self, node: Node) -> Json:
+        body: Json = node.client.get(f"/api/funnels/{self.id}/outcomes").json()
+        return body
+
+    @contextmanager
+    def turn(self, node: Node) -> Iterator[Turn]:
+        """A turn at a node."""
+        turns = node.services.outcome_maintenance.turns
+        with turns.turn(self.mark(self.nodes[0]).outcome, 60) as turn:
+            assert turn is not None
+            yield turn
+
+
+@pytest.fixture
+def funnel(
+    workspace: Tenant,
+    clock: ShiftedClock,
+    nodes: tuple[Node, Node],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Funnel:
+    scene = Scene(workspace, clock)
+    scene.story("0/A 60/B", plan="pro")
+    scene.story("5/A", attempt="a2", visitor="bob", plan="free")
+    return Funnel(scene, nodes, monkeypatch)
+
+
+def test_both_nodes_count_what_either_has_folded(funnel: Funnel) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    funnel.from_outcomes(second)
+    assert funnel.mark(first).build == funnel.mark(second).build
+    for number, node in enumerate((first, second, second, first)):
+        funnel.scene.story("9/A 70/B", attempt=f"new{number}")
+        assert funnel.assert_equal(node)["aggregate"]["completed"] == 2 + number
+    assert funnel.mark(first).build == funnel.mark(second).build
+
+
+def test_a_node_that_waits_too_long_for_another_evaluates_directly(funnel: Funnel) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    funnel.from_outcomes(second)
+    with funnel.turn(first):
+        began_s = monotonic()
+        body = funnel.ask(second)
+        assert (body["servedFrom"], body["directReason"]) == ("query", "behind")
+        assert monotonic() - began_s < 20
+    assert funnel.ask(second)["servedFrom"] == "outcomes"
+
+
+def test_an_answer_knows_no_event_after_its_time_that_the_other_node_folded(
+    funnel: Funnel, workspace: Tenant, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    funnel.from_outcomes(second)
+    outcomes = first.services.outcomes
+    reading = outcomes.reading
+
+    @contextmanager
+    def after_the_other_node(build: Any) -> Iterator[None]:
+        monkeypatch.setattr(outcomes, "reading", reading)
+        clock.advance(seconds=60)
+        Scene(workspace, clock, ago_s=30).story("0/A", attempt="later")
+        assert funnel.from_outcomes(second)["aggregate"]["entered"] == 3
+        with reading(build):
+            yield
+
+    monkeypatch.setattr(outcomes, "reading", after_the_other_node)
+    body = funnel.ask(first)
+    assert (body["servedFrom"], body["aggregate"]["entered"]) == ("query", 2)
+    assert funnel.ask(first)["aggregate"]["entered"] == 3
+
+
+def test_rows_that_the_other_node_drops_during_a_statement_are_not_counted(
+    funnel: Funnel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    outcomes, others = first.services.outcomes, second.services.outcome_maintenance
+    reading, mark = outcomes.reading, funnel.mark(first)
+
+    @contextmanager
+    def after_they_are_gone(build: Any) -> Iterator[None]:
+        monkeypatch.setattr(outcomes, "reading", reading)
+        with funnel.turn(second) as turn:
+            others.refresher.retire(turn, mark, "test")
+        others._drop_unmarked(at_once=True)
+        with reading(build):
+            yield
+
+    monkeypatch.setattr(outcomes, "reading", after_they_are_gone)
+    body = funnel.ask(first)
+    assert (body["servedFrom"], body["aggregate"]["entered"]) == ("query", 2)
+
+
+def test_a_fold_of_a_node_that_died_is_not_trusted(funnel: Funnel) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    funnel.from_outcomes(second)
+    before = funnel.mark(first).build
+    with funnel.turn(first) as turn:
+        turn.open(read_until_ms=0)
+        funnel.scene.story("9/A 70/B", attempt="a3")
+    body = funnel.ask(second)
+    assert (body["servedFrom"], body["directReason"]) == ("query", "behind")
+    second.services.outcome_maintenance.worker.wake()
+    assert funnel.assert_equal(second)["aggregate"]["completed"] == 2
+    assert funnel.assert_equal(first)["aggregate"]["completed"] == 2
+    if second.services.warehouse.folder is None:  # its statement may still run in a server
+        assert funnel.mark(second).build != before
+
+
+def test_a_node_that_was_overtaken_saves_no_mark_that_holds(
+    funnel: Funnel, metadb_url: str
+) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    mark = funnel.mark(first)
+    context = funnel.turn(first)
+    lost = context.__enter__()
+    lost.open(read_until_ms=0)
+    break_locks(metadb_url)
+    with funnel.turn(second) as turn:
+        assert turn.is_interrupted
+        second.services.outcome_maintenance.refresher.retire(turn, mark, "test")
+    with pytest.raises(Overtaken):
+        lost.save(mark)
+    with pytest.raises(Overtaken):
+        lost.open(read_until_ms=0)
+    with pytest.raises(StoreUnavailable):
+        context.__exit__(None, None, None)
+    with funnel.turn(second) as turn:
+        assert turn.mark is None
+    assert funnel.assert_equal(first)["aggregate"]["entered"] == 2
+    assert funnel.mark(first).build != mark.build
+
+
+class Building:
+    """A build at a node that lasts until it is released."""
+
+    def __init__(self, funnel: Funnel, node: Node) -> None:
+        tables = node.services.outcome_maintenance.tables
+        self.began, self.released = Event(), Event()
+        fill = tables.fill
+
+        def slowly(*arguments: Any) -> Any:
+            mark = fill(*arguments)
+            self.began.set()
+            assert self.released.wait(60)
+            return mark
+
+        funnel.patch.setattr(tables, "fill", slowly)
+        funnel.ask(node)
+        assert self.began.wait(60)
+
+
+def test_one_node_builds_and_the_other_shows_it(funnel: Funnel) -> None:
+    first, second = funnel.nodes
+    building = Building(funnel, first)
+    assert funnel.ask(second)["servedFrom"] == "query"
+    maintenance = second.services.outcome_maintenance
+    maintenance._learn()
+    maintenance._drop_unmarked(at_once=True)
+    assert maintenance.tables.builds()
+    assert funnel.status(second)["state"] == "building"
+    assert funnel.ask(second)["directReason"] == "building"
+    building.released.set()
+    eventually(lambda: funnel.status(second)["state"] == "stored")
+    maintenance.worker.wake()
+    assert funnel.assert_equal(second)["aggregate"]["entered"] == 2
+    assert funnel.mark(first).build == funnel.mark(second).build
+
+
+def test_a_build_can_be_cancelled_at_the_other_node(funnel: Funnel, clock: ShiftedClock) -> None:
+    first, second = funnel.nodes
+    building = Building(funnel, first)
+    path = f"/api/funnels/{funnel.id}/outcomes"
+    assert second.client.delete(path).status_code == 204
+    assert funnel.status(second)["state"] == "none"
+    building.released.set()
+    eventually(lambda: not first.services.outcomes.has_builds())
+    for node in funnel.nodes:
+        assert funnel.ask(node)["servedFrom"] == "query"
+        eventually(lambda node=node: not node.services.outcomes.has_builds())
+        assert funnel.status(node)["state"] == "none"
+    clock.advance(days=1.1)
+    funnel.from_outcomes(second)
+
+
+def test_outcomes_can_be_dropped_at_the_other_node(funnel: Funnel) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    assert second.client.delete(f"/api/funnels/{funnel.id}/outcomes").status_code == 204
+    for node in funnel.nodes:
+        assert funnel.status(node)["state"] == "none"
+        assert funnel.ask(node)["servedFrom"] == "query"
+
+
+def test_a_build_of_a_node_that_died_is_made_by_another(funnel: Funnel, metadb_url: str) -> None:
+    first, second = funnel.nodes
+    building = Building(funnel, first)
+    assert funnel.ask(second)["servedFrom"] == "query"
+    break_locks(metadb_url)
+    second.services.outcome_maintenance.worker.wake()
+    funnel.assert_equal(second)
+    built = funnel.mark(second)
+    building.released.set()
+    eventually(lambda: not first.services.outcomes.has_builds())
+    assert funnel.assert_equal(first)["aggregate"]["entered"] == 2
+    assert funnel.mark(first).build == funnel.mark(second).build == built.build
+
+
+def unavailable(*_: Any) -> Any:
+    raise StoreUnavailable(reason="away")
+
+
+@pytest.mark.parametrize("name", ["turn", "claim"])
+def test_without_the_metadata_database_answers_come_from_events(
+    funnel: Funnel, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It may go away between any two steps of an answer."""
+    [node, _] = funnel.nodes
+    funnel.from_outcomes(node)
+    with monkeypatch.context() as patch:
+        patch.setattr(node.services.outcome_maintenance.turns, name, unavailable)
+        assert funnel.ask(node)["servedFrom"] == "query"
+    assert funnel.ask(node)["servedFrom"] == "outcomes"
+
+
+def test_folds_of_many_threads_at_both_nodes_agree_with_the_events(funnel: Funnel) -> None:
+    for node in funnel.nodes:
+        funnel.from_outcomes(node)
+    failures: list[BaseException] = []
+
+    def use(node: Node, number: int) -> Callable[[], None]:
+        def ask() -> None:
+            try:
+                for turn in range(3):
+                    funnel.scene.story("9/A 70/B", attempt=f"many-{number}-{turn}")
+                    entered = funnel.ask(node)["aggregate"]["entered"]
+                    assert 3 + turn <= entered <= 2 + 4 * 3
+            except BaseException as error:
+                failures.append(error)
+
+        return ask
+
+    threads = [Thread(target=use(funnel.nodes[at % 2], at)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    for node in funnel.nodes:
+        assert funnel.assert_equal(node)["aggregate"]["entered"] == 2 + 4 * 3
