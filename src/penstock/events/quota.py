@@ -100,5 +100,6 @@ def _counted(item: Item) -> WebsiteId | None:
     """The website whose quota an item counts for; None for none."""
     if type(item) is NewEvent:
         return None if item.source in _EXEMPT else item.website_id
-    is_public = isinstance(item, Claim) and item.trust < Trust.BACKEND
-    return item.website_id if is_public else None
+    if isinstance(item, Claim) and item.trust < Trust.BACKEND:
+        return item.website_id
+    return None

@@ -84,7 +84,7 @@ def _drop_surplus(
         surplus.append(number)
         rows, size = rows - 1, size - entry_bytes
     for start in range(0, len(surplus), _PAGE):
-        connection.execute(delete(quarantine).where(c.id.in_(surplus[start : start + _PAGE])))
+        connection.execute(delete(quarantine).where(*own, c.id.in_(surplus[start : start + _PAGE])))
     return len(surplus)
 
 
