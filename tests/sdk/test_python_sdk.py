@@ -376,6 +376,7 @@ def test_kills_of_service_and_sender_lose_and_double_nothing(tmp_path: Path) -> 
     finally:
         served.kill()
     stored = Counter(name for (name,) in rows_of(data, "SELECT name FROM events"))
+    print(f"{len(queued)} events made, {len(queued & stored.keys())} stored, {stored.total()} rows")
     assert queued <= stored.keys(), "lost"
     assert len(stored.keys() - queued) <= 4
     assert max(stored.values()) == 1, "twice"

@@ -121,10 +121,12 @@ def funnel_id(service: Service) -> str:
     return funnel_id
 
 
-def expect_equal(site: Site, native: Site, funnel_id: str) -> None:
+def expect_equal(name: str, site: Site, native: Site, funnel_id: str) -> None:
+    """name: of the client, in what the test prints."""
     events = sum(call["type"] != "identify" for call in CALLS) - 1
     eventually(lambda: site.counts()[0] == events)
     stored, refused = site.counts()
+    print(f"{name}: {events} events made, {stored} stored")
     assert stored == events
     assert refused >= 1  # more when a body was sent again because its answer was lost
     assert site.refused_fields() == {"properties.$price"}
@@ -171,13 +173,13 @@ def test_backends_count_as_native_events(
     eventually(lambda: any(host.is_past_its_faults() for _, host, _ in running))
     time.sleep(random.uniform(0, 0.5))
     service.kill_and_start()
-    for site, host, process in running:
+    for (language, client), (site, host, process) in zip(BACKENDS, running, strict=True):
         output, _ = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, output) == (0, "")
         host.close()
         assert tuple(host.statuses[:3]) == FAULTS
         assert set(host.statuses[3:]) <= {200, 429, 503, LOST}
-        expect_equal(site, native, funnel_id)
+        expect_equal(f"{client} for {language}", site, native, funnel_id)
 
 
 @pytest.mark.parametrize("client", BUILDS)
@@ -193,7 +195,7 @@ def test_browsers_count_as_native_events(
     page.evaluate(
         f"([url, key, calls]) => {client}(url, key, calls)", [host.url, site.website_id, CALLS]
     )
-    expect_equal(site, native, funnel_id)
+    expect_equal(f"{client} in Chromium", site, native, funnel_id)
     assert tuple(host.statuses[:3]) == FAULTS
     page.close()
     host.close()
