@@ -242,7 +242,11 @@ class Settings(BaseSettings):
     ] = 255
     max_website_property_keys: Annotated[
         int,
-        Field(ge=1, description="Maximum number of different property keys of one website."),
+        Field(
+            ge=1,
+            description="Maximum number of different property keys of one website. Browsers and "
+            "apps add none beyond half of it.",
+        ),
     ] = 2000
     max_property_depth: Annotated[
         int, Field(ge=1, description="Maximum nesting depth of properties.")

@@ -8,11 +8,19 @@ import pytest
 from sqlalchemy import select
 
 from penstock.app import Services
+from penstock.base.clock import system_clock
 from penstock.metadb.tables import pending_log_ins, recovery_codes, second_factors
 from tests.conftest import ShiftedClock
 from tests.tenant import PASSWORD, Tenant, beside, invited, join, token_of
 
 STEP_S = 30
+
+
+@pytest.fixture
+def clock(clock: ShiftedClock) -> ShiftedClock:
+    """The beginning of a step, so that no test meets the next one."""
+    clock.ahead_ms = (STEP_S - system_clock() // 1000 % STEP_S) * 1000
+    return clock
 
 
 class Phone:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.descriptors import NEEDED
-from tests.serving import PENSTOCK, Served, penstock, run_module
+from tests.serving import PENSTOCK, Served, penstock, query_warehouse, run_module
 
 PATIENCE_S = 120
 
@@ -26,6 +26,19 @@ def many_keys(website_id: str, post: int) -> bytes:
         for number in range(250)
     ]
     return gzip.compress(json.dumps({"websiteId": website_id, "events": events}).encode())
+
+
+def attempts(website_id: str) -> list[dict[str, object]]:
+    """Events of a checkout, with the keys that its funnel reads."""
+    return [
+        {
+            "websiteId": website_id,
+            "userId": "ann",
+            "event": "checkout_step",
+            "properties": {"checkoutId": f"c-{number // 3}", "n": number % 3},
+        }
+        for number in range(100)
+    ]
 
 
 def wait_for(condition: Callable[[], bool]) -> bool:
@@ -58,6 +71,27 @@ def test_many_property_keys_of_one_sender_stop_no_shipment(tmp_path: Path) -> No
             return "somebody" in answer.text
 
         assert wait_for(is_reported), service.output()[-2000:]
+
+
+def test_frequent_keys_have_files_of_their_own_after_a_merge_whatever_strangers_send(
+    tmp_path: Path,
+) -> None:
+    """The keys of attempts and of sequence numbers, which a funnel reads of each event."""
+    with Served(tmp_path / "data") as service:
+        _, website_id = service.first_account()
+        for post in range(2):
+            rare = json.loads(gzip.decompress(many_keys(website_id, post)))
+            rare["events"] = rare["events"][:7]  # with 490 keys
+            assert service.client.post("/api/track", json=rare).status_code == 202
+            batch = {"events": attempts(website_id)}
+            assert service.client.post("/api/v1/events/batch", json=batch).status_code == 202
+        assert service.stop() == 0
+    _, [[with_own_files]] = query_warehouse(
+        tmp_path / "data",
+        "OPTIMIZE TABLE events FINAL",
+        "SELECT groupUniqArrayArray(JSONDynamicPaths(hashes)) FROM events",
+    )
+    assert {"checkoutId", "n"} <= set(with_own_files)
 
 
 def test_too_few_descriptors_are_refused_at_the_start(tmp_path: Path) -> None:

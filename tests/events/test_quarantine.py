@@ -14,7 +14,7 @@ from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.transaction import store_items
 from tests.events.imports.conftest import finished
-from tests.tenant import Tenant, visitor
+from tests.tenant import Tenant, beside, visitor
 
 BAD = {"event": "paid", "userId": "ann", "properties": {"$own": 1}, "sesionId": "s"}
 
@@ -241,6 +241,19 @@ def test_a_website_may_have_a_limited_number_of_property_keys(workspace, service
 
 
 @FEW_KEYS
+def test_what_anyone_may_send_leaves_half_of_the_property_keys_to_backends(workspace):
+    browser = beside(workspace)
+
+    def track(*keys: str) -> int:
+        event = {"websiteId": workspace.website_id, "visitorId": "v", "type": "event", "name": "e"}
+        body = {**event, "properties": dict.fromkeys(keys, 1)}
+        return browser.post("/api/track", json=body).status_code
+
+    assert [track("a", "b"), track("a", "c")] == [202, 422]
+    assert post(workspace, "/api/v1/events", numbered(workspace, "a", "c")) == 202
+
+
+@FEW_KEYS
 def test_the_limit_of_property_keys_holds_on_every_node_and_after_a_restart(workspace, services):
     post(workspace, "/api/v1/events", numbered(workspace, "a", "b", "c"))
     keys = PropertyKeys(3)  # of another node
@@ -251,8 +264,13 @@ def test_the_limit_of_property_keys_holds_on_every_node_and_after_a_restart(work
     assert fault.code == "too_many_property_keys"
 
 
-@FEW_KEYS
-@pytest.mark.parametrize("route", ["/api/v1/events/batch", "/api/track"])
+@pytest.mark.parametrize(
+    ("limits", "route"),
+    [
+        ({"max_website_property_keys": 3}, "/api/v1/events/batch"),
+        ({"max_website_property_keys": 6}, "/api/track"),  # half of them
+    ],
+)
 def test_an_event_over_the_limit_of_keys_costs_no_other_of_its_batch(workspace, route):
     form = {"type": "event", "name": "e", "visitorId": "v", "event": "e"}
     drop = ("event",) if "track" in route else ("type", "name")

@@ -15,11 +15,13 @@ from sqlalchemy import Connection
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId
 from penstock.events import store
-from penstock.events.model import NewEvent
+from penstock.events.model import NewEvent, Source
 
 _MAX_CACHED_KEYS = 200_000
 """Hashes in memory, about 20 MB; websites not seen for the longest time are forgotten first."""
 _NO_KEYS: Set[int] = frozenset()
+_OF_ANYONE = (Source.BROWSER, Source.APP)
+"""Sources that add only half of a website's keys, so that no stranger leaves its backends none."""
 
 
 class PropertyKeys:
@@ -52,7 +54,10 @@ class PropertyKeys:
         known_since: dict[WebsiteId, set[int]] = {}
         # In the order of the IDs, so that nodes wait for each other instead of deadlocking.
         for website_id, with_hashes in sorted(unknown.items()):
-            known_since[website_id] = self._add(connection, website_id, with_hashes, faults)
+            anyones = {place for place, _ in with_hashes if events[place].source in _OF_ANYONE}
+            known_since[website_id] = self._add(
+                connection, website_id, with_hashes, anyones, faults
+            )
         return faults, known_since
 
     def remember(self, hashes: Mapping[WebsiteId, set[int]]) -> None:
@@ -70,9 +75,13 @@ class PropertyKeys:
         connection: Connection,
         website_id: WebsiteId,
         places: Iterable[tuple[int, set[int]]],
+        anyones: Set[int],
         faults: list[Fault | None],
     ) -> set[int]:
-        """Add the keys of a website's events as long as there is room. Returns the known ones."""
+        """Add the keys of a website's events as long as there is room. Returns the known ones.
+
+        anyones: the places of events that anyone may have sent.
+        """
         places = sorted(places, key=itemgetter(0))
         sent = sorted(set().union(*(hashes for _, hashes in places)))
         known = store.known_property_keys(connection, website_id, sent)
@@ -84,7 +93,7 @@ class PropertyKeys:
         added = set[int]()
         for place, hashes in places:
             new = hashes - known
-            if len(new) > room:
+            if len(new) > (room - self._limit // 2 if place in anyones else room):
                 faults[place] = self._fault()
                 continue
             room -= len(new)
@@ -98,7 +107,8 @@ class PropertyKeys:
             "properties",
             "too_many_property_keys",
             f"The events of a website may have at most {self._limit:,} different property keys, "
-            "and this event has new ones. Send what varies as a value, such as "
+            f"and browsers and apps add none beyond {self._limit - self._limit // 2:,}; this event "
+            "has new ones. Send what varies as a value, such as "
             '{"experiment": "blue"} instead of {"experiment_blue": true}.',
         )
 
