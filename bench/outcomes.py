@@ -5,12 +5,12 @@ events of the most recent attempts, as they come in: one for each, and each time
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.data import DAY_MS, STARTED_MS, Dataset, counts_of, stored
 from bench.funnels import PARAMS, DirectFunnel, StoredFunnel, funnel, open_events
-from bench.model import Bench, Cell, Column, Plot, Table
+from bench.model import Bench, Cell, Column, Table
 from bench.other_engines import bare_window_funnels
 from bench.timing import best_seconds, in_new_process, peak_gb, seconds_of
 from penstock.funnels.insights.service import BIN_EDGES_MS
@@ -21,7 +21,8 @@ from penstock.funnels.statements.units import Outcome, UnitConditions, timing, t
 from penstock.warehouse.client import Warehouse
 
 SIZE = 10_000_000
-CHANGED_UNITS = (100, 1_000, 10_000)
+CHANGED_UNITS = {245_000: (100,), SIZE: (100, 1_000, 10_000), 50_000_000: (100,)}
+"""By step events: small data, the usual size, and how it grows."""
 _NEW_EVENTS = """
 INSERT INTO events (* EXCEPT (visitor_key))
 SELECT * EXCEPT (visitor_key) REPLACE (
@@ -33,27 +34,42 @@ _CHANGED = "SELECT countIf(endsWith(event_id, '+')) FROM events"
 
 
 def run(bench: Bench) -> list[Table]:
-    data = stored(bench, Dataset(6, bench.events(SIZE), bench.events(1_000_000)))
-    size = f"Six steps, three breakdowns, {counts_of(data).step_events:,} step events."
-    bench.progress("build, and reports after changes")
-    build_row, refreshes = in_new_process(measure_refreshes, data, bench.rounds(3))
-    bench.progress("queries of units, and stages of a direct report")
-    queries, stages = in_new_process(measure_queries, data, bench.rounds(3))
+    builds: list[list[Cell]] = []
+    refreshes: list[list[Cell]] = []
+    queries: list[list[Cell]] = []
+    stages: list[list[Cell]] = []
+    for size, changed in CHANGED_UNITS.items():
+        data = stored(bench, Dataset(6, bench.events(size), bench.events(1_000_000)))
+        events = counts_of(data).step_events
+        bench.progress(f"{events:,} step events: build, and reports after changes")
+        rounds = bench.rounds(3 if size <= SIZE else 2)
+        build_row, rows = in_new_process(measure_refreshes, data, changed, rounds)
+        builds.append([events, *build_row])
+        refreshes += [[events, *row] for row in rows]
+        if size == SIZE:
+            bench.progress("queries of units, and stages of a direct report")
+            queries, stages = in_new_process(measure_queries, data, bench.rounds(3))
+    note = "Six steps, three breakdowns."
     return [
         Table(
             "Build of stored outcomes",
             (
-                Column("seconds", 1),
-                Column("of bare, by text", 2),
+                Column("step events", 0),
+                Column("bare by text, s", 2),
+                Column("direct report, s", 2),
+                Column("direct, of bare", 2),
+                Column("build, s", 1),
+                Column("build, of direct", 2),
                 Column("peak memory, GB", 2),
                 Column("share of the events' size", 3),
             ),
-            [build_row],
-            size + " With all threads; the worker of a service builds with one.",
+            builds,
+            f"{note} With all threads; the worker of a service builds with one.",
         ),
         Table(
             "A stored report after changes",
             (
+                Column("step events", 0),
                 Column("changed units", 0),
                 Column("fold, s", 2),
                 Column("report, s", 2),
@@ -62,49 +78,54 @@ def run(bench: Bench) -> list[Table]:
                 Column("of the direct report", 2),
             ),
             refreshes,
-            size,
-            (Plot("refresh", "bars", "changed units", ("fold, s", "report, s"), "seconds"),),
+            note,
         ),
         Table(
             "Other queries of the funnel",
             (Column("query"), Column("direct, s", 2), Column("stored, s", 2)),
             queries,
-            size,
+            f"{note} The middle size.",
         ),
         Table(
             "Stages of a direct report",
             (Column("stage"), Column("seconds", 2)),
             stages,
-            "Each includes those before it.",
+            "The middle size. Each includes those before it.",
         ),
     ]
 
 
-def measure_refreshes(data: Path, rounds: int) -> tuple[list[Cell], list[list[Cell]]]:
+def measure_refreshes(
+    data: Path, changed_units: Sequence[int], rounds: int
+) -> tuple[list[Cell], list[list[Cell]]]:
     warehouse = open_events(data)
     outcomes = StoredFunnel(warehouse, funnel())
     build_s = seconds_of(outcomes.build)
     build_peak_gb = peak_gb()
     by_text = next(iter(bare_window_funnels(warehouse).values()))
-    direct = DirectFunnel(warehouse, funnel()).report
-    seconds = best_seconds({"bare": by_text, "direct": direct}, rounds)
+    report = DirectFunnel(warehouse, funnel()).report
+    seconds = best_seconds({"bare": by_text, "direct": report}, rounds)
+    bare, direct = seconds["bare"], seconds["direct"]
     share = outcomes.share_of_events()
     rows: list[list[Cell]] = []
-    for units in (0, *CHANGED_UNITS):
+    for units in (0, *changed_units):
         best = (float("inf"), float("inf"))
         for _ in range(rounds):
             if units:
                 [[changed]] = warehouse.query(_CHANGED)[1]
                 warehouse.command(_NEW_EVENTS, {"units": units, "changed": changed})
             start_s = time.perf_counter()
-            folded = outcomes.fold(max(CHANGED_UNITS))
+            folded = outcomes.fold(max(changed_units))
             fold_s = time.perf_counter() - start_s
             assert folded == units, f"{folded} units changed, not {units}"
             best = min(best, (fold_s, seconds_of(outcomes.report)), key=sum)
         both = sum(best)
-        rows.append([units, *best, both, both / seconds["bare"], both / seconds["direct"]])
+        rows.append([units, *best, both, both / bare, both / direct])
     warehouse.close()
-    return [build_s, build_s / seconds["bare"], build_peak_gb, share], rows
+    build_row: list[Cell] = [
+        bare, direct, direct / bare, build_s, build_s / direct, build_peak_gb, share,
+    ]  # fmt: skip
+    return build_row, rows
 
 
 def measure_queries(data: Path, rounds: int) -> tuple[list[list[Cell]], list[list[Cell]]]:

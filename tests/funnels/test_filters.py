@@ -23,7 +23,7 @@ from tests.funnels.reference import Event, History, holds
 from tests.funnels.seed import isolated, store
 from tests.funnels.strategies import START_MS, VALUES
 
-EXAMPLES = example_count(2000) // 10
+EXAMPLES = example_count(1000) // 10
 FILTERS_TOGETHER = 20
 """Filters in one statement: the statement takes longer than the filters."""
 
