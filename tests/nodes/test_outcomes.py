@@ -294,6 +294,19 @@ def test_a_build_of_a_node_that_died_is_made_by_another(funnel: Funnel, metadb_u
     assert funnel.mark(first).build == funnel.mark(second).build == built.build
 
 
+def test_a_build_whose_lock_was_lost_does_not_hold_when_its_rows_were_dropped(
+    funnel: Funnel, metadb_url: str
+) -> None:
+    first, second = funnel.nodes
+    building = Building(funnel, first)
+    break_locks(metadb_url)
+    second.services.outcome_maintenance._drop_unmarked(at_once=True)
+    building.released.set()
+    eventually(lambda: not first.services.outcomes.has_builds())
+    assert funnel.ask(first)["aggregate"]["entered"] == 2
+    assert funnel.assert_equal(second)["aggregate"]["entered"] == 2
+
+
 def unavailable(*_: Any) -> Any:
     raise StoreUnavailable(reason="away")
 

@@ -46,6 +46,7 @@ _CONFLICT_STATES = (
     "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_FOREIGNKEY",
 )  # fmt: skip
 _TRY_LOCK = text("SELECT pg_try_advisory_xact_lock(:work)")
+_MAY_IDLE = text("SET LOCAL idle_in_transaction_session_timeout = 0")
 _LOCK_PAUSE_S = 0.02
 _MIGRATION_LOCK = 7305808869229538671
 # Negative: in KiB. Each commit empties the caches of the readers, so large ones are only filled in
@@ -146,6 +147,7 @@ class Database:
         else:
             until_s = monotonic() + wait_s
             with self.read() as connection:
+                connection.execute(_MAY_IDLE)
                 while (
                     not (is_mine := bool(connection.execute(_TRY_LOCK, {"work": work}).scalar()))
                     and monotonic() < until_s

@@ -134,6 +134,8 @@ class Warehouse:
 
     def orders_inserts(self) -> bool:
         """Whether a later insert has a higher number. Replicas number their inserts each."""
+        if self._server is None:
+            return True
         if self._orders_inserts is None:
             [[engine]] = self.query(load("penstock.warehouse", "engine_of_events"))[1]
             self._orders_inserts = engine == "MergeTree"

@@ -19,6 +19,7 @@ from penstock.funnels.outcomes.model import (
     Overtaken,
     PendingBuild,
     Subject,
+    Unsettled,
 )
 from penstock.funnels.outcomes.refresh import FEW_EVENTS, OutcomeRefresher
 from penstock.funnels.outcomes.registry import OutcomeRegistry
@@ -29,6 +30,7 @@ from penstock.health.model import OutcomesHealth
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
 from penstock.warehouse.client import Progress, Warehouse
+from penstock.warehouse.errors import QueryFailed
 from penstock.warehouse.work import Stopped, Work, working_on
 
 log = structlog.get_logger()
@@ -103,6 +105,11 @@ class OutcomeMaintenance:
                             self.tables.stop, self._work, limiter=CapacityLimiter(1)
                         )
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the event store is in this process."""
+        return self._warehouse.folder is not None
+
     def state(self) -> OutcomesHealth:
         """For health checks; never blocks."""
         stored = len(self.registry.marks())
@@ -154,6 +161,8 @@ class OutcomeMaintenance:
                     raise
                 except Overtaken:  # by another node, which now does the same
                     log.warning("outcomes_overtaken")
+                except Unsettled:  # tried again at the next step
+                    log.info("outcomes_unsettled")
                 except Exception as error:
                     errors.append(error)
             if errors:
@@ -162,8 +171,11 @@ class OutcomeMaintenance:
     def _prepare(self) -> None:
         """At the start."""
         self.is_enabled = self.is_enabled and self._warehouse.orders_inserts()
-        if self._warehouse.folder is None:
-            self.tables.resume_merges()  # which a killed node may have stopped
+        if self.is_enabled and not self.is_embedded:
+            try:
+                self.tables.resume_merges()  # which a killed node may have stopped
+            except QueryFailed as error:  # such as without the right
+                log.warning("merges_not_resumed", error=str(error))
         self._is_prepared = True
 
     @contextmanager
@@ -224,7 +236,7 @@ class OutcomeMaintenance:
 
     def _may_still_change(self, turn: Turn) -> bool:
         """Whether a statement of a change that was interrupted may still run, in a server."""
-        return turn.is_interrupted and self._warehouse.folder is None
+        return turn.is_interrupted and not self.is_embedded
 
     def _drop_all(self) -> None:
         """Stored outcomes are switched off."""
@@ -248,12 +260,15 @@ class OutcomeMaintenance:
         self.tables.drop(self.registry.unused_builds(stored - making - marked, at_once=at_once))
 
     def _is_left(self, claim: Claim) -> bool:
-        """Whether the node of a build has died. Its claim is closed then."""
+        """Whether the node of a build has died, or lost its lock. Its mark does not hold then."""
         with self.turns.turn(claim.outcome, 0) as turn:
             if turn is None:
                 return False
             if turn.claim.build == claim.build:
-                turn.close()
+                if turn.is_interrupted:
+                    turn.overtake()
+                else:
+                    turn.close()
             return True
 
     def _build(self, pending: PendingBuild) -> None:

@@ -63,6 +63,11 @@ class Mark:
     asked_at_ms: int
     number: int = 0
 
+    @classmethod
+    def empty(cls, outcome: str) -> "Mark":
+        """Of no rows."""
+        return cls(outcome, "", WorkspaceId(""), "", 0, 0, 0, 0, 0)
+
 
 class Claim(NamedTuple):
     """What the metadata DB has of an outcome: the last change of its rows.

@@ -11,7 +11,7 @@ from dataclasses import replace
 import structlog
 
 from penstock.base.clock import Clock
-from penstock.base.errors import ConcurrentUpdate, StoreUnavailable
+from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.model import Claim, Mark, Subject, Unsettled
@@ -24,8 +24,8 @@ from penstock.funnels.statements.query import StoredBuild
 from penstock.funnels.statements.storing import is_storable
 from penstock.settings import DAY_S, Settings
 from penstock.warehouse.client import Progress
-from penstock.warehouse.errors import QueryFailed
-from penstock.warehouse.work import Stopped
+from penstock.warehouse.errors import QueryFailed, explained
+from penstock.warehouse.work import Stopped, Work, current_work, working_on
 
 log = structlog.get_logger()
 
@@ -112,8 +112,13 @@ class OutcomeService:
         with self._registry.reading(build.name):
             yield
 
-    def note_failed(self, context: QueryContext, build: StoredBuild) -> None:
-        """A statement over stored rows failed: they answer no other query."""
+    def note_failed(self, context: QueryContext, build: StoredBuild, error: Exception) -> None:
+        """A statement over stored rows failed: they answer no other query.
+
+        Unless a server was away: that says nothing of its rows.
+        """
+        if isinstance(error, StoreUnavailable) and not self._maintenance.is_embedded:
+            return
         try:
             with self._turns.turn(_subject_of(context).outcome, _LOCK_S) as turn:
                 mark = None if turn is None else turn.mark
@@ -154,7 +159,10 @@ class OutcomeService:
         if not self._maintenance.is_enabled:
             return OutcomesRecord.missing(DirectReason.OFF)
         claim = self._turns.claim(subject.outcome)
-        mark = self._turns.mark(claim)
+        try:
+            mark = self._turns.mark(claim)
+        except QueryFailed as error:
+            raise explained(error) from error
         if mark is not None:
             return OutcomesRecord.stored(mark.read_until_ms)
         pending = self._registry.pending_build(subject.outcome)
@@ -187,11 +195,15 @@ class OutcomeService:
         pending = self._registry.pending_build(subject.outcome)
         if pending is not None:
             self._maintenance.cancel(pending)
-        if self._turns.claim(subject.outcome).build:
-            return  # the node that builds looks when it has saved its mark
-        with self._turns.turn(subject.outcome, _DROP_S) as turn:
+        is_built = bool(self._turns.claim(subject.outcome).build)
+        with self._turns.turn(subject.outcome, 0 if is_built else _DROP_S) as turn:
+            if turn is None and is_built:
+                return  # the node that builds looks when it has saved its mark
             if turn is None:
-                raise ConcurrentUpdate(reason="the outcomes are being refreshed")
+                raise Unavailable(
+                    "The outcomes are being brought up to date. Try again in a minute.",
+                    retry_after_s=60,
+                )
             if turn.mark is not None:
                 self._refresher.retire(turn, turn.mark, "by_request")
 
@@ -217,9 +229,12 @@ class OutcomeService:
         elif backlog.events or 0 < mark.next_event_ms <= at_ms:
             refreshed: Mark | None = None
             if backlog.events <= FEW_EVENTS:
-                refreshed = self._refresher.fold_changes(
-                    subject, turn, mark, backlog, at_ms, _FEW_UNITS
-                )
+                # Whoever asked may go meanwhile: a fold that ends half way makes all rows useless.
+                request = current_work() or Work()
+                with working_on(Work(request.limits, request.owner)):
+                    refreshed = self._refresher.fold_changes(
+                        subject, turn, mark, backlog, at_ms, _FEW_UNITS
+                    )
             if refreshed is None:
                 self._maintenance.worker.wake()
                 return None

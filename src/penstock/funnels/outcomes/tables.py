@@ -5,8 +5,11 @@ from dataclasses import replace
 from math import ceil
 from typing import Any, NamedTuple
 
+import structlog
+
 from penstock.base.chunks import chunks
 from penstock.base.clock import LATEST_MS
+from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import WebsiteId
 from penstock.funnels.outcomes.model import Mark, NotStorable, Subject, Unsettled
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
@@ -21,8 +24,11 @@ from penstock.funnels.statements.query import (
     Subset,
 )
 from penstock.warehouse.client import Warehouse
+from penstock.warehouse.errors import ABORTED, QueryFailed
 from penstock.warehouse.queries import load
 from penstock.warehouse.work import Work
+
+log = structlog.get_logger()
 
 _SQL = "penstock.funnels.outcomes"
 _UNITS_PER_STATEMENT = 20_000
@@ -91,7 +97,11 @@ class OutcomeTables:
             self._run(storing.store_units(plan, mark.build, backlog.block))
             plan = self._plan(subject, mark.read_until_ms, profile, share)
             self._run(storing.store_rest(plan, mark.build, backlog.block))
-        self._run(storing.merge_parts(mark.build))
+        try:
+            self._run(storing.merge_parts(mark.build))
+        except QueryFailed as error:
+            if error.code != ABORTED:  # another node stops a build; these rows are complete
+                raise
         return replace(
             mark,
             events_block=backlog.block,
@@ -105,7 +115,10 @@ class OutcomeTables:
         The engine kills no statement that merges parts, so merges are stopped meanwhile.
         """
         work.stop()  # before its merge fails
-        self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes")
+        try:
+            self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes")
+        except (QueryFailed, StoreUnavailable) as error:  # its merge goes on to its end
+            log.warning("merges_not_stopped", error=str(error))
         try:
             self._warehouse.stop(work)
         finally:

@@ -3,14 +3,14 @@
 A turn is a lock: one of this process and, on PostgreSQL, one that ends with the connection of a
 node that dies. A lock can be lost without notice, so a change also opens the outcome's claim in the
 metadata DB before it writes rows, and closes it when its mark is saved. Whoever finds a claim open
-knows that rows may know more than the mark. A claim has a number, which its mark gets too: who was
-overtaken can neither open another claim nor save a mark that holds.
+knows that rows may know more than the mark. A claim has a number, which its mark gets too: a
+process that was overtaken can neither open another claim nor save a mark that holds.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import Lock
+from threading import BoundedSemaphore, Lock
 from time import monotonic
 
 from penstock.base.clock import Clock
@@ -84,10 +84,19 @@ class Turn:
         self.claim = self.claim._replace(is_open=False, build="")
         self.is_interrupted = False
 
+    def overtake(self) -> None:
+        """End the build of a claim that is open: a process that still makes it saves in vain."""
+        self.open()
+        self.save(Mark.empty(self.outcome))
+
     def is_dropped(self) -> bool:
         """Whether someone has asked meanwhile that nobody builds the outcome."""
         with self._database.read() as db:
             return store.find(db, self.outcome).dropped_until_ms > self._clock()
+
+
+_TURNS_AT_ONCE = 6
+"""Of a process. Each has a connection of PostgreSQL's pool, and needs a second one at times."""
 
 
 class OutcomeTurns:
@@ -98,6 +107,7 @@ class OutcomeTurns:
     ) -> None:
         self._database, self._tables = database, tables
         self._registry, self._clock = registry, clock
+        self._at_once = BoundedSemaphore(_TURNS_AT_ONCE)
         self._state = Lock()  # guards the field below
         self._locks: dict[str, Lock] = {}
 
@@ -109,9 +119,15 @@ class OutcomeTurns:
             yield None
             return
         try:
-            wait_s = max(0.0, until_s - monotonic())
-            with self._database.alone(_work(outcome), wait_s) as is_mine:
-                yield self._begin(outcome) if is_mine else None
+            if not self._at_once.acquire(timeout=max(0.0, until_s - monotonic())):
+                yield None
+                return
+            try:
+                wait_s = max(0.0, until_s - monotonic())
+                with self._database.alone(_lock_number(outcome), wait_s) as is_mine:
+                    yield self._begin(outcome) if is_mine else None
+            finally:
+                self._at_once.release()
         finally:
             lock.release()
 
@@ -154,6 +170,6 @@ class OutcomeTurns:
             return store.builds(db)
 
 
-def _work(outcome: str) -> int:
-    """The number of its lock: the first 63 bits of its name."""
+def _lock_number(outcome: str) -> int:
+    """The first 63 bits of its name."""
     return int(outcome[:16], 16) >> 1

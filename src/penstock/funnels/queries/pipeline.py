@@ -67,12 +67,12 @@ class StoredOutcomes(Protocol):
         """Rows that know every event of the query's data, or why events have to be evaluated."""
 
     def holds(self, context: QueryContext, build: StoredBuild) -> bool:
-        """Whether rows have no event that occurred after the query's evaluation time."""
+        """Whether rows are still in use, and have no event after the query's evaluation time."""
 
     def reading(self, build: StoredBuild) -> AbstractContextManager[None]:
         """While a statement reads rows: they are not dropped."""
 
-    def note_failed(self, context: QueryContext, build: StoredBuild) -> None:
+    def note_failed(self, context: QueryContext, build: StoredBuild, error: Exception) -> None:
         """A statement over stored rows failed: they answer no other query."""
 
     def note_direct(self, context: QueryContext, took_s: float) -> None:
@@ -220,7 +220,7 @@ class FunnelQueryRunner:
                 # Neither stopped nor over a limit, which the events would exceed as well. A stream
                 # that breaks off looks like a store that is away.
                 log.warning("outcomes_not_read", funnel_id=context.funnel_id, error=str(error))
-                self._outcomes.note_failed(context, build)
+                self._outcomes.note_failed(context, build, error)
                 reason = DirectReason.NOT_STORED
         began_s = monotonic()
         result = run(ask(context.profile))
