@@ -244,8 +244,8 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=1,
-            description="Maximum number of different property keys of one website. Browsers and "
-            "apps add none beyond half of it.",
+            description="Maximum number of different property keys of one website. What has no "
+            "key adds none beyond half of it.",
         ),
     ] = 2000
     max_property_depth: Annotated[
@@ -279,8 +279,8 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=1,
-            description="Maximum number of events from browsers and apps that each website stores "
-            "in a day (UTC). What has a key, imports and payment providers do not count.",
+            description="Maximum number of events without a key that each website stores in a day "
+            "(UTC). What has a key, imports and payment providers do not count.",
         ),
     ] = 5_000_000
     quarantine_rows: Annotated[

@@ -1,5 +1,6 @@
 """What anyone may send to a website has a quota for each day, counted on disk and shown."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from penstock.events.quota import DailyQuota
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Post
+from tests.events.imports.conftest import finished
 from tests.tenant import Tenant, beside
 
 DAY_MS = 86_400_000
@@ -84,10 +86,33 @@ def test_what_anyone_may_send_has_the_quota_and_what_has_a_key_has_none(
         ("/api/v1/events", sent),
         ("/api/v1/events/batch", {"events": [sent]}),
         ("/api/v1/transactions", sent | {"event": "purchase", "amount": 1, "currency": "EUR"}),
+        ("/api/track", {"websiteId": site, **tracked}),
+        ("/api/track", {"websiteId": site, "events": [tracked]}),
         ("/api/identify", identity),
     ]
     for path, body in of_backends:
         assert workspace.client.post(path, json=body).is_success, path
+
+
+def test_what_has_a_key_counts_nothing(workspace: Tenant, site: str, services: Services) -> None:
+    tracked = {"websiteId": site, "type": "event", "name": "e", "visitorId": "v"}
+    assert workspace.client.post("/api/track", json=tracked).status_code == 202
+    assert services.events.quota.today(site).events == 0
+
+
+def test_an_import_counts_nothing_and_is_not_stopped(
+    workspace: Tenant, site: str, use_up: Callable[[], None], services: Services
+) -> None:
+    use_up()
+    line = {"type": "event", "name": "e", "userId": "u", "timestamp": "2026-01-01T00:00:00Z"}
+    job = workspace.client.post(
+        "/api/imports",
+        params={"websiteId": site},
+        content=json.dumps(line),
+        headers={"Content-Type": "application/x-ndjson"},
+    ).json()
+    assert finished(workspace.client, job["id"])["accepted"] == 1
+    assert services.events.quota.today(site).events == 3
 
 
 def test_the_quota_of_a_website_is_not_that_of_another(

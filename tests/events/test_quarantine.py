@@ -212,7 +212,7 @@ def new_event(website_id: str, properties: dict[str, Any]) -> NewEvent:
     now_ms = system_clock()
     return NewEvent(
         WebsiteId(website_id), ScopeId(website_id), Kind.EVENT, "e", Source.SERVER,
-        now_ms, now_ms, now_ms, "v", None, b"", properties=properties,
+        now_ms, now_ms, now_ms, "v", None, b"", properties=properties, is_public=False,
     )  # fmt: skip
 
 
@@ -223,6 +223,12 @@ def numbered(tenant: Tenant, *keys: str, **fields: Any) -> dict[str, Any]:
         | fields
         | {"properties": properties}
     )
+
+
+def track(client: httpx.Client, tenant: Tenant, *keys: str) -> int:
+    event = {"websiteId": tenant.website_id, "visitorId": "v", "type": "event", "name": "e"}
+    body = {**event, "properties": dict.fromkeys(keys, 1)}
+    return client.post("/api/track", json=body).status_code
 
 
 @FEW_KEYS
@@ -242,15 +248,21 @@ def test_a_website_may_have_a_limited_number_of_property_keys(workspace, service
 
 @FEW_KEYS
 def test_what_anyone_may_send_leaves_half_of_the_property_keys_to_backends(workspace):
-    browser = beside(workspace)
-
-    def track(*keys: str) -> int:
-        event = {"websiteId": workspace.website_id, "visitorId": "v", "type": "event", "name": "e"}
-        body = {**event, "properties": dict.fromkeys(keys, 1)}
-        return browser.post("/api/track", json=body).status_code
-
-    assert [track("a", "b"), track("a", "c")] == [202, 422]
+    assert [track(beside(workspace), workspace, *keys) for keys in ("ab", "ac")] == [202, 422]
     assert post(workspace, "/api/v1/events", numbered(workspace, "a", "c")) == 202
+
+
+@FEW_KEYS
+def test_a_backend_may_add_all_property_keys_by_the_route_of_browsers(workspace):
+    assert track(workspace.client, workspace, "a", "b", "c") == 202
+
+
+@FEW_KEYS
+def test_a_replay_of_what_anyone_sent_adds_no_more_property_keys_than_itself(workspace):
+    track(beside(workspace), workspace, "a", "b", "c")
+    [entry] = refused(workspace)
+    assert codes(entry) == {("properties", "too_many_property_keys")}
+    assert replay(workspace, entry["number"]).status_code == 422
 
 
 @FEW_KEYS
@@ -265,13 +277,15 @@ def test_the_limit_of_property_keys_holds_on_every_node_and_after_a_restart(work
 
 
 @pytest.mark.parametrize(
-    ("limits", "route"),
+    ("limits", "route", "client"),
     [
-        ({"max_website_property_keys": 3}, "/api/v1/events/batch"),
-        ({"max_website_property_keys": 6}, "/api/track"),  # half of them
+        ({"max_website_property_keys": 3}, "/api/v1/events/batch", lambda tenant: tenant.client),
+        ({"max_website_property_keys": 3}, "/api/track", lambda tenant: tenant.client),
+        ({"max_website_property_keys": 6}, "/api/track", beside),  # half of them
     ],
+    ids=["events", "track with a key", "track"],
 )
-def test_an_event_over_the_limit_of_keys_costs_no_other_of_its_batch(workspace, route):
+def test_an_event_over_the_limit_of_keys_costs_no_other_of_its_batch(workspace, route, client):
     form = {"type": "event", "name": "e", "visitorId": "v", "event": "e"}
     drop = ("event",) if "track" in route else ("type", "name")
     items = [
@@ -279,7 +293,7 @@ def test_an_event_over_the_limit_of_keys_costs_no_other_of_its_batch(workspace, 
          if key not in drop and not (key == "userId" and "track" in route)}
         for keys in ("abc", "abd", "bca")
     ]  # fmt: skip
-    answer = workspace.client.post(route, json={"events": items}).json()
+    answer = client(workspace).post(route, json={"events": items}).json()
     assert [record["status"] for record in answer["results"]] == [
         "accepted",
         "rejected",

@@ -69,7 +69,8 @@ class NewEvent(NamedTuple):
     verified: of a provider's event: whether the signed metadata names its visitor or user.
     dropped_before: events that the sender had to drop before this one.
     warnings: about fields that were accepted, but look wrong. has_free_keys: whether the sender
-    chooses the property keys, so that their number is limited.
+    chooses the property keys, so that their number is limited. is_public: nothing proves that the
+    website's owner sent it; without an API key, a file or a provider's signature, anyone may have.
     """
 
     website_id: WebsiteId
@@ -91,6 +92,7 @@ class NewEvent(NamedTuple):
     warnings: tuple[Notice, ...] = ()
     has_free_keys: bool = True
     dropped_before: int = 0
+    is_public: bool = True
 
 
 class Replay(NamedTuple):

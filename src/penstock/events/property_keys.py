@@ -15,13 +15,11 @@ from sqlalchemy import Connection
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId
 from penstock.events import store
-from penstock.events.model import NewEvent, Source
+from penstock.events.model import NewEvent
 
 _MAX_CACHED_KEYS = 200_000
 """Hashes in memory, about 20 MB; websites not seen for the longest time are forgotten first."""
 _NO_KEYS: Set[int] = frozenset()
-_OF_ANYONE = (Source.BROWSER, Source.APP)
-"""Sources that add only half of a website's keys, so that no stranger leaves its backends none."""
 
 
 class PropertyKeys:
@@ -54,9 +52,9 @@ class PropertyKeys:
         known_since: dict[WebsiteId, set[int]] = {}
         # In the order of the IDs, so that nodes wait for each other instead of deadlocking.
         for website_id, with_hashes in sorted(unknown.items()):
-            anyones = {place for place, _ in with_hashes if events[place].source in _OF_ANYONE}
+            public_places = {place for place, _ in with_hashes if events[place].is_public}
             known_since[website_id] = self._add(
-                connection, website_id, with_hashes, anyones, faults
+                connection, website_id, with_hashes, public_places, faults
             )
         return faults, known_since
 
@@ -75,12 +73,13 @@ class PropertyKeys:
         connection: Connection,
         website_id: WebsiteId,
         places: Iterable[tuple[int, set[int]]],
-        anyones: Set[int],
+        public_places: Set[int],
         faults: list[Fault | None],
     ) -> set[int]:
         """Add the keys of a website's events as long as there is room. Returns the known ones.
 
-        anyones: the places of events that anyone may have sent.
+        public_places: of events that anyone may have sent. They add only half of the limit, so that
+        no stranger leaves the website's backends none.
         """
         places = sorted(places, key=itemgetter(0))
         sent = sorted(set().union(*(hashes for _, hashes in places)))
@@ -93,7 +92,7 @@ class PropertyKeys:
         added = set[int]()
         for place, hashes in places:
             new = hashes - known
-            if len(new) > (room - self._limit // 2 if place in anyones else room):
+            if len(new) > (room - self._limit // 2 if place in public_places else room):
                 faults[place] = self._fault()
                 continue
             room -= len(new)
@@ -107,8 +106,8 @@ class PropertyKeys:
             "properties",
             "too_many_property_keys",
             f"The events of a website may have at most {self._limit:,} different property keys, "
-            f"and browsers and apps add none beyond {self._limit - self._limit // 2:,}; this event "
-            "has new ones. Send what varies as a value, such as "
+            f"and events without a key add none beyond {self._limit - self._limit // 2:,}; this "
+            "event has new ones. Send what varies as a value, such as "
             '{"experiment": "blue"} instead of {"experiment_blue": true}.',
         )
 

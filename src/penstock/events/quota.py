@@ -11,17 +11,11 @@ from penstock.base.clock import Clock
 from penstock.base.errors import RateLimited, RatePolicy
 from penstock.base.ids import WebsiteId
 from penstock.events import store
-from penstock.events.model import NewEvent, Receipt, Source, Status
+from penstock.events.model import NewEvent, Receipt, Status
 from penstock.events.transaction import Item, Outcome
 from penstock.identity.model import Claim, Resolution, Trust
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S
-
-_EXEMPT = (Source.SERVER, Source.IMPORT, Source.PROVIDER)
-"""Sources that are no strangers: what comes with a key, files, signed deliveries of payments.
-
-What a stranger sends in the name of a website must not stop its backends.
-"""
 
 
 class DayCount(NamedTuple):
@@ -32,9 +26,10 @@ class DayCount(NamedTuple):
 
 
 class DailyQuota:
-    """Counts what browsers and apps send for each website in a UTC day, and refuses more.
+    """Counts what anyone may send for each website in a UTC day, and refuses more.
 
-    That are new events, and identify calls without a key.
+    That are new events and identify calls without a key. What has a key does not count, and is not
+    refused: what a stranger sends in the name of a website must not stop its backends.
 
     The counts are rows that the intake's transactions increase. A check reads nothing: it knows
     what this node's commits returned. So a batch may pass the quota by its own size, and the first
@@ -56,7 +51,7 @@ class DailyQuota:
 
     def _used_up(self, now_ms: int) -> RateLimited:
         return RateLimited(
-            f"The website has stored its {self._quota:,} events of browsers and apps of today "
+            f"The website has stored its {self._quota:,} events without a key of today "
             "(UTC). Send again tomorrow; the operator can raise the quota with "
             "PENSTOCK_DAILY_EVENTS.",
             code="daily_quota_used",
@@ -99,7 +94,7 @@ class DailyQuota:
 def _counted(item: Item) -> WebsiteId | None:
     """The website whose quota an item counts for; None for none."""
     if type(item) is NewEvent:
-        return None if item.source in _EXEMPT else item.website_id
+        return item.website_id if item.is_public else None
     if isinstance(item, Claim) and item.trust < Trust.BACKEND:
         return item.website_id
     return None

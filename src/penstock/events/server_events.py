@@ -175,4 +175,5 @@ def _new_event(
         properties=properties,
         warnings=field_warnings(raw),
         dropped_before=item.dropped_before or 0,
+        is_public=False,
     )

@@ -78,4 +78,5 @@ def tracked_event(raw: Any, context: EventValidationContext, user_agent: UserAge
         properties=item.properties or {},
         warnings=field_warnings(raw),
         dropped_before=item.dropped_before or 0,
+        is_public=context.caller is None,
     )

@@ -93,6 +93,7 @@ def new_event(
         kind=Kind.TRANSACTION if has_mapping else Kind.PROVIDER,
         name=name,
         source=Source.PROVIDER,
+        is_public=False,
         occurred_at_ms=event.occurred_at_ms,
         stated_at_ms=event.occurred_at_ms,
         received_at_ms=context.now_ms,

@@ -118,6 +118,7 @@ def _event(raw: RawItem, canonical: bytes, context: CallContext) -> NewEvent:
         columns=columns,
         properties=item.properties or {},
         warnings=field_warnings(fields),
+        is_public=not is_trusted,
     )
 
 

@@ -87,6 +87,7 @@ def read_entry(
             item.properties, item.amount, item.currency, item.transaction_id
         ),
         warnings=field_warnings(raw),
+        is_public=False,
     )
 
 
