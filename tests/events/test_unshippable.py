@@ -18,6 +18,7 @@ from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 from tests.events.conftest import Stored
 from tests.events.test_quarantine import counted, refused
+from tests.segment.conftest import write_key_of
 from tests.serving import Served
 from tests.tenant import Tenant, visitor
 
@@ -109,18 +110,28 @@ def test_no_refused_event_takes_the_place_of_one_that_was_accepted(
     assert names_of(stored()) == ["e"]
     site = workspace.website_id
     wrong = {"websiteId": site, "event": "of-backend", "wrong": 1}
-    assert workspace.client.post("/api/v1/events", json=wrong).status_code == 422
+    write_key = write_key_of(workspace, site)
+    for path in ("/api/v1/events", "/api/track", "/api/identify"):
+        assert workspace.client.post(path, json=wrong).status_code == 422
+    batch = {"websiteId": site, "events": [wrong]}
+    assert workspace.client.post("/api/track", json=batch).json()["rejected"] == 1
+    for call_type in ("track", "identify"):
+        call = {"type": call_type, "note": "of-backend"}
+        body = {"writeKey": write_key, "batch": [call]}
+        assert len(visitor(server).post("/v1/batch", json=body).json()["rejected"]) == 1
     items = {"websiteId": site, "events": [{"n": n} for n in range(100)]}
     for _ in range(3):
         assert visitor(server).post("/api/track", json=items).json()["rejected"] == 100
+    calls = {"writeKey": site, "batch": [{"type": "track", "n": n} for n in range(20)]}
+    assert len(visitor(server).post("/v1/batch", json=calls).json()["rejected"]) == 20
     left = refused(workspace, pageSize=100)
     assert len([entry for entry in left if entry["reason"] == "unshippable"]) == 2
-    assert len([entry for entry in left if "of-backend" in entry["item"]]) == 1
-    assert 3 < len(left) <= 60
+    assert len([entry for entry in left if "of-backend" in entry["item"]]) == 6
+    assert 8 < len(left) <= 60
     numbers = [entry["number"] for entry in left]
-    assert numbers[0] == max(numbers) == numbers[-1] + 302
+    assert numbers[0] == max(numbers) == numbers[-1] + 327
     counts = counted(workspace)
-    assert counts["dropped"] == 303 - len(left)
+    assert counts["dropped"] == 328 - len(left)
 
 
 @pytest.mark.parametrize("code", [BAD_ROW, 243])

@@ -156,6 +156,18 @@ def test_what_is_refused_is_kept_without_the_write_key(
     assert (counts["received"], counts["refused"]) == (1, 1)
 
 
+@pytest.mark.parametrize("limits", [{"quarantine_rows": 3}])
+def test_no_public_body_takes_the_place_of_a_trusted_one(
+    public: Client, trusted: Client, workspace: Tenant
+) -> None:
+    for client, calls in ((trusted, "of-backend"), *[(public, 1)] * 5):
+        assert client.post("/v1/batch", {"batch": calls}).status_code == 422
+    entries = workspace.client.get("/api/events/refused").json()["data"]
+    numbers = [entry["number"] for entry in entries]
+    assert numbers == [max(numbers), max(numbers) - 1, max(numbers) - 5]
+    assert {entry["websiteId"] for entry in entries} == {workspace.website_id}
+
+
 def test_a_repeat_of_a_message_id_changes_nothing(trusted: Client, stored: Stored) -> None:
     call = {"type": "track", "event": "a", "userId": "u", "messageId": "m"}
     for retry in range(2):

@@ -106,8 +106,9 @@ class Refusal(NamedTuple):
     """An item that validation refused, for the quarantine.
 
     website_id: None when it names none of the workspace. origin: the route. content: JSON as sent;
-    None when it is no JSON or too large to be kept. sender: what else the item was read with.
-    is_event: whether it counts as a received event. is_kept: else it is only counted.
+    None when it is no JSON or too large to be kept. is_public: it came without a key, so that
+    anyone may have sent it. sender: what else the item was read with. is_event: whether it
+    counts as a received event. is_kept: else it is only counted.
     """
 
     workspace_id: WorkspaceId
@@ -117,6 +118,7 @@ class Refusal(NamedTuple):
     code: str
     faults: tuple[Fault, ...]
     content: str | None
+    is_public: bool
     sender: Mapping[str, Any] = EMPTY
     is_event: bool = True
     is_kept: bool = True

@@ -191,6 +191,7 @@ def _entry(refusal: Refusal) -> QuarantineEntry:
         faults=refusal.faults,
         sender=refusal.sender,
         content=refusal.content,
+        is_public=refusal.is_public,
     )
 
 

@@ -7,7 +7,7 @@ from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Fault, Forbidden, Invalid, PenstockError, Unauthorized
+from penstock.base.errors import Fault, Forbidden, Invalid, Unauthorized
 from penstock.base.fair_queue import FairQueue
 from penstock.base.user_agent import MAX_CHARS
 from penstock.events.batch import ItemResult, within_body_limit
@@ -111,8 +111,8 @@ class SegmentService:
         workspace_id = sender.website.workspace_id
         try:
             calls = self._calls(call_type, raw)
-        except PenstockError as error:
-            await self._quarantine.record_body(path, b"", error, workspace_id, {})
+        except Invalid as error:
+            await self._quarantine.record([self._refusal_of_body(sender, path, error)])
             raise
         sent = SentCalls(sender, path, calls, "" if sender.is_trusted else user_agent[:MAX_CHARS])
         self._events.count_items(sender.website, len(calls), is_public=not sender.is_trusted)
@@ -164,6 +164,20 @@ class SegmentService:
             _without_key({**defaults, **call}) if isinstance(call, dict) else call for call in calls
         ]
 
+    def _refusal_of_body(self, sender: Sender, path: str, error: Invalid) -> Refusal:
+        """What is kept of a body without calls."""
+        return Refusal(
+            workspace_id=sender.website.workspace_id,
+            website_id=sender.website.id,
+            at_ms=self._clock(),
+            origin=path,
+            code=error.code,
+            faults=error.faults,
+            content=None,
+            is_public=not sender.is_trusted,
+            is_event=False,
+        )
+
     def _refusals(self, sent: SentCalls, rejected: Mapping[int, ItemResult]) -> list[Refusal]:
         """What is kept of the rejected calls of a body."""
         website = sent.sender.website
@@ -176,6 +190,7 @@ class SegmentService:
                 code=Invalid.code,
                 faults=result.faults,
                 content=content_of(sent.calls[index], self._settings),
+                is_public=not sent.sender.is_trusted,
                 sender=replay_sender(sent.calls[index], sent.sender, sent.user_agent),
                 is_event=is_event(sent.calls[index]),
                 is_kept=number < MAX_PER_BODY,

@@ -7,10 +7,7 @@ from typing import Any, NamedTuple
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 
-KEY_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions")
-"""Origins that need a key."""
-
-EVENT_ROUTES = (*KEY_ROUTES, "/api/track")
+EVENT_ROUTES = ("/api/v1/events", "/api/v1/events/batch", "/api/v1/transactions", "/api/track")
 """Origins of single events, which can be replayed."""
 
 SEGMENT = "segment"
@@ -39,7 +36,8 @@ class QuarantineEntry(NamedTuple):
     number: rises with each entry. website_id: None when the item names none of the workspace.
     origin: the route, or the warehouse table. code: of the problem document; `invalid` for an item
     of a batch. content: JSON as sent, or the row; None for a body that is not JSON, a whole batch
-    and what is too large. sender: what else the content was read with.
+    and what is too large. sender: what else the content was read with. is_public: of a refused one,
+    as of `Refusal`.
     """
 
     number: int
@@ -52,6 +50,7 @@ class QuarantineEntry(NamedTuple):
     faults: tuple[Fault, ...]
     sender: Mapping[str, Any]
     content: str | None
+    is_public: bool = False
 
 
 class ReplayResult(NamedTuple):

@@ -141,7 +141,8 @@ class ReplayService:
                 return self._read_call(raw, website, entry.sender, context)
             if entry.origin == "/api/track":
                 user_agent = parse_user_agent(entry.sender.get("userAgent", ""))
-                return tracked_event(raw, context, user_agent)
+                event = tracked_event(raw, context, user_agent)
+                return event._replace(is_public=entry.is_public)
             reader = transaction if entry.origin == "/api/v1/transactions" else server_event
             return reader(
                 raw,

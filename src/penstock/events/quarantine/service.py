@@ -62,7 +62,7 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> None:
-        """Record a body that was refused as a whole. workspace_id: of the key."""
+        """Record a body that was refused as a whole. workspace_id: of the key; None without one."""
         if error.status < 500 and error.status != 429:
             await self._record(
                 workspace_id,
@@ -77,7 +77,7 @@ class QuarantineService:
         workspace_id: WorkspaceId | None,
         sender: Mapping[str, Any],
     ) -> None:
-        """Record the refused items of an accepted batch."""
+        """Record the refused items of an accepted batch. workspace_id: as of `record_body`."""
         await self._record(
             workspace_id,
             partial(self._refusals_of_items, route, body, results, workspace_id, sender),
@@ -165,6 +165,7 @@ class QuarantineService:
             code=code,
             faults=faults,
             content=content_of(item, self._settings),
+            is_public=workspace_id is None,
             sender=sender,
             is_event=route in EVENT_ROUTES and item is not None,
         )

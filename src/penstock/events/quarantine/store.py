@@ -5,17 +5,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import json
-from sqlalchemy import ColumnElement, Connection, Row, case, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, case, delete, func, insert, or_, select, true
 
 from penstock.base.errors import Fault
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.events.quarantine.model import (
-    KEY_ROUTES,
-    QuarantineEntry,
-    QuarantineLimits,
-    Reason,
-)
+from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
 from penstock.metadb.tables import quarantine, websites
 
 _MAX_FAULTS = 10
@@ -23,7 +18,13 @@ _PAGE = 200
 
 c = quarantine.c
 
-_WORTH = case((c.reason == Reason.UNSHIPPABLE, 2), (c.origin.in_(KEY_ROUTES), 1), else_=0)
+_IS_PUBLIC_KEY = "isPublic"
+"""The key of `sender` with `is_public`. An entry without it counts as public."""
+
+_IS_PUBLIC = func.coalesce(c.sender[_IS_PUBLIC_KEY].as_boolean(), true())
+_ENTRY = (*c, _IS_PUBLIC.label("is_public"))
+
+_WORTH = case((c.reason == Reason.UNSHIPPABLE, 2), (_IS_PUBLIC, 0), else_=1)
 """Accepted events, whose only copy this is, are worth most, and what anyone may send least."""
 
 
@@ -54,7 +55,7 @@ def _values(entry: QuarantineEntry) -> dict[str, Any]:
         "code": entry.code,
         "bytes": sum(len(text.encode()) for text in texts),
         "errors": errors,
-        "sender": dict(entry.sender),
+        "sender": {**entry.sender, _IS_PUBLIC_KEY: entry.is_public},
         "content": entry.content,
     }
 
@@ -100,6 +101,7 @@ def _entry(row: Row[Any]) -> QuarantineEntry:
         faults=tuple(Fault(*fault) for fault in row.errors),
         sender=row.sender,
         content=row.content,
+        is_public=row.is_public,
     )
 
 
@@ -125,7 +127,7 @@ def page(
     own = _of(workspace_id, website_id, with_unknown=with_unknown)
     total = connection.execute(select(func.count()).select_from(quarantine).where(*own))
     rows = connection.execute(
-        select(quarantine).where(*own).order_by(c.id.desc()).offset(page.offset).limit(page.size)
+        select(*_ENTRY).where(*own).order_by(c.id.desc()).offset(page.offset).limit(page.size)
     )
     return Listing([_entry(row) for row in rows], page, total.scalar_one())
 
@@ -136,7 +138,7 @@ def after(
     """The next entries of a website after a number, oldest first, at most a page."""
     own = (c.workspace_id == workspace_id, c.website_id == website_id)
     rows = connection.execute(
-        select(quarantine).where(*own, c.id > number).order_by(c.id).limit(_PAGE)
+        select(*_ENTRY).where(*own, c.id > number).order_by(c.id).limit(_PAGE)
     )
     return [_entry(row) for row in rows]
 
@@ -151,7 +153,7 @@ def entries_by_reason(connection: Connection) -> dict[str, float]:
 
 def find(connection: Connection, workspace_id: WorkspaceId, number: int) -> QuarantineEntry | None:
     row = connection.execute(
-        select(quarantine).where(c.workspace_id == workspace_id, c.id == number)
+        select(*_ENTRY).where(c.workspace_id == workspace_id, c.id == number)
     ).first()
     return None if row is None else _entry(row)
 
