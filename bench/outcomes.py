@@ -39,7 +39,8 @@ def run(bench: Bench) -> list[Table]:
     queries: list[list[Cell]] = []
     stages: list[list[Cell]] = []
     for size, changed in CHANGED_UNITS.items():
-        data = stored(bench, Dataset(6, bench.events(size), bench.events(1_000_000)))
+        block = bench.events(min(size, 1_000_000))
+        data = stored(bench, Dataset(6, bench.events(size), block))
         events = counts_of(data).step_events
         bench.progress(f"{events:,} step events: build, and reports after changes")
         rounds = bench.rounds(3 if size <= SIZE else 2)
