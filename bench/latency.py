@@ -29,13 +29,13 @@ _SAMPLE_S = 0.2
 def run(bench: Bench) -> list[Table]:
     data, account = service_with_events(bench)
     seconds, reports = (4.0, 1) if bench.small else (30.0, 3)
-    options = {
-        "PENSTOCK_STORED_OUTCOMES": "0",
-        "PENSTOCK_QUERY_TIMEOUT_S": "300",
-        "PENSTOCK_IDLE_TIMEOUT_S": "300",  # connections that a low rate of posts does not need
-    }
     with (
-        penstock(data, **options) as service,
+        penstock(
+            data,
+            PENSTOCK_STORED_OUTCOMES="0",
+            PENSTOCK_QUERY_TIMEOUT_S="300",
+            PENSTOCK_IDLE_TIMEOUT_S="300",  # connections that a low rate of posts does not need
+        ) as service,
         httpx.Client(
             base_url=service.url, headers={"Authorization": f"Bearer {account.key}"}, timeout=300
         ) as client,
