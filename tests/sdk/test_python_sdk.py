@@ -209,6 +209,10 @@ class Answers(Delivery):
     [
         httpx.Response(200, text="<html>Back soon</html>"),
         httpx.Response(200, json=[]),
+        httpx.Response(200, json={"status": "ok"}),
+        httpx.Response(200, json={"results": "ok"}),
+        httpx.Response(502, json={"code": 502, "errors": ["text"]}),
+        httpx.Response(502, json={"code": 502, "errors": {"text": 1}}),
         httpx.Response(302, headers={"Location": "https://penstock.example"}),
         httpx.Response(503, json={}),
     ],
@@ -232,6 +236,7 @@ NOT_OWNED = {"code": "website_not_owned", "message": "No such website."}
         httpx.Response(403, text="<html>Firewall</html>"),
         httpx.Response(404),
         httpx.Response(413, text="<html>Too large</html>"),
+        httpx.Response(413, json={"code": 413, "errors": ["text"]}),
         httpx.Response(422, json={"errors": ["not of Penstock"]}),
     ],
 )
@@ -245,7 +250,7 @@ def test_an_answer_that_is_not_about_an_event_keeps_it_and_is_told_once(
     assert (len(delivery.outbox), refused) == (1, [])
     [record] = caplog.records
     assert "Events wait. Check host, website_id, api_key and firewall." in record.getMessage()
-    assert delivery.wait_after(httpx.Response(202, json={"status": "accepted"})) == 0
+    assert delivery.wait_after(httpx.Response(202, json={"visitorId": "v"})) == 0
     assert len(delivery.outbox) == 0
 
 
@@ -274,6 +279,34 @@ def test_an_event_that_a_firewall_refuses_waits_and_does_not_hold_up_the_others(
             delivery.answered(request, httpx.Response(202, json={"results": [{} for _ in names]}))
             stored += names
     assert sorted(stored) == ["a", "b", "d", "e", "f"]
+    assert len(outbox) == 1
+
+
+def test_a_new_event_does_not_wait_for_those_that_a_firewall_refuses() -> None:
+    outbox = Outbox(None, 10)
+    for name in "abcdef":
+        outbox.add(event_entry(EVENTS, "w", name, {"user_id": "u"}))
+    delivery, tried = Delivery(outbox, print), list[str]()
+    for _ in range(20):
+        request = delivery.next_request()
+        assert request is not None
+        tried.append(request.body["events"][0]["event"])
+        delivery.answered(request, httpx.Response(403))
+    assert set(tried[-6:]) == set("abcdef")
+    outbox.add(event_entry(EVENTS, "w", "new", {"user_id": "u"}))
+    request = delivery.next_request()
+    assert request is not None
+    assert [entry.body["event"] for _, entry in request.entries] == ["new"]
+
+
+@pytest.mark.parametrize("answer", [{}, {"results": "a"}, {"results": []}])
+def test_a_batch_needs_a_result_for_each_event(answer: Any) -> None:
+    outbox = Outbox(None, 1)
+    outbox.add(event_entry(EVENTS, "w", "a", {"user_id": "u"}))
+    delivery = Delivery(outbox, print)
+    request = delivery.next_request()
+    assert request is not None
+    assert delivery.answered(request, httpx.Response(200, json=answer)) > 0
     assert len(outbox) == 1
 
 

@@ -64,9 +64,8 @@ class AsyncPenstock(Sending[Awaitable[Json]]):
                 continue
             try:
                 response = await self._http.post(request.path, json=request.body)
-            except httpx.HTTPError:
-                wait_s = self._delivery.failed()
-            else:
                 wait_s = self._delivery.answered(request, response)
+            except Exception:  # as in the client for threads
+                wait_s = self._delivery.failed()
             self._settled.set()
             await asyncio.sleep(wait_s)

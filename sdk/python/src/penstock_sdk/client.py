@@ -74,9 +74,9 @@ class Penstock(Sending[Json]):
             return 0.0
         try:
             response = self._http.post(request.path, json=request.body)
-        except (httpx.HTTPError, RuntimeError):  # the latter: `close` was faster
+            return self._delivery.answered(request, response)
+        except Exception:  # none ends the delivery, also no answer that nobody thought of
             return self._delivery.failed()
-        return self._delivery.answered(request, response)
 
 
 def _exit_at_sigterm() -> None:

@@ -64,8 +64,9 @@ class Delivery:
             self._max_items = (len(request.entries) + 1) // 2
             return 0.0
         # Only what Penstock says of events removes them: no page of a proxy, and no wrong key.
-        is_refusal = status in _ABOUT_EVENTS and status != 403 and "code" in answer
-        if is_refusal or (answer and 200 <= status < 300):
+        is_refusal = status in _ABOUT_EVENTS and status != 403 and errors
+        results = len(errors) or int("visitorId" in answer)
+        if is_refusal or (200 <= status < 300 and results == len(request.entries)):
             self._max_items, self._failures = MAX_ITEMS, 0
             self._outbox.remove([number for number, _ in request.entries])
             for (_, entry), own_errors in zip(request.entries, errors, strict=False):
@@ -96,9 +97,10 @@ class Delivery:
 def _read(response: httpx.Response) -> tuple[int, Json, list[list[Json]]]:
     """Status, body, errors of each entry. A key of another website is a 403, also in a batch."""
     status, answer = response.status_code, json_object(response) or {}
-    results = answer.get("results", []) if status < 300 else [answer] if "code" in answer else []
+    problem = [answer] if isinstance(answer.get("code"), str) else []  # a gateway's is a number
+    results = answer.get("results", []) if status < 300 else problem
     own = [{"code": answer.get("code"), "message": answer.get("detail")}] if status >= 300 else []
-    errors = [result.get("errors") or own for result in results]
+    errors = [result.get("errors") or own for result in results if isinstance(result, dict)]
     for error in (error for item in errors for error in item):
         if error.get("code") in ("website_not_owned", "website_not_of_key"):
             return 403, {"detail": error["message"]}, errors

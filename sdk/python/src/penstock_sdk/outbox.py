@@ -24,7 +24,7 @@ class Outbox:
 
     def __init__(self, folder: Path | None, max_waiting: int) -> None:
         self._folder, self._max_waiting, self._lock = folder, max_waiting, Lock()
-        self._entries = OrderedDict[int, Entry]()
+        self._entries, self._postponed = OrderedDict[int, Entry](), OrderedDict[int, Entry]()
         self._next = self._dropped = 0
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ class Outbox:
             self._next = max(self._entries, default=-1) + 1
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._entries) + len(self._postponed)
 
     def add(self, entry: Entry) -> None:
         """`Full`; ValueError for what is not JSON; OSError when the folder cannot be written.
@@ -45,7 +45,7 @@ class Outbox:
         text = entry.dump()
         is_event = entry.path != IDENTIFY
         with self._lock:
-            if len(self._entries) >= self._max_waiting:
+            if len(self) >= self._max_waiting:
                 if is_event:
                     self._set_dropped(self._dropped + 1)
                 raise Full(f"{self._max_waiting:,} events wait for Penstock already")
@@ -64,16 +64,17 @@ class Outbox:
 
     def first(self, count: int) -> list[tuple[int, Entry]]:
         with self._lock:
-            return list(islice(self._entries.items(), count))
+            return list(islice(self._entries.items() or self._postponed.items(), count))
 
     def postpone(self, number: int) -> None:
         with self._lock:
-            self._entries.move_to_end(number)
+            entry = self._entries.pop(number, None) or self._postponed.pop(number)
+            self._postponed[number] = entry  # behind all others, also those that come later
 
     def remove(self, numbers: list[int]) -> None:
         with self._lock:
             for number in numbers:
-                del self._entries[number]
+                (self._entries if number in self._entries else self._postponed).pop(number)
                 if self._folder is not None:
                     (self._folder / f"{number:020}.json").unlink(missing_ok=True)
 

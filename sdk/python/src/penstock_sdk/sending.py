@@ -35,8 +35,7 @@ class Sending(ABC, Generic[Answer]):
         self._website_id = website_id
         self._outbox = Outbox(None if spill_to is None else Path(spill_to), max_waiting)
         self._delivery = Delivery(self._outbox, on_refused)
-        auth = {"Authorization": f"Bearer {api_key}"}
-        self._open(base_url=host, headers=auth, timeout=30.0)
+        self._open(base_url=host, headers={"Authorization": f"Bearer {api_key}"}, timeout=30.0)
 
     @abstractmethod
     def _open(self, **http_options: Any) -> None: ...
