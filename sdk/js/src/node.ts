@@ -122,23 +122,36 @@ function onceAnHour(report: (text: string) => void): (text: string) => void {
       if (now - (toldAt.get(text) ?? -HOUR_MS) < HOUR_MS) return;
       toldAt.set(text, now);
     }
-    report(text);
+    try {
+      report(text);
+    } catch (error) {
+      console.error("penstock: onRefused failed", error); // It must not end the delivery.
+    }
   };
 }
 
 interface Problem {
-  code?: string;
+  code?: unknown;
   detail?: string;
   message?: string;
+}
+
+interface Problems extends Problem {
+  results?: ({ errors?: (Problem | null)[] } | null)[];
+}
+
+/** An array of an answer; empty where a gateway's JSON has something else. */
+function list<T>(value: T[] | undefined): T[] {
+  return Array.isArray(value) ? value : [];
 }
 
 /** An event of a website that the key is not for: 403, also in a batch. The key may be changed. */
 function tellingWrongKeys(transport: Transport): Transport {
   return async (path, text) => {
     const answer = await transport(path, text);
-    const body = (answer.body ?? {}) as Problem & { results?: { errors?: Problem[] }[] };
-    const faults = [body, ...(body.results ?? []).flatMap(({ errors }) => errors ?? [])];
-    const fault = faults.find(({ code }) => code?.startsWith("website_not_o"));
+    const body = (answer.body ?? {}) as Problems;
+    const faults = [body, ...list(body.results).flatMap((result) => list(result?.errors))];
+    const fault = faults.find((each) => String(each?.code).startsWith("website_not_o"));
     if (!fault) return answer;
     return { ...answer, status: 403, body: { detail: fault.detail ?? fault.message } };
   };

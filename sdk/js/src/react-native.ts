@@ -1,6 +1,7 @@
 /** Penstock for React Native. Storage comes from the app, such as its AsyncStorage. */
 import { Client, type CommonOptions } from "./core/client";
 import { deviceTime, httpTransport, newId } from "./core/platform";
+import type { Properties } from "./core/queue";
 import { memoryStore, type Store } from "./core/store";
 
 export type { Attempt, AttemptOptions } from "./core/attempt";
@@ -30,10 +31,17 @@ export interface Options extends CommonOptions {
   appState?: AppState;
 }
 
+export class Penstock extends Client {
+  /** Send a screen view of an app. */
+  screen(name: string, properties?: Properties): void {
+    this.send({ type: "screenview", screen: name, properties });
+  }
+}
+
 /** A client for one app. Call it once, and await it: it reads what earlier runs left. */
-export async function init(options: Options): Promise<Client> {
+export async function init(options: Options): Promise<Penstock> {
   const isDevelopment = Boolean((globalThis as { __DEV__?: boolean }).__DEV__);
-  const client = new Client(
+  const client = new Penstock(
     { debug: isDevelopment, ...options },
     {
       store: await mirrored(options.storage),

@@ -227,11 +227,11 @@ test("an entry that cannot be read stops nothing", async () => {
 });
 
 test("a page of a proxy is no answer: nothing is removed", async () => {
-  world.answers = [{ status: 200 }, { status: 302 }];
+  const bodies = [{}, { results: [] }, { results: {} }, "a", null];
+  world.answers = [{ status: 200 }, { status: 302 }, ...bodies.map((body) => ({ status: 200, body }))];
   const client = world.client();
   client.track("a");
-  await client.flush();
-  await client.flush();
+  for (const _ of [...world.answers]) await client.flush();
   expect(world.waiting).toHaveLength(1);
   await client.flush();
   expect(world.waiting).toHaveLength(0);
@@ -245,6 +245,7 @@ test.each([
   { status: 404 },
   { status: 405 },
   { status: 413 },
+  { status: 413, body: { code: 413, detail: "Not of Penstock: its code is no text." } },
   { status: 422, body: { detail: "Not of Penstock: it has no code." } },
 ])("an answer that is not about an event keeps it: $status", async (answer) => {
   const refusals = Array(20).fill(answer);
@@ -292,6 +293,31 @@ test("an event that a firewall refuses waits, and does not hold up the others", 
   world.isRefused = () => false;
   await client.flush();
   expect(world.waiting).toEqual([]);
+});
+
+test("many events do not wait for one that a firewall refuses", async () => {
+  const client = world.client();
+  world.isRefused = ({ name }) => name === "e0";
+  for (let n = 0; n < 300; n += 1) client.track(`e${n}`);
+  await client.flush();
+  await client.flush();
+  expect(world.waiting).toHaveLength(1);
+  expect(world.requests.length).toBeLessThan(20);
+  world.requests.length = 0;
+  for (let n = 300; n < 500; n += 1) client.track(`e${n}`);
+  await client.flush();
+  expect(world.waiting).toHaveLength(1);
+  expect(world.requests.length).toBeLessThan(5);
+});
+
+test("a new event does not wait for those that a firewall refuses", async () => {
+  const client = world.client();
+  world.isRefused = ({ name }) => /^[xy]$/.test(name as string);
+  for (const name of ["x", "y"]) client.track(name);
+  for (let n = 0; n < 5; n += 1) await client.flush();
+  client.track("new");
+  await client.flush();
+  expect(world.waiting).toHaveLength(2);
 });
 
 test("a firewall that refuses everything costs one request for each try", async () => {

@@ -49,9 +49,10 @@ export class World {
     this.requests.push({ path, body });
     if ((body.events ?? [body]).some(this.isRefused)) return { status: 403 };
     const date = new Date(this.wall + this.offset).toUTCString();
-    const results = (body.events ?? []).map(() => ({ status: "accepted" }));
+    const results = body.events?.map(() => ({ status: "accepted" }));
+    const accepted = results ? { results } : { visitorId: body.visitorId };
     const given = this.answers.shift() ?? {};
-    return { status: 202, date, ...("status" in given ? {} : { body: { results } }), ...given };
+    return { status: 202, date, ...("status" in given ? {} : { body: accepted }), ...given };
   }
 
   get sent(): Properties[] {

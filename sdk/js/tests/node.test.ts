@@ -1,10 +1,10 @@
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Properties } from "../src/core/queue";
 import { Penstock } from "../src/node";
 
@@ -35,9 +35,9 @@ beforeEach(async () => {
       if (isDown) return void request.socket.destroy();
       const body = JSON.parse(text) as Received["body"];
       received.push({ url: request.url, key: request.headers.authorization, body });
-      const results = (body.events ?? []).map(() => ({ status: "accepted" }));
+      const results = body.events?.map(() => ({ status: "accepted" }));
       response.writeHead(refusal?.status ?? 202, { "Content-Type": "application/json" });
-      response.end(JSON.stringify(refusal?.body ?? { results }));
+      response.end(JSON.stringify(refusal?.body ?? (results ? { results } : { visitorId: "v-1" })));
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -45,6 +45,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  vi.restoreAllMocks();
   rmSync(folder, { recursive: true });
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
@@ -150,4 +151,59 @@ test.each([
   const next = client();
   await next.close();
   expect(readdirSync(folder)).toEqual([]);
+});
+
+test.each([
+  { status: 502, body: { code: 502, message: "Bad gateway" } },
+  { status: 200, body: { code: null, results: "ok" } },
+  { status: 200, body: { results: { errors: [] } } },
+  { status: 200, body: { results: [] } },
+  { status: 200, body: {} },
+  { status: 413, body: { code: 413, errors: "too large" } },
+  { status: 400, body: { code: { toString: 1 }, errors: [null] } },
+])("JSON of a gateway stops and removes nothing", async (answer) => {
+  refusal = answer;
+  const penstock = client();
+  penstock.track({ event: "a", userId: "u-1" });
+  penstock.transaction({ event: "purchase", userId: "u-1" });
+  await vi.waitFor(() => expect(received.length).toBeGreaterThan(0)); // The timer sent it.
+  await penstock.flush();
+  expect(penstock.waiting).toBe(2);
+  refusal = undefined;
+  await penstock.close();
+  expect(penstock.waiting).toBe(0);
+});
+
+test("results that are no objects are no faults of events", async () => {
+  refusal = { status: 202, body: { results: [null] } };
+  const penstock = client();
+  penstock.track({ event: "a", userId: "u-1" });
+  await penstock.close();
+  expect([penstock.waiting, told]).toEqual([0, []]);
+});
+
+test("an error of the program does not end the delivery", async () => {
+  const said = vi.spyOn(console, "error").mockReturnValue();
+  refusal = { status: 422, body: { code: "invalid", detail: "No." } };
+  const onRefused = (): never => {
+    throw new Error("of the program");
+  };
+  const penstock = new Penstock({ host, website: "web_1", apiKey: "key", onRefused });
+  penstock.track({ event: "a", userId: "u-1" });
+  await vi.waitFor(() => expect(penstock.waiting).toBe(0));
+  await penstock.close();
+  expect(said).toHaveBeenCalledOnce();
+});
+
+test("a folder that cannot be read for a while does not end the delivery", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+  const penstock = client();
+  penstock.track({ event: "a", userId: "u-1" });
+  renameSync(folder, `${folder}-gone`);
+  await vi.advanceTimersByTimeAsync(1_000);
+  renameSync(`${folder}-gone`, folder);
+  await vi.advanceTimersByTimeAsync(60_000);
+  vi.useRealTimers();
+  await vi.waitFor(() => expect(penstock.waiting).toBe(0));
+  await penstock.close();
 });

@@ -32,7 +32,7 @@ export class Penstock extends Client {
       {
         debug: /^127\.|\blocalhost$/.test(location.hostname),
         ...options,
-        ...(refuses(options) && { consent: "denied" as const }),
+        ...(refuses(options) ? { consent: "denied" as const } : {}),
       },
       {
         store: cookieDomain ? withSharedCookie(store, VISITOR, cookieDomain) : store,
@@ -41,7 +41,7 @@ export class Penstock extends Client {
         transport: httpTransport(host),
         newId,
         context: () => this.#page(),
-        warn: (text) => console.warn(text),
+        warn: console.warn,
       },
     );
     addEventListener("online", () => this.wake());
@@ -79,12 +79,12 @@ export function init(options: Options): Penstock {
   return new Penstock(options);
 }
 
-function refuses(options: Options): boolean {
+function refuses(options: Options): unknown {
   const { doNotTrack, globalPrivacyControl } = navigator as Navigator & {
     globalPrivacyControl?: boolean;
   };
-  return Boolean(
+  return (
     (options.respectDoNotTrack && doNotTrack === "1") ||
-      (options.respectGlobalPrivacyControl && globalPrivacyControl),
+    (options.respectGlobalPrivacyControl && globalPrivacyControl)
   );
 }

@@ -26,5 +26,5 @@ export function onNavigation(callback: (previousUrl: string) => void): void {
 }
 
 function withoutHash(url: string): string {
-  return url.split("#", 1)[0] ?? "";
+  return url.split("#")[0]!;
 }

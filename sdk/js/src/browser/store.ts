@@ -32,7 +32,7 @@ export function withSharedCookie(store: Store, key: string, domain: string): Sto
   return {
     ...store,
     get(wanted) {
-      const [, found] = `; ${document.cookie}`.split(`; ${wanted}=`);
+      const found = `; ${document.cookie}`.split(`; ${wanted}=`)[1];
       return found?.split(";")[0] || store.get(wanted);
     },
     set(wanted, value) {

@@ -83,9 +83,10 @@ export class Attempt {
    * the number of its last event, its events have no numbers; their times prove the order.
    */
   resume(id: string, lastNumber?: number): void {
-    const known = this.#host.store.get(this.#key) ? this.#state() : undefined;
-    const last = known?.id === id ? known.last : undefined;
-    this.#begin(id, last === undefined ? lastNumber : Math.max(last, lastNumber ?? 0));
+    const known: Partial<State> = this.#host.store.get(this.#key) ? this.#state() : {};
+    const { last } = known;
+    const isOther = known.id !== id || last === undefined;
+    this.#begin(id, isOther ? lastNumber : Math.max(last, lastNumber ?? 0));
   }
 
   /** Begin a new attempt and forget the current one. */

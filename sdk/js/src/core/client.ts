@@ -113,11 +113,6 @@ export class Client implements AttemptHost {
     this.send({ type: "event", name, properties });
   }
 
-  /** Send a screen view of an app. */
-  screen(name: string, properties?: Properties): void {
-    this.send({ type: "screenview", screen: name, properties });
-  }
-
   /** Send a transaction, such as `purchase`. */
   transaction(name: string, { id, amount, currency, properties }: Transaction = {}): void {
     const facts: Properties = { ...properties, amount, currency, transactionId: id };

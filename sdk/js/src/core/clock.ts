@@ -45,8 +45,13 @@ export class Clock {
 
   now(): Moment {
     const shift = this.#shift();
-    const [offset, change] = [this.#offset, shift - this.#offsetShift];
-    return { wall: this.#source.wall(), shift, offset, change, client: this.#client };
+    return {
+      wall: this.#source.wall(),
+      shift,
+      offset: this.#offset,
+      change: shift - this.#offsetShift,
+      client: this.#client,
+    };
   }
 
   monotonic(): number {

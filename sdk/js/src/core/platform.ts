@@ -16,9 +16,13 @@ export function httpTransport(host: string, headers: Record<string, string> = {}
     const aborter = new AbortController();
     const timer = setTimeout(() => aborter.abort(), TIMEOUT_MS);
     try {
-      const { signal } = aborter;
-      const init: RequestInit = { method: "POST", headers, body, credentials: "omit", signal };
-      const answer = await fetch(base + path, init);
+      const answer = await fetch(base + path, {
+        method: "POST",
+        headers,
+        body,
+        credentials: "omit",
+        signal: aborter.signal,
+      });
       return {
         status: answer.status,
         retryAfter: answer.headers.get("Retry-After"),

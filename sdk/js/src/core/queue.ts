@@ -58,8 +58,8 @@ export class Queue {
       this.#store.remove(DROPPED);
     }
     this.#count += 1;
-    const time = sortable(entry.at.wall, 9) + sortable((this.#added += 1), 6);
-    this.#store.set(`${PREFIX}${time}.${id}`, JSON.stringify(entry));
+    const key = PREFIX + sortable(entry.at.wall, 9) + sortable((this.#added += 1), 6) + "." + id;
+    this.#store.set(key, JSON.stringify(entry));
   }
 
   /**

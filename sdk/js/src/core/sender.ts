@@ -21,10 +21,14 @@ interface ItemResult {
   errors?: Fault[];
 }
 
-/** The results of a batch, or a problem document. Only Penstock's has a `code`. */
+/**
+ * The results of a batch, the answer for one entry, or a problem document. A gateway's JSON may
+ * have anything in these fields: only Penstock's `code` is a text.
+ */
 interface Body {
   results?: ItemResult[];
-  code?: string;
+  visitorId?: string | null;
+  code?: unknown;
   detail?: string;
   errors?: Fault[];
 }
@@ -72,24 +76,23 @@ export function createSender(
   function schedule(delayMs: number): void {
     if (isStopped) return;
     clearTimeout(timer);
-    timer = setTimeout(() => void flush(), Math.max(delayMs, notBefore - clock.monotonic()));
+    timer = setTimeout(flush, Math.max(delayMs, notBefore - clock.monotonic()));
   }
 
   function flush(): Promise<void> {
-    running ??= sendAll().finally(() => (running = undefined));
+    running ??= sendAll()
+      .catch(() => schedule(LAST_RETRY_MS)) // Whatever failed must not end the program.
+      .finally(() => (running = undefined));
     return running;
   }
 
   async function sendAll(): Promise<void> {
-    while (!isStopped) {
-      const batch = nextBatch();
-      if (!batch.length) return;
-      const wait = await send(batch);
-      if (wait) {
-        notBefore = clock.monotonic() + wait;
-        return schedule(0);
-      }
-    }
+    const batch = nextBatch();
+    if (isStopped || !batch[0]) return;
+    const wait = await send(batch);
+    if (!wait) return sendAll();
+    notBefore = clock.monotonic() + wait;
+    schedule(0);
   }
 
   /** The first entries of the queue that fit into one request. */
@@ -121,7 +124,8 @@ export function createSender(
     const path = batch[0]?.path ?? "";
     const answer = await transport(path, bodyOf(path, batch));
     const { status } = answer;
-    const body = answer.body as Body | undefined;
+    const body = (answer.body ?? {}) as Body;
+    const isAccepted = (body.results?.length ?? Number("visitorId" in body)) === batch.length;
     const isAboutEvents = ABOUT_EVENTS.includes(status);
     clock.learn(answer.date ?? null);
     if (isAboutEvents && batch.length > 1) {
@@ -129,22 +133,23 @@ export function createSender(
       return 0;
     }
     // Only what Penstock says of events removes them: no page of a proxy, and no wrong key.
-    if (body && (status < 300 || (isAboutEvents && status !== 403 && body.code))) {
+    const isRefused = isAboutEvents && status !== 403 && typeof body.code === "string";
+    if (isRefused || (isAccepted && status < 300)) {
       failures = 0;
       maxItems = MAX_ITEMS;
-      barred.clear();
-      reportFaults(body, batch);
+      for (const { key } of batch) barred.delete(key);
       queue.remove(batch);
+      reportFaults(body, batch);
       return 0;
     }
-    if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
-      report(`answer ${status}. ${body?.detail ?? ""} ${ADVICE}`);
+    if (/^4(?!08|29)/.test(`${status}`)) {
+      report(`answer ${status}. ${body.detail ?? ""} ${ADVICE}`);
       if (isAboutEvents) barred.add(batch[0]?.key ?? "");
       else failures = MANY_FAILURES;
     }
     const backoff = Math.min(FIRST_RETRY_MS * 2 ** failures++, LAST_RETRY_MS);
-    const stated = Number(answer.retryAfter) * 1_000 || 0; // It may be a date.
-    return Math.max(backoff * (0.5 + Math.random() / 2), stated);
+    // `Retry-After` may be a date.
+    return Math.max(backoff * (0.5 + Math.random() / 2), Number(answer.retryAfter) * 1_000 || 0);
   }
 
   function reportFaults({ results, errors, detail }: Body, batch: KeyedEntry[]): void {
