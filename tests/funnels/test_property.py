@@ -2,7 +2,7 @@
 
 Compares every field of the counted report.
 
-`PENSTOCK_EXAMPLES` is the number of examples in all: 120 by default, 20,000 in `make test-full`.
+`PENSTOCK_EXAMPLES` is the number of examples in all: 80 by default, 20,000 in `make test-full`.
 An example takes 0.45 s of CPU time. Nearly all of it is the engine's analysis of the statement:
 storing the case takes 0.02 s.
 """
@@ -25,7 +25,7 @@ from tests.funnels.reports import evaluate
 from tests.funnels.seed import store_case
 from tests.funnels.strategies import START_MS, Case, cases
 
-EXAMPLES = example_count(120)
+EXAMPLES = example_count(80)
 SHARES = range(10)
 """Each kind of funnel in ten parts: the workers divide them, and a long run shows its progress."""
 

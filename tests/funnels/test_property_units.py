@@ -32,7 +32,7 @@ from tests.funnels.examples import example_count, example_settings, share_of_cas
 from tests.funnels.seed import store_case
 from tests.funnels.strategies import Case, cases
 
-EXAMPLES = example_count(100) // 5
+EXAMPLES = example_count(50) // 5
 SHARES = range(5)
 """Each kind of funnel in five parts, which the workers divide."""
 
