@@ -159,5 +159,5 @@ def test_the_page_of_a_website_shows_its_events_of_today(
 ) -> None:
     assert track().status_code == 202
     page = workspace.browser.get(f"/settings/websites/{site}").text
-    shown = page[page.index("Events without a key today") :]
+    shown = page[page.index("Quota today") :]
     assert shown.index('value="1"') < shown.index(" of ") < shown.index('value="3"') < 200
