@@ -28,7 +28,7 @@ class DayCount(NamedTuple):
 class DailyQuota:
     """Counts what anyone may send for each website in a UTC day, and refuses more.
 
-    That are new events and identify calls without a key. What has a key does not count, and is not
+    These are new events and identify calls without a key. What has a key neither counts nor is
     refused: what a stranger sends in the name of a website must not stop its backends.
 
     The counts are rows that the intake's transactions increase. A check reads nothing: it knows
@@ -51,8 +51,8 @@ class DailyQuota:
 
     def _used_up(self, now_ms: int) -> RateLimited:
         return RateLimited(
-            f"The website has stored its {self._quota:,} events without a key of today "
-            "(UTC). Send again tomorrow; the operator can raise the quota with "
+            f"The website has stored {self._quota:,} events without a key today (UTC), which is "
+            "its quota. Send again tomorrow; the operator can raise the quota with "
             "PENSTOCK_DAILY_EVENTS.",
             code="daily_quota_used",
             retry_after_s=DAY_S - now_ms // 1000 % DAY_S,

@@ -121,8 +121,7 @@ not_ndjson              415 The file of an import is not NDJSON. Send UTF-8 text
   object per line.
 unsupported_media_type  415 Send JSON with Content-Type: application/json, plain or as gzip.
 invalid                 422 The input is JSON but breaks rules; errors lists all of them.
-daily_quota_used        429 The website has stored its number of events without a key for today
-  (UTC).
+daily_quota_used        429 The website has stored its quota of events without a key today (UTC).
 rate_limited            429 Too many requests. Retry-After says when to retry.
 internal_error          500 Penstock had an internal error; its log has the details.
 request_timeout         408 The headers or the body took too long to arrive. Send faster.
