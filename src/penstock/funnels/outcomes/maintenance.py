@@ -38,6 +38,7 @@ log = structlog.get_logger()
 _BUILDS = counter("penstock_outcome_builds", "Builds of stored outcomes.", ["outcome"])
 _DIFFERENCES = counter("penstock_outcome_differences", "Stored outcomes that differed from events.")
 _PERIOD_S = 30.0
+_DROP_ALL_AFTER_S = 2.0  # nothing reads these rows, and a start has other work
 _TURN_S = 5.0
 """How long the worker waits for a turn. It comes back later."""
 _SHORT_TURN_S = 1.0
@@ -138,6 +139,8 @@ class OutcomeMaintenance:
                 self._build(pending)
 
     def _step(self) -> None:
+        if not (self.is_enabled or self._is_loaded):
+            self.worker.pause(_DROP_ALL_AFTER_S)
         with self._background():
             if not self._is_prepared:
                 self._prepare()
