@@ -3,7 +3,7 @@
 import pytest
 
 from tests import user_agents
-from tests.browser.conftest import patient
+from tests.browser.conftest import CONTEXT, patient
 from tests.browser.hostile import TEXTS, Workspace
 from tests.browser.pages import PAGES
 from tests.browser.test_every_page import opened
@@ -68,9 +68,11 @@ def workspaces(tmp_path_factory):
         yield created
 
 
-@pytest.fixture
-def base_url(workspaces) -> str:
-    return workspaces[0].url
+@pytest.fixture(scope="module")
+def page(browser, workspaces):
+    """One for all: to start a process of the browser costs as much as to load a page."""
+    with browser.new_context(base_url=workspaces[0].url, **CONTEXT) as context:
+        yield patient(context).new_page()
 
 
 def one_line(text):
