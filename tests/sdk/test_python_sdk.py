@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -23,6 +23,8 @@ from penstock_sdk.events import (
     EVENTS,
     TRANSACTIONS,
     EventFields,
+    ItemFields,
+    ItemType,
     TransactionFields,
     camel,
     event_entry,
@@ -87,6 +89,33 @@ def test_calls_of_both_clients_arrive_in_order_and_with_their_fields(
     assert {"bought", "async_event"} <= set(stored)
 
 
+def test_items_of_pages_and_apps_are_stored_without_the_device_of_the_program(
+    served: Served, options: dict[str, Any]
+) -> None:
+    with Penstock(served.url, **options) as penstock:
+        url = "https://shop.example/pricing?utm_source=news"
+        penstock.track_item("pageview", visitor_id="v-2", url=url, timestamp=AT)
+        penstock.track("between", visitor_id="v-2")
+        penstock.track_item("screenview", visitor_id="v-2", screen="Home")
+        penstock.track_item("event", visitor_id="v-2", name="tapped", session_id="s-1")
+        for _ in range(2):
+            penstock.track_item("transaction", visitor_id="v-2", name="paid", dedupe_key="o-2")
+        assert penstock.flush(PATIENCE_S)
+    stored = [
+        event for event in recent(served) if event["clientEventId"] and event["device"] is None
+    ]
+    kinds = {event["name"]: event["kind"] for event in stored}
+    assert kinds.items() >= {
+        ("/pricing", "pageview"),
+        ("Home", "screenview"),
+        ("tapped", "event"),
+        ("paid", "transaction"),
+    }
+    assert [event["name"] for event in stored].count("paid") == 1
+    [page] = [event for event in stored if event["name"] == "/pricing"]
+    assert (page["utmSource"], page["occurredAt"]) == ("news", "2026-05-01T10:00:00.000Z")
+
+
 def test_a_refused_event_costs_no_other_and_is_told(
     served: Served, options: dict[str, Any]
 ) -> None:
@@ -95,17 +124,24 @@ def test_a_refused_event_costs_no_other_and_is_told(
         penstock.track("x" * 201, user_id="u-1")
         penstock.track("fine", user_id="u-1")
         penstock.transaction("bought", user_id="u-1", currency="euros")
+        penstock.track_item("screenview", visitor_id="v-1")
         assert penstock.flush(PATIENCE_S)
     texts = [str(refusal).partition(" was not stored. ")[2] for refusal in refused]
-    assert [text.partition(":")[0] for text in texts] == ["event", "currency"]
+    assert [text.partition(":")[0] for text in texts] == ["event", "currency", "screen"]
     assert "fine" in {event["name"] for event in recent(served)}
 
 
 def test_fields_are_those_of_the_api(served: Served) -> None:
     schemas = served.client.get("/api/openapi.json").json()["components"]["schemas"]
-    for fields, schema in ((EventFields, "ServerEvent"), (TransactionFields, "TransactionEvent")):
-        sent = {camel(name) for name in fields.__annotations__} | {"websiteId", "event"}
+    for fields, schema, also in (
+        (EventFields, "ServerEvent", {"websiteId", "event"}),
+        (TransactionFields, "TransactionEvent", {"websiteId", "event"}),
+        (ItemFields, "TrackItem", {"websiteId", "type"}),
+    ):
+        sent = {camel(name) for name in fields.__annotations__} | also
         assert sent <= set(schemas[schema]["properties"])
+    types = schemas["TrackItem"]["properties"]["type"]["enum"]
+    assert set(get_args(ItemType)) == set(types)
 
 
 @pytest.mark.parametrize(

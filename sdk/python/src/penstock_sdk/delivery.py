@@ -9,7 +9,7 @@ from typing import NamedTuple
 import httpx
 
 from penstock_sdk.calls import Json, json_object
-from penstock_sdk.events import BATCH, EVENTS, Entry, Refusal
+from penstock_sdk.events import BATCHES, Entry, Refusal
 from penstock_sdk.outbox import Outbox
 
 MAX_ITEMS, MAX_BYTES = 500, 1_000_000
@@ -40,15 +40,15 @@ class Delivery:
         if not waiting:
             return None
         path = waiting[0][1].path
-        if path != EVENTS:
+        if path not in BATCHES:
             return Request(path, waiting[0][1].body, waiting[:1])
         size, batch = 0, list[tuple[int, Entry]]()
         for number, entry in waiting:
             size += len(entry.dump())
-            if entry.path != EVENTS or (batch and size > MAX_BYTES):
+            if entry.path != path or (batch and size > MAX_BYTES):
                 break
             batch.append((number, entry))
-        return Request(BATCH, {"events": [entry.body for _, entry in batch]}, batch)
+        return Request(BATCHES[path], {"events": [entry.body for _, entry in batch]}, batch)
 
     def failed(self, retry_after: str | None = None) -> float:
         """There was no answer, or one that asks to come again: the seconds to wait."""
