@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, get_args
 
@@ -288,6 +289,43 @@ def test_an_answer_that_is_not_about_an_event_keeps_it_and_is_told_once(
     assert "Events wait. Check host, website_id, api_key and firewall." in record.getMessage()
     assert delivery.wait_after(httpx.Response(202, json={"visitorId": "v"})) == 0
     assert len(delivery.outbox) == 0
+
+
+class Strange(BaseHTTPRequestHandler):
+    """Answers what no Penstock says."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"results": [{"errors": 5}]}')
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def strange_host() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Strange) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("is_reached", [True, False])
+def test_an_error_on_the_way_is_told_once_and_the_event_waits(
+    strange_host: str, caplog: pytest.LogCaptureFixture, *, is_reached: bool
+) -> None:
+    """With its traceback, where nobody thought of it."""
+    host = strange_host if is_reached else "http://127.0.0.1:9"
+    penstock = Penstock(host, api_key="psk_1", website_id="web_1")
+    penstock.track("kept", user_id="u-1")
+    eventually(lambda: penstock._delivery._failures > 1)
+    penstock.close(timeout_s=0)
+    assert penstock.waiting == 1
+    [record] = [record for record in caplog.records if record.name == "penstock_sdk"]
+    error = "TypeError" if is_reached else "ConnectError"
+    assert record.getMessage().startswith(f"no answer ({error}). Events wait. Check host, ")
+    assert (record.exc_info is not None) == is_reached
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

@@ -32,7 +32,7 @@ class Delivery:
     def __init__(self, outbox: Outbox, on_refused: Callable[[Refusal], None]) -> None:
         self._outbox, self._on_refused = outbox, on_refused
         self._max_items, self._failures = MAX_ITEMS, 0
-        self._told = (0, 0.0)
+        self._told = ("", 0.0)
 
     def next_request(self) -> Request | None:
         """The oldest entry, or as many events as fit into one request; None when nothing waits."""
@@ -49,6 +49,12 @@ class Delivery:
                 break
             batch.append((number, entry))
         return Request(BATCHES[path], {"events": [entry.body for _, entry in batch]}, batch)
+
+    def broke(self, error: Exception) -> float:
+        """No answer came, or one that nobody thought of: the seconds to wait."""
+        is_known = isinstance(error, httpx.TransportError)  # its text may have the key
+        self._tell(f"no answer ({type(error).__name__}).", None if is_known else error)
+        return self.failed()
 
     def failed(self, retry_after: str | None = None) -> float:
         """There was no answer, or one that asks to come again: the seconds to wait."""
@@ -74,7 +80,7 @@ class Delivery:
                     self._report(Refusal(entry.body, own_errors))
             return 0.0
         if 400 <= status < 500 and status not in _RETRIED:
-            self._tell(status, answer.get("detail", ""))
+            self._tell(f"answer {status}. {answer.get('detail', '')}")
             if status in _ABOUT_EVENTS:
                 self._outbox.postpone(request.entries[0][0])  # it must not hold up the others
             else:
@@ -87,11 +93,11 @@ class Delivery:
         except Exception:  # an error of the program's own must not end the delivery
             _log.exception("on_refused failed")
 
-    def _tell(self, status: int, reason: str) -> None:
+    def _tell(self, fault: str, error: Exception | None = None) -> None:
         """Say once an hour that the server takes nothing."""
-        if (told := (status, time.monotonic() // 3_600)) != self._told:
+        if (told := (fault, time.monotonic() // 3_600)) != self._told:
             self._told = told
-            _log.error("answer %s. %s %s", status, reason, _ADVICE)
+            _log.error("%s %s", fault, _ADVICE, exc_info=error)
 
 
 def _read(response: httpx.Response) -> tuple[int, Json, list[list[Json]]]:

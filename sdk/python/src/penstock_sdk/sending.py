@@ -133,8 +133,8 @@ class Sending(ABC, Generic[Answer]):
         try:
             response = self._http.post(request.path, json=request.body, headers=headers)
             return self._delivery.answered(request, response)
-        except Exception:  # none ends the delivery, also no answer that nobody thought of
-            return self._delivery.failed()
+        except Exception as error:  # none ends the delivery
+            return 0.0 if self._is_closing else self._delivery.broke(error)
 
 
 def _exit_at_sigterm() -> None:
