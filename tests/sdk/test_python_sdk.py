@@ -132,6 +132,24 @@ def test_a_refused_event_costs_no_other_and_is_told(
     assert "fine" in {event["name"] for event in recent(served)}
 
 
+def test_penstock_keeps_all_events_that_it_refuses_however_many_come_at_once(
+    served: Served, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """Each can be replayed after a fix."""
+    refused = list[Refusal]()
+    waiting = Penstock("http://127.0.0.1:9", **options, spill_to=tmp_path)
+    for number in range(250):
+        waiting.track("refused", user_id="u-1", properties={"$number": number})
+    waiting.close(timeout_s=0)
+    with Penstock(served.url, **options, spill_to=tmp_path, on_refused=refused.append) as penstock:
+        assert penstock.flush(PATIENCE_S)
+    assert len(refused) == 250
+    query = {"websiteId": options["website_id"]}
+    export = served.client.get("/api/events/refused/export", params=query)
+    kept = [line["content"] for line in map(json.loads, export.text.splitlines())]
+    assert sum("$number" in str(content) for content in kept) == 250
+
+
 def test_fields_are_those_of_the_api(served: Served) -> None:
     schemas = served.client.get("/api/openapi.json").json()["components"]["schemas"]
     for fields, schema, also in (

@@ -12,7 +12,7 @@ from penstock_sdk.calls import Json, json_object
 from penstock_sdk.events import BATCHES, Entry, Refusal
 from penstock_sdk.outbox import Outbox
 
-MAX_ITEMS, MAX_BYTES = 500, 1_000_000
+MAX_ITEMS, MAX_BYTES = 100, 1_000_000  # Penstock keeps up to 100 refused events of a request
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.5, 30.0
 _RETRIED = frozenset({408, 425, 429})
 _ABOUT_EVENTS = frozenset({400, 403, 413, 422})  # a single event may have caused it: find it
