@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -309,21 +310,21 @@ def test_an_answer_that_is_not_about_an_event_keeps_it_and_is_told_once(
     assert len(delivery.outbox) == 0
 
 
-class Strange(BaseHTTPRequestHandler):
-    """Answers what no Penstock says."""
+@contextmanager
+def host(answer: Callable[[Any], tuple[int, Any]]) -> Iterator[str]:
+    """The URL of a host that is no Penstock. answer: to a body, status and body."""
 
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b'{"results": [{"errors": 5}]}')
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, content = answer(sent)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(content).encode())
 
-    def log_message(self, *_: object) -> None: ...
+        def log_message(self, *_: object) -> None: ...
 
-
-@pytest.fixture
-def strange_host() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Strange) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -331,14 +332,15 @@ def strange_host() -> Iterator[str]:
 
 @pytest.mark.parametrize("is_reached", [True, False])
 def test_an_error_on_the_way_is_told_once_and_the_event_waits(
-    strange_host: str, caplog: pytest.LogCaptureFixture, *, is_reached: bool
+    caplog: pytest.LogCaptureFixture, *, is_reached: bool
 ) -> None:
     """With its traceback, where nobody thought of it."""
-    host = strange_host if is_reached else "http://127.0.0.1:9"
-    penstock = Penstock(host, api_key="psk_1", website_id="web_1")
-    penstock.track("kept", user_id="u-1")
-    eventually(lambda: penstock._delivery._failures > 1)
-    penstock.close(timeout_s=0)
+    with host(lambda _: (200, {"results": [{"errors": 5}]})) as strange:
+        url = strange if is_reached else "http://127.0.0.1:9"
+        penstock = Penstock(url, api_key="psk_1", website_id="web_1")
+        penstock.track("kept", user_id="u-1")
+        eventually(lambda: penstock._delivery._failures > 1)
+        penstock.close(timeout_s=0)
     assert penstock.waiting == 1
     [record] = [record for record in caplog.records if record.name == "penstock_sdk"]
     error = "TypeError" if is_reached else "ConnectError"
@@ -389,6 +391,26 @@ def test_a_new_event_does_not_wait_for_those_that_a_firewall_refuses() -> None:
     request = delivery.next_request()
     assert request is not None
     assert [entry.body["event"] for _, entry in request.entries] == ["new"]
+
+
+def test_an_event_that_a_firewall_refuses_delays_no_new_one_and_is_not_tried_with_each() -> None:
+    refused = list[Any]()
+
+    def answer(body: Any) -> tuple[int, Any]:
+        if "poison" in str(body):
+            refused.append(body)
+            return 403, {}
+        return 202, {"results": [{} for _ in body["events"]]}
+
+    with host(answer) as url:
+        penstock = Penstock(url, api_key="psk_1", website_id="web_1")
+        penstock.track("poison", user_id="u-1")
+        eventually(lambda: refused)
+        for _ in range(5):
+            penstock.track("new", user_id="u-1")
+            eventually(lambda: penstock.waiting == 1)
+        penstock.close(timeout_s=0)
+    assert len(refused) == 1
 
 
 @pytest.mark.parametrize("answer", [{}, {"results": "a"}, {"results": []}])

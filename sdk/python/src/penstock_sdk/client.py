@@ -17,16 +17,9 @@ class Penstock(Sending[Json]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Wait until everything is answered for. False if something still waits after the time."""
-        return self._flush(timeout_s)
-
-    def close(self, timeout_s: float = EXIT_S) -> bool:
-        """Deliver what waits and stop. False if something is left, which `spill_to` keeps."""
-        return self._close(timeout_s)
-
-    def _ask(self, method: str, url: str, **sent: Any) -> Json:
-        return self._request(method, url, **sent)
+    flush = Sending._flush
+    close = Sending._close
+    _ask = Sending._request
 
 
 class AsyncPenstock(Sending[Awaitable[Json]]):

@@ -32,7 +32,7 @@ class Delivery:
     def __init__(self, outbox: Outbox, on_refused: Callable[[Refusal], None]) -> None:
         self._outbox, self._on_refused = outbox, on_refused
         self._max_items, self._failures = MAX_ITEMS, 0
-        self._told = ("", 0.0)
+        self._told, self._is_down, self._retry_at = ("", 0.0), False, 0.0
 
     def next_request(self) -> Request | None:
         """The oldest entry, or as many events as fit into one request; None when nothing waits."""
@@ -59,12 +59,17 @@ class Delivery:
     def failed(self, retry_after: str | None = None) -> float:
         """There was no answer, or one that asks to come again: the seconds to wait."""
         backoff: float = min(_FIRST_RETRY_S * 2**self._failures, _LAST_RETRY_S)
-        self._failures = min(self._failures + 1, 10)
+        self._failures, self._is_down = min(self._failures + 1, 10), True
         stated = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
         return max(backoff * random.uniform(0.5, 1.0), stated)
 
+    def can_go_on(self) -> bool:
+        """Whether there is more that need not wait, as only others were refused."""
+        return not self._is_down and len(self._outbox) > len(self._outbox.postponed)
+
     def answered(self, request: Request, response: httpx.Response) -> float:
         """Take the answer in. The seconds to wait before the next request, mostly 0."""
+        self._is_down = False
         status, answer, errors = _read(response)
         if status in _ABOUT_EVENTS and len(request.entries) > 1:
             self._max_items = (len(request.entries) + 1) // 2
@@ -78,11 +83,16 @@ class Delivery:
             for (_, entry), own_errors in zip(request.entries, errors, strict=False):
                 if own_errors:
                     self._report(Refusal(entry.body, own_errors))
-            return 0.0
+            return max(0.0, self._retry_at - time.monotonic()) if self._outbox.postponed else 0.0
         if 400 <= status < 500 and status not in _RETRIED:
             self._tell(f"answer {status}. {answer.get('detail', '')}")
             if status in _ABOUT_EVENTS:
-                self._outbox.postpone(request.entries[0][0])  # it must not hold up the others
+                is_known = (number := request.entries[0][0]) in self._outbox.postponed
+                self._outbox.postpone(number)
+                self._retry_at = time.monotonic() + _LAST_RETRY_S
+                if is_known or not self._failures:  # the others wait only for several in a row
+                    self._failures = max(self._failures, 1)
+                    return _LAST_RETRY_S
             else:
                 self._failures = 10
         return self.failed(response.headers.get("Retry-After"))

@@ -37,8 +37,7 @@ class Refusal(NamedTuple):
     errors: Sequence[Mapping[str, Any]]
 
     def __str__(self) -> str:
-        named = (self.body.get(field) for field in ("event", "name", "type"))
-        name = next(filter(None, named), "identify")
+        name = self.body.get("event") or self.body.get("name") or self.body.get("type", "identify")
         pairs = [(error.get("field") or "body", error.get("message")) for error in self.errors]
         faults = "; ".join(f"{field}: {message}" for field, message in pairs)
         return f"{name} was not stored. {faults}"
@@ -89,9 +88,7 @@ class ItemFields(TypedDict, total=False):
     utm_term: str | None
 
 
-def event_entry(
-    path: str, website_id: str, event: str, fields: TransactionFields | EventFields
-) -> Entry:
+def event_entry(path: str, website_id: str, event: str, fields: Mapping[str, Any]) -> Entry:
     """An event with an ID, which makes a repeat a duplicate, and the time when it happened."""
     event_id = fields.get("event_id") or (None if fields.get("transaction_id") else str(uuid4()))
     body = {"website_id": website_id, "event": event, **fields, "event_id": event_id}

@@ -101,11 +101,13 @@ class Sending(ABC, Generic[Answer]):
         with self._changed:
             self._changed.notify_all()
 
-    def _flush(self, timeout_s: float) -> bool:
+    def _flush(self, timeout_s: float = EXIT_S) -> bool:
+        """Wait until everything is answered for. False if something still waits after the time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self.waiting, timeout_s)
 
     def _close(self, timeout_s: float = EXIT_S) -> bool:
+        """Deliver what waits and stop. False if something is left, which `spill_to` keeps."""
         is_empty = self._flush(timeout_s)
         with self._changed:
             self._is_closing = True
@@ -116,20 +118,19 @@ class Sending(ABC, Generic[Answer]):
         return is_empty
 
     def _deliver(self) -> None:
+        can_go_on = self._delivery.can_go_on
         while not self._is_closing:
             wait_s = self._send_next()
             with self._changed:
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._is_closing, wait_s)
-                self._changed.wait_for(lambda: self._is_closing or self.waiting)
+                self._changed.wait_for(lambda: self._is_closing or can_go_on(), wait_s)
 
-    def _send_next(self) -> float:
-        """Send one request. The seconds to wait before the next."""
+    def _send_next(self) -> float | None:
+        """Send one request. The seconds to wait before the next; None if there is none."""
         request = self._delivery.next_request()
         if request is None:
-            return 0.0
-        # An item says nothing of this program's device.
-        headers = {"User-Agent": ""} if request.path == events.TRACK else {}
+            return None
+        headers = {"User-Agent": ""} if request.path == events.TRACK else {}  # not the visitor's
         try:
             response = self._http.post(request.path, json=request.body, headers=headers)
             return self._delivery.answered(request, response)
