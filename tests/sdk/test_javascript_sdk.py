@@ -114,6 +114,6 @@ def test_every_event_is_stored_once_whatever_is_killed(
     service.kill_and_start()
     host.succeed()
     assert second.wait(PATIENCE_S) == 0
-    made = Counter([*names, f"paid-{names[0]}", f"paid-{names[EVENTS]}"])
-    eventually(lambda: stored_names(site).total() >= made.total())
-    assert stored_names(site) == made
+    expected = Counter([*names, f"paid-{names[0]}", f"paid-{names[EVENTS]}"])
+    eventually(lambda: stored_names(site).total() >= expected.total())
+    assert stored_names(site) == expected

@@ -147,8 +147,8 @@ def test_penstock_keeps_all_events_that_it_refuses_however_many_come_at_once(
     assert len(refused) == 250
     query = {"websiteId": options["website_id"]}
     export = served.client.get("/api/events/refused/export", params=query)
-    kept = [line["content"] for line in map(json.loads, export.text.splitlines())]
-    assert sum("$number" in str(content) for content in kept) == 250
+    contents = [line["content"] for line in map(json.loads, export.text.splitlines())]
+    assert sum("$number" in str(content) for content in contents) == 250
 
 
 def test_fields_are_those_of_the_api(served: Served) -> None:
