@@ -175,6 +175,63 @@ def test_a_browser_that_asks_not_to_be_tracked_is_left_alone_where_a_site_wants_
     assert (keys == []) == is_respected
 
 
+def test_a_host_may_have_a_path(context, account) -> None:
+    """As where a proxy has Penstock behind https://shop.example/penstock/."""
+    host = f"{SITE}/penstock"
+    bodies = {
+        f"{SITE}/": f'<script src="{host}/t.js" data-website="web_unknown"></script>',
+        f"{host}/t.js": account.client.get("/t.js").text,
+    }
+    types = {f"{SITE}/": "text/html", f"{host}/t.js": "text/javascript"}
+
+    def serve(route: Route) -> None:
+        url = route.request.url
+        route.fulfill(body=bodies.get(url, ""), content_type=types.get(url, "text/plain"))
+
+    context.route(f"{SITE}/**", serve)
+    page = patient(context).new_page()
+    with page.expect_request(lambda request: request.resource_type == "fetch") as call:
+        page.goto(SITE)
+    with page.expect_request(lambda request: request.resource_type == "ping") as beacon:
+        page.evaluate("penstock.track('left'); dispatchEvent(new Event('pagehide'))")
+    assert call.value.url == beacon.value.url == f"{host}/api/track"
+
+
+def test_sub_domains_share_the_visitor_where_a_site_wants_that(context, account) -> None:
+    """Also visitors of before, and after a log-out on one of them."""
+    domain = "shop.example"
+    script = f'<script src="{account.url}/t.js" data-website="web_unknown"'
+    bodies = {
+        "alone": f"{script}></script>",
+        "": f'{script} data-cookie-domain="{domain}"></script>',
+    }
+    context.route(
+        "https://**/*",
+        lambda route: route.fulfill(
+            body=bodies[route.request.url.rpartition("/")[2]], content_type="text/html"
+        ),
+    )
+    page = patient(context).new_page()
+
+    def visitor_id(address: str, first: str = "") -> str:
+        page.goto(f"https://{address}")
+        return page.evaluate(f"{first}; penstock.visitorId")
+
+    before = visitor_id(f"www.{domain}/alone")
+    assert before != visitor_id(f"blog.{domain}/alone")
+    shared = visitor_id(f"www.{domain}/")
+    assert shared == before
+    assert {visitor_id(f"{host}{domain}/") for host in ("blog.", "", "www.")} == {shared}
+    assert visitor_id("another.example/") != shared
+    page.goto(f"https://blog.{domain}/")
+    page.evaluate("penstock.reset()")
+    after = visitor_id(f"www.{domain}/")
+    assert after != shared
+    assert visitor_id(f"blog.{domain}/") == after
+    page.evaluate("penstock.consent('denied')")
+    assert page.evaluate("document.cookie") == ""
+
+
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_events_wait_while_the_service_refuses_all_and_the_next_page_sends_them(
     context, account, status

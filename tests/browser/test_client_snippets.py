@@ -1,20 +1,28 @@
-"""Every JavaScript snippet of docs/clients.md runs and its events are stored."""
+"""Every JavaScript snippet of docs/clients.md, the README of the package and the dashboard runs."""
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, Route
+from playwright.sync_api import Browser, Page, Route
 
-from tests.browser.conftest import Account
+from tests.browser.conftest import Account, patient
+from tests.segment.service import node
 from tests.waiting import PATIENCE_S, eventually
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "sdk/js/dist"
-SNIPPETS = re.findall(r"```js\n(.*?)```", (ROOT / "docs/clients.md").read_text("utf-8"), re.DOTALL)
+PAGES = (ROOT / "docs/clients.md", ROOT / "sdk/js/README.md")
+SNIPPETS, TAGS = (
+    [
+        snippet
+        for page in PAGES
+        for snippet in re.findall(rf"```{language}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    ]
+    for language in ("js", "html")
+)
 SITE = "http://shop.localhost"
 IMPORTS = '<script type="importmap">{"imports": {"@penstock/sdk": "/sdk/index.js"}}</script>'
 
@@ -72,34 +80,66 @@ def expect_stored(account: Account, *names: str) -> None:
     eventually(lambda: stored_names(account) >= set(names))
 
 
-@built
-@pytest.mark.parametrize("snippet", snippets("@penstock/sdk"))
-def test_snippets_for_pages_with_a_bundler(
-    account: Account, website_id: str, page: Page, tmp_path: Path, snippet: str
-) -> None:
+def open_bundled(page: Page, code: str) -> None:
+    """A page with this module, as a bundler makes it."""
+
     def serve(route: Route) -> None:
         name = route.request.url.rpartition("/sdk/")[2]
         if name != route.request.url:
             route.fulfill(path=BUILT / name, content_type="text/javascript")
         else:
-            code = filled_in(snippet, account, website_id, tmp_path)
             body = f"<html><head>{IMPORTS}<script type=module>{code}</script></head></html>"
             route.fulfill(body=body, content_type="text/html")
 
     page.route(f"{SITE}/**", serve)
     page.goto(f"{SITE}/cart")
+
+
+@built
+@pytest.mark.parametrize("snippet", snippets("@penstock/sdk"))
+def test_snippets_for_pages_with_a_bundler(
+    account: Account, website_id: str, page: Page, tmp_path: Path, snippet: str
+) -> None:
+    open_bundled(page, filled_in(snippet, account, website_id, tmp_path))
     expect_stored(account, "/cart", *re.findall(r'track\("(\w+)"', snippet))
 
 
-def test_the_snippet_for_calls_before_the_script_has_loaded(
-    account: Account, website_id: str, page: Page
+@built
+def test_the_snippet_of_the_dashboard_for_pages_with_a_bundler(
+    account: Account, website_id: str, signed_in: Page, browser: Browser
+) -> None:
+    signed_in.goto(f"/welcome/{website_id}")
+    code = signed_in.locator("#snippet-npm").text_content()
+    assert code is not None
+    with patient(browser.new_context()) as visited:
+        open_bundled(visited.new_page(), code)
+        expect_stored(account, "/cart", "signed_up")
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_the_script_and_calls_before_it_has_loaded(
+    account: Account, website_id: str, page: Page, tmp_path: Path, tag: str
 ) -> None:
     (early,) = [text for text in SNIPPETS if "import " not in text]
-    script = f'<script async src="{account.url}/t.js" data-website="{website_id}"></script>'
+    script = filled_in(tag, account, website_id, tmp_path)
     body = f"<html><head><script>{early}</script>{script}</head></html>"
     page.route(f"{SITE}/**", lambda route: route.fulfill(body=body, content_type="text/html"))
     page.goto(f"{SITE}/cart")
     expect_stored(account, "/cart", "signed_up")
+
+
+def run_in_node(code: str, **environment: str) -> None:
+    """Run a module, with made-up modules of React Native."""
+    without_app = re.sub(r'import .* from "(?!@penstock).*\n', "", code)
+    ran = subprocess.run(
+        [node(), "--input-type=module", "-e", _APP + without_app],
+        cwd=ROOT / "sdk/js",  # the package imports itself by its own name
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @built
@@ -110,22 +150,24 @@ def test_snippets_for_apps_and_backends(
     account: Account, tmp_path: Path, entry: str, kind: str, own_names: list[str]
 ) -> None:
     """The snippets of an entry are one program; the first one imports what the others share."""
-    node = shutil.which("node", path=f"{os.environ['PATH']}:{ROOT / '.venv/bin'}")
-    assert node is not None
     first, *more = snippets(f"@penstock/sdk/{entry}")
     snippet = first + "".join(text.replace("import { init, ", "import { ") for text in more)
     website_id = new_website(account, kind)
     key = account.client.post("/api/settings/api-keys", json={"name": "shop"}).json()["key"]
-    without_app = re.sub(r'import .* from "(?!@penstock).*\n', "", snippet)
-    code = _APP + filled_in(without_app, account, website_id, tmp_path / "spill")
-    ran = subprocess.run(
-        [node, "--input-type=module", "-e", code],
-        cwd=ROOT / "sdk/js",  # the package imports itself by its own name
-        env={**os.environ, "PENSTOCK_API_KEY": key},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
+    run_in_node(filled_in(snippet, account, website_id, tmp_path / "spill"), PENSTOCK_API_KEY=key)
     names = re.findall(r'(?:event: |screen\(|track\()"(\w+)"', snippet)
     expect_stored(account, *names, *own_names)
+
+
+@built
+def test_the_snippets_of_the_dashboard_for_apps(account: Account, signed_in: Page) -> None:
+    website_id = new_website(account, "mobile")
+    signed_in.goto(f"/welcome/{website_id}")
+    app, curl = (signed_in.locator(name).text_content() for name in ("#snippet", "#snippet-http"))
+    assert app is not None
+    assert curl is not None
+    run_in_node(app)
+    expect_stored(account, "Home")
+    command = ["bash", "-c", curl.replace("Home", "From curl")]
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+    expect_stored(account, "From curl")

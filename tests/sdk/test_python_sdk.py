@@ -9,10 +9,12 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -23,6 +25,8 @@ from penstock_sdk.events import (
     EVENTS,
     TRANSACTIONS,
     EventFields,
+    ItemFields,
+    ItemType,
     TransactionFields,
     camel,
     event_entry,
@@ -87,6 +91,33 @@ def test_calls_of_both_clients_arrive_in_order_and_with_their_fields(
     assert {"bought", "async_event"} <= set(stored)
 
 
+def test_items_of_pages_and_apps_are_stored_without_the_device_of_the_program(
+    served: Served, options: dict[str, Any]
+) -> None:
+    with Penstock(served.url, **options) as penstock:
+        url = "https://shop.example/pricing?utm_source=news"
+        penstock.track_item("pageview", visitor_id="v-2", url=url, timestamp=AT)
+        penstock.track("between", visitor_id="v-2")
+        penstock.track_item("screenview", visitor_id="v-2", screen="Home")
+        penstock.track_item("event", visitor_id="v-2", name="tapped", session_id="s-1")
+        for _ in range(2):
+            penstock.track_item("transaction", visitor_id="v-2", name="paid", dedupe_key="o-2")
+        assert penstock.flush(PATIENCE_S)
+    stored = [
+        event for event in recent(served) if event["clientEventId"] and event["device"] is None
+    ]
+    kinds = {event["name"]: event["kind"] for event in stored}
+    assert kinds.items() >= {
+        ("/pricing", "pageview"),
+        ("Home", "screenview"),
+        ("tapped", "event"),
+        ("paid", "transaction"),
+    }
+    assert [event["name"] for event in stored].count("paid") == 1
+    [page] = [event for event in stored if event["name"] == "/pricing"]
+    assert (page["utmSource"], page["occurredAt"]) == ("news", "2026-05-01T10:00:00.000Z")
+
+
 def test_a_refused_event_costs_no_other_and_is_told(
     served: Served, options: dict[str, Any]
 ) -> None:
@@ -95,17 +126,42 @@ def test_a_refused_event_costs_no_other_and_is_told(
         penstock.track("x" * 201, user_id="u-1")
         penstock.track("fine", user_id="u-1")
         penstock.transaction("bought", user_id="u-1", currency="euros")
+        penstock.track_item("screenview", visitor_id="v-1")
         assert penstock.flush(PATIENCE_S)
     texts = [str(refusal).partition(" was not stored. ")[2] for refusal in refused]
-    assert [text.partition(":")[0] for text in texts] == ["event", "currency"]
+    assert [text.partition(":")[0] for text in texts] == ["event", "currency", "screen"]
     assert "fine" in {event["name"] for event in recent(served)}
+
+
+def test_penstock_keeps_all_events_that_it_refuses_however_many_come_at_once(
+    served: Served, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """Each can be replayed after a fix."""
+    refused = list[Refusal]()
+    waiting = Penstock("http://127.0.0.1:9", **options, spill_to=tmp_path)
+    for number in range(250):
+        waiting.track("refused", user_id="u-1", properties={"$number": number})
+    waiting.close(timeout_s=0)
+    with Penstock(served.url, **options, spill_to=tmp_path, on_refused=refused.append) as penstock:
+        assert penstock.flush(PATIENCE_S)
+    assert len(refused) == 250
+    query = {"websiteId": options["website_id"]}
+    export = served.client.get("/api/events/refused/export", params=query)
+    contents = [line["content"] for line in map(json.loads, export.text.splitlines())]
+    assert sum("$number" in str(content) for content in contents) == 250
 
 
 def test_fields_are_those_of_the_api(served: Served) -> None:
     schemas = served.client.get("/api/openapi.json").json()["components"]["schemas"]
-    for fields, schema in ((EventFields, "ServerEvent"), (TransactionFields, "TransactionEvent")):
-        sent = {camel(name) for name in fields.__annotations__} | {"websiteId", "event"}
+    for fields, schema, also in (
+        (EventFields, "ServerEvent", {"websiteId", "event"}),
+        (TransactionFields, "TransactionEvent", {"websiteId", "event"}),
+        (ItemFields, "TrackItem", {"websiteId", "type"}),
+    ):
+        sent = {camel(name) for name in fields.__annotations__} | also
         assert sent <= set(schemas[schema]["properties"])
+    types = schemas["TrackItem"]["properties"]["type"]["enum"]
+    assert set(get_args(ItemType)) == set(types)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +310,44 @@ def test_an_answer_that_is_not_about_an_event_keeps_it_and_is_told_once(
     assert len(delivery.outbox) == 0
 
 
+@contextmanager
+def host(answer: Callable[[Any], tuple[int, Any]]) -> Iterator[str]:
+    """The URL of a host that is no Penstock. answer: to a body, status and body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, content = answer(sent)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(content).encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("is_reached", [True, False])
+def test_an_error_on_the_way_is_told_once_and_the_event_waits(
+    caplog: pytest.LogCaptureFixture, *, is_reached: bool
+) -> None:
+    """With its traceback, where nobody thought of it."""
+    with host(lambda _: (200, {"results": [{"errors": 5}]})) as strange:
+        url = strange if is_reached else "http://127.0.0.1:9"
+        penstock = Penstock(url, api_key="psk_1", website_id="web_1")
+        penstock.track("kept", user_id="u-1")
+        eventually(lambda: penstock._delivery._failures > 1)
+        penstock.close(timeout_s=0)
+    assert penstock.waiting == 1
+    [record] = [record for record in caplog.records if record.name == "penstock_sdk"]
+    error = "TypeError" if is_reached else "ConnectError"
+    assert record.getMessage().startswith(f"no answer ({error}). Events wait. Check host, ")
+    assert (record.exc_info is not None) == is_reached
+
+
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_what_penstock_refuses_of_an_event_is_told(status: int) -> None:
     refused = list[Refusal]()
@@ -297,6 +391,26 @@ def test_a_new_event_does_not_wait_for_those_that_a_firewall_refuses() -> None:
     request = delivery.next_request()
     assert request is not None
     assert [entry.body["event"] for _, entry in request.entries] == ["new"]
+
+
+def test_an_event_that_a_firewall_refuses_delays_no_new_one_and_is_not_tried_with_each() -> None:
+    refused = list[Any]()
+
+    def answer(body: Any) -> tuple[int, Any]:
+        if "poison" in str(body):
+            refused.append(body)
+            return 403, {}
+        return 202, {"results": [{} for _ in body["events"]]}
+
+    with host(answer) as url:
+        penstock = Penstock(url, api_key="psk_1", website_id="web_1")
+        penstock.track("poison", user_id="u-1")
+        eventually(lambda: refused)
+        for _ in range(5):
+            penstock.track("new", user_id="u-1")
+            eventually(lambda: penstock.waiting == 1)
+        penstock.close(timeout_s=0)
+    assert len(refused) == 1
 
 
 @pytest.mark.parametrize("answer", [{}, {"results": "a"}, {"results": []}])

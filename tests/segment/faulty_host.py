@@ -49,6 +49,11 @@ class FaultyHost:
             self._faults += faults
             self.failed += len(faults)
 
+    def succeed(self) -> None:
+        """Fail no more posts."""
+        with self._lock:
+            self._faults.clear()
+
     def fault(self) -> str | None:
         """The fault of the next post; None for none."""
         with self._lock:

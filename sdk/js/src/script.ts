@@ -24,6 +24,6 @@ if (script?.dataset.website && Array.isArray(calls)) {
 /** The attributes are the options of `init`: `data-cookie-domain` is `cookieDomain`. */
 function options({ src, dataset }: HTMLScriptElement): Options {
   const switches: Record<string, boolean | undefined> = { "": true, true: true, false: false };
-  const values = Object.entries(dataset).map(([name, text = ""]) => [name, switches[text] ?? text]);
-  return { host: new URL(src).origin, ...Object.fromEntries(values) } as Options;
+  const values = Object.entries(dataset).map(([name, text]) => [name, switches[text!] ?? text]);
+  return { host: new URL(".", src).href, ...Object.fromEntries(values) } as Options;
 }

@@ -320,6 +320,24 @@ test("a new event does not wait for those that a firewall refuses", async () => 
   expect(world.waiting).toHaveLength(2);
 });
 
+test("an event that a firewall refuses delays no new one, and is not tried with each", async () => {
+  const client = world.client();
+  world.isRefused = ({ name }) => name === "x";
+  client.track("x");
+  await vi.advanceTimersByTimeAsync(300);
+  expect(world.requests).toHaveLength(1);
+  for (let n = 0; n < 3; n += 1) {
+    client.track("new");
+    await vi.advanceTimersByTimeAsync(300);
+    expect(world.waiting).toHaveLength(1);
+  }
+  expect(world.requests).toHaveLength(4);
+  world.isRefused = () => false;
+  world.pass(60_000);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(world.waiting).toEqual([]);
+});
+
 test("a firewall that refuses everything costs one request for each try", async () => {
   const client = world.client();
   world.isRefused = () => true;

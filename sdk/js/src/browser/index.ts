@@ -1,6 +1,6 @@
 /** Penstock for browsers. */
 import { Client, VISITOR, type CommonOptions } from "../core/client";
-import { deviceTime, httpTransport, newId } from "../core/platform";
+import { HOST_END, deviceTime, httpTransport, newId } from "../core/platform";
 import { TRACK, type Properties } from "../core/queue";
 import { onNavigation } from "./navigation";
 import { browserStore, withSharedCookie } from "./store";
@@ -32,7 +32,7 @@ export class Penstock extends Client {
       {
         debug: /^127\.|\blocalhost$/.test(location.hostname),
         ...options,
-        ...(refuses(options) ? { consent: "denied" as const } : {}),
+        consent: refuses(options) ? "denied" : options.consent,
       },
       {
         store: cookieDomain ? withSharedCookie(store, VISITOR, cookieDomain) : store,
@@ -40,12 +40,20 @@ export class Penstock extends Client {
         time: deviceTime,
         transport: httpTransport(host),
         newId,
-        context: () => this.#page(),
+        context: () => ({
+          url: location.href,
+          referrer: this.#referrer || undefined,
+          title: document.title || undefined,
+        }),
         warn: console.warn,
       },
     );
     addEventListener("online", () => this.wake());
-    addEventListener("pagehide", () => this.#handOver(new URL(TRACK, host)));
+    addEventListener("pagehide", () => {
+      // The events stay on the device, too: nobody knows whether they arrive.
+      const body = this.lastBatch();
+      if (body) navigator.sendBeacon(host.replace(HOST_END, TRACK), body);
+    });
     if (options.pages !== false) {
       this.page();
       onNavigation((previous) => {
@@ -58,20 +66,6 @@ export class Penstock extends Client {
   /** Send a page view. Pages are sent by themselves unless the option `pages` is false. */
   page(properties?: Properties): void {
     this.send({ type: "pageview", properties });
-  }
-
-  #page(): Properties {
-    return {
-      url: location.href,
-      referrer: this.#referrer || undefined,
-      title: document.title || undefined,
-    };
-  }
-
-  /** The events stay on the device, too: nobody knows whether they arrive. */
-  #handOver(url: URL): void {
-    const body = this.lastBatch();
-    if (body) navigator.sendBeacon(url, body);
   }
 }
 

@@ -1,19 +1,12 @@
-import { memoryStore, withMemoryFallback, type Store } from "../core/store";
+import { withMemoryFallback, type Store } from "../core/store";
 
 /** `localStorage`; where it cannot be used, memory. */
 export function browserStore(): Store {
-  let storage: Storage;
-  try {
-    storage = localStorage;
-    storage.length; // Some browsers throw here and not above.
-  } catch {
-    return memoryStore();
-  }
   return withMemoryFallback({
-    keys: () => Object.keys(storage),
-    get: (key) => storage.getItem(key),
-    set: (key, value) => storage.setItem(key, value),
-    remove: (key) => storage.removeItem(key),
+    keys: () => Object.keys(localStorage),
+    get: (key) => localStorage.getItem(key),
+    set: (key, value) => localStorage.setItem(key, value),
+    remove: (key) => localStorage.removeItem(key),
   });
 }
 
@@ -24,23 +17,26 @@ const YEAR_S = 365 * 24 * 3_600;
  * needs no escapes.
  */
 export function withSharedCookie(store: Store, key: string, domain: string): Store {
-  const write = (value: string, maxAge: number): void => {
-    const secure = location.protocol === "https:" ? ";Secure" : "";
-    const scope = `Domain=${domain};Path=/;Max-Age=${maxAge};SameSite=Lax${secure}`;
-    document.cookie = `${key}=${value};${scope}`;
+  const write = (wanted: string, value: string): void => {
+    if (wanted !== key) return;
+    const scope = `Domain=${domain};Path=/;Max-Age=${value ? YEAR_S : 0};SameSite=Lax`;
+    document.cookie = `${key}=${value};${scope}${isSecureContext ? ";Secure" : ""}`;
   };
   return {
     ...store,
     get(wanted) {
-      const found = `; ${document.cookie}`.split(`; ${wanted}=`)[1];
-      return found?.split(";")[0] || store.get(wanted);
+      const shared = `; ${document.cookie}`.split(`; ${wanted}=`)[1]?.split(";")[0];
+      if (shared) return shared;
+      const own = store.get(wanted);
+      if (own) write(wanted, own); // Of a visitor from before there was a cookie, for instance.
+      return own;
     },
     set(wanted, value) {
-      if (wanted === key) write(value, YEAR_S);
+      write(wanted, value);
       store.set(wanted, value);
     },
     remove(wanted) {
-      if (wanted === key) write("", 0);
+      write(wanted, "");
       store.remove(wanted);
     },
   };

@@ -83,9 +83,8 @@ export class Attempt {
    * the number of its last event, its events have no numbers; their times prove the order.
    */
   resume(id: string, lastNumber?: number): void {
-    const known: Partial<State> = this.#host.store.get(this.#key) ? this.#state() : {};
-    const { last } = known;
-    const isOther = known.id !== id || last === undefined;
+    const { id: knownId, last } = this.#state();
+    const isOther = knownId !== id || last === undefined;
     this.#begin(id, isOther ? lastNumber : Math.max(last, lastNumber ?? 0));
   }
 

@@ -12,7 +12,7 @@ export interface CommonOptions {
   /** Your own ID of the visitor. Default: a random one that is kept on the device. */
   visitorId?: string;
   /** `pending`: nothing is stored or sent before `consent("granted")`. Default: `granted`. */
-  consent?: Consent;
+  consent?: Consent | undefined;
   /**
    * Say in the console what the server refuses. Default: on local hosts and in development. Always
    * told: a missing or wrong `userHash`, an unknown website, and a server that takes nothing.
@@ -77,8 +77,7 @@ export class Client implements AttemptHost {
     const isGranted = this.#consent === "granted";
     this.#store = isGranted ? store : memoryStore();
     this.#queue = new Queue(this.#store, MAX_WAITING, adoptAfterMs);
-    const report = (text: string): void => this.#warn(text);
-    this.#sender = createSender(this.#queue, this.#clock, transport, report);
+    this.#sender = createSender(this.#queue, this.#clock, transport, (text) => this.#warn(text));
     if (isGranted) this.#sender.schedule(SEND_AFTER_MS);
     else this.#sender.stop();
   }
@@ -115,8 +114,12 @@ export class Client implements AttemptHost {
 
   /** Send a transaction, such as `purchase`. */
   transaction(name: string, { id, amount, currency, properties }: Transaction = {}): void {
-    const facts: Properties = { ...properties, amount, currency, transactionId: id };
-    this.send({ type: "transaction", name, properties: facts, dedupeKey: id });
+    this.send({
+      type: "transaction",
+      name,
+      properties: { ...properties, amount, currency, transactionId: id },
+      dedupeKey: id,
+    });
   }
 
   /** Tell who the visitor is, at sign-up and log-in. */
@@ -140,6 +143,7 @@ export class Client implements AttemptHost {
   /** Forget visitor and attempts, at log-out. What waits is still sent. */
   reset(): void {
     forget(this.#store, "penstock.attempt.");
+    void this.visitorId; // At once, so that no sub-domain goes on with its copy of the old one.
   }
 
   /** Tell whether the visitor agreed. `denied` deletes everything that is kept on the device. */
@@ -175,7 +179,7 @@ export class Client implements AttemptHost {
 
   /** For platforms: a body that can be handed over while the page goes. */
   lastBatch(): string | undefined {
-    return this.#consent === "granted" ? this.#sender.lastBatch() : undefined;
+    return this.#sender.lastBatch();
   }
 }
 

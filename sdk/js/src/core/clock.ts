@@ -59,7 +59,7 @@ export class Clock {
   }
 
   /** Learn the server's time from the `Date` of an answer, which is cut to whole seconds. */
-  learn(date: string | null): void {
+  learn(date?: string | null): void {
     const server = Date.parse(date ?? "") + 500;
     if (!server) return; // There was no date.
     const offset = server - this.#source.wall();

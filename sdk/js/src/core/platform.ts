@@ -9,14 +9,16 @@ export const deviceTime: TimeSource = {
   monotonic: () => performance.now(),
 };
 
+/** The end of a host, where the path of a route goes. A host may have a path of its own. */
+export const HOST_END = /\/*$/;
+
 /** Posts to a Penstock. `text/plain`, the default, saves browsers a preflight request. */
 export function httpTransport(host: string, headers: Record<string, string> = {}): Transport {
-  const base = host.replace(/\/+$/, "");
   return async (path, body) => {
     const aborter = new AbortController();
     const timer = setTimeout(() => aborter.abort(), TIMEOUT_MS);
     try {
-      const answer = await fetch(base + path, {
+      const answer = await fetch(host.replace(HOST_END, path), {
         method: "POST",
         headers,
         body,
@@ -39,7 +41,6 @@ export function httpTransport(host: string, headers: Record<string, string> = {}
 
 /** A new random ID. `randomUUID` exists on https and local hosts only, and not in all apps. */
 export function newId(): string {
-  const { crypto } = globalThis as { crypto?: Crypto };
   const random = (): string => Math.random().toString(36).slice(2);
-  return crypto?.randomUUID?.() ?? random() + random() + random();
+  return globalThis.crypto?.randomUUID?.() ?? random() + random() + random();
 }

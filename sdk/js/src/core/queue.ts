@@ -58,7 +58,7 @@ export class Queue {
       this.#store.remove(DROPPED);
     }
     this.#count += 1;
-    const key = PREFIX + sortable(entry.at.wall, 9) + sortable((this.#added += 1), 6) + "." + id;
+    const key = PREFIX + sortable(entry.at.wall) + sortable((this.#added += 1)) + "." + id;
     this.#store.set(key, JSON.stringify(entry));
   }
 
@@ -78,8 +78,7 @@ export class Queue {
       }
     }
     const isOwn = ({ at }: Entry): boolean => at.client === now.client;
-    const own = entries.filter(isOwn);
-    if (now.offset === undefined && own[0]) return own;
+    if (now.offset === undefined && entries.some(isOwn)) return entries.filter(isOwn);
     return entries.filter(
       (entry) => isOwn(entry) || Math.abs(now.wall - entry.at.wall) >= this.#adoptAfterMs,
     );
@@ -92,6 +91,6 @@ export class Queue {
 }
 
 /** A number as a text of fixed length, so that texts sort as their numbers. */
-function sortable(number: number, length: number): string {
-  return number.toString(36).padStart(length, "0");
+function sortable(number: number): string {
+  return number.toString(36).padStart(9, "0");
 }

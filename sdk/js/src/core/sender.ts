@@ -72,14 +72,16 @@ export function createSender(
   let isStopped = false;
   /** Keys of events that a firewall may refuse for what is in them: the others go first. */
   const barred = new Set<string>();
+  /** When they are tried again, unless `flush` does before. */
+  let barredUntil = 0;
 
   function schedule(delayMs: number): void {
     if (isStopped) return;
     clearTimeout(timer);
-    timer = setTimeout(flush, Math.max(delayMs, notBefore - clock.monotonic()));
+    timer = setTimeout(run, Math.max(delayMs, notBefore - clock.monotonic()));
   }
 
-  function flush(): Promise<void> {
+  function run(): Promise<void> {
     running ??= sendAll()
       .catch(() => schedule(LAST_RETRY_MS)) // Whatever failed must not end the program.
       .finally(() => (running = undefined));
@@ -88,7 +90,10 @@ export function createSender(
 
   async function sendAll(): Promise<void> {
     const batch = nextBatch();
-    if (isStopped || !batch[0]) return;
+    if (!batch[0]) {
+      if (queue.keys()[0]) schedule(LAST_RETRY_MS); // It may not be sent yet.
+      return;
+    }
     const wait = await send(batch);
     if (!wait) return sendAll();
     notBefore = clock.monotonic() + wait;
@@ -97,19 +102,19 @@ export function createSender(
 
   /** The first entries of the queue that fit into one request. */
   function nextBatch(): KeyedEntry[] {
-    const all = queue.waiting(clock.now());
+    const all = isStopped ? [] : queue.waiting(clock.now());
     const others = all.filter(({ key }) => !barred.has(key));
-    const waiting = others[0] ? others : all;
+    const waiting = others[0] || clock.monotonic() < barredUntil ? others : all;
     const path = waiting[0]?.path ?? "";
     const limit = BATCH_ROUTE.test(path) ? maxItems : 1;
+    const batch: KeyedEntry[] = [];
     let chars = 0;
-    let size = 0;
-    for (const entry of waiting) {
-      chars += JSON.stringify(entry.body).length + 60;
-      if (size === limit || entry.path !== path || (size && chars > MAX_CHARS)) break;
-      size += 1;
+    for (const entry of waiting.slice(0, limit)) {
+      chars += JSON.stringify(entry).length;
+      if (entry.path !== path || (batch[0] && chars > MAX_CHARS)) break;
+      batch.push(entry);
     }
-    return waiting.slice(0, size);
+    return batch;
   }
 
   function bodyOf(path: string, batch: KeyedEntry[]): string {
@@ -121,13 +126,13 @@ export function createSender(
 
   /** Milliseconds until the next try; 0 if the server has answered for the entries. */
   async function send(batch: KeyedEntry[]): Promise<number> {
-    const path = batch[0]?.path ?? "";
+    const { path, key } = batch[0]!;
     const answer = await transport(path, bodyOf(path, batch));
     const { status } = answer;
     const body = (answer.body ?? {}) as Body;
     const isAccepted = (body.results?.length ?? Number("visitorId" in body)) === batch.length;
     const isAboutEvents = ABOUT_EVENTS.includes(status);
-    clock.learn(answer.date ?? null);
+    clock.learn(answer.date);
     if (isAboutEvents && batch.length > 1) {
       maxItems = Math.ceil(batch.length / 2);
       return 0;
@@ -137,15 +142,18 @@ export function createSender(
     if (isRefused || (isAccepted && status < 300)) {
       failures = 0;
       maxItems = MAX_ITEMS;
-      for (const { key } of batch) barred.delete(key);
       queue.remove(batch);
       reportFaults(body, batch);
       return 0;
     }
     if (/^4(?!08|29)/.test(`${status}`)) {
       report(`answer ${status}. ${body.detail ?? ""} ${ADVICE}`);
-      if (isAboutEvents) barred.add(batch[0]?.key ?? "");
-      else failures = MANY_FAILURES;
+      if (isAboutEvents) {
+        const isAlone = barred.has(key) || !failures++;
+        barred.add(key);
+        barredUntil = clock.monotonic() + LAST_RETRY_MS;
+        if (isAlone) return 0; // The others wait only for several in a row.
+      } else failures = MANY_FAILURES;
     }
     const backoff = Math.min(FIRST_RETRY_MS * 2 ** failures++, LAST_RETRY_MS);
     // `Retry-After` may be a date.
@@ -165,7 +173,10 @@ export function createSender(
 
   return {
     schedule,
-    flush,
+    flush() {
+      barredUntil = 0;
+      return run();
+    },
     stop() {
       isStopped = true;
       clearTimeout(timer);

@@ -1,8 +1,7 @@
 """Send events to Penstock and read its funnels."""
 
-from penstock_sdk.asynchronous import AsyncPenstock
 from penstock_sdk.calls import PenstockError
-from penstock_sdk.client import Penstock
+from penstock_sdk.client import AsyncPenstock, Penstock
 from penstock_sdk.events import JSON, Refusal, metadata
 from penstock_sdk.outbox import Full
 

@@ -6,8 +6,6 @@ from typing import Any, TypedDict
 
 import httpx
 
-from penstock_sdk.events import camel
-
 Json = dict[str, Any]
 
 
@@ -27,14 +25,6 @@ class ResultsQuery(TypedDict, total=False):
     website_id: str
     page: int
     page_size: int
-
-
-def params(values: Mapping[str, Any]) -> Json:
-    return {
-        camel(name): value.isoformat() if isinstance(value, datetime) else value
-        for name, value in values.items()
-        if value is not None
-    }
 
 
 def read_answer(response: httpx.Response) -> Json:

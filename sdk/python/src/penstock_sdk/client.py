@@ -1,86 +1,46 @@
-"""The client for threads."""
+"""The clients. They differ in how a program waits: it blocks, or it awaits."""
 
-import atexit
-import signal
-import sys
-import threading
-from typing import Any
+from asyncio import to_thread
+from collections.abc import Awaitable
+from typing import Any, Self
 
-import httpx
-
-from penstock_sdk.calls import Json, read_answer
-from penstock_sdk.sending import Sending
-
-EXIT_S = 10.0  # how long the end of the process waits for events to be delivered
+from penstock_sdk.calls import Json
+from penstock_sdk.sending import EXIT_S, Sending
 
 
 class Penstock(Sending[Json]):
-    """Sends events from a thread of its own. Options: see `Sending`.
+    """Sends events from a thread of its own. Options: see `Sending`."""
 
-    What waits is delivered when the process ends, also by SIGTERM if the main thread makes the
-    client and the program has no handler of its own.
-    """
-
-    def _open(self, **http_options: Any) -> None:
-        self._http = httpx.Client(**http_options)
-        self._changed = threading.Condition()
-        self._is_closing = False
-        self._thread = threading.Thread(target=self._deliver, name="penstock", daemon=True)
-        self._thread.start()
-        atexit.register(self.close)
-        _exit_at_sigterm()
-
-    def __enter__(self) -> "Penstock":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Wait until everything is answered for. False if something still waits after the time."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self.waiting, timeout_s)
-
-    def close(self, timeout_s: float = EXIT_S) -> bool:
-        """Deliver what waits and stop. False if something is left, which `spill_to` keeps."""
-        is_empty = self.flush(timeout_s)
-        with self._changed:
-            self._is_closing = True
-            self._changed.notify_all()
-        self._thread.join(timeout_s)
-        self._http.close()
-        atexit.unregister(self.close)
-        return is_empty
-
-    def _ask(self, method: str, url: str, **sent: Any) -> Json:
-        return read_answer(self._http.request(method, url, **sent))
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def _deliver(self) -> None:
-        while not self._is_closing:
-            wait_s = self._send_next()
-            with self._changed:
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: self._is_closing, wait_s)
-                self._changed.wait_for(lambda: self._is_closing or self.waiting)
-
-    def _send_next(self) -> float:
-        """Send one request. The seconds to wait before the next."""
-        request = self._delivery.next_request()
-        if request is None:
-            return 0.0
-        try:
-            response = self._http.post(request.path, json=request.body)
-            return self._delivery.answered(request, response)
-        except Exception:  # none ends the delivery, also no answer that nobody thought of
-            return self._delivery.failed()
+    flush = Sending._flush
+    close = Sending._close
+    _ask = Sending._request
 
 
-def _exit_at_sigterm() -> None:
-    """SIGTERM ends the program in an orderly way, unless it has a handler of its own."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+class AsyncPenstock(Sending[Awaitable[Json]]):
+    """As `Penstock`, for asyncio: `async with AsyncPenstock(...) as penstock:`.
+
+    With `spill_to`, a call writes a small file, which blocks for its sync.
+    """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def flush(self, timeout_s: float = EXIT_S) -> bool:
+        """As `Penstock.flush`."""
+        return await to_thread(self._flush, timeout_s)
+
+    async def close(self, timeout_s: float = EXIT_S) -> bool:
+        """As `Penstock.close`."""
+        return await to_thread(self._close, timeout_s)
+
+    def _ask(self, method: str, url: str, **sent: Any) -> Awaitable[Json]:
+        return to_thread(self._request, method, url, **sent)

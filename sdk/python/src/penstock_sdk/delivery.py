@@ -9,10 +9,10 @@ from typing import NamedTuple
 import httpx
 
 from penstock_sdk.calls import Json, json_object
-from penstock_sdk.events import BATCH, EVENTS, Entry, Refusal
+from penstock_sdk.events import BATCHES, Entry, Refusal
 from penstock_sdk.outbox import Outbox
 
-MAX_ITEMS, MAX_BYTES = 500, 1_000_000
+MAX_ITEMS, MAX_BYTES = 100, 1_000_000  # Penstock keeps up to 100 refused events of a request
 _FIRST_RETRY_S, _LAST_RETRY_S = 0.5, 30.0
 _RETRIED = frozenset({408, 425, 429})
 _ABOUT_EVENTS = frozenset({400, 403, 413, 422})  # a single event may have caused it: find it
@@ -32,7 +32,7 @@ class Delivery:
     def __init__(self, outbox: Outbox, on_refused: Callable[[Refusal], None]) -> None:
         self._outbox, self._on_refused = outbox, on_refused
         self._max_items, self._failures = MAX_ITEMS, 0
-        self._told = (0, 0.0)
+        self._told, self._is_down, self._retry_at = ("", 0.0), False, 0.0
 
     def next_request(self) -> Request | None:
         """The oldest entry, or as many events as fit into one request; None when nothing waits."""
@@ -40,25 +40,36 @@ class Delivery:
         if not waiting:
             return None
         path = waiting[0][1].path
-        if path != EVENTS:
+        if path not in BATCHES:
             return Request(path, waiting[0][1].body, waiting[:1])
         size, batch = 0, list[tuple[int, Entry]]()
         for number, entry in waiting:
             size += len(entry.dump())
-            if entry.path != EVENTS or (batch and size > MAX_BYTES):
+            if entry.path != path or (batch and size > MAX_BYTES):
                 break
             batch.append((number, entry))
-        return Request(BATCH, {"events": [entry.body for _, entry in batch]}, batch)
+        return Request(BATCHES[path], {"events": [entry.body for _, entry in batch]}, batch)
+
+    def broke(self, error: Exception) -> float:
+        """No answer came, or one that nobody thought of: the seconds to wait."""
+        is_known = isinstance(error, httpx.TransportError)  # its text may have the key
+        self._tell(f"no answer ({type(error).__name__}).", None if is_known else error)
+        return self.failed()
 
     def failed(self, retry_after: str | None = None) -> float:
         """There was no answer, or one that asks to come again: the seconds to wait."""
         backoff: float = min(_FIRST_RETRY_S * 2**self._failures, _LAST_RETRY_S)
-        self._failures = min(self._failures + 1, 10)
+        self._failures, self._is_down = min(self._failures + 1, 10), True
         stated = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
         return max(backoff * random.uniform(0.5, 1.0), stated)
 
+    def can_go_on(self) -> bool:
+        """Whether there is more that need not wait, as only others were refused."""
+        return not self._is_down and len(self._outbox) > len(self._outbox.postponed)
+
     def answered(self, request: Request, response: httpx.Response) -> float:
         """Take the answer in. The seconds to wait before the next request, mostly 0."""
+        self._is_down = False
         status, answer, errors = _read(response)
         if status in _ABOUT_EVENTS and len(request.entries) > 1:
             self._max_items = (len(request.entries) + 1) // 2
@@ -72,11 +83,16 @@ class Delivery:
             for (_, entry), own_errors in zip(request.entries, errors, strict=False):
                 if own_errors:
                     self._report(Refusal(entry.body, own_errors))
-            return 0.0
+            return max(0.0, self._retry_at - time.monotonic()) if self._outbox.postponed else 0.0
         if 400 <= status < 500 and status not in _RETRIED:
-            self._tell(status, answer.get("detail", ""))
+            self._tell(f"answer {status}. {answer.get('detail', '')}")
             if status in _ABOUT_EVENTS:
-                self._outbox.postpone(request.entries[0][0])  # it must not hold up the others
+                is_known = (number := request.entries[0][0]) in self._outbox.postponed
+                self._outbox.postpone(number)
+                self._retry_at = time.monotonic() + _LAST_RETRY_S
+                if is_known or not self._failures:  # the others wait only for several in a row
+                    self._failures = max(self._failures, 1)
+                    return _LAST_RETRY_S
             else:
                 self._failures = 10
         return self.failed(response.headers.get("Retry-After"))
@@ -87,11 +103,11 @@ class Delivery:
         except Exception:  # an error of the program's own must not end the delivery
             _log.exception("on_refused failed")
 
-    def _tell(self, status: int, reason: str) -> None:
+    def _tell(self, fault: str, error: Exception | None = None) -> None:
         """Say once an hour that the server takes nothing."""
-        if (told := (status, time.monotonic() // 3_600)) != self._told:
+        if (told := (fault, time.monotonic() // 3_600)) != self._told:
             self._told = told
-            _log.error("answer %s. %s %s", status, reason, _ADVICE)
+            _log.error("%s %s", fault, _ADVICE, exc_info=error)
 
 
 def _read(response: httpx.Response) -> tuple[int, Json, list[list[Json]]]:

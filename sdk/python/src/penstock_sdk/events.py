@@ -3,17 +3,20 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, Required, TypedDict
 from uuid import uuid4
 
 JSON = str | int | float | bool | None | Sequence[Any] | Mapping[str, Any]
 
-EVENTS, TRANSACTIONS, IDENTIFY = "/api/v1/events", "/api/v1/transactions", "/api/identify"
-BATCH = f"{EVENTS}/batch"
+EVENTS, TRANSACTIONS = "/api/v1/events", "/api/v1/transactions"
+TRACK, IDENTIFY = "/api/track", "/api/identify"
+BATCHES = {EVENTS: f"{EVENTS}/batch", TRACK: TRACK}  # where many entries of a route go at once
+
+ItemType = Literal["pageview", "screenview", "event", "transaction"]
 
 
 class Entry(NamedTuple):
-    """A request that waits. path: its route; entries of `EVENTS` are sent in batches."""
+    """A request that waits. path: its route."""
 
     path: str
     body: dict[str, Any]
@@ -34,7 +37,7 @@ class Refusal(NamedTuple):
     errors: Sequence[Mapping[str, Any]]
 
     def __str__(self) -> str:
-        name = self.body.get("event", "identify")
+        name = self.body.get("event") or self.body.get("name") or self.body.get("type", "identify")
         pairs = [(error.get("field") or "body", error.get("message")) for error in self.errors]
         faults = "; ".join(f"{field}: {message}" for field, message in pairs)
         return f"{name} was not stored. {faults}"
@@ -61,24 +64,65 @@ class TransactionFields(EventFields, total=False):
     currency: str | None
 
 
-def event_entry(
-    path: str, website_id: str, event: str, fields: TransactionFields | EventFields
-) -> Entry:
+class ItemFields(TypedDict, total=False):
+    """Fields of an item. A page view needs `path` or `url`, a screen view `screen`, others `name`.
+
+    dedupe_key: makes a repeat a duplicate; by default, a random one.
+    """
+
+    visitor_id: Required[str]
+    path: str | None
+    screen: str | None
+    name: str | None
+    properties: Mapping[str, JSON] | None
+    timestamp: datetime
+    session_id: str | None
+    dedupe_key: str | None
+    url: str | None
+    referrer: str | None
+    title: str | None
+    utm_source: str | None
+    utm_medium: str | None
+    utm_campaign: str | None
+    utm_content: str | None
+    utm_term: str | None
+
+
+def event_entry(path: str, website_id: str, event: str, fields: Mapping[str, Any]) -> Entry:
     """An event with an ID, which makes a repeat a duplicate, and the time when it happened."""
-    at = fields.get("timestamp") or datetime.now(UTC)
-    if at.tzinfo is None:
-        raise ValueError("timestamp needs a time zone, such as datetime.now(UTC)")
-    if fields.get("user_id") is None and fields.get("visitor_id") is None:
-        raise ValueError("user_id or visitor_id is required")
     event_id = fields.get("event_id") or (None if fields.get("transaction_id") else str(uuid4()))
     body = {"website_id": website_id, "event": event, **fields, "event_id": event_id}
-    named = {camel(name): value for name, value in body.items() if value is not None}
-    return Entry(path, {**named, "timestamp": at.isoformat()})
+    return _dated_entry(path, body)
+
+
+def item_entry(website_id: str, item_type: ItemType, fields: ItemFields) -> Entry:
+    """As `event_entry`."""
+    dedupe_key = fields.get("dedupe_key") or str(uuid4())
+    body = {"website_id": website_id, "type": item_type, **fields, "dedupe_key": dedupe_key}
+    return _dated_entry(TRACK, body)
 
 
 def identify_entry(website_id: str, user_id: str, visitor_id: str, traits: JSON) -> Entry:
-    body: dict[str, Any] = {"websiteId": website_id, "userId": user_id, "visitorId": visitor_id}
-    return Entry(IDENTIFY, body if traits is None else {**body, "traits": traits})
+    body = {"website_id": website_id, "user_id": user_id, "visitor_id": visitor_id}
+    return Entry(IDENTIFY, named({**body, "traits": traits}))
+
+
+def _dated_entry(path: str, body: Mapping[str, Any]) -> Entry:
+    at = body.get("timestamp") or datetime.now(UTC)
+    if at.tzinfo is None:
+        raise ValueError("timestamp needs a time zone, such as datetime.now(UTC)")
+    if body.get("user_id") is None and body.get("visitor_id") is None:
+        raise ValueError("user_id or visitor_id is required")
+    return Entry(path, named({**body, "timestamp": at}))
+
+
+def named(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values under the names of the API, without those that are None."""
+    return {
+        camel(name): value.isoformat() if isinstance(value, datetime) else value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def camel(name: str) -> str:

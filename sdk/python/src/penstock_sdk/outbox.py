@@ -24,7 +24,7 @@ class Outbox:
 
     def __init__(self, folder: Path | None, max_waiting: int) -> None:
         self._folder, self._max_waiting, self._lock = folder, max_waiting, Lock()
-        self._entries, self._postponed = OrderedDict[int, Entry](), OrderedDict[int, Entry]()
+        self._entries, self.postponed = OrderedDict[int, Entry](), OrderedDict[int, Entry]()
         self._next = self._dropped = 0
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ class Outbox:
             self._next = max(self._entries, default=-1) + 1
 
     def __len__(self) -> int:
-        return len(self._entries) + len(self._postponed)
+        return len(self._entries) + len(self.postponed)
 
     def add(self, entry: Entry) -> None:
         """`Full`; ValueError for what is not JSON; OSError when the folder cannot be written.
@@ -64,17 +64,17 @@ class Outbox:
 
     def first(self, count: int) -> list[tuple[int, Entry]]:
         with self._lock:
-            return list(islice(self._entries.items() or self._postponed.items(), count))
+            return list(islice(self._entries.items() or self.postponed.items(), count))
 
     def postpone(self, number: int) -> None:
         with self._lock:
-            entry = self._entries.pop(number, None) or self._postponed.pop(number)
-            self._postponed[number] = entry  # behind all others, also those that come later
+            entry = self._entries.pop(number, None) or self.postponed.pop(number)
+            self.postponed[number] = entry  # behind all others, also those that come later
 
     def remove(self, numbers: list[int]) -> None:
         with self._lock:
             for number in numbers:
-                (self._entries if number in self._entries else self._postponed).pop(number)
+                (self._entries if number in self._entries else self.postponed).pop(number)
                 if self._folder is not None:
                     (self._folder / f"{number:020}.json").unlink(missing_ok=True)
 

@@ -1,22 +1,33 @@
-"""The calls that queue events: the same for both clients."""
+"""The calls that queue events, and the thread that delivers them: the same for both clients."""
 
+import atexit
 import logging
+import signal
+import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar, Unpack
 
+import httpx
+
 from penstock_sdk import calls, events
 from penstock_sdk.delivery import Delivery
 from penstock_sdk.outbox import Outbox
 
-Answer = TypeVar("Answer", bound=dict[str, Any] | Awaitable[dict[str, Any]])
+Answer = TypeVar("Answer", bound=calls.Json | Awaitable[calls.Json])
+EXIT_S = 10.0  # how long the end of the process waits for events to be delivered
 _log_refusal = partial(logging.getLogger("penstock_sdk").warning, "%s")
 
 
 class Sending(ABC, Generic[Answer]):
-    """Events wait in the outbox until a subclass has delivered them."""
+    """Events wait in the outbox until the thread has delivered them.
+
+    What waits is delivered when the process ends, also by SIGTERM if the main thread makes the
+    client and the program has no handler of its own.
+    """
 
     def __init__(
         self,
@@ -35,10 +46,13 @@ class Sending(ABC, Generic[Answer]):
         self._website_id = website_id
         self._outbox = Outbox(None if spill_to is None else Path(spill_to), max_waiting)
         self._delivery = Delivery(self._outbox, on_refused)
-        self._open(base_url=host, headers={"Authorization": f"Bearer {api_key}"}, timeout=30.0)
-
-    @abstractmethod
-    def _open(self, **http_options: Any) -> None: ...
+        headers = {"Authorization": f"Bearer {api_key}"}
+        self._http = httpx.Client(base_url=host, headers=headers, timeout=30.0)
+        self._changed, self._is_closing = threading.Condition(), False
+        self._thread = threading.Thread(target=self._deliver, name="penstock", daemon=True)
+        self._thread.start()
+        atexit.register(self._close)
+        _exit_at_sigterm()
 
     @property
     def waiting(self) -> int:
@@ -53,6 +67,10 @@ class Sending(ABC, Generic[Answer]):
         """Queue a transaction, such as `purchase`."""
         self._add(events.event_entry(events.TRANSACTIONS, self._website_id, event, fields))
 
+    def track_item(self, item_type: events.ItemType, **fields: Unpack[events.ItemFields]) -> None:
+        """Queue what a page or an app would send itself, such as a page view."""
+        self._add(events.item_entry(self._website_id, item_type, fields))
+
     def identify(
         self, user_id: str, visitor_id: str, traits: Mapping[str, events.JSON] | None = None
     ) -> None:
@@ -61,23 +79,67 @@ class Sending(ABC, Generic[Answer]):
 
     def results(self, funnel_id: str, **query: Unpack[calls.ResultsQuery]) -> Answer:
         """The results of a saved funnel. `PenstockError`, or httpx's errors without an answer."""
-        return self._ask("GET", f"/api/funnels/{funnel_id}/results", params=calls.params(query))
+        return self._ask("GET", f"/api/funnels/{funnel_id}/results", params=events.named(query))
 
     def import_file(self, content: bytes, *, file_name: str | None = None) -> Answer:
         """Start an import of NDJSON. Ask `import_state` with its `id` how far it is."""
-        params = calls.params({"website_id": self._website_id, "file_name": file_name})
+        params = events.named({"website_id": self._website_id, "file_name": file_name})
         headers = {"Content-Type": "application/x-ndjson"}
         return self._ask("POST", "/api/imports", params=params, content=content, headers=headers)
 
     def import_state(self, import_id: str) -> Answer:
         return self._ask("GET", f"/api/imports/{import_id}")
 
-    def _add(self, entry: events.Entry) -> None:
-        self._outbox.add(entry)
-        self._wake()
-
-    @abstractmethod
-    def _wake(self) -> None: ...
-
     @abstractmethod
     def _ask(self, method: str, url: str, **sent: Any) -> Answer: ...
+
+    def _request(self, method: str, url: str, **sent: Any) -> calls.Json:
+        return calls.read_answer(self._http.request(method, url, **sent))
+
+    def _add(self, entry: events.Entry) -> None:
+        self._outbox.add(entry)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _flush(self, timeout_s: float = EXIT_S) -> bool:
+        """Wait until everything is answered for. False if something still waits after the time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self.waiting, timeout_s)
+
+    def _close(self, timeout_s: float = EXIT_S) -> bool:
+        """Deliver what waits and stop. False if something is left, which `spill_to` keeps."""
+        is_empty = self._flush(timeout_s)
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+        self._http.close()
+        atexit.unregister(self._close)
+        return is_empty
+
+    def _deliver(self) -> None:
+        can_go_on = self._delivery.can_go_on
+        while not self._is_closing:
+            wait_s = self._send_next()
+            with self._changed:
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._is_closing or can_go_on(), wait_s)
+
+    def _send_next(self) -> float | None:
+        """Send one request. The seconds to wait before the next; None if there is none."""
+        request = self._delivery.next_request()
+        if request is None:
+            return None
+        headers = {"User-Agent": ""} if request.path == events.TRACK else {}  # not the visitor's
+        try:
+            response = self._http.post(request.path, json=request.body, headers=headers)
+            return self._delivery.answered(request, response)
+        except Exception as error:  # none ends the delivery
+            return 0.0 if self._is_closing else self._delivery.broke(error)
+
+
+def _exit_at_sigterm() -> None:
+    """SIGTERM ends the program in an orderly way, unless it has a handler of its own."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
