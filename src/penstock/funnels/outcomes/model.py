@@ -69,7 +69,7 @@ class Mark:
         return cls(outcome, "", WorkspaceId(""), "", 0, 0, 0, 0, 0)
 
 
-class Claim(NamedTuple):
+class RowChange(NamedTuple):
     """What the metadata DB has of an outcome: the last change of its rows.
 
     number: of that change; the mark that ends it has the same. is_open: it has not ended, so rows

@@ -1,7 +1,7 @@
 """Which stored outcomes exist, who reads them, and which are to be built.
 
 Queries and the worker of a process share this state. What other processes must know too is in the
-stores: see `penstock.funnels.outcomes.turns`.
+stores: see `penstock.funnels.outcomes.locks`.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ class OutcomeRegistry:
         self._not_before_ms: dict[str, int] = {}
 
     def mark(self, outcome: str) -> Mark | None:
-        """The mark that this process saw last. A turn has the one that holds."""
+        """The mark that this process saw last. Whoever has the lock has the one that holds."""
         with self._state:
             return self._marks.get(outcome)
 
@@ -40,7 +40,7 @@ class OutcomeRegistry:
             return list(self._marks.values())
 
     def remember(self, mark: Mark) -> None:
-        """A mark that holds. Whoever has a turn may remember more than the saved one says."""
+        """A mark that holds. Whoever has the lock may remember more than the saved one says."""
         with self._state:
             self._marks[mark.outcome] = mark
 

@@ -1,8 +1,8 @@
-"""SQL of the claims on stored outcomes in the metadata DB."""
+"""SQL of the changes of stored outcomes in the metadata DB."""
 
 from sqlalchemy import ColumnElement, Connection, select, text, update
 
-from penstock.funnels.outcomes.model import Claim
+from penstock.funnels.outcomes.model import RowChange
 from penstock.metadb.tables import outcome_claims
 
 c = outcome_claims.c
@@ -26,12 +26,12 @@ _DROP = text("""
 """)
 
 
-def find(db: Connection, outcome: str) -> Claim:
+def find(db: Connection, outcome: str) -> RowChange:
     row = db.execute(select(*_FIELDS).where(c.outcome == outcome)).first()
-    return Claim(outcome) if row is None else Claim(*row)
+    return RowChange(outcome) if row is None else RowChange(*row)
 
 
-def open_claim(db: Connection, seen: Claim, opened: Claim) -> bool:
+def open_change(db: Connection, seen: RowChange, opened: RowChange) -> bool:
     """A change begins. False when another one has begun since `seen`."""
     parameters = {**opened._asdict(), "seen": seen.number}
     parameters["opened_at"] = parameters.pop("opened_at_ms")
@@ -39,11 +39,11 @@ def open_claim(db: Connection, seen: Claim, opened: Claim) -> bool:
     return db.execute(_OPEN, parameters).first() is not None
 
 
-def close_claim(db: Connection, claim: Claim) -> bool:
+def close_change(db: Connection, change: RowChange) -> bool:
     """The change has ended. False when another one has begun."""
     closed = db.execute(
         update(outcome_claims)
-        .where(*_is(claim))
+        .where(*_is(change))
         .values(is_open=False, build="")
         .returning(c.number)
     )
@@ -55,10 +55,10 @@ def drop_until(db: Connection, outcome: str, until_ms: int) -> None:
     db.execute(_DROP, {"outcome": outcome, "dropped_until": until_ms})
 
 
-def builds(db: Connection) -> list[Claim]:
-    """The claims of builds that have not ended, of nodes that died too."""
-    return [Claim(*row) for row in db.execute(select(*_FIELDS).where(c.build != ""))]
+def builds(db: Connection) -> list[RowChange]:
+    """The changes whose builds have not ended, of nodes that died too."""
+    return [RowChange(*row) for row in db.execute(select(*_FIELDS).where(c.build != ""))]
 
 
-def _is(claim: Claim) -> tuple[ColumnElement[bool], ...]:
-    return c.outcome == claim.outcome, c.number == claim.number
+def _is(change: RowChange) -> tuple[ColumnElement[bool], ...]:
+    return c.outcome == change.outcome, c.number == change.number

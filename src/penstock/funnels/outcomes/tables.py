@@ -50,7 +50,7 @@ class Backlog(NamedTuple):
     has_lost: bool
 
 
-class Changes(NamedTuple):
+class ChangedUnits(NamedTuple):
     """What events that a mark does not know change.
 
     units: those of the events, each with the time of the first of these. has_unitless: whether some
@@ -133,19 +133,19 @@ class OutcomeTables:
         subject: Subject,
         mark: Mark,
         backlog: Backlog,
-        changes: Changes,
+        changed: ChangedUnits,
         until_ms: int,
     ) -> Mark:
         """Fold changed units again. Returns what the rows know then.
 
         until_ms: later events are not read.
         """
-        if changes.none:
+        if changed.none:
             return replace(mark, events_block=backlog.block, events=backlog.events_in_all)
         if backlog.events:
             new = Subset(after_block=mark.events_block, until_block=backlog.block)
-            self._store_events(subject, mark.build, new, _FEW, changes)
-        first_times = self._first_times(mark.build, changes.units, until_ms)
+            self._store_events(subject, mark.build, new, _FEW, changed)
+        first_times = self._first_times(mark.build, changed.units, until_ms)
         for chunk in chunks(list(first_times), _UNITS_PER_STATEMENT):
             times = {unit: first_times[unit] for unit in chunk}
             # From the first event of any of them on: what it costs does not grow with history.
@@ -160,7 +160,7 @@ class OutcomeTables:
             events_block=backlog.block,
             events=backlog.events_in_all,
             read_until_ms=until_ms,
-            next_event_ms=changes.next_event_ms,
+            next_event_ms=changed.next_event_ms,
         )
 
     def _first_times(
@@ -193,9 +193,9 @@ class OutcomeTables:
                 return Backlog(new, max(earlier.events_block, known), in_all, has_lost)
         raise Unsettled
 
-    def changes(
+    def changed_units(
         self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, max_units: int
-    ) -> Changes | None:
+    ) -> ChangedUnits | None:
         """What events change that a mark does not know; None for more than `max_units`.
 
         `NotStorable` when provider events are among them.
@@ -223,7 +223,7 @@ class OutcomeTables:
         next_event_ms = min(future, default=0)
         if 0 < mark.next_event_ms <= until_ms:  # the one after it is not known
             next_event_ms = self.next_event(subject, until_ms)
-        return Changes(units, has_unitless, next_event_ms)
+        return ChangedUnits(units, has_unitless, next_event_ms)
 
     def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether the rows of a share of units are what their events say.
@@ -254,16 +254,16 @@ class OutcomeTables:
         build: str,
         subset: Subset,
         profile: DataProfile,
-        changes: Changes | None = None,
+        changed: ChangedUnits | None = None,
     ) -> None:
         """What is stored of events rather than units; those in the future too.
 
-        changes: what the events change; None: not known.
+        changed: what the events change; None: not known.
         """
-        if subject.definition.breakdown_properties and (changes is None or changes.units):
+        if subject.definition.breakdown_properties and (changed is None or changed.units):
             plan = self._plan(subject, LATEST_MS, profile, subset)
             self._run(storing.store_values(plan, build))
-        if changes is None or changes.has_unitless:
+        if changed is None or changed.has_unitless:
             plan = self._plan(subject, LATEST_MS, profile, subset)
             self._run(storing.store_unitless(plan, build))
 
