@@ -121,7 +121,7 @@ class OutcomeMaintenance:
         return self._warehouse.progress(pending.work)
 
     def cancel(self, pending: PendingBuild) -> None:
-        """Returns when nothing of the build runs."""
+        """Returns as `OutcomeTables.stop`."""
         self.registry.cancel_build(pending)
         self.tables.stop(pending.work)
 
@@ -144,6 +144,8 @@ class OutcomeMaintenance:
         with self._background():
             if not self._is_prepared:
                 self._prepare()
+            if self.tables.has_stopped_merges:
+                self.tables.resume_merges()
             if not self.is_enabled:
                 if not self._is_loaded:
                     self._drop_all()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
+from time import monotonic
 from typing import Any, NamedTuple
 
 import structlog
@@ -34,6 +35,8 @@ _SQL = "penstock.funnels.outcomes"
 _UNITS_PER_STATEMENT = 20_000
 _EVENTS_PER_FOLD = 32_000_000
 """A fold of so many events takes about 3 GB of memory; more of them are folded in shares."""
+_STOP_S = 10.0
+"""How long a build may take to stop. A server that hangs takes 20 seconds more, to be told."""
 _TRIES = 5
 """How often the backlog is counted until no insert has come in meanwhile."""
 
@@ -72,6 +75,7 @@ class OutcomeTables:
     def __init__(self, warehouse: Warehouse, events_per_fold: int = _EVENTS_PER_FOLD) -> None:
         """events_per_fold: of a build, which folds a share of the units after the other."""
         self._warehouse, self._events_per_fold = warehouse, events_per_fold
+        self.has_stopped_merges = False
 
     def fill(self, subject: Subject, mark: Mark) -> Mark:
         """Store the outcomes of all units under `mark.build`. Returns what they know.
@@ -110,23 +114,30 @@ class OutcomeTables:
         )
 
     def stop(self, work: Work) -> None:
-        """Stop a build. Returns when nothing of it runs.
+        """Stop a build. Returns when nothing of it runs, or when a server does not stop it in time.
 
-        The engine kills no statement that merges parts, so merges are stopped meanwhile.
+        The engine kills no statement that merges parts, so merges are stopped meanwhile. If they
+        cannot be resumed, `has_stopped_merges` says so.
         """
+        until_s = monotonic() + _STOP_S
         work.stop()  # before its merge fails
+        self.has_stopped_merges = True
         try:
-            self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes")
+            self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes", at_once=True)
         except (QueryFailed, StoreUnavailable) as error:  # its merge goes on to its end
             log.warning("merges_not_stopped", error=str(error))
-        try:
-            self._warehouse.stop(work)
-        finally:
-            self.resume_merges()
+            self.has_stopped_merges = isinstance(error, StoreUnavailable)  # nobody knows
+        self._warehouse.stop(work, until_s)
+        if self.has_stopped_merges:
+            try:
+                self.resume_merges()
+            except (QueryFailed, StoreUnavailable) as error:
+                log.warning("merges_not_resumed", error=str(error))
 
     def resume_merges(self) -> None:
         """Let the engine merge parts again."""
-        self._warehouse.command("SYSTEM START MERGES funnel_outcomes")
+        self._warehouse.command("SYSTEM START MERGES funnel_outcomes", at_once=True)
+        self.has_stopped_merges = False
 
     def refresh(
         self,
