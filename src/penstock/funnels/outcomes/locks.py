@@ -132,6 +132,10 @@ class OutcomeLocks:
         finally:
             lock.release()
 
+    def is_locked(self, outcome: str) -> bool:
+        """Whether anyone has the lock now, at this node or another."""
+        return self._lock(outcome).locked() or self._database.is_done(_lock_number(outcome))
+
     def _lock(self, outcome: str) -> Lock:
         with self._state:
             return self._locks.setdefault(outcome, Lock())

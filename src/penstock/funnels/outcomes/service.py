@@ -179,10 +179,8 @@ class OutcomeService:
 
     def _is_built_elsewhere(self, change: RowChange) -> bool:
         """Whether another node builds it, which lives and has not been told to stop."""
-        if not change.build or change.dropped_until_ms > self._clock():
-            return False
-        with self._locks.locked(change.outcome, 0) as locked:
-            return locked is None
+        is_told_to_stop = change.dropped_until_ms > self._clock()
+        return bool(change.build) and not is_told_to_stop and self._locks.is_locked(change.outcome)
 
     def drop(self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery) -> None:
         """Cancel a build, or drop what is stored; a query requests it again after a day.
