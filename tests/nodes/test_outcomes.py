@@ -275,6 +275,26 @@ def test_a_build_can_be_cancelled_at_the_other_node(funnel: Funnel, clock: Shift
     funnel.from_outcomes(second)
 
 
+def test_what_only_one_node_is_asked_for_is_not_dropped_by_the_other(
+    funnel: Funnel, clock: ShiftedClock
+) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    funnel.from_outcomes(second)
+    mark = funnel.mark(first)
+    maintenance = second.services.outcome_maintenance
+    for _ in range(4):
+        clock.advance(days=10)
+        assert funnel.ask(first)["servedFrom"] == "outcomes"
+        maintenance._learn()
+        maintenance._maintain(mark)
+    assert funnel.ask(second)["servedFrom"] == "outcomes"
+    assert funnel.mark(second).build == mark.build
+    clock.advance(days=31)
+    maintenance._maintain(mark)
+    assert funnel.status(first)["state"] == "none"
+
+
 def test_outcomes_can_be_dropped_at_the_other_node(funnel: Funnel) -> None:
     first, second = funnel.nodes
     funnel.from_outcomes(first)

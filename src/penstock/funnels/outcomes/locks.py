@@ -161,10 +161,7 @@ class OutcomeLocks:
         known = self._registry.mark(change.outcome)
         if known is not None and known.number == change.number:
             return known
-        newest = self._tables.mark(change.outcome)
-        if newest is not None and known is not None and newest.build == known.build:
-            newest = replace(newest, asked_at_ms=max(newest.asked_at_ms, known.asked_at_ms))
-        return newest
+        return self._tables.mark(change.outcome)
 
     def drop_until(self, outcome: str, until_ms: int) -> None:
         """No node builds the outcome until then."""

@@ -217,6 +217,7 @@ class OutcomeMaintenance:
         self.registry.forget_dropped(seen, marks)
         known = {mark.outcome for mark in self.registry.marks()}
         for mark in marks:
+            self.registry.note_asked(mark.outcome, mark.asked_at_ms)
             if mark.outcome not in known:
                 with self.locks.locked(mark.outcome, 0) as locked:
                     if locked is not None:
@@ -334,7 +335,7 @@ class OutcomeMaintenance:
 
     def _has_room(self) -> bool:
         """Whether one more may be stored; the one that was asked for longest ago makes room."""
-        marks = sorted(self.registry.marks(), key=lambda mark: mark.asked_at_ms)
+        marks = sorted(self.registry.marks(), key=self.registry.asked_at_ms)
         if len(marks) < self._settings.stored_outcomes:
             return True
         if self._is_asked_often(marks[0]):
@@ -353,14 +354,14 @@ class OutcomeMaintenance:
                 return
             if subject is None:
                 self.refresher.retire(locked, current, "funnel_changed")
-            elif current.asked_at_ms < self._clock() - _UNASKED_MS:
+            elif self.registry.asked_at_ms(current) < self._clock() - _UNASKED_MS:
                 self.refresher.retire(locked, current, "not_asked")
             elif self._is_asked_often(current) or locked.is_interrupted:
                 self._fold_many(subject, locked, current)
 
     def _is_asked_often(self, mark: Mark) -> bool:
         """Of others, the next query finds out how much has changed: to look costs a scan."""
-        return mark.asked_at_ms > self._clock() - _ASKED_OFTEN_MS
+        return self.registry.asked_at_ms(mark) > self._clock() - _ASKED_OFTEN_MS
 
     def _fold_many(self, subject: Subject, locked: LockedOutcome, mark: Mark) -> None:
         is_interrupted = locked.is_interrupted

@@ -35,6 +35,8 @@ _DROP_S = 15.0
 """How long the request to drop outcomes waits for a fold."""
 _DROPPED_MS = DAY_S * 1000
 """How long outcomes that someone dropped are not built again."""
+_ASKED_SAVED_MS = 1_800_000
+"""How often a mark is saved only to say that a query has asked for the outcome."""
 _FEW_UNITS = 10_000
 """What a query folds itself, beside `FEW_EVENTS`; the worker folds more."""
 
@@ -216,8 +218,7 @@ class OutcomeService:
         if locked.is_interrupted:
             self._maintenance.worker.wake()
             return None
-        mark = replace(mark, asked_at_ms=self._clock())
-        self._registry.remember(mark)  # the worker looks after what is asked for
+        mark = self._note_asked(mark)
         backlog = self._tables.backlog(subject.website_ids, mark)
         if backlog.has_lost:
             self._refresher.retire(locked, mark, "events_deleted")
@@ -241,6 +242,16 @@ class OutcomeService:
             mark = refreshed
         self._registry.remember(replace(mark, events_block=backlog.block))
         return mark.build
+
+    def _note_asked(self, mark: Mark) -> Mark:
+        """The worker looks after what is asked for, and no node drops it."""
+        now_ms = self._clock()
+        self._registry.note_asked(mark.outcome, now_ms)
+        if mark.asked_at_ms < now_ms - _ASKED_SAVED_MS:
+            mark = replace(mark, asked_at_ms=now_ms)
+            self._tables.save(mark)  # it says nothing else that is new, so it keeps its number
+        self._registry.remember(mark)
+        return mark
 
     def _has_none_between(self, subject: Subject, after_ms: int, until_ms: int) -> bool:
         """Whether no event of the subject occurred after one time and up to another."""
