@@ -219,6 +219,34 @@ def test_a_node_that_was_overtaken_saves_no_mark_that_holds(
     assert funnel.mark(first).build != mark.build
 
 
+def test_the_last_change_of_rows_is_forgotten_long_after_them_but_not_its_number(
+    funnel: Funnel, clock: ShiftedClock, metadb_url: str
+) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    mark, maintenance = funnel.mark(first), second.services.outcome_maintenance
+    clock.advance(days=31)
+    maintenance.locks.forget_old()
+    assert maintenance.locks.change(mark.outcome).number == mark.number  # it has rows
+    context = funnel.locked(first)
+    lost = context.__enter__()
+    break_locks(metadb_url)
+    with funnel.locked(second) as locked:
+        maintenance.refresher.retire(locked, mark, "test")
+    last = maintenance.locks.change(mark.outcome)
+    maintenance.locks.forget_old()
+    assert maintenance.locks.change(mark.outcome) == last  # not yet
+    clock.advance(days=31)
+    maintenance.locks.forget_old()
+    assert maintenance.locks.change(mark.outcome).number == 0
+    with pytest.raises(Overtaken):
+        lost.open_change()
+    with pytest.raises(StoreUnavailable):
+        context.__exit__(None, None, None)
+    assert funnel.assert_equal(first)["aggregate"]["entered"] == 2
+    assert funnel.mark(first).number > last.number
+
+
 class Building:
     """A build at a node that lasts until it is released."""
 

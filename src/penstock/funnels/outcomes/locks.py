@@ -20,6 +20,7 @@ from penstock.funnels.outcomes.model import Mark, Overtaken, RowChange
 from penstock.funnels.outcomes.registry import OutcomeRegistry
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.metadb.database import Database
+from penstock.settings import DAY_S
 
 
 class LockedOutcome:
@@ -96,6 +97,8 @@ class LockedOutcome:
             return store.find(db, self.outcome).dropped_until_ms > self._clock()
 
 
+_FORGOTTEN_MS = 30 * DAY_S * 1000
+"""When the last change of an outcome without rows is forgotten: no statement runs that long."""
 _LOCKS_AT_ONCE = 6
 """Of a process. Each has a connection of PostgreSQL's pool, and needs a second one at times."""
 
@@ -167,6 +170,17 @@ class OutcomeLocks:
         """No node builds the outcome until then."""
         with self._database.write() as db:
             store.drop_until(db, outcome, until_ms)
+
+    def forget_old(self) -> None:
+        """Forget the last changes of outcomes that have had no rows for long.
+
+        Their numbers do not fall: an empty mark has them, too. A process that was overtaken before
+        that finds no change to continue.
+        """
+        with_rows = [mark.outcome for mark in self._tables.marks()]
+        now_ms = self._clock()
+        with self._database.write() as db:
+            store.forget(db, now_ms - _FORGOTTEN_MS, now_ms, with_rows)
 
     def builds(self) -> list[RowChange]:
         """Of builds that have not ended, of nodes that died too."""

@@ -86,6 +86,7 @@ class OutcomeMaintenance:
         self._is_prepared = self._is_loaded = False
         self._work: Work | None = None
         self._comparisons, self._compared_at_ms = 0, clock()
+        self._forgot_at_ms = 0
         self._differences = 0
         self._last_difference_at_ms: int | None = None
 
@@ -157,6 +158,7 @@ class OutcomeMaintenance:
                 *(partial(self._build, pending) for pending in self.registry.pending_builds()),
                 *(partial(self._maintain, mark) for mark in self.registry.marks()),
                 self._compare_some,
+                self._forget_old_changes,
             ]
             for task in tasks:
                 self.worker.report_progress()
@@ -387,6 +389,13 @@ class OutcomeMaintenance:
     def _rebuild(self, subject: Subject, locked: LockedOutcome, mark: Mark, reason: str) -> None:
         self.refresher.retire(locked, mark, reason)
         self.registry.request_build(subject, mark.workspace_id, mark.funnel_id)
+
+    def _forget_old_changes(self) -> None:
+        """Once a day, and after a start."""
+        now_ms = self._clock()
+        if now_ms >= self._forgot_at_ms + DAY_S * 1000:
+            self.locks.forget_old()
+            self._forgot_at_ms = now_ms
 
     def _compare_some(self) -> None:
         """Now and then, compare some units of one outcome with their events."""

@@ -1,6 +1,8 @@
 """SQL of the changes of stored outcomes in the metadata DB."""
 
-from sqlalchemy import ColumnElement, Connection, select, text, update
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, Connection, delete, select, text, update
 
 from penstock.funnels.outcomes.model import RowChange
 from penstock.metadb.tables import outcome_claims
@@ -8,14 +10,14 @@ from penstock.metadb.tables import outcome_claims
 c = outcome_claims.c
 _FIELDS = (c.outcome, c.number, c.is_open, c.build, c.opened_at, c.read_until, c.dropped_until)
 
-_OPEN = text("""
+_OPEN_FIRST = text("""
     INSERT INTO outcome_claims
         (outcome, number, is_open, build, opened_at, read_until, dropped_until)
     VALUES (:outcome, :number, TRUE, :build, :opened_at, :read_until, 0)
     ON CONFLICT (outcome) DO UPDATE SET
         number = excluded.number, is_open = TRUE, build = excluded.build,
         opened_at = excluded.opened_at, read_until = excluded.read_until
-    WHERE outcome_claims.number = :seen
+    WHERE outcome_claims.number = 0
     RETURNING number
 """)
 _DROP = text("""
@@ -32,11 +34,19 @@ def find(db: Connection, outcome: str) -> RowChange:
 
 
 def open_change(db: Connection, seen: RowChange, opened: RowChange) -> bool:
-    """A change begins. False when another one has begun since `seen`."""
-    parameters = {**opened._asdict(), "seen": seen.number}
-    parameters["opened_at"] = parameters.pop("opened_at_ms")
-    parameters["read_until"] = parameters.pop("read_until_ms")
-    return db.execute(_OPEN, parameters).first() is not None
+    """A change begins. False when another one has begun since `seen`, or that is forgotten."""
+    values = {
+        "number": opened.number,
+        "build": opened.build,
+        "opened_at": opened.opened_at_ms,
+        "read_until": opened.read_until_ms,
+    }
+    if seen.number == 0:
+        result = db.execute(_OPEN_FIRST, {"outcome": opened.outcome, **values})
+    else:
+        again = update(outcome_claims).where(*_is(seen)).values(is_open=True, **values)
+        result = db.execute(again.returning(c.number))
+    return result.first() is not None
 
 
 def close_change(db: Connection, change: RowChange) -> bool:
@@ -53,6 +63,21 @@ def close_change(db: Connection, change: RowChange) -> bool:
 def drop_until(db: Connection, outcome: str, until_ms: int) -> None:
     """Nobody builds it until then."""
     db.execute(_DROP, {"outcome": outcome, "dropped_until": until_ms})
+
+
+def forget(db: Connection, before_ms: int, now_ms: int, with_rows: Collection[str]) -> None:
+    """Remove the last changes of outcomes that were before a time and made no build.
+
+    Without those that nobody may build now. with_rows: other outcomes.
+    """
+    db.execute(
+        delete(outcome_claims).where(
+            c.opened_at < before_ms,
+            c.build == "",
+            c.dropped_until < now_ms,
+            c.outcome.not_in(with_rows),
+        )
+    )
 
 
 def builds(db: Connection) -> list[RowChange]:
