@@ -196,6 +196,14 @@ class Settings(BaseSettings):
         Literal["member", "owner"], Field(description="Their role in that workspace.")
     ] = "member"
     session_days: Annotated[int, Field(ge=1, description="Days until an unused session ends.")] = 30
+    failed_log_ins: Annotated[
+        int,
+        Field(
+            ge=1,
+            description="Maximum number of failed log-ins in five minutes, of all accounts from "
+            "all networks together; beyond it every log-in is 429.",
+        ),
+    ] = 3000
 
     max_event_bytes: Annotated[
         int, Field(ge=1024, description="Maximum size of one event, in bytes of JSON.")

@@ -21,9 +21,9 @@ def log_in(client, email, password=PASSWORD):
 
 
 @pytest.fixture
-def settings(settings):
-    """Every client is a trusted proxy."""
-    return settings.model_copy(update={"trusted_proxies": "*"})
+def settings(request, settings):
+    """Every client is a trusted proxy. A test may have more settings as its parameter."""
+    return settings.model_copy(update={"trusted_proxies": "*", **getattr(request, "param", {})})
 
 
 def calling_from(address, server):
@@ -110,6 +110,27 @@ def test_failed_log_ins_are_limited_per_account_whatever_the_network(server, wor
         for n in range(60)
     ]
     assert statuses == [401] * 50 + [429] * 10
+
+
+@pytest.mark.parametrize("settings", [{"failed_log_ins": 15}], indirect=True)
+def test_failed_log_ins_are_limited_in_all(server, workspace, clock, monkeypatch):
+    def guess(network, account):
+        return log_in(calling_from(f"203.0.113.{network}", server), f"user{account}@example.com")
+
+    assert log_in(visitor(server), workspace.email).status_code == 200  # a success counts nowhere
+    statuses = [guess(0, 0).status_code for _ in range(30)]
+    assert statuses == [401] * 10 + [429] * 20  # what another limit refuses does not count here
+    statuses = [guess(n, n).status_code for n in range(1, 10)]
+    assert statuses == [401] * 5 + [429] * 4
+    monkeypatch.setattr(service, "password_matches", None)  # it is not even called
+    refused = log_in(calling_from("203.0.113.99", server), workspace.email)
+    assert refused.status_code == 429
+    assert refused.headers["ratelimit-policy"] == '"login_all";q=15;w=300'
+    wait_s = int(refused.headers["retry-after"])
+    assert 0 < wait_s <= 300
+    monkeypatch.undo()
+    clock.advance(seconds=wait_s)
+    assert log_in(visitor(server), workspace.email).status_code == 200
 
 
 def test_successful_log_ins_of_many_people_behind_one_address_are_not_limited(server, workspace):

@@ -4,10 +4,11 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import httpx
@@ -21,7 +22,7 @@ from tests.processes import ForkedProcess, new_python
 from tests.serving import Served, Start, environment, penstock, query_warehouse
 from tests.stores.build_data_0_1_0 import create_funnels, merge_visitors, send_events
 from tests.stores.reports import comparable, report_paths
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
 
 Command = Callable[..., tuple[int, str]]
 """Gives exit code and output."""
@@ -56,28 +57,40 @@ def live_event(website_id: str, name: str) -> dict[str, str]:
     return {"websiteId": website_id, "userId": "poster", "event": name, "eventId": name}
 
 
+Acknowledged = Mapping[str, str]
+"""Names of events, the oldest first, with the IDs that Penstock gave them."""
+
+
 @contextmanager
-def posting(client: httpx.Client, website_id: str) -> Iterator[dict[str, str]]:
-    """Posts batches of new events; yields the growing list of acknowledged ones."""
-    stop, acknowledged = Event(), dict[str, str]()
+def posting(client: httpx.Client, website_id: str) -> Iterator[Callable[[], Acknowledged]]:
+    """Posts batches of new events; yields what reads those that are acknowledged by then.
+
+    A post that fails is raised at the end.
+    """
+    stop, acknowledged = Event(), list[tuple[str, str]]()
 
     def post() -> None:
         batch = 0
         while not stop.is_set():
             names = [f"live-{batch}-{number}" for number in range(20)]
             events = [live_event(website_id, name) for name in names]
-            answer = client.post("/api/v1/events/batch", json={"events": events}).json()
-            receipts = zip(names, answer["results"], strict=True)
-            acknowledged.update({name: receipt["eventId"] for name, receipt in receipts})
+            answer = client.post("/api/v1/events/batch", json={"events": events})
+            assert answer.status_code == 202, answer.text
+            results = answer.json()["results"]
+            acknowledged.extend(
+                (name, result["eventId"]) for name, result in zip(names, results, strict=True)
+            )
             batch += 1
 
-    thread = Thread(target=post)
-    thread.start()
-    try:
-        yield acknowledged
-    finally:
-        stop.set()
-        thread.join(30)
+    with ThreadPoolExecutor(1) as pool:
+        posted = pool.submit(post)
+        try:
+            eventually(lambda: acknowledged or posted.done())
+            # A dictionary that grows meanwhile could not be read.
+            yield lambda: dict(acknowledged[-1000:])
+        finally:
+            stop.set()
+        posted.result(PATIENCE_S)
 
 
 def answers(client: httpx.Client, paths: list[str]) -> dict[str, Any]:
@@ -118,7 +131,7 @@ def test_a_backup_taken_while_events_arrive_restores_the_same_reports(
         with posting(client, website_id) as acknowledged:
             copied = ran("backup", str(first), "--data", str(data), start=new_python)
             assert "Backup of" in copied
-            acknowledged_before = dict(list(acknowledged.items())[-1000:])
+            acknowledged_before = acknowledged()
             output = ran("backup", str(second), "--base", str(first), "--data", str(data))
         assert "shared with the base" in output
         service.kill()

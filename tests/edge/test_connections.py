@@ -63,11 +63,60 @@ def test_headers_over_64_kb_are_431_and_take_no_memory(service, pieces):
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+@pytest.mark.parametrize("size", [50, 2000])
+def test_more_than_100_headers_are_431(service, size):
+    """Whether the head arrives in one piece or in several."""
+    for count, status in ((98, 200), (101, 431)):
+        with connect(service) as client:
+            head = b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+            send(client, head, b"X: %s\r\n" % (b"a" * (size // 100)) * count, b"\r\n")
+            answer = answer_to(client)
+        assert answer.status == status
+    assert answer.json()["code"] == "headers_too_large"
+
+
+@pytest.mark.parametrize("unit", [b"a", b"%41", b"/a"])
+@pytest.mark.parametrize("before", [b"/l/", b"/api/visitors/", b"/"])
+def test_a_path_over_4_kib_is_414_and_is_not_decoded(service, before, unit):
+    for size, statuses in ((4000, {401, 404}), (5000, {414}), (60_000, {414})):
+        with connect(service) as client:
+            path = before + unit * (size // len(unit))
+            send(client, b"GET %s HTTP/1.1\r\nConnection: close\r\n\r\n" % path)
+            answer = answer_to(client)
+        assert answer.status in statuses
+    assert answer.json()["code"] == "path_too_long"
+    assert "4,096 bytes" in answer.json()["detail"]
+
+
+def test_a_long_query_has_the_limit_of_headers(service):
+    with connect(service) as client:
+        send(client, b"GET /health/live?x=%s HTTP/1.1\r\nConnection: close\r\n" % (b"a" * 60_000))
+        send(client, b"\r\n")
+        assert answer_to(client).status == 200
+
+
 def test_headers_just_below_the_limit_are_accepted(service):
     with connect(service) as client:
         send(client, b"GET /health/live HTTP/1.1\r\nConnection: close\r\nX: " + b"a" * 65_000)
         send(client, b"\r\n\r\n")
         assert answer_to(client).status == 200
+
+
+def test_the_body_of_another_request_of_the_connection_does_not_count(service):
+    sizes = (60_000, 10_000, 60_000)
+    with httpx.Client(base_url=service.url, verify=False) as client:
+        bodies = [{"websiteId": "none", "name": "a" * size} for size in sizes]
+        assert [client.post("/api/track", json=body).status_code for body in bodies] == [422] * 3
+
+
+def test_large_headers_do_not_count_for_a_small_body(service):
+    head = b"POST /api/track HTTP/1.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    with connect(service) as client:
+        send(client, head + b"Content-Length: 4\r\nX: " + b"a" * 60_000 + b"\r\n\r\n{")
+        time.sleep(0.1)
+        for _ in range(3):
+            send(client, b" ")
+        assert answer_to(client).json()["code"] == "not_json"
 
 
 @pytest.mark.parametrize(
@@ -85,6 +134,21 @@ def test_what_frames_a_body_has_the_same_limit(service, pieces):
         send(client, head, b"Transfer-Encoding: chunked\r\n\r\n", b"2\r\n{}\r\n", *pieces)
         read_to_end(client)
     assert memory_mb(service) < before_mb + TAKEN_MB
+
+
+@pytest.mark.parametrize(("size", "status"), [(1, 400), (2, 400), (64, 422)])
+def test_a_body_in_tiny_chunks_is_refused(service, size, status):
+    head = b"POST /api/track HTTP/1.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    body = b'{"websiteId": "none", "name": "%s"}' % (b"a" * 60_000)
+    chunks = [body[start : start + size] for start in range(0, len(body), size)]
+    frames = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
+    with connect(service) as client:
+        send(client, head, b"Transfer-Encoding: chunked\r\n\r\n", frames, b"0\r\n\r\n")
+        answer = answer_to(client)
+    assert answer.status == status
+    if status == 400:
+        assert answer.json()["code"] == "malformed_request"
+        assert "chunks" in answer.json()["detail"]
 
 
 def test_pipelined_requests_that_wait_are_bounded(service):

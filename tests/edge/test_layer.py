@@ -64,14 +64,14 @@ def test_requests_of_an_address_beyond_its_rate_are_429(service, method, path):
 
 
 @pytest.mark.parametrize("path", ["/api/funnels", "/login", "/l/nothing", "/api/track"])
-def test_more_than_200_query_parameters_are_refused_unread(service, path):
+def test_more_than_100_query_parameters_are_refused_unread(service, path):
     def answer(count):
         query = "&".join(f"x{number}" for number in range(count))
         return service.client.get(f"{path}?{query}")
 
-    refused = answer(201)
+    refused = answer(101)
     assert (refused.status_code, refused.json()["code"]) == (400, "too_many_parameters")
-    within = answer(200)
+    within = answer(100)
     assert "too_many_parameters" not in within.text
     assert within.status_code in (200, 400, 404, 405)
 
@@ -128,6 +128,17 @@ def test_a_proxys_own_requests_count_for_nobody(service):
     answers = [service.client.get("/health/live") for _ in range(3 * PER_10_S)]
     assert {answer.status_code for answer in answers} == {200}
     assert "ratelimit" not in answers[0].headers
+
+
+def test_more_addresses_than_any_chain_of_proxies_has_are_refused_unread(service):
+    for count, status in ((100, 200), (200, 400)):
+        addresses = ", ".join(["192.0.2.1"] * count)
+        for headers in ([addresses], [*addresses.split(", ")[:50], addresses]):
+            answer = service.client.get(
+                "/health/live", headers=[("X-Forwarded-For", value) for value in headers]
+            )
+            assert answer.status_code == status or len(headers) > 1
+    assert (answer.status_code, answer.json()["code"]) == (400, "too_many_proxies")
 
 
 def test_only_the_last_untrusted_address_counts(service):

@@ -102,9 +102,9 @@ def marks(funnel: Stored) -> list[Mark]:
 def retire(funnel: Stored) -> None:
     maintenance = funnel.services.outcome_maintenance
     [mark] = marks(funnel)
-    with maintenance.turns.turn(mark.outcome, 0) as turn:
-        assert turn is not None
-        maintenance.refresher.retire(turn, mark, "test")
+    with maintenance.locks.locked(mark.outcome, 0) as locked:
+        assert locked is not None
+        maintenance.refresher.retire(locked, mark, "test")
 
 
 @pytest.fixture

@@ -106,6 +106,13 @@ def test_dashboard_and_alerts_show_how_both_stores_grow(name, expression):
     assert expression in (DEPLOY / name).read_text("utf-8")
 
 
+def test_the_metrics_forbid_sniffing_too(service):
+    address = f"http://127.0.0.1:{logged(service, 'metrics_served')['port']}"
+    for method, path in (("GET", "/metrics"), ("GET", "/favicon.ico"), ("POST", "/metrics")):
+        answer = httpx.request(method, address + path)
+        assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+
+
 def test_the_public_port_has_no_metrics(service):
     assert service.client.get("/metrics").status_code == 404
 

@@ -22,6 +22,7 @@ WORKERS = {
     "retention",
     "audit_log",
     "audit_log_cleanup",
+    "store_sizes",
 }
 
 

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from penstock.base.errors import StoreUnavailable
+from penstock.funnels.outcomes.locks import LockedOutcome
 from penstock.funnels.outcomes.model import Mark, Overtaken
-from penstock.funnels.outcomes.turns import Turn
 from penstock.funnels.queries.schema import DirectReason
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
@@ -33,7 +33,7 @@ _DISCONNECT = """
 
 
 def break_locks(metadb_url: str) -> None:
-    """The connections of all turns end, and whoever has one does not notice."""
+    """The connections of all locks end, and whoever has one does not notice."""
     with psycopg.connect(metadb_url, autocommit=True) as connection:
         connection.execute(_DISCONNECT)
 
@@ -87,12 +87,12 @@ class Funnel:
         return body
 
     @contextmanager
-    def turn(self, node: Node) -> Iterator[Turn]:
-        """A turn at a node."""
-        turns = node.services.outcome_maintenance.turns
-        with turns.turn(self.mark(self.nodes[0]).outcome, 60) as turn:
-            assert turn is not None
-            yield turn
+    def locked(self, node: Node) -> Iterator[LockedOutcome]:
+        """The lock of the outcome, at a node."""
+        locks = node.services.outcome_maintenance.locks
+        with locks.locked(self.mark(self.nodes[0]).outcome, 60) as locked:
+            assert locked is not None
+            yield locked
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_a_node_that_waits_too_long_for_another_evaluates_directly(funnel: Funne
     first, second = funnel.nodes
     funnel.from_outcomes(first)
     funnel.from_outcomes(second)
-    with funnel.turn(first):
+    with funnel.locked(first):
         began_s = monotonic()
         body = funnel.ask(second)
         assert (body["servedFrom"], body["directReason"]) == ("query", "behind")
@@ -166,8 +166,8 @@ def test_rows_that_the_other_node_drops_during_a_statement_are_not_counted(
     @contextmanager
     def after_they_are_gone(build: Any) -> Iterator[None]:
         monkeypatch.setattr(outcomes, "reading", reading)
-        with funnel.turn(second) as turn:
-            others.refresher.retire(turn, mark, "test")
+        with funnel.locked(second) as locked:
+            others.refresher.retire(locked, mark, "test")
         others._drop_unmarked(at_once=True)
         with reading(build):
             yield
@@ -182,8 +182,8 @@ def test_a_fold_of_a_node_that_died_is_not_trusted(funnel: Funnel) -> None:
     funnel.from_outcomes(first)
     funnel.from_outcomes(second)
     before = funnel.mark(first).build
-    with funnel.turn(first) as turn:
-        turn.open(read_until_ms=0)
+    with funnel.locked(first) as locked:
+        locked.open_change(read_until_ms=0)
         funnel.scene.story("9/A 70/B", attempt="a3")
     body = funnel.ask(second)
     assert (body["servedFrom"], body["directReason"]) == ("query", "behind")
@@ -200,23 +200,51 @@ def test_a_node_that_was_overtaken_saves_no_mark_that_holds(
     first, second = funnel.nodes
     funnel.from_outcomes(first)
     mark = funnel.mark(first)
-    context = funnel.turn(first)
+    context = funnel.locked(first)
     lost = context.__enter__()
-    lost.open(read_until_ms=0)
+    lost.open_change(read_until_ms=0)
     break_locks(metadb_url)
-    with funnel.turn(second) as turn:
-        assert turn.is_interrupted
-        second.services.outcome_maintenance.refresher.retire(turn, mark, "test")
+    with funnel.locked(second) as locked:
+        assert locked.is_interrupted
+        second.services.outcome_maintenance.refresher.retire(locked, mark, "test")
     with pytest.raises(Overtaken):
         lost.save(mark)
     with pytest.raises(Overtaken):
-        lost.open(read_until_ms=0)
+        lost.open_change(read_until_ms=0)
     with pytest.raises(StoreUnavailable):
         context.__exit__(None, None, None)
-    with funnel.turn(second) as turn:
-        assert turn.mark is None
+    with funnel.locked(second) as locked:
+        assert locked.mark is None
     assert funnel.assert_equal(first)["aggregate"]["entered"] == 2
     assert funnel.mark(first).build != mark.build
+
+
+def test_the_last_change_of_rows_is_forgotten_long_after_them_but_not_its_number(
+    funnel: Funnel, clock: ShiftedClock, metadb_url: str
+) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    mark, maintenance = funnel.mark(first), second.services.outcome_maintenance
+    clock.advance(days=31)
+    maintenance.locks.forget_old()
+    assert maintenance.locks.change(mark.outcome).number == mark.number  # it has rows
+    context = funnel.locked(first)
+    lost = context.__enter__()
+    break_locks(metadb_url)
+    with funnel.locked(second) as locked:
+        maintenance.refresher.retire(locked, mark, "test")
+    last = maintenance.locks.change(mark.outcome)
+    maintenance.locks.forget_old()
+    assert maintenance.locks.change(mark.outcome) == last  # not yet
+    clock.advance(days=31)
+    maintenance.locks.forget_old()
+    assert maintenance.locks.change(mark.outcome).number == 0
+    with pytest.raises(Overtaken):
+        lost.open_change()
+    with pytest.raises(StoreUnavailable):
+        context.__exit__(None, None, None)
+    assert funnel.assert_equal(first)["aggregate"]["entered"] == 2
+    assert funnel.mark(first).number > last.number
 
 
 class Building:
@@ -238,7 +266,9 @@ class Building:
         assert self.began.wait(60)
 
 
-def test_one_node_builds_and_the_other_shows_it(funnel: Funnel) -> None:
+def test_one_node_builds_and_the_other_shows_it(
+    funnel: Funnel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = funnel.nodes
     building = Building(funnel, first)
     assert funnel.ask(second)["servedFrom"] == "query"
@@ -246,7 +276,9 @@ def test_one_node_builds_and_the_other_shows_it(funnel: Funnel) -> None:
     maintenance._learn()
     maintenance._drop_unmarked(at_once=True)
     assert maintenance.tables.builds()
-    assert funnel.status(second)["state"] == "building"
+    with monkeypatch.context() as patch:  # to ask is no try to lock
+        patch.setattr(maintenance.locks, "locked", None)
+        assert funnel.status(second)["state"] == "building"
     assert funnel.ask(second)["directReason"] == "building"
     building.released.set()
     eventually(lambda: funnel.status(second)["state"] == "stored")
@@ -269,6 +301,26 @@ def test_a_build_can_be_cancelled_at_the_other_node(funnel: Funnel, clock: Shift
         assert funnel.status(node)["state"] == "none"
     clock.advance(days=1.1)
     funnel.from_outcomes(second)
+
+
+def test_what_only_one_node_is_asked_for_is_not_dropped_by_the_other(
+    funnel: Funnel, clock: ShiftedClock
+) -> None:
+    first, second = funnel.nodes
+    funnel.from_outcomes(first)
+    funnel.from_outcomes(second)
+    mark = funnel.mark(first)
+    maintenance = second.services.outcome_maintenance
+    for _ in range(4):
+        clock.advance(days=10)
+        assert funnel.ask(first)["servedFrom"] == "outcomes"
+        maintenance._learn()
+        maintenance._maintain(mark)
+    assert funnel.ask(second)["servedFrom"] == "outcomes"
+    assert funnel.mark(second).build == mark.build
+    clock.advance(days=31)
+    maintenance._maintain(mark)
+    assert funnel.status(first)["state"] == "none"
 
 
 def test_outcomes_can_be_dropped_at_the_other_node(funnel: Funnel) -> None:
@@ -311,7 +363,7 @@ def unavailable(*_: Any) -> Any:
     raise StoreUnavailable(reason="away")
 
 
-@pytest.mark.parametrize("name", ["turn", "claim"])
+@pytest.mark.parametrize("name", ["locked", "change"])
 def test_without_the_metadata_database_answers_come_from_events(
     funnel: Funnel, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -319,7 +371,7 @@ def test_without_the_metadata_database_answers_come_from_events(
     [node, _] = funnel.nodes
     funnel.from_outcomes(node)
     with monkeypatch.context() as patch:
-        patch.setattr(node.services.outcome_maintenance.turns, name, unavailable)
+        patch.setattr(node.services.outcome_maintenance.locks, name, unavailable)
         assert funnel.ask(node)["servedFrom"] == "query"
     assert funnel.ask(node)["servedFrom"] == "outcomes"
 

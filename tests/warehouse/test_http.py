@@ -1,7 +1,9 @@
 """The event store as a server over HTTP: statements, inserts, stops, and answers that go wrong."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from random import Random
+from threading import Event, Thread
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -9,6 +11,9 @@ from uuid import uuid4
 import pytest
 
 from penstock.base.errors import StoreUnavailable, Unavailable
+from penstock.funnels.outcomes import tables as tables_module
+from penstock.funnels.outcomes.tables import OutcomeTables
+from penstock.warehouse import client as client_module
 from penstock.warehouse import server as server_module
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
@@ -224,6 +229,29 @@ def test_a_server_that_hangs_holds_no_query_longer_than_its_limit(
     assert raised.value.retry_after_s
     proxy.thaw()
     assert behind_proxy.query("SELECT 1")[1] == [(1,)]
+
+
+def test_a_build_on_a_server_that_hangs_is_given_up_after_a_while(
+    proxy: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_WATCH_S", 1)
+    monkeypatch.setattr(tables_module, "_STOP_S", 0.5)
+    warehouse = Warehouse(data=tmp_path, url=f"http://127.0.0.1:{proxy.port}")
+    tables, build, stopped = OutcomeTables(warehouse), Work(), Event()
+
+    def stop() -> None:
+        tables.stop(build)
+        stopped.set()
+
+    proxy.freeze()
+    with build.in_engine():
+        Thread(target=stop, daemon=True).start()
+        assert stopped.wait(PATIENCE_S)
+    assert tables.has_stopped_merges  # the worker resumes them
+    proxy.thaw()
+    tables.resume_merges()
+    assert not tables.has_stopped_merges
+    warehouse.close()
 
 
 def test_a_slow_answer_is_awaited_while_the_server_tells_its_progress(

@@ -1,6 +1,14 @@
 """The page "System": for owners, with the counts of their websites."""
 
+import re
+
 from tests.tenant import join
+from tests.waiting import eventually
+
+_GROWTH = re.compile(
+    r"The ([a-z ]+) has <data .*?</data>\. "
+    r'It (?:grew|shrank) by <data .*?</data> in the last <data value="(\d+)"'
+)
 
 
 def test_owners_see_how_the_node_is_and_what_became_of_events(workspace, services):
@@ -14,6 +22,17 @@ def test_owners_see_how_the_node_is_and_what_became_of_events(workspace, service
     assert f'<a href="/refused?websiteId={workspace.website_id}"><data value="1"' in page.text
     assert "metadata database" in page.text
     assert 'href="/system"' in workspace.browser.get("/goals").text
+
+
+def test_owners_see_how_much_both_stores_grew_since_the_start(workspace, clock):
+    def growth_shown():
+        return dict(_GROWTH.findall(workspace.browser.get("/system").text))
+
+    eventually(growth_shown)
+    clock.advance(seconds=3 * 3600)
+    growth = growth_shown()
+    assert set(growth) == {"metadata database", "event store"}
+    assert all(3 * 3600 <= int(seconds) < 4 * 3600 for seconds in growth.values())
 
 
 def test_members_do_not_see_it(workspace):

@@ -1,4 +1,4 @@
-"""Limits on log-ins: of an account, of a network, and of both."""
+"""Limits on log-ins: of an account, of a network, of both, and in all."""
 
 from penstock.base.errors import RatePolicy
 from penstock.http.rate_limiter import RateLimiter
@@ -9,27 +9,32 @@ _GUESSES_OF_ACCOUNT = RatePolicy("login_account", quota=50, window_s=300)
 """Failed attempts for one email address from all networks."""
 _GUESSES_OF_NETWORK = RatePolicy("login_network", quota=20, window_s=300)
 """Failed attempts from one network for all email addresses."""
+_IN_ALL_S = 300
 
 
 class LogInLimits:
     """Counts attempts to log in, whether or not the email address has an account."""
 
-    def __init__(self) -> None:
+    def __init__(self, failures_in_all: int) -> None:
+        """failures_in_all: attempts of five minutes, from all networks for all email addresses."""
         self._guesses = RateLimiter(_GUESSES)
         self._guesses_of_account = RateLimiter(_GUESSES_OF_ACCOUNT)
         self._guesses_of_network = RateLimiter(_GUESSES_OF_NETWORK)
+        self._guesses_in_all = RateLimiter(RatePolicy("login_all", failures_in_all, _IN_ALL_S))
 
     def count(self, email: str, network: str, now_ms: int) -> None:
         """Count an attempt, before any work is done on it. `RateLimited`."""
         self._guesses.count((email, network), now_ms)
         self._guesses_of_network.count((network,), now_ms)
         self._guesses_of_account.count((email,), now_ms)
+        self._guesses_in_all.count((), now_ms)  # last: no network uses up what is for all
 
     def forgive(self, email: str, network: str) -> None:
         """Take back an attempt that was right, or was not made after all."""
         self._guesses.forgive((email, network))
         self._guesses_of_network.forgive((network,))
         self._guesses_of_account.forgive((email,))
+        self._guesses_in_all.forgive(())
 
     def succeed(self, email: str, network: str) -> None:
         """The user is logged in: earlier attempts from their network no longer count for them."""

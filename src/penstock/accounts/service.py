@@ -56,7 +56,7 @@ class AccountService:
     ) -> None:
         self._database, self._settings, self._clock = database, settings, clock
         self._audit_log, self._second_factors = audit_log, second_factors
-        self._limits = LogInLimits()
+        self._limits = LogInLimits(settings.failed_log_ins)
         self.password_work = FairQueue("log-ins", _PASSWORD_WORK)
         self._has_accounts = False
         self._setup_token = new_token()
@@ -165,7 +165,8 @@ class AccountService:
 
         `Unauthorized`, with the same text and timing whether or not the email address has an
         account. `RateLimited`, before any work is done, after too many attempts for this email
-        address or from this network. `QueueFull` when too many passwords wait; that is no attempt.
+        address, from this network or in all. `QueueFull` when too many passwords wait; that is no
+        attempt.
         """
         now_ms, email = self._clock(), email.strip().lower()
         network = client_network(address)

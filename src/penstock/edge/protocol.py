@@ -31,7 +31,12 @@ from penstock.http.cors import ANY_ORIGIN
 from penstock.http.fast_path import RawResponse
 from penstock.http.problems import problem_response
 
-_PIECE_BYTES = 16 * 1024
+_PIECE_BYTES = 4 * 1024
+_MAX_HEADERS = 100
+_MAX_PATH_BYTES = 4 * 1024
+"""Encoded. IDs have at most 200 bytes; to decode the 64 KiB of a head takes 4 ms."""
+_MAX_FRAME_BYTES = 8 * 1024
+"""By how much what is around the body, such as the sizes of chunks, may outweigh it."""
 _MAX_PIPELINED = 8
 _BODY_BYTES_PER_S = 4096
 """A body may take a second longer for each 4 KiB that arrived; so may reading an answer."""
@@ -80,6 +85,16 @@ _NOT_HTTP = Refusal(
     title="Malformed request",
     detail="This is not an HTTP/1.1 request.",
 )
+_TINY_CHUNKS = _NOT_HTTP._replace(
+    reason="tiny_chunks", detail="The body arrives in chunks of a few bytes. Send larger ones."
+)
+_PATH_LONG = Refusal(
+    "path_bytes",
+    414,
+    code="path_too_long",
+    title="Path too long",
+    detail=f"The path of the URL is longer than {_MAX_PATH_BYTES:,} bytes.",
+)
 _HEAD_LATE = Refusal(
     "head_timeout",
     408,
@@ -114,8 +129,9 @@ class EdgeProtocol(HttpToolsProtocol):
         self._address = ""
         self._state = _State.IDLE
         self._deadline_s = inf
-        # Of the request that arrives: what was read without a byte of its body, and its body.
-        self._head_bytes = self._body_bytes = 0
+        # Of the request that arrives: what was read without a byte of its body, its body, and what
+        # was read beside that since its head.
+        self._head_bytes = self._body_bytes = self._frame_bytes = 0
         self._refusal: Refusal | None = None  # set before a callback of the parser raises
 
     # Called by the transport
@@ -148,18 +164,28 @@ class EdgeProtocol(HttpToolsProtocol):
         """data: a small piece, so that excess size is noticed early."""
         if self._state is _State.REFUSED:
             return
-        body_bytes = self._body_bytes
+        # In any other state it is the body of an earlier request.
+        body_bytes = self._body_bytes if self._state is _State.BODY else 0
         try:
             self.parser.feed_data(data)
-            if self._body_bytes == body_bytes and self._state in _ARRIVING:
-                # A part of the head, of trailers, or of what frames chunks. The parser keeps a
-                # header until its end, so only the bytes that it was given can be counted.
-                self._head_bytes += len(data)
-                self._check_head(self._head_bytes)
+            if self._state in _ARRIVING:
+                self._count(len(data), max(0, self._body_bytes - body_bytes))
         except httptools.HttpParserUpgrade:
             pass  # there is nothing to upgrade to: the request is answered as it is
         except (httptools.HttpParserError, _Refused):
             self._refuse(self._refusal or _NOT_HTTP)
+
+    def _count(self, size: int, body_size: int) -> None:
+        """Of a piece. body_size: how much of it belongs to the body."""
+        if not body_size:
+            # A part of the head, of trailers, or of what frames chunks. The parser keeps a header
+            # until its end, so only the bytes that it was given can be counted.
+            self._head_bytes += size
+            self._check_head(self._head_bytes)
+        self._frame_bytes += size - body_size
+        if self._body_bytes and self._frame_bytes > _MAX_FRAME_BYTES + self._body_bytes:
+            self._refusal = _TINY_CHUNKS
+            raise _Refused
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -177,27 +203,31 @@ class EdgeProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._state = _State.HEAD
-        self._head_bytes = self._body_bytes = 0
+        self._head_bytes = self._body_bytes = self._frame_bytes = 0
         self._deadline_s = self.loop.time() + self._node.timeouts.head_s
 
     def on_headers_complete(self) -> None:
-        if self._head_bytes:  # it arrived in several pieces
+        # All headers are there. Of a head that arrived in one piece only their number may be wrong.
+        if self._head_bytes or len(self.headers) > _MAX_HEADERS:
             sizes = (len(name) + len(value) for name, value in self.headers)
             self._check_head(sum(sizes, len(self.url)))
+        url = httptools.parse_url(self.url)
+        if len(url.path) > _MAX_PATH_BYTES:
+            self._refusal = _PATH_LONG
+            raise _Refused
         if len(self.pipeline) >= _MAX_PIPELINED:
             raise _Refused
-        self._state = _State.BODY
+        self._state, self._frame_bytes = _State.BODY, 0
         self._deadline_s = self.loop.time() + self._node.timeouts.body_s
-        self._begin_request()
+        self._begin_request(url)
         self.headers = _NO_TRAILERS  # what follows the body means nothing to any route
 
-    def _begin_request(self) -> None:
+    def _begin_request(self, url: httptools.parser.url_parser.URL) -> None:
         """As uvicorn, which also upgrades connections and has limits of its own."""
         version = self.parser.get_http_version()
         if version != "1.1":
             self.scope["http_version"] = version
         self.scope["method"] = self.parser.get_method().decode("ascii")
-        url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
         self.scope["path"] = unquote(path) if "%" in path else path
         self.scope["raw_path"] = url.path
@@ -346,13 +376,14 @@ class EdgeProtocol(HttpToolsProtocol):
         return self.loop.time() + _WRITE_S + pending / _BODY_BYTES_PER_S
 
     def _check_head(self, size: int) -> None:
-        if size > self._node.max_head_bytes:
+        if size > self._node.max_head_bytes or len(self.headers) > _MAX_HEADERS:
             self._refusal = Refusal(
                 "head_bytes",
                 431,
                 code="headers_too_large",
                 title="Request header fields too large",
-                detail=f"The headers are larger than {self._node.max_head_bytes:,} bytes.",
+                detail=f"The headers are larger than {self._node.max_head_bytes:,} bytes, "
+                f"or more than {_MAX_HEADERS}.",
             )
             raise _Refused
 

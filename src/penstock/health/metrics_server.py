@@ -5,8 +5,10 @@ its figures are not public: it has no log-in, and listens on the loopback unless
 otherwise.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import structlog
 from anyio import to_thread
@@ -37,6 +39,7 @@ class MetricsServer:
             yield
             return
         server, thread = start_http_server(self._port, self._host, self._registry)
+        server.set_app(_with_nosniff(server.get_app()))
         log.info("metrics_served", host=self._host, port=server.server_port)
         try:
             yield
@@ -44,3 +47,16 @@ class MetricsServer:
             await to_thread.run_sync(server.shutdown)
             server.server_close()
             thread.join()
+
+
+def _with_nosniff(app: WSGIApplication | None) -> WSGIApplication:
+    """The application, whose answers forbid sniffing as those of the public port do."""
+    assert app is not None
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        def start(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
+            return start_response(status, [*headers, ("X-Content-Type-Options", "nosniff")], *error)
+
+        return app(environ, start)
+
+    return answer

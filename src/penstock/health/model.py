@@ -56,6 +56,18 @@ class TableSize(NamedTuple):
     bytes: int
 
 
+class StoreSize(NamedTuple):
+    """What a whole store uses on disk.
+
+    growth: in bytes, below 0 when it shrank, in the last `seconds`; None when it is not known.
+    """
+
+    name: str
+    bytes: int
+    growth: int | None
+    seconds: int
+
+
 class Readiness(NamedTuple):
     """stores: whether each answers.
 

@@ -25,8 +25,15 @@ class HealthRoom(Room):
 
     routes = routes.ROUTES
 
+    def workers(self) -> Sequence[Worker]:
+        return [self.store_sizes.worker]
+
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
-        return [self.trace_exporter.running(), self.metrics_server.running()]
+        return [
+            self.trace_exporter.running(),
+            self.metrics_server.running(),
+            self.store_sizes.worker.running(),
+        ]
 
 
 def build(
@@ -39,7 +46,8 @@ def build(
     """workers, gauges: of all other rooms. outbox, outcomes: read their state; outbox blocks."""
     stores = {"database": core.database.answers, "warehouse": core.warehouse.answers}
     settings = core.settings
-    sizes = StoreSizes(core.database, core.warehouse)
+    sizes = StoreSizes(core.database, core.warehouse, core.clock)
+    workers = [*workers, sizes.worker]
     size_gauge = PolledGauge(
         "penstock_store_bytes", "Disk use of the stores, by table.", sizes.by_name, "table"
     )

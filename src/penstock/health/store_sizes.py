@@ -1,28 +1,45 @@
-"""How much disk both stores use."""
+"""How much disk both stores use, and how fast they grow."""
 
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable
-from penstock.health.model import TableSize
+from penstock.base.worker import Worker
+from penstock.health.model import StoreSize, TableSize
 from penstock.metadb.database import Database
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 
+_DATABASE, _EVENT_STORE = "metadata database", "event store"
+_FIRST_AFTER_S = 2.0  # a start has other work
+_PERIOD_S = 3600.0
+_KEPT = 25
+"""Earlier sizes: one an hour, so that the oldest is a day old."""
+
 
 class StoreSizes:
-    """Sizes in bytes, from the stores themselves."""
+    """Sizes in bytes, from the stores themselves. Methods block.
 
-    def __init__(self, database: Database, warehouse: Warehouse) -> None:
-        self._database, self._warehouse = database, warehouse
+    Earlier sizes are in memory: growth is known since the start of this process, for a day at most.
+    """
+
+    def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
+        self._database, self._warehouse, self._clock = database, warehouse, clock
+        # The time in ms and the bytes of each store that answered, the oldest first.
+        self._earlier = deque[tuple[int, Mapping[str, int]]](maxlen=_KEPT)
+        self._has_started = False
+        self.worker = Worker("store_sizes", self._remember, clock, period_s=_PERIOD_S)
 
     def read(self) -> list[TableSize]:
-        """The metadata database, then each table of the event store, the largest first. Blocks.
+        """The metadata database, then each table of the event store, the largest first.
 
         A store that does not answer is left out.
         """
         sizes = list[TableSize]()
         with suppress(StoreUnavailable):
-            sizes.append(TableSize("metadata database", None, self._database.size()))
+            sizes.append(TableSize(_DATABASE, None, self._database.size()))
         with suppress(StoreUnavailable, QueryFailed):
             sizes += [TableSize(*row) for row in self._warehouse.table_sizes()]
         return sizes
@@ -30,3 +47,29 @@ class StoreSizes:
     def by_name(self) -> dict[str, float]:
         """Bytes by table."""
         return {size.name: float(size.bytes) for size in self.read()}
+
+    def stores(self, sizes: Sequence[TableSize]) -> list[StoreSize]:
+        """Each store as a whole, with its growth. sizes: as of now."""
+        now_ms = self._clock()
+        return [self._with_growth(name, size, now_ms) for name, size in _by_store(sizes).items()]
+
+    def _with_growth(self, store: str, size: int, now_ms: int) -> StoreSize:
+        for at_ms, earlier in list(self._earlier):
+            if store in earlier:
+                return StoreSize(store, size, size - earlier[store], (now_ms - at_ms) // 1000)
+        return StoreSize(store, size, None, 0)
+
+    def _remember(self) -> float | None:
+        if not self._has_started:
+            self._has_started = True
+            return _FIRST_AFTER_S
+        self._earlier.append((self._clock(), _by_store(self.read())))
+        return None
+
+
+def _by_store(sizes: Sequence[TableSize]) -> dict[str, int]:
+    stores = dict[str, int]()
+    for size in sizes:
+        store = _DATABASE if size.name == _DATABASE else _EVENT_STORE
+        stores[store] = stores.get(store, 0) + size.bytes
+    return stores

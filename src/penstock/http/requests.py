@@ -21,7 +21,7 @@ def path_of(request: AnyRequest) -> str:
 
 def media_type_of(request: AnyRequest) -> str:
     """The media type of the body in lower case, without parameters; empty when it is not stated."""
-    return request.headers.get("content-type", "").split(";")[0].strip().lower()
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def raw_path_of(request: AnyRequest) -> str:

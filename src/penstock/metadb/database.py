@@ -46,6 +46,15 @@ _CONFLICT_STATES = (
     "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_FOREIGNKEY",
 )  # fmt: skip
 _TRY_LOCK = text("SELECT pg_try_advisory_xact_lock(:work)")
+_IS_LOCKED = text("""
+    SELECT EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND objsubid = 1
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND classid::bigint = (CAST(:work AS bigint) >> 32 & 4294967295)
+            AND objid::bigint = (CAST(:work AS bigint) & 4294967295)
+    )
+""")
 _MAY_IDLE = text("SET LOCAL idle_in_transaction_session_timeout = 0")
 _LOCK_PAUSE_S = 0.02
 _MIGRATION_LOCK = 7305808869229538671
@@ -154,6 +163,13 @@ class Database:
                 ):
                     sleep(_LOCK_PAUSE_S)
                 yield is_mine
+
+    def is_done(self, work: int) -> bool:
+        """Whether any node does this work now, within `alone`. SQLite: false."""
+        if self.is_sqlite:
+            return False
+        with self.read() as connection:
+            return bool(connection.execute(_IS_LOCKED, {"work": work}).scalar())
 
     def size(self) -> int:
         """Bytes on disk. `StoreUnavailable`."""

@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.http.answers import answer, listing, no_content
+from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_json, read_query, read_raw
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -64,7 +64,7 @@ async def list_providers(
     configs = await to_thread.run_sync(
         providers.list_providers, caller.workspace_id, website_id, page
     )
-    return listing(configs, partial(ProviderRecord.of, base_url=settings.base_url))
+    return await answer_list(configs, partial(ProviderRecord.of, base_url=settings.base_url))
 
 
 @put(

@@ -141,10 +141,16 @@ class Warehouse:
             self._orders_inserts = engine == "MergeTree"
         return self._orders_inserts
 
-    def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
-        """Run a statement without result."""
+    def command(
+        self, sql: str, parameters: Mapping[str, Any] | None = None, *, at_once: bool = False
+    ) -> None:
+        """Run a statement without result.
+
+        at_once: wait for no other statement, and for the answer of a server only 10 seconds.
+        """
+        client = self._watcher if at_once else self._writer
         with translated_errors():
-            self._writer.command(self._rendered(sql), parameters=dict(parameters or {}))
+            client.command(self._rendered(sql), parameters=dict(parameters or {}))
 
     def query(
         self,

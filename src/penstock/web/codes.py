@@ -29,7 +29,8 @@ not_json                400 The body is not valid JSON: wrong syntax, not UTF-8,
 bad_gzip                400 Content-Encoding is gzip, but the body is not gzip or is incomplete.
 bad_parameter           400 A query parameter is unknown, repeated or out of range; errors lists
   each.
-too_many_parameters     400 The URL has more than 200 query parameters. Send fewer.
+too_many_parameters     400 The URL has more than 100 query parameters. Send fewer.
+too_many_proxies        400 X-Forwarded-For is over the published size limit.
 too_many_links          400 More links match than a CSV file may have. Choose fewer.
 unknown_identity_contract 400 The header x-service-identity-contract has an unknown value. Leave it
   out.
@@ -125,7 +126,9 @@ daily_quota_used        429 The website has stored its quota of events without a
 rate_limited            429 Too many requests. Retry-After says when to retry.
 internal_error          500 Penstock had an internal error; its log has the details.
 request_timeout         408 The headers or the body took too long to arrive. Send faster.
-headers_too_large       431 The headers are over the published size limit. Send fewer cookies.
+headers_too_large       431 The headers are over the published limits of size and number. Send
+  fewer cookies.
+path_too_long           414 The path of the URL is over the published size limit.
 too_many_connections    503 Too many connections or requests at once. Reuse connections, and retry
   after Retry-After.
 unavailable             503 A database does not respond. Nothing was stored; try again.

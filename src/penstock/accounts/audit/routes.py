@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 from penstock.accounts.audit.schema import AuditRecord
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
-from penstock.http.answers import listing
+from penstock.http.answers import answer_list
 from penstock.http.bodies import read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -31,7 +31,9 @@ async def read_audit_log(
 ) -> Response[bytes]:
     """For owners, and API keys with the scope `manage`. Newest first; kept for a year."""
     page = read_query(request, PageQuery).pagination
-    return listing(await to_thread.run_sync(audit_log.entries, caller, page), AuditRecord.of)
+    return await answer_list(
+        await to_thread.run_sync(audit_log.entries, caller, page), AuditRecord.of
+    )
 
 
 ROUTES = (read_audit_log,)

@@ -11,7 +11,7 @@ from penstock.accounts.identity_secrets.schema import (
 )
 from penstock.accounts.identity_secrets.service import IdentitySecretService
 from penstock.accounts.model import Caller
-from penstock.http.answers import answer, listing, no_content
+from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -55,7 +55,7 @@ async def list_identity_secrets(
     secrets = await to_thread.run_sync(
         identity_secrets.secrets, caller.workspace_id, website_id, page
     )
-    return listing(secrets, IdentitySecretRecord.of)
+    return await answer_list(secrets, IdentitySecretRecord.of)
 
 
 @delete(_PATH, opt=described("Delete all identity secrets", tag="accounts"))

@@ -16,7 +16,7 @@ from penstock.accounts.invitations.schema import (
 from penstock.accounts.invitations.service import InvitationService
 from penstock.accounts.model import CurrentUser
 from penstock.accounts.own_account.schema import MembershipRecord
-from penstock.http.answers import answer, listing, no_content
+from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -59,7 +59,7 @@ async def list_invitations(
     open_invitations = await to_thread.run_sync(
         invitations.invitations, current_user.workspace.id, page
     )
-    return listing(open_invitations, InvitationRecord.of)
+    return await answer_list(open_invitations, InvitationRecord.of)
 
 
 @delete(

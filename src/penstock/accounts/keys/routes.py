@@ -8,7 +8,7 @@ from litestar.params import FromPath
 from penstock.accounts.keys.schema import KeyRecord, NewKey, NewKeyRecord
 from penstock.accounts.keys.service import KeyService
 from penstock.accounts.model import CurrentUser
-from penstock.http.answers import answer, listing, no_content
+from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -45,7 +45,7 @@ async def list_keys(
     """Newest first, including revoked keys."""
     page = read_query(request, PageQuery).pagination
     keys = await to_thread.run_sync(key_service.keys, current_user.workspace.id, page)
-    return listing(keys, KeyRecord.of)
+    return await answer_list(keys, KeyRecord.of)
 
 
 @delete("/api/settings/api-keys/{key_id:str}", opt=described("Revoke an API key", tag="accounts"))

@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from penstock.accounts.members.schema import MemberRecord, RemovalQuery, RoleChange
 from penstock.accounts.members.service import MemberService
 from penstock.accounts.model import CurrentUser
-from penstock.http.answers import answer, listing, no_content
+from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_query
 from penstock.http.openapi import described
 from penstock.http.read_only import read_changes
@@ -29,7 +29,7 @@ async def list_members(request: AnyRequest, current_user: Me, members: Members) 
     """Members in the order in which they joined."""
     page = read_query(request, PageQuery).pagination
     page_members = await to_thread.run_sync(members.members, current_user.workspace.id, page)
-    return listing(page_members, MemberRecord.of)
+    return await answer_list(page_members, MemberRecord.of)
 
 
 @patch(

@@ -19,7 +19,7 @@ from penstock.accounts.own_account.service import OwnAccountService
 from penstock.accounts.schema import SessionRecord
 from penstock.accounts.service import AccountService
 from penstock.base.networks import client_network
-from penstock.http.answers import answer, listing, no_content
+from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest, address_of
@@ -68,7 +68,7 @@ async def list_sessions(
     sessions = await to_thread.run_sync(
         own_account.sessions, current_user.user, session_token(request) or "", page
     )
-    return listing(sessions, OpenSessionRecord.of)
+    return await answer_list(sessions, OpenSessionRecord.of)
 
 
 @delete("/api/auth/sessions/{session_id:str}", opt=described("End a session", tag="people"))
@@ -92,7 +92,7 @@ async def list_workspaces(
     """Workspaces in the order in which you joined them."""
     page = read_query(request, PageQuery).pagination
     workspaces = await to_thread.run_sync(own_account.workspaces, current_user.user, page)
-    return listing(workspaces, MembershipRecord.of)
+    return await answer_list(workspaces, MembershipRecord.of)
 
 
 @post(

@@ -8,7 +8,7 @@ from litestar.params import FromPath
 from penstock.accounts.model import Caller
 from penstock.accounts.websites.schema import NewWebsite, WebsiteChanges, WebsiteRecord
 from penstock.accounts.websites.service import WebsiteService
-from penstock.http.answers import answer, listing, no_content
+from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
 from penstock.http.read_only import read_changes
@@ -50,7 +50,7 @@ async def list_websites(
     """Oldest first."""
     page = read_query(request, PageQuery).pagination
     websites = await to_thread.run_sync(website_service.websites_page, caller.workspace_id, page)
-    return listing(websites, WebsiteRecord.of)
+    return await answer_list(websites, WebsiteRecord.of)
 
 
 @get(

@@ -8,7 +8,7 @@ from litestar.params import FromPath
 from penstock.accounts.model import Caller
 from penstock.events.deletions.schema import DeletionIn, DeletionRecord
 from penstock.events.deletions.service import DeletionService
-from penstock.http.answers import answer, listing
+from penstock.http.answers import answer, answer_list
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -55,7 +55,7 @@ async def list_deletions(
     page = await to_thread.run_sync(
         deletions.page, caller.workspace_id, read_query(request, RecordsQuery)
     )
-    return listing(page, DeletionRecord.of)
+    return await answer_list(page, DeletionRecord.of)
 
 
 @get(

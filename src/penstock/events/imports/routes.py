@@ -10,7 +10,7 @@ from penstock.accounts.model import Caller, CurrentUser
 from penstock.base.errors import UnsupportedMedia
 from penstock.events.imports.schema import ImportLine, ImportQuery, ImportRecord, RejectRecord
 from penstock.events.imports.service import ImportService
-from penstock.http.answers import answer, listing
+from penstock.http.answers import answer, answer_list
 from penstock.http.bodies import is_zipped, read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest, media_type_of
@@ -65,7 +65,7 @@ async def list_imports(
     jobs = await to_thread.run_sync(
         imports.page, caller.workspace_id, read_query(request, RecordsQuery)
     )
-    return listing(jobs, ImportRecord.of)
+    return await answer_list(jobs, ImportRecord.of)
 
 
 @get(
@@ -107,7 +107,7 @@ async def list_rejects(
     """In the order of the lines, each with all its errors."""
     page = read_query(request, PageQuery).pagination
     rejects = await to_thread.run_sync(imports.rejects, caller, import_id, page)
-    return listing(rejects, RejectRecord.of)
+    return await answer_list(rejects, RejectRecord.of)
 
 
 @post(

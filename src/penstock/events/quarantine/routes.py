@@ -22,7 +22,7 @@ from penstock.events.quarantine.schema import (
     ReplayRecord,
 )
 from penstock.events.quarantine.service import QuarantineService
-from penstock.http.answers import answer, listing, no_content
+from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import read_json, read_query
 from penstock.http.openapi import described
 from penstock.http.requests import AnyRequest
@@ -57,7 +57,7 @@ async def list_quarantine(
         query.pagination,
         with_unknown=caller.website_id is None,
     )
-    return listing(await to_thread.run_sync(page), QuarantineRecord.of)
+    return await answer_list(await to_thread.run_sync(page), QuarantineRecord.of)
 
 
 @get(

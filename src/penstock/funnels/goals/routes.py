@@ -10,7 +10,7 @@ from penstock.base.fair_queue import FairQueue
 from penstock.funnels.definitions.schema import GoalRecord
 from penstock.funnels.goals.schema import GoalChange, GoalIn
 from penstock.funnels.goals.service import GoalService
-from penstock.http.answers import answer, listing, no_content
+from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import compute_on, read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
@@ -41,7 +41,7 @@ async def list_goals(
 ) -> Response[bytes]:
     """Newest first."""
     query = read_query(request, SearchQuery)
-    return listing(
+    return await answer_list(
         await to_thread.run_sync(goals.page, caller.workspace_id, query.pagination, query.search)
     )
 

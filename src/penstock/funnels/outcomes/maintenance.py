@@ -12,12 +12,13 @@ from penstock.base.errors import StoreUnavailable
 from penstock.base.ids import new_id
 from penstock.base.metrics import counter
 from penstock.base.worker import Worker, WorkerStopped
+from penstock.funnels.outcomes.locks import LockedOutcome, OutcomeLocks
 from penstock.funnels.outcomes.model import (
-    Claim,
     Mark,
     NotStorable,
     Overtaken,
     PendingBuild,
+    RowChange,
     Subject,
     Unsettled,
 )
@@ -25,7 +26,6 @@ from penstock.funnels.outcomes.refresh import FEW_EVENTS, OutcomeRefresher
 from penstock.funnels.outcomes.registry import OutcomeRegistry
 from penstock.funnels.outcomes.subjects import SubjectReader
 from penstock.funnels.outcomes.tables import OutcomeTables
-from penstock.funnels.outcomes.turns import OutcomeTurns, Turn
 from penstock.health.model import OutcomesHealth
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, Settings
@@ -39,9 +39,9 @@ _BUILDS = counter("penstock_outcome_builds", "Builds of stored outcomes.", ["out
 _DIFFERENCES = counter("penstock_outcome_differences", "Stored outcomes that differed from events.")
 _PERIOD_S = 30.0
 _DROP_ALL_AFTER_S = 2.0  # nothing reads these rows, and a start has other work
-_TURN_S = 5.0
-"""How long the worker waits for a turn. It comes back later."""
-_SHORT_TURN_S = 1.0
+_LOCK_S = 5.0
+"""How long the worker waits for a lock. It comes back later."""
+_SHORT_LOCK_S = 1.0
 """The same where another node is likely to have it for long."""
 _MANY_UNITS = 200_000
 """From so many changed units on, a new build costs less than folding them again."""
@@ -78,7 +78,7 @@ class OutcomeMaintenance:
         self.is_enabled = settings.stored_outcomes > 0 and warehouse.cluster is None
         self.tables = OutcomeTables(warehouse)
         self.registry = OutcomeRegistry(clock)
-        self.turns = OutcomeTurns(database, self.tables, self.registry, clock)
+        self.locks = OutcomeLocks(database, self.tables, self.registry, clock)
         self.worker = Worker(
             "outcomes", self._step, clock, period_s=_PERIOD_S, stalled_after_s=None
         )
@@ -86,6 +86,7 @@ class OutcomeMaintenance:
         self._is_prepared = self._is_loaded = False
         self._work: Work | None = None
         self._comparisons, self._compared_at_ms = 0, clock()
+        self._forgot_at_ms = 0
         self._differences = 0
         self._last_difference_at_ms: int | None = None
 
@@ -121,7 +122,7 @@ class OutcomeMaintenance:
         return self._warehouse.progress(pending.work)
 
     def cancel(self, pending: PendingBuild) -> None:
-        """Returns when nothing of the build runs."""
+        """Returns as `OutcomeTables.stop`."""
         self.registry.cancel_build(pending)
         self.tables.stop(pending.work)
 
@@ -144,6 +145,8 @@ class OutcomeMaintenance:
         with self._background():
             if not self._is_prepared:
                 self._prepare()
+            if self.tables.has_stopped_merges:
+                self.tables.resume_merges()
             if not self.is_enabled:
                 if not self._is_loaded:
                     self._drop_all()
@@ -155,6 +158,7 @@ class OutcomeMaintenance:
                 *(partial(self._build, pending) for pending in self.registry.pending_builds()),
                 *(partial(self._maintain, mark) for mark in self.registry.marks()),
                 self._compare_some,
+                self._forget_old_changes,
             ]
             for task in tasks:
                 self.worker.report_progress()
@@ -215,38 +219,39 @@ class OutcomeMaintenance:
         self.registry.forget_dropped(seen, marks)
         known = {mark.outcome for mark in self.registry.marks()}
         for mark in marks:
+            self.registry.note_asked(mark.outcome, mark.asked_at_ms)
             if mark.outcome not in known:
-                with self.turns.turn(mark.outcome, 0) as turn:
-                    if turn is not None:
-                        self._adopt(turn)
+                with self.locks.locked(mark.outcome, 0) as locked:
+                    if locked is not None:
+                        self._adopt(locked)
         if not self._is_loaded:
             self._drop_unmarked(at_once=True)
             self._is_loaded = True
 
-    def _adopt(self, turn: Turn) -> Mark | None:
-        """The mark of the turn from now on; None, and dropped, where it does not fit its rows."""
-        mark = turn.mark
+    def _adopt(self, locked: LockedOutcome) -> Mark | None:
+        """The mark that holds from now on; None, and dropped, where it does not fit its rows."""
+        mark = locked.mark
         if mark is None:
             return None
         newest = self.tables.newest(mark.build)
         # After a kill some rows may know events that no mark counts: their deletion would not be
         # noticed.
-        if newest is None or newest > mark.events_block or self._may_still_change(turn):
-            self.refresher.retire(turn, mark, "rows_do_not_fit")
+        if newest is None or newest > mark.events_block or self._may_still_change(locked):
+            self.refresher.retire(locked, mark, "rows_do_not_fit")
             return None
         self.registry.remember(mark)
         return mark
 
-    def _may_still_change(self, turn: Turn) -> bool:
+    def _may_still_change(self, locked: LockedOutcome) -> bool:
         """Whether a statement of a change that was interrupted may still run, in a server."""
-        return turn.is_interrupted and not self.is_embedded
+        return locked.is_interrupted and not self.is_embedded
 
     def _drop_all(self) -> None:
         """Stored outcomes are switched off."""
         for mark in self.tables.marks():
-            with self.turns.turn(mark.outcome, _TURN_S) as turn:
-                if turn is not None and turn.mark is not None:
-                    self.refresher.retire(turn, turn.mark, "switched_off")
+            with self.locks.locked(mark.outcome, _LOCK_S) as locked:
+                if locked is not None and locked.mark is not None:
+                    self.refresher.retire(locked, locked.mark, "switched_off")
         self._drop_unmarked(at_once=True)
         self._is_loaded = True
 
@@ -255,61 +260,61 @@ class OutcomeMaintenance:
 
     def _drop_unmarked(self, *, at_once: bool) -> None:
         """Drop rows that no mark names and that nobody is making."""
-        # In this order: a build has its claim before it has rows, and its mark before its claim
+        # In this order: a build has its change before it has rows, and its mark before its change
         # ends.
         stored = self.tables.builds()
-        making = {claim.build for claim in self.turns.builds() if not self._is_left(claim)}
+        making = {change.build for change in self.locks.builds() if not self._is_left(change)}
         marked = {mark.build for mark in self.tables.marks()}
         self.tables.drop(self.registry.unused_builds(stored - making - marked, at_once=at_once))
 
-    def _is_left(self, claim: Claim) -> bool:
+    def _is_left(self, change: RowChange) -> bool:
         """Whether the node of a build has died, or lost its lock. Its mark does not hold then."""
-        with self.turns.turn(claim.outcome, 0) as turn:
-            if turn is None:
+        with self.locks.locked(change.outcome, 0) as locked:
+            if locked is None:
                 return False
-            if turn.claim.build == claim.build:
-                if turn.is_interrupted:
-                    turn.overtake()
+            if locked.change.build == change.build:
+                if locked.is_interrupted:
+                    locked.overtake()
                 else:
-                    turn.close()
+                    locked.close_change()
             return True
 
     def _build(self, pending: PendingBuild) -> None:
         """A build that another node makes stays pending, in case that node dies."""
-        with self.turns.turn(pending.subject.outcome, _SHORT_TURN_S) as turn:
-            if turn is None and not pending.is_cancelled:
+        with self.locks.locked(pending.subject.outcome, _SHORT_LOCK_S) as locked:
+            if locked is None and not pending.is_cancelled:
                 return
             try:
-                if turn is not None and self._is_wanted(turn, pending) and self._has_room():
-                    self._fill(turn, pending)
+                if locked is not None and self._is_wanted(locked, pending) and self._has_room():
+                    self._fill(locked, pending)
             finally:
                 self.registry.end_build(pending)
 
-    def _is_wanted(self, turn: Turn, pending: PendingBuild) -> bool:
+    def _is_wanted(self, locked: LockedOutcome, pending: PendingBuild) -> bool:
         """Whether a build has not been cancelled, at any node, and has not been made."""
         outcome = pending.subject.outcome
-        if turn.claim.dropped_until_ms > self._clock():
-            self.registry.postpone(outcome, turn.claim.dropped_until_ms)
+        if locked.change.dropped_until_ms > self._clock():
+            self.registry.postpone(outcome, locked.change.dropped_until_ms)
             return False
-        is_stored = turn.mark is not None and (
-            turn.mark == self.registry.mark(outcome) or self._adopt(turn) is not None
+        is_stored = locked.mark is not None and (
+            locked.mark == self.registry.mark(outcome) or self._adopt(locked) is not None
         )
         return self.registry.start_build(pending) and not is_stored
 
-    def _fill(self, turn: Turn, pending: PendingBuild) -> None:
+    def _fill(self, locked: LockedOutcome, pending: PendingBuild) -> None:
         subject, funnel_id = pending.subject, pending.funnel_id
         outcome, now_ms = subject.outcome, self._clock()
         build = new_id("bld", now_ms)
         mark = Mark(outcome, build, pending.workspace_id, funnel_id, 0, 0, now_ms, 0, now_ms)
-        turn.open(now_ms, build)
+        locked.open_change(now_ms, build)
         try:
             with self._working_on(pending.work):
-                mark = turn.save(self.tables.fill(subject, mark))
+                mark = locked.save(self.tables.fill(subject, mark))
         except NotStorable:
             self.registry.set_not_storable(outcome)
-            self._discard(turn, build)
+            self._discard(locked, build)
         except BaseException as error:
-            self._discard(turn, build)
+            self._discard(locked, build)
             if isinstance(error, Stopped) and pending.is_cancelled:
                 _BUILDS.labels("cancelled").inc()
                 log.info("outcomes_cancelled", funnel_id=funnel_id)
@@ -321,69 +326,76 @@ class OutcomeMaintenance:
             _BUILDS.labels("done").inc()
             took_s = (self._clock() - now_ms) / 1000
             log.info("outcomes_stored", funnel_id=funnel_id, seconds=took_s)
-            if turn.is_dropped():  # by a request at another node
-                self.refresher.retire(turn, mark, "by_request")
+            if locked.is_dropped():  # by a request at another node
+                self.refresher.retire(locked, mark, "by_request")
 
-    def _discard(self, turn: Turn, build: str) -> None:
+    def _discard(self, locked: LockedOutcome, build: str) -> None:
         """The rows of a build that failed can be dropped."""
         self.registry.discard_build(build)
-        with suppress(StoreUnavailable):  # else the next turn finds the claim open
-            turn.close()
+        with suppress(StoreUnavailable):  # else the next one finds the change open
+            locked.close_change()
 
     def _has_room(self) -> bool:
         """Whether one more may be stored; the one that was asked for longest ago makes room."""
-        marks = sorted(self.registry.marks(), key=lambda mark: mark.asked_at_ms)
+        marks = sorted(self.registry.marks(), key=self.registry.asked_at_ms)
         if len(marks) < self._settings.stored_outcomes:
             return True
         if self._is_asked_often(marks[0]):
             return False
-        with self.turns.turn(marks[0].outcome, _TURN_S) as turn:
-            if turn is not None and turn.mark is not None:
-                self.refresher.retire(turn, turn.mark, "room_needed")
-            return turn is not None
+        with self.locks.locked(marks[0].outcome, _LOCK_S) as locked:
+            if locked is not None and locked.mark is not None:
+                self.refresher.retire(locked, locked.mark, "room_needed")
+            return locked is not None
 
     def _maintain(self, mark: Mark) -> None:
         """Drop what nobody needs, and fold what is too much for a query."""
         subject = self.subjects.subject_of(mark)
-        with self.turns.turn(mark.outcome, _TURN_S) as turn:
-            current = None if turn is None else turn.mark
-            if turn is None or current is None:
+        with self.locks.locked(mark.outcome, _LOCK_S) as locked:
+            current = None if locked is None else locked.mark
+            if locked is None or current is None:
                 return
             if subject is None:
-                self.refresher.retire(turn, current, "funnel_changed")
-            elif current.asked_at_ms < self._clock() - _UNASKED_MS:
-                self.refresher.retire(turn, current, "not_asked")
-            elif self._is_asked_often(current) or turn.is_interrupted:
-                self._fold_many(subject, turn, current)
+                self.refresher.retire(locked, current, "funnel_changed")
+            elif self.registry.asked_at_ms(current) < self._clock() - _UNASKED_MS:
+                self.refresher.retire(locked, current, "not_asked")
+            elif self._is_asked_often(current) or locked.is_interrupted:
+                self._fold_many(subject, locked, current)
 
     def _is_asked_often(self, mark: Mark) -> bool:
         """Of others, the next query finds out how much has changed: to look costs a scan."""
-        return mark.asked_at_ms > self._clock() - _ASKED_OFTEN_MS
+        return self.registry.asked_at_ms(mark) > self._clock() - _ASKED_OFTEN_MS
 
-    def _fold_many(self, subject: Subject, turn: Turn, mark: Mark) -> None:
-        is_interrupted = turn.is_interrupted
+    def _fold_many(self, subject: Subject, locked: LockedOutcome, mark: Mark) -> None:
+        is_interrupted = locked.is_interrupted
         if is_interrupted:
             newest = self.tables.newest(mark.build)
-            if self._may_still_change(turn) or newest is None or newest > mark.events_block:
-                self._rebuild(subject, turn, mark, "fold_failed")
+            if self._may_still_change(locked) or newest is None or newest > mark.events_block:
+                self._rebuild(subject, locked, mark, "fold_failed")
                 return
         backlog = self.tables.backlog(subject.website_ids, mark)
         if backlog.has_lost:
-            self._rebuild(subject, turn, mark, "events_deleted")
+            self._rebuild(subject, locked, mark, "events_deleted")
         elif is_interrupted or backlog.events > FEW_EVENTS // 10:
             at_ms = max(self._clock(), mark.read_until_ms)
             refreshed = self.refresher.fold_changes(
-                subject, turn, mark, backlog, at_ms, _MANY_UNITS
+                subject, locked, mark, backlog, at_ms, _MANY_UNITS
             )
             if refreshed is not None:
-                if turn.is_interrupted:
-                    turn.close()
+                if locked.is_interrupted:
+                    locked.close_change()
             elif self.registry.is_storable(mark.outcome):
-                self._rebuild(subject, turn, mark, "much_changed")
+                self._rebuild(subject, locked, mark, "much_changed")
 
-    def _rebuild(self, subject: Subject, turn: Turn, mark: Mark, reason: str) -> None:
-        self.refresher.retire(turn, mark, reason)
+    def _rebuild(self, subject: Subject, locked: LockedOutcome, mark: Mark, reason: str) -> None:
+        self.refresher.retire(locked, mark, reason)
         self.registry.request_build(subject, mark.workspace_id, mark.funnel_id)
+
+    def _forget_old_changes(self) -> None:
+        """Once a day, and after a start."""
+        now_ms = self._clock()
+        if now_ms >= self._forgot_at_ms + DAY_S * 1000:
+            self.locks.forget_old()
+            self._forgot_at_ms = now_ms
 
     def _compare_some(self) -> None:
         """Now and then, compare some units of one outcome with their events."""
@@ -406,9 +418,9 @@ class OutcomeMaintenance:
         subject = self.subjects.subject_of(mark)
         if subject is None:
             return None
-        with self.turns.turn(mark.outcome, _TURN_S) as turn:
-            current = None if turn is None or turn.is_interrupted else turn.mark
-            if turn is None or current is None or current.build != mark.build:
+        with self.locks.locked(mark.outcome, _LOCK_S) as locked:
+            current = None if locked is None or locked.is_interrupted else locked.mark
+            if locked is None or current is None or current.build != mark.build:
                 return None
             agrees = self.tables.agrees(subject, current, share)
             if agrees is False:
@@ -416,5 +428,5 @@ class OutcomeMaintenance:
                 self._differences += 1
                 self._last_difference_at_ms = self._clock()
                 log.error("outcomes_differ", funnel_id=mark.funnel_id)
-                self._rebuild(subject, turn, current, "outcomes_differ")
+                self._rebuild(subject, locked, current, "outcomes_differ")
         return agrees

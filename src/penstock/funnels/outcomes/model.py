@@ -49,7 +49,8 @@ class Mark:
 
     build: its rows; '' when they are dropped. events_block: the newest insert into the event store
     that the rows know. events: those of the websites up to there. read_until_ms: later events were
-    not read; next_event_ms: the first of them, 0 for none. number: of the mark; the highest holds.
+    not read; next_event_ms: the first of them, 0 for none. asked_at_ms: when a query last asked for
+    the outcome, as far as it was saved. number: of the mark; the highest holds.
     """
 
     outcome: str
@@ -69,7 +70,7 @@ class Mark:
         return cls(outcome, "", WorkspaceId(""), "", 0, 0, 0, 0, 0)
 
 
-class Claim(NamedTuple):
+class RowChange(NamedTuple):
     """What the metadata DB has of an outcome: the last change of its rows.
 
     number: of that change; the mark that ends it has the same. is_open: it has not ended, so rows

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import structlog
 
+from penstock.funnels.outcomes.locks import LockedOutcome
 from penstock.funnels.outcomes.model import Mark, NotStorable, Subject
 from penstock.funnels.outcomes.registry import OutcomeRegistry
 from penstock.funnels.outcomes.tables import Backlog, OutcomeTables
-from penstock.funnels.outcomes.turns import Turn
 
 log = structlog.get_logger()
 
@@ -19,7 +19,7 @@ FEW_EVENTS = 50_000
 class OutcomeRefresher:
     """Folds changed units again, or retires their build.
 
-    Methods block, and raise as `Turn` does. The turn is the caller's, and has a mark.
+    Methods block, and raise as `LockedOutcome` does. The lock is the caller's, and there is a mark.
     """
 
     def __init__(
@@ -27,18 +27,18 @@ class OutcomeRefresher:
     ) -> None:
         self._tables, self._registry, self._wake_worker = tables, registry, wake_worker
 
-    def retire(self, turn: Turn, mark: Mark, reason: str) -> None:
+    def retire(self, locked: LockedOutcome, mark: Mark, reason: str) -> None:
         """No query reads its rows from now on; the worker drops them later."""
         log.info("outcomes_dropped", funnel_id=mark.funnel_id, reason=reason)
         # Saved first: rows are dropped only when no mark knows them, whatever fails.
-        turn.open()
-        turn.save(replace(mark, build=""))
+        locked.open_change()
+        locked.save(replace(mark, build=""))
         self._wake_worker()
 
     def fold_changes(
         self,
         subject: Subject,
-        turn: Turn,
+        locked: LockedOutcome,
         mark: Mark,
         backlog: Backlog,
         until_ms: int,
@@ -50,21 +50,21 @@ class OutcomeRefresher:
         events are not read.
         """
         try:
-            changes = self._tables.changes(subject, mark, backlog, until_ms, max_units)
+            changed = self._tables.changed_units(subject, mark, backlog, until_ms, max_units)
         except NotStorable:
             self._registry.set_not_storable(mark.outcome)
-            self.retire(turn, mark, "provider_events")
+            self.retire(locked, mark, "provider_events")
             return None
-        if changes is None:
+        if changed is None:
             return None
-        if changes.none:
-            mark = self._tables.refresh(subject, mark, backlog, changes, until_ms)
+        if changed.none:
+            mark = self._tables.refresh(subject, mark, backlog, changed, until_ms)
             self._registry.remember(mark)
             return mark
-        turn.open(until_ms)
+        locked.open_change(until_ms)
         try:
-            return turn.save(self._tables.refresh(subject, mark, backlog, changes, until_ms))
+            return locked.save(self._tables.refresh(subject, mark, backlog, changed, until_ms))
         except BaseException:
-            # The claim stays open: the worker looks, and folds the rest.
+            # The change stays open: the worker looks, and folds the rest.
             self._wake_worker()
             raise

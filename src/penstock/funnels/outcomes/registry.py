@@ -1,7 +1,7 @@
 """Which stored outcomes exist, who reads them, and which are to be built.
 
 Queries and the worker of a process share this state. What other processes must know too is in the
-stores: see `penstock.funnels.outcomes.turns`.
+stores: see `penstock.funnels.outcomes.locks`.
 """
 
 from collections import Counter
@@ -29,9 +29,10 @@ class OutcomeRegistry:
         self._readers = Counter[str]()  # statements that read each build
         self._not_storable = set[str]()  # until the next start
         self._not_before_ms: dict[str, int] = {}
+        self._asked_at_ms: dict[str, int] = {}
 
     def mark(self, outcome: str) -> Mark | None:
-        """The mark that this process saw last. A turn has the one that holds."""
+        """The mark that this process saw last. Whoever has the lock has the one that holds."""
         with self._state:
             return self._marks.get(outcome)
 
@@ -40,13 +41,24 @@ class OutcomeRegistry:
             return list(self._marks.values())
 
     def remember(self, mark: Mark) -> None:
-        """A mark that holds. Whoever has a turn may remember more than the saved one says."""
+        """A mark that holds. Whoever has the lock may remember more than the saved one says."""
         with self._state:
             self._marks[mark.outcome] = mark
+
+    def note_asked(self, outcome: str, at_ms: int) -> None:
+        """A query has asked for it, at this node or another."""
+        with self._state:
+            self._asked_at_ms[outcome] = max(at_ms, self._asked_at_ms.get(outcome, 0))
+
+    def asked_at_ms(self, mark: Mark) -> int:
+        """When a query last asked for it. Other nodes may know of one in the last half hour."""
+        with self._state:
+            return max(mark.asked_at_ms, self._asked_at_ms.get(mark.outcome, 0))
 
     def forget(self, outcome: str) -> None:
         """It has no rows any more."""
         with self._state:
+            self._asked_at_ms.pop(outcome, None)
             mark = self._marks.pop(outcome, None)
             if mark is not None:
                 self._unmarked_since_ms[mark.build] = self._clock()

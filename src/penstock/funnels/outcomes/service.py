@@ -13,11 +13,11 @@ import structlog
 from penstock.base.clock import Clock
 from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.ids import WorkspaceId
+from penstock.funnels.outcomes.locks import LockedOutcome
 from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
-from penstock.funnels.outcomes.model import Claim, Mark, Subject, Unsettled
+from penstock.funnels.outcomes.model import Mark, RowChange, Subject, Unsettled
 from penstock.funnels.outcomes.refresh import FEW_EVENTS
 from penstock.funnels.outcomes.schema import OutcomesQuery, OutcomesRecord
-from penstock.funnels.outcomes.turns import Turn
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import StoredBuild
@@ -35,6 +35,8 @@ _DROP_S = 15.0
 """How long the request to drop outcomes waits for a fold."""
 _DROPPED_MS = DAY_S * 1000
 """How long outcomes that someone dropped are not built again."""
+_ASKED_SAVED_MS = 1_800_000
+"""How often a mark is saved only to say that a query has asked for the outcome."""
 _FEW_UNITS = 10_000
 """What a query folds itself, beside `FEW_EVENTS`; the worker folds more."""
 
@@ -46,7 +48,7 @@ class OutcomeService:
         self._maintenance, self._settings, self._clock = maintenance, settings, clock
         self._tables, self._registry = maintenance.tables, maintenance.registry
         self._subjects, self._refresher = maintenance.subjects, maintenance.refresher
-        self._turns = maintenance.turns
+        self._locks = maintenance.locks
 
     def current(self, context: QueryContext) -> StoredBuild | DirectReason:
         """Rows that know every event of the query's data, or why events have to be evaluated."""
@@ -57,8 +59,8 @@ class OutcomeService:
         if not context.is_fresh:
             return DirectReason.BEHIND
         try:
-            with self._turns.turn(outcome, _LOCK_S) as turn:
-                build = None if turn is None else self._refreshed_build(context, subject, turn)
+            with self._locks.locked(outcome, _LOCK_S) as locked:
+                build = None if locked is None else self._refreshed_build(context, subject, locked)
         except Stopped:
             raise
         except Unsettled:
@@ -96,11 +98,11 @@ class OutcomeService:
         """
         subject = _subject_of(context)
         try:
-            claim = self._turns.claim(subject.outcome)
-            mark = self._turns.mark(claim)
+            change = self._locks.change(subject.outcome)
+            mark = self._locks.mark(change)
             if mark is None or mark.build != build.name:
                 return False
-            read_until_ms = max(claim.read_until_ms, mark.read_until_ms)
+            read_until_ms = max(change.read_until_ms, mark.read_until_ms)
             return self._has_none_between(subject, context.params.evaluated_at_ms, read_until_ms)
         except StoreUnavailable as error:
             log.warning("outcomes_not_checked", error=str(error))
@@ -120,10 +122,10 @@ class OutcomeService:
         if isinstance(error, StoreUnavailable) and not self._maintenance.is_embedded:
             return
         try:
-            with self._turns.turn(_subject_of(context).outcome, _LOCK_S) as turn:
-                mark = None if turn is None else turn.mark
-                if turn is not None and mark is not None and mark.build == build.name:
-                    self._refresher.retire(turn, mark, "statement_failed")
+            with self._locks.locked(_subject_of(context).outcome, _LOCK_S) as locked:
+                mark = None if locked is None else locked.mark
+                if locked is not None and mark is not None and mark.build == build.name:
+                    self._refresher.retire(locked, mark, "statement_failed")
         except (QueryFailed, StoreUnavailable) as error:
             log.warning("outcomes_not_dropped", error=str(error))
 
@@ -158,9 +160,9 @@ class OutcomeService:
         subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
         if not self._maintenance.is_enabled:
             return OutcomesRecord.missing(DirectReason.OFF)
-        claim = self._turns.claim(subject.outcome)
+        change = self._locks.change(subject.outcome)
         try:
-            mark = self._turns.mark(claim)
+            mark = self._locks.mark(change)
         except QueryFailed as error:
             raise explained(error) from error
         if mark is not None:
@@ -171,18 +173,16 @@ class OutcomeService:
             with suppress(QueryFailed, StoreUnavailable):
                 progress = self._maintenance.progress(pending)
             return OutcomesRecord.pending(pending.started_at_ms, *progress)
-        if self._is_built_elsewhere(claim):
-            return OutcomesRecord.pending(claim.opened_at_ms, 0, 0)
+        if self._is_built_elsewhere(change):
+            return OutcomesRecord.pending(change.opened_at_ms, 0, 0)
         if pending is not None:
             return OutcomesRecord.pending(None, 0, 0)
         return OutcomesRecord.missing(self._reason_without_rows(subject, is_saved=True))
 
-    def _is_built_elsewhere(self, claim: Claim) -> bool:
+    def _is_built_elsewhere(self, change: RowChange) -> bool:
         """Whether another node builds it, which lives and has not been told to stop."""
-        if not claim.build or claim.dropped_until_ms > self._clock():
-            return False
-        with self._turns.turn(claim.outcome, 0) as turn:
-            return turn is None
+        is_told_to_stop = change.dropped_until_ms > self._clock()
+        return bool(change.build) and not is_told_to_stop and self._locks.is_locked(change.outcome)
 
     def drop(self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery) -> None:
         """Cancel a build, or drop what is stored; a query requests it again after a day.
@@ -191,36 +191,37 @@ class OutcomeService:
         """
         subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
         self._registry.postpone(subject.outcome, self._clock() + _DROPPED_MS)
-        self._turns.drop_until(subject.outcome, self._clock() + _DROPPED_MS)
+        self._locks.drop_until(subject.outcome, self._clock() + _DROPPED_MS)
         pending = self._registry.pending_build(subject.outcome)
         if pending is not None:
             self._maintenance.cancel(pending)
-        is_built = bool(self._turns.claim(subject.outcome).build)
-        with self._turns.turn(subject.outcome, 0 if is_built else _DROP_S) as turn:
-            if turn is None and is_built:
+        is_built = bool(self._locks.change(subject.outcome).build)
+        with self._locks.locked(subject.outcome, 0 if is_built else _DROP_S) as locked:
+            if locked is None and is_built:
                 return  # the node that builds looks when it has saved its mark
-            if turn is None:
+            if locked is None:
                 raise Unavailable(
                     "The outcomes are being brought up to date. Try again in a minute.",
                     retry_after_s=60,
                 )
-            if turn.mark is not None:
-                self._refresher.retire(turn, turn.mark, "by_request")
+            if locked.mark is not None:
+                self._refresher.retire(locked, locked.mark, "by_request")
 
-    def _refreshed_build(self, context: QueryContext, subject: Subject, turn: Turn) -> str | None:
+    def _refreshed_build(
+        self, context: QueryContext, subject: Subject, locked: LockedOutcome
+    ) -> str | None:
         """The build, after folding what changed; None when that is too much."""
-        mark = turn.mark
+        mark = locked.mark
         if mark is None:
             self._registry.forget(subject.outcome)
             return None
-        if turn.is_interrupted:
+        if locked.is_interrupted:
             self._maintenance.worker.wake()
             return None
-        mark = replace(mark, asked_at_ms=self._clock())
-        self._registry.remember(mark)  # the worker looks after what is asked for
+        mark = self._note_asked(mark)
         backlog = self._tables.backlog(subject.website_ids, mark)
         if backlog.has_lost:
-            self._refresher.retire(turn, mark, "events_deleted")
+            self._refresher.retire(locked, mark, "events_deleted")
             return None
         at_ms = context.params.evaluated_at_ms
         if at_ms < mark.read_until_ms:
@@ -233,7 +234,7 @@ class OutcomeService:
                 request = current_work() or Work()
                 with working_on(Work(request.limits, request.owner)):
                     refreshed = self._refresher.fold_changes(
-                        subject, turn, mark, backlog, at_ms, _FEW_UNITS
+                        subject, locked, mark, backlog, at_ms, _FEW_UNITS
                     )
             if refreshed is None:
                 self._maintenance.worker.wake()
@@ -241,6 +242,16 @@ class OutcomeService:
             mark = refreshed
         self._registry.remember(replace(mark, events_block=backlog.block))
         return mark.build
+
+    def _note_asked(self, mark: Mark) -> Mark:
+        """The worker looks after what is asked for, and no node drops it."""
+        now_ms = self._clock()
+        self._registry.note_asked(mark.outcome, now_ms)
+        if mark.asked_at_ms < now_ms - _ASKED_SAVED_MS:
+            mark = replace(mark, asked_at_ms=now_ms)
+            self._tables.save(mark)  # it says nothing else that is new, so it keeps its number
+        self._registry.remember(mark)
+        return mark
 
     def _has_none_between(self, subject: Subject, after_ms: int, until_ms: int) -> bool:
         """Whether no event of the subject occurred after one time and up to another."""

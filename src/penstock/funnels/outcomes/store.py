@@ -1,21 +1,23 @@
-"""SQL of the claims on stored outcomes in the metadata DB."""
+"""SQL of the changes of stored outcomes in the metadata DB."""
 
-from sqlalchemy import ColumnElement, Connection, select, text, update
+from collections.abc import Collection
 
-from penstock.funnels.outcomes.model import Claim
+from sqlalchemy import ColumnElement, Connection, delete, select, text, update
+
+from penstock.funnels.outcomes.model import RowChange
 from penstock.metadb.tables import outcome_claims
 
 c = outcome_claims.c
 _FIELDS = (c.outcome, c.number, c.is_open, c.build, c.opened_at, c.read_until, c.dropped_until)
 
-_OPEN = text("""
+_OPEN_FIRST = text("""
     INSERT INTO outcome_claims
         (outcome, number, is_open, build, opened_at, read_until, dropped_until)
     VALUES (:outcome, :number, TRUE, :build, :opened_at, :read_until, 0)
     ON CONFLICT (outcome) DO UPDATE SET
         number = excluded.number, is_open = TRUE, build = excluded.build,
         opened_at = excluded.opened_at, read_until = excluded.read_until
-    WHERE outcome_claims.number = :seen
+    WHERE outcome_claims.number = 0
     RETURNING number
 """)
 _DROP = text("""
@@ -26,24 +28,32 @@ _DROP = text("""
 """)
 
 
-def find(db: Connection, outcome: str) -> Claim:
+def find(db: Connection, outcome: str) -> RowChange:
     row = db.execute(select(*_FIELDS).where(c.outcome == outcome)).first()
-    return Claim(outcome) if row is None else Claim(*row)
+    return RowChange(outcome) if row is None else RowChange(*row)
 
 
-def open_claim(db: Connection, seen: Claim, opened: Claim) -> bool:
-    """A change begins. False when another one has begun since `seen`."""
-    parameters = {**opened._asdict(), "seen": seen.number}
-    parameters["opened_at"] = parameters.pop("opened_at_ms")
-    parameters["read_until"] = parameters.pop("read_until_ms")
-    return db.execute(_OPEN, parameters).first() is not None
+def open_change(db: Connection, seen: RowChange, opened: RowChange) -> bool:
+    """A change begins. False when another one has begun since `seen`, or that is forgotten."""
+    values = {
+        "number": opened.number,
+        "build": opened.build,
+        "opened_at": opened.opened_at_ms,
+        "read_until": opened.read_until_ms,
+    }
+    if seen.number == 0:
+        result = db.execute(_OPEN_FIRST, {"outcome": opened.outcome, **values})
+    else:
+        again = update(outcome_claims).where(*_is(seen)).values(is_open=True, **values)
+        result = db.execute(again.returning(c.number))
+    return result.first() is not None
 
 
-def close_claim(db: Connection, claim: Claim) -> bool:
+def close_change(db: Connection, change: RowChange) -> bool:
     """The change has ended. False when another one has begun."""
     closed = db.execute(
         update(outcome_claims)
-        .where(*_is(claim))
+        .where(*_is(change))
         .values(is_open=False, build="")
         .returning(c.number)
     )
@@ -55,10 +65,25 @@ def drop_until(db: Connection, outcome: str, until_ms: int) -> None:
     db.execute(_DROP, {"outcome": outcome, "dropped_until": until_ms})
 
 
-def builds(db: Connection) -> list[Claim]:
-    """The claims of builds that have not ended, of nodes that died too."""
-    return [Claim(*row) for row in db.execute(select(*_FIELDS).where(c.build != ""))]
+def forget(db: Connection, before_ms: int, now_ms: int, with_rows: Collection[str]) -> None:
+    """Remove the last changes of outcomes that were before a time and made no build.
+
+    Without those that nobody may build now. with_rows: other outcomes.
+    """
+    db.execute(
+        delete(outcome_claims).where(
+            c.opened_at < before_ms,
+            c.build == "",
+            c.dropped_until < now_ms,
+            c.outcome.not_in(with_rows),
+        )
+    )
 
 
-def _is(claim: Claim) -> tuple[ColumnElement[bool], ...]:
-    return c.outcome == claim.outcome, c.number == claim.number
+def builds(db: Connection) -> list[RowChange]:
+    """The changes whose builds have not ended, of nodes that died too."""
+    return [RowChange(*row) for row in db.execute(select(*_FIELDS).where(c.build != ""))]
+
+
+def _is(change: RowChange) -> tuple[ColumnElement[bool], ...]:
+    return c.outcome == change.outcome, c.number == change.number

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
+from time import monotonic
 from typing import Any, NamedTuple
 
 import structlog
@@ -34,6 +35,8 @@ _SQL = "penstock.funnels.outcomes"
 _UNITS_PER_STATEMENT = 20_000
 _EVENTS_PER_FOLD = 32_000_000
 """A fold of so many events takes about 3 GB of memory; more of them are folded in shares."""
+_STOP_S = 10.0
+"""How long a build may take to stop. A server that hangs takes 20 seconds more, to be told."""
 _TRIES = 5
 """How often the backlog is counted until no insert has come in meanwhile."""
 
@@ -50,7 +53,7 @@ class Backlog(NamedTuple):
     has_lost: bool
 
 
-class Changes(NamedTuple):
+class ChangedUnits(NamedTuple):
     """What events that a mark does not know change.
 
     units: those of the events, each with the time of the first of these. has_unitless: whether some
@@ -72,6 +75,7 @@ class OutcomeTables:
     def __init__(self, warehouse: Warehouse, events_per_fold: int = _EVENTS_PER_FOLD) -> None:
         """events_per_fold: of a build, which folds a share of the units after the other."""
         self._warehouse, self._events_per_fold = warehouse, events_per_fold
+        self.has_stopped_merges = False
 
     def fill(self, subject: Subject, mark: Mark) -> Mark:
         """Store the outcomes of all units under `mark.build`. Returns what they know.
@@ -110,42 +114,49 @@ class OutcomeTables:
         )
 
     def stop(self, work: Work) -> None:
-        """Stop a build. Returns when nothing of it runs.
+        """Stop a build. Returns when nothing of it runs, or when a server does not stop it in time.
 
-        The engine kills no statement that merges parts, so merges are stopped meanwhile.
+        The engine kills no statement that merges parts, so merges are stopped meanwhile. If they
+        cannot be resumed, `has_stopped_merges` says so.
         """
+        until_s = monotonic() + _STOP_S
         work.stop()  # before its merge fails
+        self.has_stopped_merges = True
         try:
-            self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes")
+            self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes", at_once=True)
         except (QueryFailed, StoreUnavailable) as error:  # its merge goes on to its end
             log.warning("merges_not_stopped", error=str(error))
-        try:
-            self._warehouse.stop(work)
-        finally:
-            self.resume_merges()
+            self.has_stopped_merges = isinstance(error, StoreUnavailable)  # nobody knows
+        self._warehouse.stop(work, until_s)
+        if self.has_stopped_merges:
+            try:
+                self.resume_merges()
+            except (QueryFailed, StoreUnavailable) as error:
+                log.warning("merges_not_resumed", error=str(error))
 
     def resume_merges(self) -> None:
         """Let the engine merge parts again."""
-        self._warehouse.command("SYSTEM START MERGES funnel_outcomes")
+        self._warehouse.command("SYSTEM START MERGES funnel_outcomes", at_once=True)
+        self.has_stopped_merges = False
 
     def refresh(
         self,
         subject: Subject,
         mark: Mark,
         backlog: Backlog,
-        changes: Changes,
+        changed: ChangedUnits,
         until_ms: int,
     ) -> Mark:
         """Fold changed units again. Returns what the rows know then.
 
         until_ms: later events are not read.
         """
-        if changes.none:
+        if changed.none:
             return replace(mark, events_block=backlog.block, events=backlog.events_in_all)
         if backlog.events:
             new = Subset(after_block=mark.events_block, until_block=backlog.block)
-            self._store_events(subject, mark.build, new, _FEW, changes)
-        first_times = self._first_times(mark.build, changes.units, until_ms)
+            self._store_events(subject, mark.build, new, _FEW, changed)
+        first_times = self._first_times(mark.build, changed.units, until_ms)
         for chunk in chunks(list(first_times), _UNITS_PER_STATEMENT):
             times = {unit: first_times[unit] for unit in chunk}
             # From the first event of any of them on: what it costs does not grow with history.
@@ -160,7 +171,7 @@ class OutcomeTables:
             events_block=backlog.block,
             events=backlog.events_in_all,
             read_until_ms=until_ms,
-            next_event_ms=changes.next_event_ms,
+            next_event_ms=changed.next_event_ms,
         )
 
     def _first_times(
@@ -193,9 +204,9 @@ class OutcomeTables:
                 return Backlog(new, max(earlier.events_block, known), in_all, has_lost)
         raise Unsettled
 
-    def changes(
+    def changed_units(
         self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, max_units: int
-    ) -> Changes | None:
+    ) -> ChangedUnits | None:
         """What events change that a mark does not know; None for more than `max_units`.
 
         `NotStorable` when provider events are among them.
@@ -223,7 +234,7 @@ class OutcomeTables:
         next_event_ms = min(future, default=0)
         if 0 < mark.next_event_ms <= until_ms:  # the one after it is not known
             next_event_ms = self.next_event(subject, until_ms)
-        return Changes(units, has_unitless, next_event_ms)
+        return ChangedUnits(units, has_unitless, next_event_ms)
 
     def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
         """Whether the rows of a share of units are what their events say.
@@ -254,16 +265,16 @@ class OutcomeTables:
         build: str,
         subset: Subset,
         profile: DataProfile,
-        changes: Changes | None = None,
+        changed: ChangedUnits | None = None,
     ) -> None:
         """What is stored of events rather than units; those in the future too.
 
-        changes: what the events change; None: not known.
+        changed: what the events change; None: not known.
         """
-        if subject.definition.breakdown_properties and (changes is None or changes.units):
+        if subject.definition.breakdown_properties and (changed is None or changed.units):
             plan = self._plan(subject, LATEST_MS, profile, subset)
             self._run(storing.store_values(plan, build))
-        if changes is None or changes.has_unitless:
+        if changed is None or changed.has_unitless:
             plan = self._plan(subject, LATEST_MS, profile, subset)
             self._run(storing.store_unitless(plan, build))
 

@@ -58,15 +58,15 @@ class VersionReader:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._known: OrderedDict[tuple[Any, ...], _Known] = OrderedDict()
-        self._turns: dict[tuple[Any, ...], Lock] = {}
+        self._locks: dict[tuple[Any, ...], Lock] = {}
         self._lock = Lock()  # guards both
 
     def read(self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]) -> DataVersion:
         """The version of the data as they are now, or newer."""
         key = (tuple(website_ids), tuple(scope_ids))
         with self._lock:
-            turn = self._turns.setdefault(key, Lock())
-        with turn:  # so that equal queries at one time get one version
+            lock = self._locks.setdefault(key, Lock())
+        with lock:  # so that equal queries at one time get one version
             state = read_state(self._warehouse)
             for _ in range(_TRIES):
                 with self._lock:
@@ -115,7 +115,7 @@ class VersionReader:
             self._known.move_to_end(key)
             if len(self._known) > _MAX_KNOWN:
                 oldest, _ = self._known.popitem(last=False)
-                self._turns.pop(oldest, None)
+                self._locks.pop(oldest, None)
 
 
 def read_state(warehouse: Warehouse) -> StorageState:

@@ -10,7 +10,7 @@ from penstock.base.fair_queue import FairQueue
 from penstock.funnels.definitions.schema import DefinitionRecord, FunnelRecord, RevisionRecord
 from penstock.funnels.saved.schema import FunnelIn
 from penstock.funnels.saved.service import FunnelService
-from penstock.http.answers import answer, listing, no_content
+from penstock.http.answers import answer, answer_list, no_content
 from penstock.http.bodies import compute_on, read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.read_only import split_read_only
@@ -76,7 +76,7 @@ async def list_funnels(
 ) -> Response[bytes]:
     """Newest first."""
     query = read_query(request, SearchQuery)
-    return listing(
+    return await answer_list(
         await to_thread.run_sync(funnels.page, caller.workspace_id, query.pagination, query.search)
     )
 
@@ -135,7 +135,7 @@ async def list_revisions(
 ) -> Response[bytes]:
     """Newest first. Every query about a funnel takes `revision`, the number of an earlier one."""
     page = read_query(request, PageQuery).pagination
-    return listing(
+    return await answer_list(
         await to_thread.run_sync(funnels.revisions, caller.workspace_id, funnel_id, page)
     )
 

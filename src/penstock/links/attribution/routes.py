@@ -6,7 +6,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from penstock.accounts.model import Caller
-from penstock.http.answers import answer, listing
+from penstock.http.answers import answer, answer_list
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
@@ -83,7 +83,7 @@ async def list_link_matches(
         link_id,
         read_query(request, PageQuery).pagination,
     )
-    return listing(page, MatchRecord.of)
+    return await answer_list(page, MatchRecord.of)
 
 
 @get(
@@ -103,7 +103,7 @@ async def list_matches(
 ) -> Response[bytes]:
     """Newest first, including opens that concerned no link."""
     query = read_query(request, MatchesQuery)
-    return listing(
+    return await answer_list(
         await to_thread.run_sync(
             attribution.matches, caller.workspace_id, query.website_id, query.pagination
         ),

@@ -12,7 +12,7 @@ from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.callers import UPLOAD_MEDIA_TYPE
 from penstock.accounts.model import Caller
 from penstock.base.errors import UnsupportedMedia
-from penstock.http.answers import answer, listing
+from penstock.http.answers import answer, answer_list, listing
 from penstock.http.bodies import read_bytes, read_query, require_json
 from penstock.http.openapi import described
 from penstock.http.read_only import read_changes
@@ -211,7 +211,7 @@ async def list_link_revisions(
     """Newest first. Each click keeps the revision that it met."""
     page = read_query(request, PageQuery).pagination
     revisions = await to_thread.run_sync(links.revisions, caller.workspace_id, link_id, page)
-    return listing(revisions, LinkRevisionRecord.of)
+    return await answer_list(revisions, LinkRevisionRecord.of)
 
 
 @get(

@@ -1,5 +1,6 @@
 """The start page, log-in and sign-up."""
 
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -76,7 +77,7 @@ async def log_in(
         "provider_name": single_sign_on.provider_name,
         "needs_code": "code" in request.query_params and bool(pending_log_in_token(request)),
     }
-    return html(request, "session/login.html", content)
+    return await to_thread.run_sync(html, request, "session/login.html", content)
 
 
 @get("/login/sso")
@@ -88,7 +89,7 @@ async def leave_for_provider(
     try:
         url, sealed_attempt = await single_sign_on.begin(next_path, address_of(request))
     except (Unavailable, RateLimited) as error:
-        return _sign_on_failed(request, error)
+        return await to_thread.run_sync(_sign_on_failed, request, error)
     response = Redirect(url, status_code=302, headers={"Cache-Control": "no-store"})
     set_sign_on_attempt(response, request, settings, sealed_attempt)
     return response
@@ -108,7 +109,7 @@ async def return_from_provider(
             sign_on_attempt(request), answer, address_of(request)
         )
     except (Forbidden, Unauthorized, Unavailable, RateLimited) as error:
-        response: Response[Any] = _sign_on_failed(request, error)
+        response: Response[Any] = await to_thread.run_sync(_sign_on_failed, request, error)
         set_sign_on_attempt(response, request, settings, None)
         return response
     if isinstance(opened, PendingLogIn):
@@ -132,8 +133,8 @@ def _sign_on_failed(request: AnyRequest, error: PenstockError) -> Response[bytes
     return response
 
 
-@get("/reset-password")
-async def reset_password(
+@get("/reset-password", sync_to_thread=True)
+def reset_password(
     request: AnyRequest, password_resets: NamedDependency[PasswordResetService]
 ) -> Response[bytes]:
     content = {
@@ -143,8 +144,8 @@ async def reset_password(
     return html(request, "session/forgotten.html", content)
 
 
-@get("/reset-password/new")
-async def new_password(request: AnyRequest) -> Response[bytes]:
+@get("/reset-password/new", sync_to_thread=True)
+def new_password(request: AnyRequest) -> Response[bytes]:
     """Where a mailed link leads. Its token stands behind `#`, so only the browser knows it."""
     return html(request, "session/new_password.html", {})
 
@@ -168,7 +169,7 @@ async def sign_up(
         "is_open": is_first or settings.signup_open,
         "needs_token": is_first and not is_local_client(request),
     }
-    return html(request, "session/signup.html", content)
+    return await to_thread.run_sync(html, request, "session/signup.html", content)
 
 
 async def _invited(
@@ -178,7 +179,8 @@ async def _invited(
     try:
         invitation, has_account = await to_thread.run_sync(invitations.read, token)
     except NotFound:
-        return html(request, "session/invitation_gone.html", {}, status=404)
+        gone = partial(html, request, "session/invitation_gone.html", {}, status=404)
+        return await to_thread.run_sync(gone)
     here = f"/signup?{urlencode({'invitation': token})}"
     content = {
         "invitation": invitation,
@@ -187,7 +189,7 @@ async def _invited(
         "here": here,
         "reader": reader,
     }
-    return html(request, "session/invited.html", content)
+    return await to_thread.run_sync(html, request, "session/invited.html", content)
 
 
 ROUTES = (

@@ -23,12 +23,14 @@ async def system(
     readiness = await health.readiness()
 
     def render() -> Response[bytes]:
+        sizes = store_sizes.read()
         return view.render(
             "system/system.html",
             parts=("system",),
             readiness=readiness,
             counts=quarantine.counts(view.workspace_id),
-            sizes=store_sizes.read(),
+            sizes=sizes,
+            stores=store_sizes.stores(sizes),
         )
 
     return await to_thread.run_sync(render)
