@@ -116,7 +116,7 @@ class StoredFunnel(DirectFunnel):
         """Fold the units that events changed since the last fold. Returns how many."""
         backlog = self.tables.backlog(self.subject.website_ids, self.mark)
         until_ms = self.mark.read_until_ms
-        changes = self.tables.changes(self.subject, self.mark, backlog, until_ms, max_units)
+        changes = self.tables.changed_units(self.subject, self.mark, backlog, until_ms, max_units)
         assert changes is not None
         self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, until_ms)
         self.tables.save(self.mark)
