@@ -117,7 +117,7 @@ class StoredFunnel:
         if backlog.has_lost:
             self.fill(at_ms)
             return
-        changes = self.tables.changes(self.subject, self.mark, backlog, at_ms, 10_000)
+        changes = self.tables.changed_units(self.subject, self.mark, backlog, at_ms, 10_000)
         assert changes is not None
         if self.random.random() < 0.3:
             self.tables.statements_left = self.random.randint(0, 8)
