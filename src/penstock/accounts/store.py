@@ -2,7 +2,18 @@
 
 from typing import Any
 
-from sqlalchemy import Column, Connection, Row, Select, delete, insert, select, text, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    insert,
+    select,
+    text,
+    update,
+)
 
 from penstock.accounts.model import CurrentUser, Role, User, Workspace
 from penstock.base.ids import SessionId, UserAccountId, WorkspaceId
@@ -101,6 +112,21 @@ _ACCOUNT = (
     memberships.c.role,
 )
 
+_SESSION = (
+    select(*_ACCOUNT, sessions.c.expires_at)
+    .join(users, users.c.id == sessions.c.user_id)
+    .join(workspaces, workspaces.c.id == sessions.c.workspace_id)
+    .join(
+        memberships,
+        (memberships.c.user_id == sessions.c.user_id)
+        & (memberships.c.workspace_id == sessions.c.workspace_id),
+    )
+    .where(
+        sessions.c.token_hash == bindparam("token_hash"),
+        sessions.c.expires_at > bindparam("now_ms"),
+    )
+)
+
 
 def _current_user(row: Row[*tuple[Any, ...]]) -> CurrentUser:
     return CurrentUser(
@@ -183,17 +209,7 @@ def add_session(
 
 def session(db: Connection, token_hash: bytes, now_ms: int) -> tuple[CurrentUser, int] | None:
     """The user of an open session, and when it ends. None for a user who left the workspace."""
-    row = db.execute(
-        select(*_ACCOUNT, sessions.c.expires_at)
-        .join(users, users.c.id == sessions.c.user_id)
-        .join(workspaces, workspaces.c.id == sessions.c.workspace_id)
-        .join(
-            memberships,
-            (memberships.c.user_id == sessions.c.user_id)
-            & (memberships.c.workspace_id == sessions.c.workspace_id),
-        )
-        .where(sessions.c.token_hash == token_hash, sessions.c.expires_at > now_ms)
-    ).first()
+    row = db.execute(_SESSION, {"token_hash": token_hash, "now_ms": now_ms}).first()
     return None if row is None else (_current_user(row), row.expires_at)
 
 

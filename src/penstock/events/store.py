@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import json
-from sqlalchemy import Connection, delete, func, select, text, update
+from sqlalchemy import Connection, bindparam, delete, func, select, text, update
 
 from penstock.base.chunks import chunks
 from penstock.base.ids import EventId, VisitorId, WebsiteId
@@ -43,6 +43,10 @@ _ADD_LOST_EVENTS = text(
     "ON CONFLICT (website_id, day) DO UPDATE SET events = lost_events.events + excluded.events"
 )
 
+_LOST_EVENTS = select(func.sum(lost_events.c.events)).where(
+    lost_events.c.website_id.in_(bindparam("websites", expanding=True)),
+    lost_events.c.day.between(bindparam("first"), bindparam("last")),
+)
 
 _COUNT_EVENTS = """
     INSERT INTO daily_events (website_id, day, events) VALUES ({values})
@@ -174,11 +178,8 @@ def lost_events_of(
     connection: Connection, website_ids: Collection[str], first_day: int, last_day: int
 ) -> int:
     """How many events clients of the websites dropped, as they reported on some days."""
-    c = lost_events.c
-    lost = select(func.sum(c.events)).where(
-        c.website_id.in_(website_ids), c.day.between(first_day, last_day)
-    )
-    return int(connection.execute(lost).scalar() or 0)
+    parameters = {"websites": list(website_ids), "first": first_day, "last": last_day}
+    return int(connection.execute(_LOST_EVENTS, parameters).scalar() or 0)
 
 
 def known_property_keys(

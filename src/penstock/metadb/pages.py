@@ -1,6 +1,6 @@
 """One page of a query's rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, true
@@ -9,11 +9,18 @@ from penstock.base.paging import Page
 
 
 def page_of(
-    db: Connection, statement: Select[*tuple[Any, ...]], page: Page
+    db: Connection,
+    statement: Select[*tuple[Any, ...]],
+    page: Page,
+    parameters: Mapping[str, Any] | None = None,
 ) -> tuple[Sequence[Row[*tuple[Any, ...]]], int]:
     """The rows of the page, and the total number of rows. statement: ordered."""
-    total = db.scalar(select(func.count()).select_from(statement.order_by(None).subquery()))
-    return db.execute(statement.limit(page.size).offset(page.offset)).all(), total or 0
+    rows = db.execute(statement.limit(page.size).offset(page.offset), parameters).all()
+    if len(rows) < page.size and (rows or not page.offset):
+        return rows, page.offset + len(rows)  # the last page
+    count = select(func.count()).select_from(statement.order_by(None).subquery())
+    total = db.scalar(count, parameters)
+    return rows, total or 0
 
 
 def name_contains(name: ColumnElement[str], search: str) -> ColumnElement[bool]:

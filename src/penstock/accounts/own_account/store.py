@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, func, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, select, update
 
 from penstock.accounts.model import CurrentUser, Role, Workspace
 from penstock.accounts.own_account.model import UserSession, WorkspaceMembership
@@ -70,21 +70,21 @@ def workspace_count(db: Connection, user_id: UserAccountId) -> int:
     return db.scalar(count.where(memberships.c.user_id == user_id)) or 0
 
 
-def _memberships(user_id: UserAccountId) -> Select[Any]:
-    columns = (
+_MEMBERSHIPS = (
+    select(
         workspaces.c.id,
         workspaces.c.name,
         workspaces.c.created_at,
         memberships.c.role,
         memberships.c.created_at.label("since"),
     )
-    statement = select(*columns).join(memberships, memberships.c.workspace_id == workspaces.c.id)
-    return statement.where(memberships.c.user_id == user_id).order_by(
-        memberships.c.created_at, workspaces.c.id
-    )
+    .join(memberships, memberships.c.workspace_id == workspaces.c.id)
+    .where(memberships.c.user_id == bindparam("user"))
+    .order_by(memberships.c.created_at, workspaces.c.id)
+)
 
 
-def _membership(row: Row[Any]) -> WorkspaceMembership:
+def _membership(row: Row[*tuple[Any, ...]]) -> WorkspaceMembership:
     return WorkspaceMembership(
         Workspace(WorkspaceId(row.id), row.name, row.created_at), Role(row.role), row.since
     )
@@ -94,14 +94,15 @@ def memberships_page(
     db: Connection, user_id: UserAccountId, page: Page
 ) -> Listing[WorkspaceMembership]:
     """Workspaces of the user, in the order in which they joined them."""
-    rows, total = page_of(db, _memberships(user_id), page)
+    rows, total = page_of(db, _MEMBERSHIPS, page, {"user": user_id})
     return Listing([_membership(row) for row in rows], page, total)
 
 
 def membership(
     db: Connection, user_id: UserAccountId, workspace_id: str
 ) -> WorkspaceMembership | None:
-    row = db.execute(_memberships(user_id).where(workspaces.c.id == workspace_id)).first()
+    statement = _MEMBERSHIPS.where(workspaces.c.id == workspace_id)
+    row = db.execute(statement, {"user": user_id}).first()
     return None if row is None else _membership(row)
 
 

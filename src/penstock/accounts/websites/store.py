@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, insert, null, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, null, select, update
 
 from penstock.accounts.model import MobileApp, Website, WebsiteKind
 from penstock.base.ids import ScopeId, WebsiteId, WorkspaceId
@@ -71,22 +71,21 @@ def website(
     return None if row is None else _website(row)
 
 
-def _workspace_websites(workspace_id: WorkspaceId) -> Select[Any]:
-    return (
-        select(websites)
-        .where(websites.c.workspace_id == workspace_id, websites.c.deleted_at.is_(None))
-        .order_by(websites.c.created_at, websites.c.id)
-    )
+_OF_WORKSPACE = (
+    select(websites)
+    .where(websites.c.workspace_id == bindparam("workspace"), websites.c.deleted_at.is_(None))
+    .order_by(websites.c.created_at, websites.c.id)
+)
 
 
 def websites_page(db: Connection, workspace_id: WorkspaceId, page: Page) -> Listing[Website]:
     """Oldest first."""
-    rows, total = page_of(db, _workspace_websites(workspace_id), page)
+    rows, total = page_of(db, _OF_WORKSPACE, page, {"workspace": workspace_id})
     return Listing([_website(row) for row in rows], page, total)
 
 
 def all_websites(db: Connection, workspace_id: WorkspaceId) -> list[Website]:
-    return [_website(row) for row in db.execute(_workspace_websites(workspace_id))]
+    return [_website(row) for row in db.execute(_OF_WORKSPACE, {"workspace": workspace_id})]
 
 
 def websites_with_retention(db: Connection) -> list[Website]:

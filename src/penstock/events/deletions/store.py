@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, func, insert, or_, select, update
 
 from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
@@ -22,6 +22,34 @@ from penstock.metadb.rows import record_values, row_values
 from penstock.metadb.tables import deletion_websites, deletions
 
 _OPEN = (DeletionState.QUEUED, DeletionState.RUNNING)
+_D, _W = deletions.c, deletion_websites.c
+_RETAINED = (
+    select(_D.website_id, _D.kind, func.max(_D.to_at))
+    .where(
+        _D.workspace_id == bindparam("workspace"),
+        _D.website_id.in_(bindparam("websites", expanding=True)),
+        _D.target == Target.RETENTION,
+    )
+    .group_by(_D.website_id, _D.kind)
+    .order_by(_D.website_id, _D.kind)
+)
+_SPANS = (
+    select(
+        _W.website_id,
+        func.coalesce(_W.first_event_at, _D.from_at, 0),
+        func.coalesce(_W.last_event_at, _D.to_at - 1, _D.created_at),
+        _D.created_at,
+        _D.state,
+    )
+    .join_from(deletion_websites, deletions, _D.id == _W.deletion_id)
+    .where(
+        _D.workspace_id == bindparam("workspace"),
+        _W.website_id.in_(bindparam("websites", expanding=True)),
+        _D.target != Target.RETENTION,  # a website's retention says so for all of them
+    )
+    .where(or_(_W.events > 0, and_(_W.events.is_(None), _D.state != DeletionState.DONE)))
+    .order_by(_D.created_at, _D.id, _W.website_id)
+)
 _FIELDS = tuple(field.name for field in fields(Deletion))
 
 
@@ -144,17 +172,8 @@ def retained_histories(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[RetainedHistory]:
     """The latest retention of each website and kind of event."""
-    d = deletions.c
-    rows = connection.execute(
-        select(d.website_id, d.kind, func.max(d.to_at))
-        .where(
-            d.workspace_id == workspace_id,
-            d.website_id.in_(website_ids),
-            d.target == Target.RETENTION,
-        )
-        .group_by(d.website_id, d.kind)
-        .order_by(d.website_id, d.kind)
-    )
+    parameters = {"workspace": workspace_id, "websites": list(website_ids)}
+    rows = connection.execute(_RETAINED, parameters)
     return [RetainedHistory(WebsiteId(site), kind, from_ms) for site, kind, from_ms in rows]
 
 
@@ -162,24 +181,8 @@ def spans(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[WebsiteId]
 ) -> list[DeletionSpan]:
     """The history that deletions removed, oldest first; all they may remove while not counted."""
-    d, w = deletions.c, deletion_websites.c
-    rows = connection.execute(
-        select(
-            w.website_id,
-            func.coalesce(w.first_event_at, d.from_at, 0),
-            func.coalesce(w.last_event_at, d.to_at - 1, d.created_at),
-            d.created_at,
-            d.state,
-        )
-        .join_from(deletion_websites, deletions, d.id == w.deletion_id)
-        .where(
-            d.workspace_id == workspace_id,
-            w.website_id.in_(website_ids),
-            d.target != Target.RETENTION,  # a website's retention says so for all of them
-        )
-        .where(or_(w.events > 0, and_(w.events.is_(None), d.state != DeletionState.DONE)))
-        .order_by(d.created_at, d.id, w.website_id)
-    )
+    parameters = {"workspace": workspace_id, "websites": list(website_ids)}
+    rows = connection.execute(_SPANS, parameters)
     return [
         DeletionSpan(WebsiteId(website_id), from_ms, to_ms, at_ms, DeletionState(state))
         for website_id, from_ms, to_ms, at_ms, state in rows

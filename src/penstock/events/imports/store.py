@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, Text, cast, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Text, bindparam, cast, func, insert, or_, select, update
 
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WorkspaceId
@@ -19,6 +19,15 @@ _OPEN = (ImportState.QUEUED, ImportState.RUNNING)
 _INCOMPLETE = (*_OPEN, ImportState.FAILED, ImportState.CANCELLED)
 _MAX_EXCERPTS = 1_000
 """Rejected lines of one file that are stored with their text."""
+_SPANS = (
+    select(imports)
+    .where(
+        imports.c.workspace_id == bindparam("workspace"),
+        imports.c.website_id.in_(bindparam("websites", expanding=True)),
+        or_(imports.c.accepted + imports.c.duplicates > 0, imports.c.state.in_(_OPEN)),
+    )
+    .order_by(imports.c.created_at)
+)
 _FIELDS = tuple(field.name for field in fields(ImportJob))
 
 
@@ -171,13 +180,8 @@ def spans(
     connection: Connection, workspace_id: WorkspaceId, website_ids: Collection[str]
 ) -> list[ImportSpan]:
     """The history that each import changed, oldest first. One without events changes nothing."""
-    c = imports.c
-    rows = select(imports).where(
-        c.workspace_id == workspace_id,
-        c.website_id.in_(website_ids),
-        or_(c.accepted + c.duplicates > 0, c.state.in_(_OPEN)),
-    )
-    return [_span(_job(row)) for row in connection.execute(rows.order_by(c.created_at))]
+    parameters = {"workspace": workspace_id, "websites": list(website_ids)}
+    return [_span(_job(row)) for row in connection.execute(_SPANS, parameters)]
 
 
 def _span(job: ImportJob) -> ImportSpan:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
 
 from penstock.base.clock import iso
 from penstock.base.ids import FunnelId, GoalId, WorkspaceId
@@ -12,6 +12,10 @@ from penstock.funnels.definitions.revisions import Revision
 from penstock.funnels.definitions.schema import FunnelRecord, SavedDefinition
 from penstock.metadb.pages import name_contains, page_of
 from penstock.metadb.tables import funnel_goals, funnel_revisions, funnels
+
+_FUNNEL = select(funnels).where(
+    funnels.c.workspace_id == bindparam("workspace"), funnels.c.id == bindparam("funnel")
+)
 
 
 def _funnel(row: Row[*tuple[Any, ...]]) -> FunnelRecord:
@@ -50,10 +54,8 @@ def funnel(
     db: Connection, workspace_id: WorkspaceId, funnel_id: str, *, hold: bool = False
 ) -> FunnelRecord | None:
     """hold: lock the row until the transaction ends."""
-    statement = select(funnels).where(
-        funnels.c.workspace_id == workspace_id, funnels.c.id == funnel_id
-    )
-    row = db.execute(statement.with_for_update() if hold else statement).first()
+    parameters = {"workspace": workspace_id, "funnel": funnel_id}
+    row = db.execute(_FUNNEL.with_for_update() if hold else _FUNNEL, parameters).first()
     return None if row is None else _funnel(row)
 
 
