@@ -78,6 +78,17 @@ def _utc_time(at_ms: int) -> str:
     return f"{at.day} {at:%b %Y, %H:%M} UTC"
 
 
+def _number(value: float | None, style: str = "number") -> Markup:
+    """A number as the reader's browser formats it (static/formats.js); None is a dash.
+
+    style: number, exact (four decimals), percent (of a rate), duration (of seconds), bytes.
+    """
+    if value is None:
+        return Markup('<span class="none">–</span>')
+    text = f"{value:.1%}" if style == "percent" else f"{value:,}"
+    return Markup(f'<data value="{value}" data-style="{style}">{text}</data>')
+
+
 _templates = Environment(
     loader=PackageLoader("penstock.web"),
     autoescape=True,
@@ -86,7 +97,7 @@ _templates = Environment(
     lstrip_blocks=True,
     auto_reload=False,  # templates are part of the program
 )
-_templates.globals.update(version=__version__, asset=asset_url)
+_templates.globals.update(version=__version__, asset=asset_url, number_element=_number)
 _templates.filters.update(
     breakable=_breakable,
     coded=_coded,
