@@ -3,7 +3,8 @@
 Times and sizes are of HTTP requests to a `penstock demo` on loopback, with a session. Then the
 service stops, and a process opens its data folder and requests the same pages from the same
 application, without background workers, to count statements. A part that htmx loads is a request of
-its own. API calls of page modules and static files, which browsers cache, are not measured.
+its own; a whole page is its own request and those of the parts that it does not have yet. API calls
+of page modules and static files, which browsers cache, are not measured.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import median
@@ -34,11 +35,15 @@ ROUNDS = 10
 
 @dataclass(frozen=True)
 class PageRequest:
-    """One request. name: the page, and the kind of its part."""
+    """One request. name: the page, and the kind of its part.
+
+    with_parts: followed by the requests of the parts that the page loads.
+    """
 
     name: str
     path: str
     headers: Mapping[str, str]
+    with_parts: bool = False
 
 
 @dataclass
@@ -77,7 +82,8 @@ def run(bench: Bench) -> list[Table]:
         Column("KB", 1),
     )
     notes = (
-        f"Demo data, warm, {rounds} requests each. Parts loaded with htmx have rows of their own. "
+        f"Demo data, warm, {rounds} requests each. Parts loaded with htmx have rows of their own; "
+        "a whole page is the page with the parts that it does not have yet, one after another. "
         "Statements are those of a repeated request, which may use cached reports. KB: compressed, "
         "without cached files."
     )
@@ -90,14 +96,24 @@ def _page_requests(client: httpx.Client, demo: Demo) -> Iterator[PageRequest]:
         cookie = {"Cookie": f"service_session={demo.session}"} if page.signed_in else {}
         request = PageRequest(page.name, page.path(demo.ids), cookie)
         yield request
-        parts = Parts()
-        parts.feed(_get(client, request).text)
-        for part, path in parts.loads:
-            yield PageRequest(
-                f"{page.name}: {part.partition('-')[0]}",
-                path,
-                {**cookie, "HX-Request": "true", "HX-Target": part},
-            )
+        parts = _parts_of(request, _get(client, request).text)
+        yield from parts
+        if parts:
+            yield replace(request, name=f"{page.name}: whole page", with_parts=True)
+
+
+def _parts_of(page: PageRequest, text: str) -> list[PageRequest]:
+    """The requests of the parts that a page loads."""
+    parts = Parts()
+    parts.feed(text)
+    return [
+        PageRequest(
+            f"{page.name}: {part.partition('-')[0]}",
+            path,
+            {**page.headers, "HX-Request": "true", "HX-Target": part},
+        )
+        for part, path in parts.loads
+    ]
 
 
 class Parts(HTMLParser):
@@ -115,13 +131,20 @@ class Parts(HTMLParser):
 
 def _measure(client: httpx.Client, request: PageRequest, rounds: int) -> tuple[float, float, float]:
     """Median and slowest time in ms, and KB."""
-    _get(client, request)  # warm
+    _load(client, request)  # warm
     times_ms, size = list[float](), 0
     for _ in range(rounds):
         start_s = time.perf_counter()
-        size = _get(client, request).num_bytes_downloaded
+        size = _load(client, request)
         times_ms.append((time.perf_counter() - start_s) * 1000)
     return median(times_ms), max(times_ms), size / 1000
+
+
+def _load(client: httpx.Client, request: PageRequest) -> int:
+    """The bytes of a request, and of the parts that it asks for."""
+    answer = _get(client, request)
+    parts = _parts_of(request, answer.text) if request.with_parts else []
+    return answer.num_bytes_downloaded + sum(_load(client, part) for part in parts)
 
 
 def _get(client: httpx.Client, request: PageRequest) -> httpx.Response:
@@ -149,6 +172,12 @@ async def _count(data: Path, requests: Sequence[PageRequest]) -> list[StatementC
             now.warehouse += 1
             return super().query(sql, parameters, settings)
 
+        def query_at_once(
+            self, sql: str, parameters: Mapping[str, Any] | None = None
+        ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+            now.warehouse += 1
+            return super().query_at_once(sql, parameters)
+
     services = build_services(settings, warehouse=CountingWarehouse(data=data, url=None))
 
     @event.listens_for(services.database.engine, "before_cursor_execute")
@@ -163,7 +192,10 @@ async def _count(data: Path, requests: Sequence[PageRequest]) -> list[StatementC
         for request in requests:
             for _ in range(2):
                 now.metadb = now.warehouse = 0
-                (await client.get(request.path, headers=request.headers)).raise_for_status()
+                answer = await client.get(request.path, headers=request.headers)
+                parts = _parts_of(request, answer.raise_for_status().text)
+                for part in parts if request.with_parts else []:
+                    (await client.get(part.path, headers=part.headers)).raise_for_status()
             counts.append(StatementCounts(now.metadb, now.warehouse))
     services.warehouse.close()
     services.database.close()
