@@ -68,7 +68,7 @@ class Stored:
             body = self.ask(path, **query)
             if body["servedFrom"] == "outcomes":
                 return body
-            eventually(lambda: not self.services.outcomes.has_builds())
+            eventually(lambda: not self.services.outcome_maintenance.registry.pending_builds())
             return None
 
         body: Json = eventually(ask)

@@ -294,10 +294,11 @@ def test_a_build_can_be_cancelled_at_the_other_node(funnel: Funnel, clock: Shift
     assert second.client.delete(path).status_code == 204
     assert funnel.status(second)["state"] == "none"
     building.released.set()
-    eventually(lambda: not first.services.outcomes.has_builds())
+    eventually(lambda: not first.services.outcome_maintenance.registry.pending_builds())
     for node in funnel.nodes:
         assert funnel.ask(node)["servedFrom"] == "query"
-        eventually(lambda node=node: not node.services.outcomes.has_builds())
+        registry = node.services.outcome_maintenance.registry
+        eventually(lambda registry=registry: not registry.pending_builds())
         assert funnel.status(node)["state"] == "none"
     clock.advance(days=1.1)
     funnel.from_outcomes(second)
@@ -341,7 +342,7 @@ def test_a_build_of_a_node_that_died_is_made_by_another(funnel: Funnel, metadb_u
     funnel.assert_equal(second)
     built = funnel.mark(second)
     building.released.set()
-    eventually(lambda: not first.services.outcomes.has_builds())
+    eventually(lambda: not first.services.outcome_maintenance.registry.pending_builds())
     assert funnel.assert_equal(first)["aggregate"]["entered"] == 2
     assert funnel.mark(first).build == funnel.mark(second).build == built.build
 
@@ -354,7 +355,7 @@ def test_a_build_whose_lock_was_lost_does_not_hold_when_its_rows_were_dropped(
     break_locks(metadb_url)
     second.services.outcome_maintenance._drop_unmarked(at_once=True)
     building.released.set()
-    eventually(lambda: not first.services.outcomes.has_builds())
+    eventually(lambda: not first.services.outcome_maintenance.registry.pending_builds())
     assert funnel.ask(first)["aggregate"]["entered"] == 2
     assert funnel.assert_equal(second)["aggregate"]["entered"] == 2
 

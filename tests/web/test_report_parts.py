@@ -1,10 +1,16 @@
-"""Parts of a report: the page waits for none, and a slow part says what to do."""
+"""Parts of a report: the page waits for none, and a slow part says what to do.
+
+A page has the parts whose answers are cached; what changes an answer takes them out again.
+"""
+
+import re
 
 import pytest
 
 from penstock.warehouse.client import Warehouse
 from tests.funnels.scenario import Scene
 from tests.recording_warehouse import ENDLESS, RecordingWarehouse
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -13,8 +19,12 @@ def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
 
 
 @pytest.fixture
-def funnel(workspace, clock):
-    scene = Scene(workspace, clock)
+def scene(workspace, clock):
+    return Scene(workspace, clock)
+
+
+@pytest.fixture
+def funnel(scene):
     scene.story("0/A 60/B")
     return scene.funnel("A", "B")
 
@@ -58,3 +68,132 @@ def test_invalid_query_parameters_are_ignored_or_reported_in_the_part(workspace,
             headers={"HX-Request": "true", "HX-Target": target},
         )
         assert part.status_code == 200, part.text
+
+
+ALL_TIME = "period=all&timezone=UTC"
+
+
+def the_part(workspace, path, name):
+    answer = workspace.browser.get(path, headers={"HX-Request": "true", "HX-Target": name})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+class Report:
+    """The report page of a funnel."""
+
+    def __init__(self, workspace, funnel, query=ALL_TIME):
+        self.workspace, self.path = workspace, f"/funnels/{funnel}?{query}"
+
+    def load_parts(self):
+        """As the browser does in a page without them. Returns them as they are from the cache."""
+        for _ in range(2):
+            parts = [the_part(self.workspace, self.path, name) for name in ("overview", "detail")]
+        return parts
+
+    @property
+    def page(self):
+        answer = self.workspace.browser.get(self.path)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    @property
+    def entered(self):
+        """What the page itself says without its parts being loaded; None: nothing."""
+        figure = re.search(r'id="entered">.*?<data value="(\d+)"', self.page)
+        return figure and int(figure[1])
+
+
+@pytest.mark.parametrize("show", ["cohorts", "trend", "times", "compare", "next", "quality"])
+def test_a_page_whose_answers_are_cached_has_its_parts(workspace, scene, warehouse, show):
+    scene.story("0/A 60/B", plan="pro")
+    funnel = scene.attempts("A", "B", breakdownProperties=["plan"])
+    report = Report(workspace, funnel, f"{ALL_TIME}&show={show}")
+    assert "aria-busy" in report.page
+    parts, statements = report.load_parts(), len(warehouse.reports)
+    with warehouse.running_before_reports(ENDLESS):
+        page = report.page
+    assert "aria-busy" not in page
+    for part in parts:
+        assert part.strip() in page
+    assert len(warehouse.reports) == statements
+
+
+def test_a_tab_that_nobody_opened_yet_loads_beside_the_cached_bars(workspace, funnel):
+    Report(workspace, funnel).load_parts()
+    page = Report(workspace, funnel, f"{ALL_TIME}&show=next").page
+    assert 'id="step-1"' in page
+    assert page.count("aria-busy") == 1
+
+
+def test_a_page_without_a_time_zone_loads_its_parts_in_the_readers(workspace, funnel):
+    Report(workspace, funnel).load_parts()
+    assert Report(workspace, funnel, "period=all").entered is None
+
+
+def test_new_events_take_the_figures_out_of_the_page(workspace, services, scene, funnel):
+    report = Report(workspace, funnel)
+    report.load_parts()
+    assert report.entered == 1
+    with services.shipper.paused():
+        scene.story("0/A", visitor="bob")
+        assert report.entered is None  # and the page does not wait for them
+    eventually(lambda: services.shipper.outbox_state().bundles == 0)
+    assert report.entered is None
+    report.load_parts()
+    assert report.entered == 2
+
+
+def test_merged_visitors_take_the_figures_out_of_the_page(workspace, scene, funnel):
+    scene.story("0/A", visitor="bob")
+    report = Report(workspace, funnel)
+    report.load_parts()
+    assert report.entered == 2
+    for visitor in ("ann", "bob"):
+        who = {"websiteId": workspace.website_id, "visitorId": visitor, "userId": "both"}
+        workspace.client.post("/api/identify", json=who).raise_for_status()
+    assert report.entered is None
+    report.load_parts()
+    assert report.entered == 1
+
+
+def test_a_deletion_takes_the_figures_out_of_the_page(workspace, scene, funnel):
+    scene.story("0/A", visitor="bob")
+    report = Report(workspace, funnel)
+    report.load_parts()
+    assert report.entered == 2
+    deletion = {"websiteId": workspace.website_id, "visitorId": "bob"}
+    job = workspace.browser.post("/api/deletions", json=deletion).json()["id"]
+    eventually(lambda: workspace.browser.get(f"/api/deletions/{job}").json()["state"] == "done")
+    assert report.entered is None
+    report.load_parts()
+    assert report.entered == 1
+
+
+def test_a_changed_funnel_takes_the_figures_out_of_the_page(workspace, funnel):
+    report = Report(workspace, funnel)
+    report.load_parts()
+    steps = [{"type": "Event", "value": name} for name in ("B", "A")]
+    answer = workspace.client.put(f"/api/funnels/{funnel}", json={"name": "New", "steps": steps})
+    answer.raise_for_status()
+    assert report.entered is None
+
+
+def test_a_window_that_ends_takes_the_figures_out_of_the_page(workspace, clock):
+    scene = Scene(workspace, clock, ago_s=60)
+    scene.story("0/A")
+    report = Report(workspace, scene.attempts("A", "B"))
+    report.load_parts()
+    assert "1 attempt may still complete" in report.page
+    clock.advance(days=1)
+    assert report.entered is None
+    report.load_parts()
+    assert "may still complete" not in report.page
+    assert report.entered == 1
+
+
+def test_an_error_appears_in_the_part_that_loads(workspace, funnel):
+    report = Report(workspace, funnel, f'{ALL_TIME}&cohort={{"nothing":1}}')
+    report.load_parts()
+    assert report.page.count("aria-busy") == 2
+    assert "Try again" in the_part(workspace, report.path, "overview")

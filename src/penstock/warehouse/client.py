@@ -1,7 +1,7 @@
 """One client for both forms of the engine: chDB in this process, ClickHouse over HTTP.
 
 A connection to chDB runs one statement at a time, so there are several to one engine: one for
-writes, one for progress and stops, which must never wait, and a few for reads.
+writes, one for short statements that must never wait, such as stops, and a few for reads.
 
 Callers get `StoreUnavailable` when the engine cannot be reached, `QueryFailed` when it refused or
 stopped a statement.
@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import Empty, LifoQueue
 from threading import Lock
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 import clickhouse_connect
@@ -56,6 +56,14 @@ _LAST_STATEMENTS_S = 10.0
 _MAX_WAITING, _MAX_WAITING_PER_OWNER = 1000, 200
 WaitUntilShipped = Callable[[float], bool]
 """Waits until events acknowledged before the call are stored. False after that many seconds."""
+
+
+class RunQuery(Protocol):
+    """Column names and rows of one statement: `Warehouse.query` or `Warehouse.query_at_once`."""
+
+    def __call__(
+        self, sql: str, parameters: Mapping[str, Any] | None = None, /
+    ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]: ...
 
 
 class Progress(NamedTuple):
@@ -170,6 +178,14 @@ class Warehouse:
                 work.rows_read += int(result.summary.get("read_rows", 0))
         return result.column_names, result.result_rows
 
+    def query_at_once(
+        self, sql: str, parameters: Mapping[str, Any] | None = None
+    ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        """As `query`, for a short statement, which belongs to no work. It waits for no query."""
+        with translated_errors():
+            result = self._watcher.query(self._rendered(sql), parameters=dict(parameters or {}))
+        return result.column_names, result.result_rows
+
     def fetch_rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """Rows of one statement. `Unavailable` when it exceeds the limits of its work."""
         return self._fetch(sql, parameters)[1]
@@ -238,10 +254,7 @@ class Warehouse:
 
     def table_sizes(self) -> Sequence[Sequence[Any]]:
         """Name, rows and bytes on disk of each table, the largest first. Waits for no query."""
-        with translated_errors():
-            return self._watcher.query(
-                self._rendered(load("penstock.warehouse", "sizes"))
-            ).result_rows
+        return self.query_at_once(load("penstock.warehouse", "sizes"))[1]
 
     def stop(self, work: Work, until_s: float = inf) -> None:
         """Stop a work: nothing of it begins, what runs is killed in the engine.

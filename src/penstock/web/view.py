@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -38,7 +39,7 @@ class LogInRequired(Exception):
         self.next_path = next_path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """One page for one reader: the Litestar dependency `view`.
 
@@ -57,6 +58,12 @@ class View:
     @property
     def is_owner(self) -> bool:
         return self.reader.role is Role.OWNER
+
+    @property
+    def requested_part(self) -> str | None:
+        """The ID of the element that htmx replaces; None for a whole page."""
+        headers = self.request.headers
+        return None if "hx-history-restore-request" in headers else headers.get("hx-target")
 
     def query(self, model: type[Q]) -> Q:
         """The query parameters. Unknown ones are skipped; invalid ones are noted in `ignored`."""
@@ -86,11 +93,15 @@ class View:
 
     def address(self, **changes: Any) -> str:
         """This page's path and query with some parameters changed; None removes a parameter."""
-        parameters: dict[str, Any] = {**self.request.query_params.dict(), **changes}
+        parameters = {**self._parameters, **changes}
         query = urlencode(
             {name: value for name, value in parameters.items() if value is not None}, doseq=True
         )
         return raw_path_of(self.request) + (f"?{query}" if query else "")
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, Any]:
+        return self.request.query_params.dict()
 
     def render(
         self, template: str, *, parts: Sequence[str] = (), status: int = 200, **content: Any
@@ -99,9 +110,7 @@ class View:
 
         parts: blocks that htmx may request. Each is one element with the block's name as its ID.
         """
-        target = self.request.headers.get("hx-target")
-        restores_history = "hx-history-restore-request" in self.request.headers
-        block = target if target in parts and not restores_history else None
+        block = self.requested_part if self.requested_part in parts else None
         shared = {
             "reader": self.reader,
             "view": self,

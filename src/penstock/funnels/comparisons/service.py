@@ -87,14 +87,17 @@ class CompareService:
     def compare(
         self, workspace_id: WorkspaceId, funnel_id: str, query: CompareQuery
     ) -> ComparisonRecord:
-        """Errors as of `FunnelQueryRunner.prepare`.
+        """Errors as of `FunnelQueryRunner.prepare` and `compare_of`."""
+        source = SavedFunnel(funnel_id, query.revision)
+        prepared = self._runner.prepare(workspace_id, source, query.selection())
+        return self.compare_of(prepared, query)
+
+    def compare_of(self, prepared: QueryContext, query: CompareQuery) -> ComparisonRecord:
+        """The comparison of a prepared query, which selects no cohort.
 
         Malformed for an unknown breakdown property, or a baseline that no cohort has.
         """
-        source = SavedFunnel(funnel_id, query.revision)
-        context = _by_property(
-            self._runner.prepare(workspace_id, source, query.selection()), query.property_
-        )
+        context = _by_property(prepared, query.property_)
         cohorts = self._cohorts(context)
         arms, provenance = cohorts.arms, cohorts.provenance
         baseline = arms[0] if arms else None
@@ -107,7 +110,7 @@ class CompareService:
                 arms, baseline = [*arms, *rare.arms], next(iter(rare.arms), None)
             if baseline is None:
                 raise _unknown_baseline(query.property_)
-        gaps = self._read_gaps(workspace_id, context.params.website_ids)
+        gaps = self._read_gaps(context.workspace_id, context.params.website_ids)
         warnings = _warnings(context.definition, query.property_, arms, cohorts.total)
         return ComparisonRecord.model_validate(
             {

@@ -56,7 +56,10 @@ class InsightService:
         self._runner = runner
 
     def trend(self, workspace_id: WorkspaceId, funnel_id: str, query: TrendQuery) -> TrendRecord:
-        context = self._prepare(workspace_id, funnel_id, query)
+        return self.trend_of(self._prepare(workspace_id, funnel_id, query), query)
+
+    def trend_of(self, context: QueryContext, query: TrendQuery) -> TrendRecord:
+        """The trend of a prepared query."""
         edges, result = self._trend(context, query)
         rows = {row["bucket"]: row for row in result.rows}
         now_ms = self._runner.now_ms()
@@ -123,7 +126,10 @@ class InsightService:
         )
 
     def next(self, workspace_id: WorkspaceId, funnel_id: str, query: NextQuery) -> NextRecord:
-        context = self._prepare(workspace_id, funnel_id, query)
+        return self.next_of(self._prepare(workspace_id, funnel_id, query), query)
+
+    def next_of(self, context: QueryContext, query: NextQuery) -> NextRecord:
+        """The next events of a prepared query."""
         n = len(context.definition.steps)
         if query.step >= n:
             raise unfit_parameters({"step": f"Must be less than {n}: this funnel has {n} steps."})

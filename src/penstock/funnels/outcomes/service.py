@@ -146,9 +146,9 @@ class OutcomeService:
             self._registry.request_build(subject, context.workspace_id, context.funnel_id)
             self._maintenance.worker.wake()
 
-    def has_builds(self) -> bool:
-        """Whether outcomes of any funnel are being built, or wait for it. Never blocks."""
-        return bool(self._registry.pending_builds())
+    def has_build(self, context: QueryContext) -> bool:
+        """Whether outcomes for a query are being built, or wait for it. Never blocks."""
+        return self._registry.pending_build(_subject_of(context).outcome) is not None
 
     def status(
         self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery

@@ -191,12 +191,12 @@ class OutcomeTables:
     def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
         """What came in since a mark; since ever for None. `Unsettled`."""
         known = 0 if mark is None else mark.events_block
-        state = read_state(self._warehouse)
+        state = read_state(self._warehouse.query)
         for _ in range(_TRIES):
             [[in_all, new]] = self._warehouse.query(
                 load(_SQL, "events_since"), {"websites": list(website_ids), "events_block": known}
             )[1]
-            earlier, state = state, read_state(self._warehouse)
+            earlier, state = state, read_state(self._warehouse.query)
             if state.has_same_inserts(earlier):
                 # Counts of different moments would look like a loss.
                 has_lost = mark is not None and in_all - new != mark.events

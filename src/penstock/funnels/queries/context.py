@@ -15,6 +15,7 @@ class QueryContext:
     funnel_id, revision: None for a draft. website_id: as the caller sent it, None for all.
     is_fresh: whether all events acknowledged before the query can be read.
     saved_definition: the whole one; `definition` may have fewer breakdown properties.
+    only_cached: rows come from the cache alone.
     """
 
     workspace_id: WorkspaceId
@@ -27,3 +28,4 @@ class QueryContext:
     params: QueryParams
     profile: DataProfile
     version: DataVersion
+    only_cached: bool = False

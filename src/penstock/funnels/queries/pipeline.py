@@ -34,7 +34,7 @@ from penstock.funnels.queries.provenance import Provenance, QueryResult
 from penstock.funnels.queries.resolve import DefinitionSource, resolve_definition
 from penstock.funnels.queries.schema import DirectReason, ServedFrom
 from penstock.funnels.queries.scope import authorise_websites
-from penstock.funnels.queries.single_flight_cache import SingleFlightCache
+from penstock.funnels.queries.single_flight_cache import NotCached, SingleFlightCache
 from penstock.funnels.queries.snapshot import SnapshotReader
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.statements.query import DataProfile, Statement, StoredBuild
@@ -95,7 +95,7 @@ class FunnelQueryRunner:
     ) -> None:
         self._outcomes = outcomes
         self._websites, self._funnels, self._clock = websites, funnels, clock
-        self._wait_for_events = partial(wait_until_shipped, settings.fresh_wait_s)
+        self._wait_until_shipped, self._fresh_wait_s = wait_until_shipped, settings.fresh_wait_s
         self._engine = Engine(warehouse, settings, clock)
         self._snapshots = SnapshotReader(warehouse, clock)
         self._cache: SingleFlightCache[EngineRows] = SingleFlightCache(
@@ -105,9 +105,17 @@ class FunnelQueryRunner:
         )
 
     def prepare(
-        self, workspace_id: WorkspaceId, source: DefinitionSource, selection: Selection
+        self,
+        workspace_id: WorkspaceId,
+        source: DefinitionSource,
+        selection: Selection,
+        *,
+        only_cached: bool = False,
     ) -> QueryContext:
         """Steps 1 to 4.
+
+        only_cached: for rows that the cache has and that are current. Nothing is waited for;
+        `NotCached`, here or from `fetch`, where there are none.
 
         NotFound (funnel), Unauthorized (website of another workspace), Invalid (cohort filter),
         Malformed (revision), Conflict (deleted goal), Unavailable (engine).
@@ -115,12 +123,17 @@ class FunnelQueryRunner:
         funnel = resolve_definition(self._funnels, workspace_id, source)
         check_cohort(funnel.definition, selection.cohort)
         scope = authorise_websites(self._websites, workspace_id, selection.website_id)
-        is_fresh = self._wait_for_events()
+        is_fresh = self._wait_until_shipped(0 if only_cached else self._fresh_wait_s)
+        if only_cached and not is_fresh:
+            raise NotCached
         params = query_params(scope, selection, self._clock())
         with self._engine.explaining():
-            snapshot = self._snapshots.take(
-                workspace_id, funnel.definition, params, is_fresh=is_fresh
-            )
+            if only_cached:
+                snapshot = self._snapshots.take_cached(workspace_id, funnel.definition, params)
+            else:
+                snapshot = self._snapshots.take(
+                    workspace_id, funnel.definition, params, is_fresh=is_fresh
+                )
         return QueryContext(
             workspace_id=workspace_id,
             funnel_id=funnel.funnel_id,
@@ -132,12 +145,14 @@ class FunnelQueryRunner:
             params=snapshot.params,
             profile=snapshot.profile,
             version=snapshot.version,
+            only_cached=only_cached,
         )
 
     def fetch(self, context: QueryContext, ask: Ask) -> QueryResult:
         """Steps 5 and 6: the rows of one statement and their provenance. Unavailable (engine).
 
         Equal statements at the same time run once. Rows are reused while the data stay the same.
+        `NotCached` where the context asks for cached rows alone.
         """
         compute = partial(self._compute_rows, context, ask)
         return self._fetch(context, ask(context.profile), compute)
@@ -150,7 +165,9 @@ class FunnelQueryRunner:
         self, context: QueryContext, statement: Statement, compute: Callable[[], EngineRows]
     ) -> QueryResult:
         """statement: over the events themselves; its rows are the same wherever they come from."""
-        if not context.is_fresh:
+        if context.only_cached:
+            rows, is_hit = self._cache.get_cached(_cache_key(context, statement)), True
+        elif not context.is_fresh:
             rows, is_hit = compute(), False
         else:
             with self._engine.explaining():
@@ -161,6 +178,7 @@ class FunnelQueryRunner:
                         context.params, context.version
                     ),
                 )
+        if context.is_fresh:
             _LOOKUPS.labels("hit" if is_hit else "miss").inc()
         computed_from = ServedFrom.OUTCOMES if rows.is_stored else ServedFrom.QUERY
         served_from = ServedFrom.CACHE if is_hit else computed_from

@@ -23,7 +23,16 @@ class DraftFunnel:
     definition: SavedDefinition
 
 
-DefinitionSource = SavedFunnel | DraftFunnel
+@dataclass(frozen=True, slots=True)
+class ReadFunnel:
+    """A saved funnel that was read already. definition: of the revision."""
+
+    funnel_id: str
+    revision: int
+    definition: SavedDefinition
+
+
+DefinitionSource = SavedFunnel | DraftFunnel | ReadFunnel
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,8 @@ def resolve_definition(
     match source:
         case SavedFunnel(funnel_id, revision):
             number, definition = funnels.definition_at(workspace_id, funnel_id, revision)
+            return ResolvedFunnel(funnels.resolve(workspace_id, definition), funnel_id, number)
+        case ReadFunnel(funnel_id, number, definition):
             return ResolvedFunnel(funnels.resolve(workspace_id, definition), funnel_id, number)
         case DraftFunnel(definition):
             return ResolvedFunnel(funnels.resolve(workspace_id, definition))

@@ -13,6 +13,10 @@ V = TypeVar("V")
 _STOP_CHECK_S = 0.1  # how often a waiting thread checks whether its own work was stopped
 
 
+class NotCached(Exception):
+    """The cache has no value that is current, and its reader wants no other."""
+
+
 class CacheLookup(NamedTuple, Generic[V]):
     """A value, and whether the cache had it."""
 
@@ -70,9 +74,8 @@ class SingleFlightCache(Generic[V]):
         own = current_work() or Work()
         own.check()
         with self._lock:
-            value = self._values.get(key)
-            if value is not None and is_usable(value):
-                self._values.move_to_end(key)
+            value = self._usable(key, is_usable)
+            if value is not None:
                 return CacheLookup(value, True)
             flight = self._in_flight.get(key)
             is_first = flight is None or not own.want(flight.work)
@@ -93,6 +96,21 @@ class SingleFlightCache(Generic[V]):
             raise flight.error
         assert flight.value is not None
         return CacheLookup(flight.value, False)
+
+    def get_cached(self, key: Hashable, *, is_usable: Callable[[V], bool] = lambda _: True) -> V:
+        """The cached value while it is usable, else `NotCached`. Neither computes nor waits."""
+        with self._lock:
+            value = self._usable(key, is_usable)
+        if value is None:
+            raise NotCached
+        return value
+
+    def _usable(self, key: Hashable, is_usable: Callable[[V], bool]) -> V | None:
+        value = self._values.get(key)
+        if value is None or not is_usable(value):
+            return None
+        self._values.move_to_end(key)
+        return value
 
     def _compute(
         self,

@@ -4,6 +4,7 @@ Version and evaluation time make answers reusable: the same statement, version a
 always give the same rows.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -61,9 +62,18 @@ class SnapshotReader:
         """QueryFailed when the engine stops or cannot answer."""
         version = self._versions.read(params.website_ids, params.scope_ids)
         evaluation = self._evaluation(workspace_id, definition, params, version, is_fresh=is_fresh)
-        return DataSnapshot(
-            replace(params, evaluated_at_ms=evaluation.evaluated_at_ms), evaluation.profile, version
+        return _snapshot(params, evaluation, version)
+
+    def take_cached(
+        self, workspace_id: WorkspaceId, definition: Definition, params: QueryParams
+    ) -> DataSnapshot:
+        """The snapshot of an earlier query; `NotCached` unless it holds now. Waits for no query."""
+        version = self._versions.read_at_once(params.website_ids, params.scope_ids)
+        evaluation = self._evaluations.get_cached(
+            _evaluation_key(workspace_id, definition, params, version),
+            is_usable=lambda evaluation: evaluation.holds_at(self._clock()),
         )
+        return _snapshot(params, evaluation, version)
 
     def is_unchanged(self, params: QueryParams, version: DataVersion) -> bool:
         """Whether the stored data are still those of the version."""
@@ -91,18 +101,31 @@ class SnapshotReader:
 
         if not is_fresh:
             return evaluate_now()
-        key = (
-            workspace_id,
-            definition,
-            params.website_ids,
-            params.scope_ids,
-            params.start_ms,
-            params.end_ms,
-            version,
-        )
         return self._evaluations.get(
-            key,
+            _evaluation_key(workspace_id, definition, params, version),
             evaluate_now,
             is_usable=lambda evaluation: evaluation.holds_at(self._clock()),
             is_current=lambda: self.is_unchanged(params, version),
         ).value
+
+
+def _evaluation_key(
+    workspace_id: WorkspaceId, definition: Definition, params: QueryParams, version: DataVersion
+) -> Hashable:
+    return (
+        workspace_id,
+        definition,
+        params.website_ids,
+        params.scope_ids,
+        params.start_ms,
+        params.end_ms,
+        version,
+    )
+
+
+def _snapshot(
+    params: QueryParams, evaluation: EvaluationSnapshot, version: DataVersion
+) -> DataSnapshot:
+    return DataSnapshot(
+        replace(params, evaluated_at_ms=evaluation.evaluated_at_ms), evaluation.profile, version
+    )

@@ -7,10 +7,11 @@ a version is counted by itself, and what was deleted shows in the number of rows
 from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock.base.ids import ScopeId, WebsiteId
-from penstock.warehouse.client import Warehouse
+from penstock.funnels.queries.single_flight_cache import NotCached
+from penstock.warehouse.client import RunQuery, Warehouse
 from penstock.warehouse.queries import load
 
 _MAX_KNOWN = 1_000
@@ -45,6 +46,9 @@ class DataVersion(NamedTuple):
     aliases: int
 
 
+_Key = tuple[tuple[WebsiteId, ...], tuple[ScopeId, ...]]
+
+
 class _Known(NamedTuple):
     """A version, and the newest state in which it was seen to hold."""
 
@@ -57,59 +61,55 @@ class VersionReader:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        self._known: OrderedDict[tuple[Any, ...], _Known] = OrderedDict()
-        self._locks: dict[tuple[Any, ...], Lock] = {}
+        self._known: OrderedDict[_Key, _Known] = OrderedDict()
+        self._locks: dict[_Key, Lock] = {}
         self._lock = Lock()  # guards both
 
     def read(self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]) -> DataVersion:
         """The version of the data as they are now, or newer."""
         key = (tuple(website_ids), tuple(scope_ids))
-        with self._lock:
-            lock = self._locks.setdefault(key, Lock())
-        with lock:  # so that equal queries at one time get one version
-            state = read_state(self._warehouse)
-            for _ in range(_TRIES):
-                with self._lock:
-                    known = self._known.get(key)
-                if known is not None and known.state == state:
-                    return known.version
-                version = self._compare(website_ids, scope_ids, known, state)
-                earlier, state = state, read_state(self._warehouse)
-                if state.has_same_inserts(earlier):
-                    # The state before: a deletion since then may not be in the counts.
-                    self._remember(key, _Known(version, earlier))
-                    return version
-            # Counts of a moment in which something changed prove nothing; a new version is safe.
-            return version._replace(since=state)
+        with self._lock_of(key):  # so that equal queries at one time get one version
+            return self._read(key, self._warehouse.query)
 
-    def _compare(
-        self,
-        website_ids: Sequence[WebsiteId],
-        scope_ids: Sequence[ScopeId],
-        known: _Known | None,
-        state: StorageState,
+    def read_at_once(
+        self, website_ids: Sequence[WebsiteId], scope_ids: Sequence[ScopeId]
     ) -> DataVersion:
-        """The known version if it still holds in this state, else a new one."""
-        seen = state if known is None else known.state
-        names, [row] = self._warehouse.query(
-            load("penstock.funnels.queries", "stored_since"),
-            {
-                "websites": list(website_ids),
-                "scopes": list(scope_ids),
-                "events_block": seen.events_block,
-                "aliases_block": seen.aliases_block,
-            },
-        )
-        counts = dict(zip(names, row, strict=True))
-        version = DataVersion(state, counts["events"], counts["aliases"])
-        is_same = (
-            known is not None
-            and counts["new_events"] == counts["new_aliases"] == 0
-            and version[1:] == known.version[1:]
-        )
-        return known.version if known is not None and is_same else version
+        """As `read`, without waiting for other queries.
 
-    def _remember(self, key: tuple[Any, ...], known: _Known) -> None:
+        `NotCached` where no version is known yet, or another query is reading it.
+        """
+        key = (tuple(website_ids), tuple(scope_ids))
+        if self._known_of(key) is None or not (lock := self._lock_of(key)).acquire(blocking=False):
+            raise NotCached
+        try:
+            return self._read(key, self._warehouse.query_at_once)
+        finally:
+            lock.release()
+
+    def _lock_of(self, key: _Key) -> Lock:
+        with self._lock:
+            return self._locks.setdefault(key, Lock())
+
+    def _known_of(self, key: _Key) -> _Known | None:
+        with self._lock:
+            return self._known.get(key)
+
+    def _read(self, key: _Key, query: RunQuery) -> DataVersion:
+        state = read_state(query)
+        for _ in range(_TRIES):
+            known = self._known_of(key)
+            if known is not None and known.state == state:
+                return known.version
+            version = _compare(query, key, known, state)
+            earlier, state = state, read_state(query)
+            if state.has_same_inserts(earlier):
+                # The state before: a deletion since then may not be in the counts.
+                self._remember(key, _Known(version, earlier))
+                return version
+        # Counts of a moment in which something changed prove nothing; a new version is safe.
+        return version._replace(since=state)
+
+    def _remember(self, key: _Key, known: _Known) -> None:
         with self._lock:
             self._known[key] = known
             self._known.move_to_end(key)
@@ -118,8 +118,32 @@ class VersionReader:
                 self._locks.pop(oldest, None)
 
 
-def read_state(warehouse: Warehouse) -> StorageState:
-    _, rows = warehouse.query(load("penstock.funnels.queries", "storage_state"))
+def _compare(query: RunQuery, key: _Key, known: _Known | None, state: StorageState) -> DataVersion:
+    """The known version if it still holds in this state, else a new one."""
+    website_ids, scope_ids = key
+    seen = state if known is None else known.state
+    names, [row] = query(
+        load("penstock.funnels.queries", "stored_since"),
+        {
+            "websites": list(website_ids),
+            "scopes": list(scope_ids),
+            "events_block": seen.events_block,
+            "aliases_block": seen.aliases_block,
+        },
+    )
+    counts = dict(zip(names, row, strict=True))
+    version = DataVersion(state, counts["events"], counts["aliases"])
+    is_same = (
+        known is not None
+        and counts["new_events"] == counts["new_aliases"] == 0
+        and version[1:] == known.version[1:]
+    )
+    return known.version if known is not None and is_same else version
+
+
+def read_state(query: RunQuery) -> StorageState:
+    """query: of the warehouse."""
+    _, rows = query(load("penstock.funnels.queries", "storage_state"))
     newest = dict.fromkeys(("events", "visitor_aliases"), 0)
     for table, _, block in rows:
         newest[table] = max(newest.get(table, 0), block)

@@ -8,7 +8,7 @@ from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.coverage import ReadGaps, coverage_of
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.provenance import head_of
-from penstock.funnels.queries.resolve import DraftFunnel, SavedFunnel
+from penstock.funnels.queries.resolve import DefinitionSource, DraftFunnel, SavedFunnel
 from penstock.funnels.results.schema import PreviewIn, ResultsQuery, ResultsRecord
 from penstock.funnels.results.shaping import shape_report, total_of
 from penstock.funnels.saved.service import FunnelService
@@ -35,14 +35,25 @@ class ResultsService:
         self, workspace_id: WorkspaceId, funnel_id: str, query: ResultsQuery
     ) -> ResultsRecord:
         """The report of a saved funnel. Errors as of `FunnelQueryRunner.prepare`."""
-        return self.report(self.prepare(workspace_id, funnel_id, query))
+        return self.report(
+            self.prepare(workspace_id, SavedFunnel(funnel_id, query.revision), query)
+        )
 
     def prepare(
-        self, workspace_id: WorkspaceId, funnel_id: str, query: ResultsQuery
+        self,
+        workspace_id: WorkspaceId,
+        source: DefinitionSource,
+        query: ResultsQuery,
+        *,
+        only_cached: bool = False,
     ) -> QueryContext:
-        """For a report, and for other figures over the same data."""
-        source = SavedFunnel(funnel_id, query.revision)
-        return self._runner.prepare(workspace_id, source, query.selection())
+        """For a report, and for other figures over the same data.
+
+        As `FunnelQueryRunner.prepare`.
+        """
+        return self._runner.prepare(
+            workspace_id, source, query.selection(), only_cached=only_cached
+        )
 
     def read_preview(self, workspace_id: WorkspaceId, body: bytes) -> PreviewIn:
         """Malformed when the body is not JSON, Invalid with every fault when it breaks rules."""

@@ -19,7 +19,7 @@ from penstock.funnels.definitions.schema import (
 )
 from penstock.funnels.saved.service import FunnelService
 from penstock.settings import Settings
-from penstock.web.pages.schema import FunnelPageQuery, address_with_selection
+from penstock.web.pages.schema import FunnelPageQuery, address_with_selection, selection_of
 from penstock.web.view import View
 
 
@@ -27,7 +27,8 @@ from penstock.web.view import View
 class FunnelPage:
     """A page about a funnel. definition: of the selected revision. now_ms: when it is evaluated.
 
-    revisions: the newest hundred, newest first.
+    selection: the query parameters that select its units, as they were sent.
+    revisions: the newest hundred, newest first; none of a funnel that was never changed.
     """
 
     view: View
@@ -36,12 +37,14 @@ class FunnelPage:
     revisions: list[RevisionRecord]
     websites: list[Website]
     query: FunnelPageQuery
+    selection: Mapping[str, Any]
     now_ms: int
     base_url: str
 
     @property
-    def parameters_sent(self) -> Mapping[str, Any]:
-        return dict(self.view.request.query_params.items())
+    def revision(self) -> int:
+        """The selected revision."""
+        return self.query.revision or self.funnel.revision
 
     @property
     def website(self) -> Website | None:
@@ -92,14 +95,14 @@ class FunnelPage:
         }
 
     def units(self, **conditions: Any) -> str:
-        return address_with_selection(f"{self._path}/units", self.parameters_sent, **conditions)
+        return address_with_selection(f"{self._path}/units", self.selection, **conditions)
 
     def trace(self, unit: str) -> str:
         path = f"{self._path}/units/{quote(unit, safe='')}"
-        return address_with_selection(path, self.parameters_sent)
+        return address_with_selection(path, self.selection)
 
     def back(self) -> str:
-        return address_with_selection(self._path, self.parameters_sent)
+        return address_with_selection(self._path, self.selection)
 
     def api(self, kind: str, *, cohort: bool = True, **more: Any) -> str:
         """The path of the API call for the same numbers."""
@@ -131,7 +134,11 @@ class FunnelPages:
             if is_current
             else self.funnels.definition_at(workspace_id, funnel_id, query.revision)[1]
         )
-        revisions = list(self.funnels.revisions(workspace_id, funnel_id, Page(1, 100)).data)
+        revisions = (
+            list(self.funnels.revisions(workspace_id, funnel_id, Page(1, 100)).data)
+            if funnel.revision > 1
+            else []
+        )
         websites = self.website_service.websites(workspace_id)
         return FunnelPage(
             view=self.view,
@@ -140,6 +147,7 @@ class FunnelPages:
             revisions=revisions,
             websites=websites,
             query=self.view.own_websites_only(query, websites),
+            selection=selection_of(self.view.request.query_params),
             now_ms=self.clock(),
             base_url=self.settings.base_url,
         )

@@ -1,10 +1,12 @@
 """Parts of pages that load separately, so that a slow query delays no page."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.base.errors import PenstockError
+from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.web.error_pages import LIMIT_CODES
 from penstock.web.view import View
 
@@ -24,9 +26,24 @@ class PagePart:
 
 def load_part(view: View, name: str, load: Callable[[], Any]) -> PagePart | None:
     """A part that htmx requests by its element's ID. None in the page, which shows a skeleton."""
-    if view.request.headers.get("hx-target") != name:
+    if view.requested_part != name:
         return None
     try:
         return PagePart(load())
     except PenstockError as error:
         return PagePart(error=error)
+
+
+def load_parts(
+    view: View, loads: Mapping[str, Callable[[], Any]], *, in_page: bool
+) -> Mapping[str, PagePart | None]:
+    """As `load_part` for each. in_page: the page itself has those before the first uncached one.
+
+    loads: in the page itself they wait for nothing; they raise `NotCached` instead.
+    """
+    parts = {name: load_part(view, name, load) for name, load in loads.items()}
+    if in_page and view.requested_part is None:
+        with suppress(NotCached, PenstockError):  # the part itself shows its error
+            for name, load in loads.items():
+                parts[name] = PagePart(load())
+    return parts

@@ -130,12 +130,13 @@ _SELECTION = (
 )
 
 
-def address_with_selection(path: str, parameters: Mapping[str, Any], **changes: Any) -> str:
-    """The address of another page about the same units.
+def selection_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Those query parameters of a page that select its units."""
+    return {name: parameters[name] for name in _SELECTION if parameters.get(name)}
 
-    parameters: of this page; those that select units are copied. changes: None removes one.
-    """
-    selection = {name: parameters[name] for name in _SELECTION if parameters.get(name)}
+
+def address_with_selection(path: str, selection: Mapping[str, Any], **changes: Any) -> str:
+    """The address of another page about the same units. changes: None removes a parameter."""
     query = {**selection, **changes}
     text = urlencode({name: value for name, value in query.items() if value is not None})
     return path + (f"?{text}" if text else "")

@@ -6,3 +6,4 @@ import "./formats.js";
 import "./forms.js";
 import "./log-in.js";
 import "./parts.js";
+import "./time-zone.js";

@@ -1,6 +1,10 @@
-"""The report of one funnel. The page opens at once; the bars and the tab load separately."""
+"""The report of one funnel. The page opens at once.
+
+The bars and the tab are in it where their answers are cached; else they load separately.
+"""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from litestar import Response, get
@@ -14,7 +18,7 @@ from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.results.service import ResultsService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.pages.funnel_page import FunnelPages
-from penstock.web.pages.parts import load_part
+from penstock.web.pages.parts import load_parts
 from penstock.web.pages.report.panels.cohorts import cohorts
 from penstock.web.pages.report.panels.compare import compare
 from penstock.web.pages.report.panels.context import ReportContext
@@ -68,17 +72,31 @@ async def report(
         }
         show = query.show if query.show in tabs else next(iter(tabs))
         context = ReportContext(
-            view.workspace_id, funnel_id, page, query, results, insights, comparisons, outcomes
+            view.workspace_id,
+            funnel_id,
+            page,
+            query,
+            results,
+            insights,
+            comparisons,
+            outcomes,
+            only_cached=view.requested_part is None,
         )
+        loads = {
+            "overview": partial(overview, context),
+            "detail": partial(TABS[show].panel, context),
+        }
+        # Without a time zone in the address, the browser loads the parts in its own.
+        parts = load_parts(view, loads, in_page="timezone" in view.request.query_params)
         return view.render(
             "report/report.html",
-            parts=("overview", "detail"),
+            parts=tuple(parts),
             report=page,
             query=query,
             tabs=tabs,
             show=show,
-            overview=load_part(view, "overview", lambda: overview(context)),
-            detail=load_part(view, "detail", lambda: TABS[show].panel(context)),
+            overview=parts["overview"],
+            detail=parts["detail"],
         )
 
     return await respond(render)

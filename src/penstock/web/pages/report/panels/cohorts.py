@@ -7,12 +7,9 @@ from penstock.web.pages.report.panels.context import ReportContext
 
 
 def cohorts(context: ReportContext) -> dict[str, Any]:
-    query = context.query
-    results = context.result(
-        page=query.page, pageSize=query.page_size, sort=query.sort, order=query.order
-    )
-    page = Page(query.page, query.page_size)
+    cohorts = context.report.cohorts
+    page = Page(context.query.page, context.query.page_size)
     return {
-        "cohorts": Listing(results.cohorts.data, page, results.cohorts.total),
+        "cohorts": Listing(cohorts.data, page, cohorts.total),
         "properties": context.page.definition.breakdown_properties,
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.base.errors import Malformed
 from penstock.funnels.comparisons.schema import CompareQuery, ComparisonRecord
+from penstock.funnels.queries.context import QueryContext
 from penstock.web.pages.report.panels.context import ReportContext
 
 
@@ -27,11 +28,12 @@ def compare(context: ReportContext) -> dict[str, Any]:
         "property": name,
         "baseline": query.baseline if name == query.property_ else None,
     }
+    prepared = context.prepare(cohort=False)
     try:
-        comparison = _comparison(context, more)
+        comparison = _comparison(context, prepared, more)
     except Malformed:  # no unit has the baseline in this period: the largest cohort replaces it
         more["baseline"] = None
-        comparison = _comparison(context, more)
+        comparison = _comparison(context, prepared, more)
     return {
         "comparison": comparison,
         "property": name,
@@ -41,9 +43,11 @@ def compare(context: ReportContext) -> dict[str, Any]:
     }
 
 
-def _comparison(context: ReportContext, more: Mapping[str, Any]) -> ComparisonRecord:
+def _comparison(
+    context: ReportContext, prepared: QueryContext, more: Mapping[str, Any]
+) -> ComparisonRecord:
     query = CompareQuery.model_validate(context.page.parameters(cohort=False, **more))
-    return context.comparisons.compare(context.workspace_id, context.funnel_id, query)
+    return context.comparisons.compare_of(prepared, query)
 
 
 def _scale(comparison: ComparisonRecord) -> Scale:

@@ -1,6 +1,7 @@
 """What the panels of a report get: the query, and the services that answer it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from penstock.base.ids import WorkspaceId
@@ -8,15 +9,19 @@ from penstock.funnels.comparisons.service import CompareService
 from penstock.funnels.insights.service import InsightService
 from penstock.funnels.outcomes.service import OutcomeService
 from penstock.funnels.queries.context import QueryContext
+from penstock.funnels.queries.resolve import ReadFunnel
 from penstock.funnels.results.schema import ResultsQuery, ResultsRecord
 from penstock.funnels.results.service import ResultsService
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.schema import ReportPageQuery
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReportContext:
-    """A query about a funnel. Methods block, and raise as the services do."""
+    """A query about a funnel. Methods block, and raise as the services do.
+
+    only_cached: whether the panels want only what is known without waiting.
+    """
 
     workspace_id: WorkspaceId
     funnel_id: str
@@ -26,12 +31,23 @@ class ReportContext:
     insights: InsightService
     comparisons: CompareService
     outcomes: OutcomeService
+    only_cached: bool
 
-    def result(self, **more: Any) -> ResultsRecord:
-        """The results. more: query parameters beside the selection of the page."""
-        return self.results.report(self.prepare(**more))
+    @cached_property
+    def report(self) -> ResultsRecord:
+        """The results with the cohorts that the page shows: one answer for all panels."""
+        return self.results.report(self.prepared)
+
+    @cached_property
+    def prepared(self) -> QueryContext:
+        """The query of the page, for figures over the same data."""
+        query = self.query
+        return self.prepare(
+            page=query.page, pageSize=query.page_size, sort=query.sort, order=query.order
+        )
 
     def prepare(self, **more: Any) -> QueryContext:
-        """The query of the results, for several figures over the same data."""
-        query = ResultsQuery.model_validate(self.page.parameters(**more))
-        return self.results.prepare(self.workspace_id, self.funnel_id, query)
+        """more: as of `FunnelPage.parameters`."""
+        query, page = ResultsQuery.model_validate(self.page.parameters(**more)), self.page
+        funnel = ReadFunnel(page.funnel.id, page.revision, page.definition)
+        return self.results.prepare(self.workspace_id, funnel, query, only_cached=self.only_cached)

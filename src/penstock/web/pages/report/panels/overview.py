@@ -7,6 +7,7 @@ from typing import Any
 from penstock.funnels.insights.schema import TimingQuery
 from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
+from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
 from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.report.panels.context import ReportContext
@@ -34,10 +35,9 @@ class Bar:
 
 def overview(context: ReportContext) -> dict[str, Any]:
     """The figures, and the bars with the median time of each step."""
-    prepared = context.prepare(pageSize=1)
-    results = context.results.report(prepared)
+    results = context.report
     timing_query = TimingQuery.model_validate(context.page.parameters())
-    timing = context.insights.timing_of(prepared, timing_query)
+    timing = context.insights.timing_of(context.prepared, timing_query)
     medians = [None, *(step.median_minutes for step in timing.steps)]
     bars = [_bar(context, results, index, median) for index, median in enumerate(medians)]
     notes = coverage_notes(context.page, results)
@@ -69,8 +69,10 @@ def _source(results: ResultsRecord) -> str | None:
 
 def _build(context: ReportContext) -> Build | None:
     """The build that these results may have requested; it is of the current revision."""
-    if context.page.older is not None or not context.outcomes.has_builds():
+    if context.page.older is not None or not context.outcomes.has_build(context.prepared):
         return None
+    if context.only_cached:
+        raise NotCached  # how far a build is, only the event store knows
     query = OutcomesQuery.model_validate({"websiteId": context.query.website_id})
     return build_of(context.outcomes, context.workspace_id, context.funnel_id, query)
 

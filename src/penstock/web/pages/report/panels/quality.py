@@ -24,8 +24,7 @@ class DataQualityIssue:
 
 
 def quality(context: ReportContext) -> dict[str, Any]:
-    results = context.result(pageSize=1)
-    return {"issues": _issues(context.page, results)}
+    return {"issues": _issues(context.page, context.report)}
 
 
 def _issues(page: FunnelPage, results: ResultsRecord) -> list[DataQualityIssue]:

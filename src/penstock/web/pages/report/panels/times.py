@@ -21,10 +21,8 @@ def times(context: ReportContext) -> dict[str, Any]:
     n = len(context.page.required)
     pair = _pair(context.query.pair, n)
     more: dict[str, Any] = {} if pair is None else {"from": pair[0], "to": pair[1]}
-    timing = context.insights.timing(
-        context.workspace_id,
-        context.funnel_id,
-        TimingQuery.model_validate(context.page.parameters(**more)),
+    timing = context.insights.timing_of(
+        context.prepared, TimingQuery.model_validate(context.page.parameters(**more))
     )
     durations = timing.asked or timing.overall
     return {

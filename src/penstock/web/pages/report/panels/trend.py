@@ -12,10 +12,8 @@ def trend(context: ReportContext) -> dict[str, Any]:
     """chart: as `static/charts.js` reads it."""
     query = context.query
     more: dict[str, Any] = {"interval": query.interval, "timezone": query.timezone}
-    trend = context.insights.trend(
-        context.workspace_id,
-        context.funnel_id,
-        TrendQuery.model_validate(context.page.parameters(**more)),
+    trend = context.insights.trend_of(
+        context.prepared, TrendQuery.model_validate(context.page.parameters(**more))
     )
     series = (
         _rates(trend.data, has_window=context.page.has_window)

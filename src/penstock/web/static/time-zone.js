@@ -1,0 +1,15 @@
+// Links to pages that count days have the reader's time zone in their address, so that the server knows it at once.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+function addZone(root) {
+  for (const link of root.querySelectorAll("a[data-in-zone]")) {
+    const address = new URL(link.href);
+    address.searchParams.set("timezone", zone);
+    link.href = address;
+  }
+}
+
+if (zone) {
+  addZone(document);
+  document.addEventListener("htmx:load", (event) => addZone(event.detail.elt.parentElement ?? document));
+}
