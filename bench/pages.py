@@ -132,19 +132,19 @@ class Parts(HTMLParser):
 def _measure(client: httpx.Client, request: PageRequest, rounds: int) -> tuple[float, float, float]:
     """Median and slowest time in ms, and KB."""
     _load(client, request)  # warm
-    times_ms, size = list[float](), 0
-    for _ in range(rounds):
-        start_s = time.perf_counter()
-        size = _load(client, request)
-        times_ms.append((time.perf_counter() - start_s) * 1000)
-    return median(times_ms), max(times_ms), size / 1000
+    times_s, sizes = zip(*(_load(client, request) for _ in range(rounds)), strict=True)
+    return median(times_s) * 1000, max(times_s) * 1000, sizes[-1] / 1000
 
 
-def _load(client: httpx.Client, request: PageRequest) -> int:
-    """The bytes of a request, and of the parts that it asks for."""
+def _load(client: httpx.Client, request: PageRequest) -> tuple[float, int]:
+    """Seconds and bytes of a request, and of those for the parts that it asks for."""
+    start_s = time.perf_counter()
     answer = _get(client, request)
-    parts = _parts_of(request, answer.text) if request.with_parts else []
-    return answer.num_bytes_downloaded + sum(_load(client, part) for part in parts)
+    took_s, size = time.perf_counter() - start_s, answer.num_bytes_downloaded
+    for part in _parts_of(request, answer.text) if request.with_parts else []:
+        part_s, part_size = _load(client, part)
+        took_s, size = took_s + part_s, size + part_size
+    return took_s, size
 
 
 def _get(client: httpx.Client, request: PageRequest) -> httpx.Response:

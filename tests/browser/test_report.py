@@ -330,7 +330,7 @@ def test_a_report_that_nothing_changed_comes_in_one_request_from_the_list_too(
     loaded(signed_in)
     requests = []
     signed_in.on("request", lambda request: requests.append(request.url))
-    signed_in.get_by_role("link", name="Own").click()
+    signed_in.get_by_role("link", name="Own", exact=True).click()
     expect(signed_in.locator("#entered")).to_be_visible()
     loaded(signed_in)
     assert [urlsplit(url).path for url in requests if "/static/" not in url] == [

@@ -610,11 +610,11 @@ def test_a_build_shows_its_progress_and_can_be_cancelled(
         building = eventually(lambda: (body := status(funnel))["rowsRead"] > 0 and body)
         assert (building["state"], building["rowsToRead"]) == ("building", 1_000_000)
         assert funnel.ask()["directReason"] == "building"
-        part = funnel.scene.tenant.browser.get(
-            f"/funnels/{funnel.id}", headers={"HX-Request": "true", "HX-Target": "overview"}
-        )
+        browser, page = funnel.scene.tenant.browser, f"/funnels/{funnel.id}?timezone=UTC"
+        part = browser.get(page, headers={"HX-Request": "true", "HX-Target": "overview"})
         assert part.status_code == 200
         assert "while its outcomes are being stored" in part.text
+        assert browser.get(page).text.count("aria-busy") == 2  # how far the build is takes a query
         path = f"/api/funnels/{funnel.id}/outcomes"
         assert funnel.scene.client.delete(path).status_code == 204
         eventually(lambda: status(funnel)["state"] == "none")

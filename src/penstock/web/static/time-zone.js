@@ -2,11 +2,7 @@
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function addZone(root) {
-  for (const link of root.querySelectorAll("a[data-in-zone]")) {
-    const address = new URL(link.href);
-    address.searchParams.set("timezone", zone);
-    link.href = address;
-  }
+  for (const link of root.querySelectorAll("a[data-in-zone]")) link.search = new URLSearchParams({ timezone: zone });
 }
 
 if (zone) {
