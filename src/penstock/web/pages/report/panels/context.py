@@ -1,7 +1,6 @@
 """What the panels of a report get: the query, and the services that answer it."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.base.ids import WorkspaceId
@@ -16,9 +15,9 @@ from penstock.web.pages.funnel_page import FunnelPage
 from penstock.web.pages.schema import ReportPageQuery
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReportContext:
-    """A query about a funnel. Methods block, and raise as the services do.
+    """A query about a funnel, for one thread. Methods block, and raise as the services do.
 
     only_cached: whether the panels want only what is known without waiting.
     """
@@ -32,19 +31,26 @@ class ReportContext:
     comparisons: CompareService
     outcomes: OutcomeService
     only_cached: bool
+    # Not `cached_property`: in Python 3.11 one report would wait for those of all other readers.
+    _prepared: QueryContext | None = field(default=None, init=False)
+    _report: ResultsRecord | None = field(default=None, init=False)
 
-    @cached_property
+    @property
     def report(self) -> ResultsRecord:
         """The results with the cohorts that the page shows: one answer for all panels."""
-        return self.results.report(self.prepared)
+        if self._report is None:
+            self._report = self.results.report(self.prepared)
+        return self._report
 
-    @cached_property
+    @property
     def prepared(self) -> QueryContext:
         """The query of the page, for figures over the same data."""
-        query = self.query
-        return self.prepare(
-            page=query.page, pageSize=query.page_size, sort=query.sort, order=query.order
-        )
+        if self._prepared is None:
+            query = self.query
+            self._prepared = self.prepare(
+                page=query.page, pageSize=query.page_size, sort=query.sort, order=query.order
+            )
+        return self._prepared
 
     def prepare(self, **more: Any) -> QueryContext:
         """more: as of `FunnelPage.parameters`."""
