@@ -1,10 +1,14 @@
 """`penstock serve`, `migrate` and `--version` as real processes."""
 
 import json
+import os
 import re
 import shlex
 import socket
 import sqlite3
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +25,20 @@ def test_serves_until_sigterm_and_stops_with_0(tmp_path):
         assert not any(worker["failingSince"] for worker in ready["workers"])
         assert service.stop() == 0
         assert "error" not in service.output()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a nice value for each thread")
+def test_threads_of_the_engine_let_requests_go_first(tmp_path):
+    with Served(tmp_path / "data") as service:
+        service.first_account()
+        assert service.client.get("/api/visitors").status_code == 200  # a query
+        main, engine = os.getpriority(os.PRIO_PROCESS, service.process.pid), set[int]()
+        for thread in Path(f"/proc/{service.process.pid}/task").iterdir():
+            with suppress(OSError):  # it has ended
+                if (thread / "comm").read_text().startswith(("ThreadPool", "BgSchPool", "Query")):
+                    engine.add(os.getpriority(os.PRIO_PROCESS, int(thread.name)))
+        assert main == os.getpriority(os.PRIO_PROCESS, 0)
+        assert engine == {min(main + 10, 19)}
 
 
 def test_head_answers_as_get_does_without_the_body(tmp_path):

@@ -34,6 +34,7 @@ from penstock.warehouse.errors import (
     translated_errors,
     unavailable,
 )
+from penstock.warehouse.low_priority import open_with_low_priority
 from penstock.warehouse.queries import load
 from penstock.warehouse.server import Server, limit_answer
 from penstock.warehouse.work import Stopped, Work, current_work
@@ -125,12 +126,15 @@ class Warehouse:
         with translated_errors():
             if self._server is not None:
                 return self._server.connect(answer_s)
-            return clickhouse_connect.get_client(
-                interface="chdb",
-                path=str(self._data),
-                chdb_options={"config-file": str(_ENGINE_CONFIG)},
-                settings=_EMBEDDED_SETTINGS,
-            )
+            return open_with_low_priority(self._open_embedded)
+
+    def _open_embedded(self) -> Client:
+        return clickhouse_connect.get_client(
+            interface="chdb",
+            path=str(self._data),
+            chdb_options={"config-file": str(_ENGINE_CONFIG)},
+            settings=_EMBEDDED_SETTINGS,
+        )
 
     def _rendered(self, sql: str) -> str:
         return self.cluster.render(sql) if self.cluster else sql
