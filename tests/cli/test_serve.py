@@ -32,7 +32,8 @@ def test_threads_of_the_engine_let_requests_go_first(tmp_path):
     with Served(tmp_path / "data") as service:
         service.first_account()
         assert service.client.get("/api/visitors").status_code == 200  # a query
-        main, engine = os.getpriority(os.PRIO_PROCESS, service.process.pid), set[int]()
+        main = os.getpriority(os.PRIO_PROCESS, service.process.pid)
+        engine = set[int]()
         for thread in Path(f"/proc/{service.process.pid}/task").iterdir():
             with suppress(OSError):  # it has ended
                 if (thread / "comm").read_text().startswith(("ThreadPool", "BgSchPool", "Query")):

@@ -34,7 +34,7 @@ from penstock.warehouse.errors import (
     translated_errors,
     unavailable,
 )
-from penstock.warehouse.low_priority import open_with_low_priority
+from penstock.warehouse.low_priority import EngineThreads
 from penstock.warehouse.queries import load
 from penstock.warehouse.server import Server, limit_answer
 from penstock.warehouse.work import Stopped, Work, current_work
@@ -102,6 +102,7 @@ class Warehouse:
         self._inserts = data / "inserts"
         self.cluster = cluster
         self._server = None
+        self._threads = EngineThreads()
         if url is not None:
             self._server = Server(url, readers + 2, cluster.settings if cluster else {})
         if url is None:
@@ -126,15 +127,14 @@ class Warehouse:
         with translated_errors():
             if self._server is not None:
                 return self._server.connect(answer_s)
-            return open_with_low_priority(self._open_embedded)
-
-    def _open_embedded(self) -> Client:
-        return clickhouse_connect.get_client(
-            interface="chdb",
-            path=str(self._data),
-            chdb_options={"config-file": str(_ENGINE_CONFIG)},
-            settings=_EMBEDDED_SETTINGS,
-        )
+            client = clickhouse_connect.get_client(
+                interface="chdb",
+                path=str(self._data),
+                chdb_options={"config-file": str(_ENGINE_CONFIG)},
+                settings=_EMBEDDED_SETTINGS,
+            )
+            self._threads.lower_priority()
+            return client
 
     def _rendered(self, sql: str) -> str:
         return self.cluster.render(sql) if self.cluster else sql
@@ -241,6 +241,8 @@ class Warehouse:
                 raise
             finally:
                 self._running.discard(work)
+                if self._server is None:
+                    self._threads.lower_priority()
                 if client is not None and not is_reusable:
                     client.close()
                 self._readers.put(client if is_reusable else None)

@@ -1,29 +1,38 @@
 """Lets the service's own threads go first when the embedded engine wants every core.
 
-On Linux each thread has a nice value of its own and takes it from the thread that created it. All
-threads of the engine come from those that opened its connections, so these are opened in a thread
-of low priority. Threads of Python keep theirs: one of low priority that holds the interpreter lock
-would delay all others.
+On Linux each thread has a nice value of its own. The engine starts threads whenever it needs more,
+from whichever thread asks it, so they cannot inherit a low priority: it is set afterwards. Threads
+of Python keep theirs: one of low priority that holds the interpreter lock would delay all others.
 """
 
 import os
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
-
-_Opened = TypeVar("_Opened")
+import threading
+from contextlib import suppress
+from pathlib import Path
 
 _NICENESS = 10
 """Added to that of the process. A busy core gives such a thread a tenth of its time."""
+_THREADS = Path("/proc/self/task")
 
 
-def open_with_low_priority(open_connection: Callable[[], _Opened]) -> _Opened:
-    """What the call returns. Threads that it starts, and theirs, have a low priority on Linux."""
-    with ThreadPoolExecutor(1, initializer=_lower_priority) as thread:
-        return thread.submit(open_connection).result()
+class EngineThreads:
+    """The threads that Python did not start. They are the engine's."""
 
+    def __init__(self) -> None:
+        self._lowered: frozenset[int] = frozenset()
 
-def _lower_priority() -> None:
-    if sys.platform == "linux":  # elsewhere it would be that of the whole process
-        os.nice(_NICENESS)
+    def lower_priority(self) -> None:
+        """Call it when the engine may have started threads. Does nothing but on Linux."""
+        if sys.platform != "linux":
+            return
+        running = {int(thread.name) for thread in _THREADS.iterdir()}  # before Python's: they end
+        of_python = {thread.native_id for thread in threading.enumerate()}
+        if None in of_python:
+            return  # one is about to start and would count as the engine's
+        own = os.getpriority(os.PRIO_PROCESS, os.getpid())
+        engine = frozenset(running - of_python)
+        for thread in engine - self._lowered:
+            with suppress(ProcessLookupError):  # it has ended
+                os.setpriority(os.PRIO_PROCESS, thread, min(own + _NICENESS, 19))
+        self._lowered = engine
