@@ -37,6 +37,7 @@ class RunStatement(Protocol):
 class _Part(NamedTuple):
     """A part of a table. block: the newest insert in it."""
 
+    table: str
     name: str
     block: int
     is_damaged: bool
@@ -71,10 +72,10 @@ class WrittenParts:
 
     def prepare(self, table: str) -> None:
         """Call it before an insert into the table."""
-        for name in _written_with(table):
-            if name not in self._checked:
-                [[block]] = self._run(load(_SQL, "newest_block"), {"table": name})
-                self._checked[name] = int(block)
+        unknown = [name for name in _written_with(table) if name not in self._checked]
+        if unknown:
+            rows = self._run(load(_SQL, "newest_blocks"), {"tables": unknown})
+            self._checked |= dict.fromkeys(unknown, 0) | {name: int(block) for name, block in rows}
 
     def check(self, table: str) -> bool:
         """Read back what was inserted into the table. Returns whether rows were added at all.
@@ -82,28 +83,29 @@ class WrittenParts:
         `StoreUnavailable` when something is damaged; it is removed, so that the same insert can be
         repeated.
         """
-        new = {name: self._read_back(name) for name in _written_with(table)}
-        damaged = [(name, part) for name, parts in new.items() for part in parts if part.is_damaged]
-        for name, part in damaged:
-            log.error("insert_not_written", table=name, part=part.name)
-            self._run(f"ALTER TABLE {name} DROP PART '{part.name}'")
+        new = self._read_back(_written_with(table))
+        damaged = [part for part in new if part.is_damaged]
+        for part in damaged:
+            log.error("insert_not_written", table=part.table, part=part.name)
+            self._run(f"ALTER TABLE {part.table} DROP PART '{part.name}'")
         if damaged:
             self.pause_merges()
             raise unavailable("the event store could not write its files")
-        for name, parts in new.items():
-            self._checked[name] = max([self._checked[name], *(part.block for part in parts)])
-        return bool(new[table])
+        for part in new:
+            self._checked[part.table] = max(self._checked[part.table], part.block)
+        return any(part.table == table for part in new)
 
-    def _read_back(self, table: str) -> list[_Part]:
-        """The parts of a table that were added since the last check."""
+    def _read_back(self, tables: Sequence[str]) -> list[_Part]:
+        """The parts of the tables that were added since the last check."""
+        checked = [self._checked[table] for table in tables]
         for _ in range(_ATTEMPTS):
             parts = self._run(
-                load(_SQL, "new_parts"), {"table": table, "after": self._checked[table]}
+                load(_SQL, "new_parts"), {"tables": list(tables), "checked": checked}
             )
             try:
                 return [
-                    _Part(name, int(block), not self._is_whole(table, name))
-                    for name, block in parts
+                    _Part(table, name, int(block), not self._is_whole(table, name))
+                    for table, name, block in parts
                 ]
             except QueryFailed as error:
                 if error.code != _NO_SUCH_DATA_PART:  # it was merged meanwhile

@@ -1,5 +1,6 @@
--- Parts with rows that were inserted into a table after a block.
-SELECT name, max_block_number
+-- Parts with rows that were inserted into tables after the newest checked block of each.
+SELECT table, name, max_block_number
 FROM system.parts
-WHERE database = currentDatabase() AND active AND rows > 0 AND table = {table:String} AND max_block_number > {after:Int64}
-ORDER BY max_block_number
+WHERE database = currentDatabase() AND active AND rows > 0 AND table IN {tables:Array(String)}
+    AND max_block_number > {checked:Array(Int64)}[indexOf({tables:Array(String)}, table)]
+ORDER BY table, max_block_number
