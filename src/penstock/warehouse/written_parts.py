@@ -99,9 +99,7 @@ class WrittenParts:
         """The parts of the tables that were added since the last check."""
         checked = [self._checked[table] for table in tables]
         for _ in range(_ATTEMPTS):
-            parts = self._run(
-                load(_SQL, "new_parts"), {"tables": list(tables), "checked": checked}
-            )
+            parts = self._run(load(_SQL, "new_parts"), {"tables": list(tables), "checked": checked})
             try:
                 return [
                     _Part(table, name, int(block), not self._is_whole(table, name))
