@@ -3,6 +3,8 @@
 Without the embedded engine and its libraries: their threads would not survive a fork.
 """
 
+import gc
+
 import clickhouse_connect.driver.httpclient  # noqa: F401
 import uvicorn.lifespan.on
 import uvicorn.loops.uvloop  # noqa: F401
@@ -23,3 +25,4 @@ from penstock.base.user_agent import parse_user_agent
 
 Litestar()  # loads its plugins
 parse_user_agent("")  # builds its patterns
+gc.freeze()  # a collection in a forked process would visit, and so copy, all of it

@@ -18,7 +18,7 @@ from tests.serving import Served, penstock
 
 
 def test_serves_until_sigterm_and_stops_with_0(tmp_path):
-    with Served(tmp_path / "data", start=new_python) as service:
+    with Served(tmp_path / "data", start=new_python, migrates=True) as service:
         assert service.client.get("/health/live").status_code == 200
         ready = service.client.get("/health/ready").json()
         assert (ready["status"], ready["database"], ready["warehouse"]) == ("ready", True, True)
