@@ -270,15 +270,17 @@ def _durations(pair: tuple[int, int], row: Mapping[str, Any], place: int) -> Dur
         p90_minutes=p90,
         p95_minutes=p95,
         max_minutes=most,
-        histogram=_histogram(*row[f"bins_{place}"]),
+        histogram=_histogram(dict(row[f"bins_{place}"])),
     )
 
 
-def _histogram(starts_ms: Sequence[int], counts: Sequence[int]) -> list[BinRecord]:
-    """Bins from the first with a unit to the last, empty ones between them included."""
-    if not starts_ms:
+def _histogram(units: Mapping[int, int]) -> list[BinRecord]:
+    """Bins from the first with a unit to the last, empty ones between them included.
+
+    units: in each bin with any, by its start.
+    """
+    if not units:
         return []
-    units = dict(zip(starts_ms, counts, strict=True))
     ends = dict(zip(BIN_EDGES_MS, (*BIN_EDGES_MS[1:], None), strict=True))
     return [
         BinRecord(
