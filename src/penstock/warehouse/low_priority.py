@@ -17,7 +17,7 @@ _THREADS = Path("/proc/self/task")
 
 
 class EngineThreads:
-    """The threads that Python did not start. They are the engine's."""
+    """The threads that Python did not start: the engine's, and those that libuv looks up names in."""
 
     def __init__(self) -> None:
         self._lowered: frozenset[int] = frozenset()
