@@ -144,6 +144,17 @@ def test_a_unit_is_found_by_an_id_that_is_spelt_like_an_address(traced):
     expect(page.locator(".decided")).to_have_count(3)
 
 
+def test_long_names_of_properties_leave_room_for_their_values(traced):
+    name = "plan_of_the_customer_when_the_checkout_was_started_for_the_first_time"
+    page = traced("order-1", [("begun", 0, {name: "professional"})], breakdownProperties=[name])
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.locator("#event-1 summary").click()
+    for facts in page.locator(".facts").filter(has_text=name).all():
+        value = facts.locator("dd").filter(has_text="professional")
+        assert value.bounding_box()["width"] > 80
+    assert_fits(page)
+
+
 def test_an_unknown_unit_has_a_message_on_the_page(traced):
     page = traced("order-1", [("begun", 0, {})])
     page.goto(page.url.replace("order-1", "order-2"))
