@@ -5,7 +5,9 @@ package.
 """
 
 import ast
+import tomllib
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,21 @@ def test_rooms_use_the_same_file_names(file_name: str, room: str) -> None:
 
 def test_every_room_that_a_rule_leaves_out_exists() -> None:
     assert {room for rooms in BELOW.values() for room in rooms} <= set(ROOMS)
+
+
+def test_no_other_room_may_import_a_store() -> None:
+    """A contract of import-linter protects every store, also those of new rooms."""
+    contracts = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text("utf-8"))
+    protected = [
+        pattern
+        for contract in contracts["tool"]["importlinter"]["contracts"]
+        for pattern in contract.get("protected_modules", ())
+    ]
+    stores = [
+        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        for path in SOURCE.rglob("store.py")
+    ]
+    unprotected = [
+        store for store in stores if not any(fnmatchcase(store, name) for name in protected)
+    ]
+    assert unprotected == []
