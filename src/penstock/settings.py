@@ -66,8 +66,8 @@ class Settings(BaseSettings):
         str | None,
         Field(
             pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$",
-            description="Name of the ClickHouse cluster over whose shards and replicas the tables "
-            "are made; default: the tables of one server. Needs `PENSTOCK_WAREHOUSE_URL`.",
+            description="Name of the ClickHouse cluster whose shards and replicas hold the tables; "
+            "default: one server holds them. Requires `PENSTOCK_WAREHOUSE_URL`.",
         ),
     ] = None
     public_url: Annotated[
@@ -83,7 +83,7 @@ class Settings(BaseSettings):
     ] = "127.0.0.1,::1"
 
     connections: Annotated[
-        int, Field(ge=1, description="Maximum number of open connections; more are 503.")
+        int, Field(ge=1, description="Maximum number of open connections; further ones get 503.")
     ] = 4000
     address_connections: Annotated[
         int,
@@ -104,8 +104,8 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=1,
-            description="Maximum rate of events of one website, on average over ten seconds; those "
-            "with an API key and those without count separately, imports do not count.",
+            description="Maximum rate of events of one website, on average over ten seconds. "
+            "Events with an API key and events without one count separately; imports do not count.",
         ),
     ] = 20_000
     header_bytes: Annotated[
@@ -201,7 +201,7 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             description="Maximum number of failed log-ins in five minutes, of all accounts from "
-            "all networks together; beyond it every log-in is 429.",
+            "all networks together; beyond it, every log-in gets 429.",
         ),
     ] = 3000
 
@@ -228,8 +228,8 @@ class Settings(BaseSettings):
         Field(
             ge=1024,
             description="Maximum size of all request bodies over 16 KiB that are in memory, as "
-            "sent and decompressed, in bytes; half of it for one address. To read a body takes "
-            "several times its size for a moment.",
+            "sent and decompressed, in bytes; half of it for one address. Reading a body briefly "
+            "takes several times its size.",
         ),
     ] = 128 * 1024 * 1024
     max_id_bytes: Annotated[
@@ -252,8 +252,8 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=1,
-            description="Maximum number of different property keys of one website. What has no "
-            "key adds none beyond half of it.",
+            description="Maximum number of different property keys of one website. Events without "
+            "an API key add none beyond half of it.",
         ),
     ] = 2000
     max_property_depth: Annotated[
@@ -287,8 +287,8 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=1,
-            description="Maximum number of events without a key that each website stores in a day "
-            "(UTC). What has a key, imports and payment providers do not count.",
+            description="Maximum number of events without an API key that each website stores in a "
+            "day (UTC). Events with a key, imports and payment providers do not count.",
         ),
     ] = 5_000_000
     quarantine_rows: Annotated[
@@ -363,8 +363,8 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=0,
-            description="Outcomes of a saved funnel are stored once a query about it took "
-            "longer, in milliseconds.",
+            description="Milliseconds of a query about a saved funnel, after which the funnel's "
+            "outcomes are stored.",
         ),
     ] = 200
     query_memory_bytes: Annotated[
@@ -377,7 +377,7 @@ class Settings(BaseSettings):
     queries_at_once: Annotated[
         int,
         Field(
-            ge=1, le=64, description="Maximum number of concurrent warehouse queries; more wait."
+            ge=1, le=64, description="Maximum number of concurrent warehouse queries; others wait."
         ),
     ] = 4
     queries_per_workspace: Annotated[
@@ -385,7 +385,7 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             le=64,
-            description="Of these, the maximum of one workspace, so that others find one free.",
+            description="Maximum number of these for one workspace, so that others get a turn.",
         ),
     ] = 3
     fresh_wait_s: Annotated[

@@ -78,10 +78,10 @@ class InPeriod(Query):
     """A period with both ends, or no period."""
 
     start_at: Annotated[
-        int | None, AS_TIME, Field(description=f"From this time on: {TIME}. Needs endAt.")
+        int | None, AS_TIME, Field(description=f"From this time on: {TIME}. Requires `endAt`.")
     ] = None
     end_at: Annotated[
-        int | None, AS_TIME, Field(description="Before this time. Needs startAt.")
+        int | None, AS_TIME, Field(description="Before this time. Requires `startAt`.")
     ] = None
 
     _complete = model_validator(mode="before")(both_ends)

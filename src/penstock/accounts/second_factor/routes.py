@@ -42,7 +42,7 @@ async def read_second_factor(current_user: Me, second_factors: SecondFactors) ->
 @post(
     "/api/auth/second-factor",
     opt=described(
-        "Begin to set up a second factor",
+        "Start the setup of a second factor",
         body=SecondFactorBegin,
         answers=EnrolmentRecord,
         tag="people",

@@ -55,11 +55,11 @@ class DeletionIn(Input):
     ] = None
     from_: Annotated[
         SpanEnd | None,
-        Field(alias="from", description="Events at or after this time. Requires to."),
+        Field(alias="from", description="Events at or after this time. Requires `to`."),
     ] = None
-    to: Annotated[SpanEnd | None, Field(description="Events before this time. Requires from.")] = (
-        None
-    )
+    to: Annotated[
+        SpanEnd | None, Field(description="Events before this time. Requires `from`.")
+    ] = None
 
     @field_validator("visitor_id", "user_id")
     @classmethod

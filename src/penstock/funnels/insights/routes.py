@@ -39,7 +39,7 @@ async def read_timing(
 
 @get(
     "/api/funnels/{funnel_id:str}/next",
-    opt=describe_query("Where units went", NextQuery, NextRecord),
+    opt=describe_query("Next events of a funnel", NextQuery, NextRecord),
 )
 async def read_next(
     funnel: NamedDependency[FunnelRequest], insights: NamedDependency[InsightService]

@@ -50,10 +50,12 @@ class TimingQuery(CohortQuery):
             alias="from",
             ge=1,
             le=20,
-            description="First step of one more pair; needs to.",
+            description="First step of an additional pair. Requires `to`.",
         ),
     ] = None
-    to: Annotated[int | None, Field(ge=1, le=20, description="A later step; needs from.")] = None
+    to: Annotated[int | None, Field(ge=1, le=20, description="A later step. Requires `from`.")] = (
+        None
+    )
 
 
 class BinRecord(Record):

@@ -63,7 +63,7 @@ class PreviewIn(FunnelIn):
 
     name: Name | None = None  # type: ignore[assignment]
     website_id: Annotated[str | None, Field(description="Only events of this website.")] = None
-    start_at: Annotated[int | str | None, Field(description=f"{TIME}. Needs endAt.")] = None
+    start_at: Annotated[int | str | None, Field(description=f"{TIME}. Requires `endAt`.")] = None
     end_at: Annotated[int | str | None, Field(description="Needs startAt.")] = None
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
     page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 20

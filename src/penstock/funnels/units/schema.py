@@ -26,7 +26,11 @@ class UnitsQuery(CohortQuery):
     ] = None
     option: Annotated[
         int | None,
-        Field(ge=0, le=30, description="Units that count for this option of the step; needs step."),
+        Field(
+            ge=0,
+            le=30,
+            description="Units that count for this option of the step. Requires `step`.",
+        ),
     ] = None
     outcome: Outcome | None = None
     diagnostic: Annotated[

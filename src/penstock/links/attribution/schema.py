@@ -91,7 +91,7 @@ class ResolvedRecord(Record):
     method: Annotated[
         Method | None,
         Field(
-            description="The method that found the link or click, also when the match was refused."
+            description="The method that found the link or click, also when the match was rejected."
         ),
     ]
     confidence: Annotated[

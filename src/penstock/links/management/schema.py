@@ -162,7 +162,7 @@ class CsvQuery(Query):
     """Query parameters of an upload of links as CSV."""
 
     dry_run: Annotated[
-        bool, Field(description="`true`: say what would happen, and change nothing.")
+        bool, Field(description="`true`: return what would change, and change nothing.")
     ] = False
 
 
