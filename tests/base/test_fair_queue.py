@@ -56,12 +56,12 @@ def test_callers_of_one_key_are_served_in_their_order():
 def test_a_full_queue_refuses_at_once_first_the_key_then_everybody():
     fair = queue()
     enter(fair, "a" * 4)  # one runs, three wait
-    with pytest.raises(QueueFull, match="4 queries of yours are unfinished") as refused:
+    with pytest.raises(QueueFull, match="You have 4 unfinished queries") as refused:
         enter(fair, "a")
     assert (refused.value.status, refused.value.code) == (503, "busy")
     assert refused.value.retry_after_s
     enter(fair, "b" * 4)
-    with pytest.raises(QueueFull, match="8 queries of all callers are unfinished"):
+    with pytest.raises(QueueFull, match="All callers together have 8 unfinished queries"):
         enter(fair, "c")
 
 

@@ -15,7 +15,7 @@ NEW = "another horse battery"
 @pytest.mark.slow("starts a service and five commands")
 def test_the_operator_lets_people_in_again_while_the_service_runs(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
-    assert "has no data of Penstock" in penstock("reset-password", "x@y.z", "--data", data).stderr
+    assert "contains no Penstock data" in penstock("reset-password", "x@y.z", "--data", data).stderr
     with Served(tmp_path / "data") as service:
         client = service.client
         form = {**ACCOUNT, "workspaceName": "Acme"}

@@ -52,7 +52,9 @@ def _schemas(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
         version = store.schema_version(connection)
     newest = Database.known_versions()[-1]
     advice = (
-        "run penstock migrate" if version in Database.known_versions() else "a newer Penstock's"
+        "run penstock migrate"
+        if version in Database.known_versions()
+        else "it is from a newer Penstock"
     )
     yield Finding(
         "schema of the metadata database",

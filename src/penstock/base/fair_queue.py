@@ -154,13 +154,14 @@ class FairQueue:
 
     def _refuse_if_full(self, key: Hashable, own_waiting: int) -> None:
         if own_waiting >= self.limits.waiting_per_key:
-            many = f"{self._held[key] + own_waiting:,} {self._noun} of yours are"
+            unfinished = f"You have {self._held[key] + own_waiting:,} unfinished {self._noun}"
         elif self._waiting_count >= self.limits.waiting:
-            many = f"{self._held.total() + self._waiting_count:,} {self._noun} of all callers are"
+            count = self._held.total() + self._waiting_count
+            unfinished = f"All callers together have {count:,} unfinished {self._noun}"
         else:
             return
         raise QueueFull(
-            f"{many} unfinished, the limit. Wait for some of them, then try again.",
+            f"{unfinished}, which is the limit. Wait until some have ended, then try again.",
             code=self._code,
             retry_after_s=self._retry_after_s,
         )

@@ -56,7 +56,7 @@ def _metadata_database(settings: Settings) -> "Iterator[Database]":
     try:
         database = Database(settings.metadb_url, settings.database_timeout_s)
         if database.is_sqlite and not Path(database.url.database or "").exists():
-            fail(f"{settings.data} has no data of Penstock")
+            fail(f"{settings.data} contains no Penstock data")
         if not database.is_up_to_date():
             fail("the metadata database has another version; run penstock migrate first")
         yield database

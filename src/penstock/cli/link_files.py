@@ -22,7 +22,7 @@ def import_links(
         ),
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False,
     url: Url = LOCAL,
     api_key: ApiKey = "",

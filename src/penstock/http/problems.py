@@ -100,7 +100,7 @@ def on_unexpected(request: AnyRequest, error: Exception) -> Response[bytes]:
         500,
         "internal_error",
         "Internal error",
-        "Something went wrong on our side; the log has the details.",
+        "Penstock had an internal error. The service log has the details.",
     )
 
 

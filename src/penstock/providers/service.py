@@ -220,7 +220,7 @@ def _find_provider(name: str) -> Provider:
 
 def _bad_signature() -> Unauthorized:
     return Unauthorized(
-        "The webhook has no signature of the last five minutes by a secret of this website.",
+        "The webhook has no signature with a secret of this website from the last five minutes.",
         code="bad_signature",
     )
 

@@ -80,7 +80,7 @@ not_found               404 This workspace has no such record, or the address do
 invitation_not_found    404 The invitation does not exist: it was used, replaced, withdrawn, or has
   expired. Ask for a new one.
 app_not_found           404 The websiteId is not a mobile app of the workspace.
-sign_on_not_set_up      404 This Penstock has no identity provider.
+sign_on_not_set_up      404 No identity provider is set up.
 reset_not_found         404 The link for a new password was used already or is older than an hour.
   Request a new one.
 visitor_not_found       404 There is no such visitor, or it was deleted.
@@ -92,7 +92,7 @@ conflict                409 The change conflicts with existing data.
 email_taken             409 The email address already has an account. Log in.
 already_member          409 A member of the workspace already has this email address.
 last_owner              409 A workspace needs an owner. Make another member an owner first.
-mail_not_set_up         409 This Penstock sends no mail, so it cannot send a link for a new
+mail_not_set_up         409 Mail is not set up, so Penstock cannot send a link for a new
   password. Its operator can run penstock reset-password.
 second_factor_on        409 The second factor is on already. Turn it off first.
 second_factor_off       409 The user has no second factor.
@@ -124,7 +124,7 @@ unsupported_media_type  415 Send JSON with Content-Type: application/json, plain
 invalid                 422 The input is JSON but breaks rules; errors lists all of them.
 daily_quota_used        429 The website has stored its quota of events without a key today (UTC).
 rate_limited            429 Too many requests. Retry-After says when to retry.
-internal_error          500 Penstock had an internal error; its log has the details.
+internal_error          500 Penstock had an internal error. The service log has the details.
 request_timeout         408 The headers or the body took too long to arrive. Send faster.
 headers_too_large       431 The headers are over the published limits of size and number. Send
   fewer cookies.

@@ -297,7 +297,7 @@ def test_a_damaged_gzip_fails_the_import_and_events_read_before_stay(run_import)
 def test_a_gzip_bomb_fails_the_import(run_import):
     job = run_import(b"{" + b"\0" * 10_000_000, zipped=True)
     assert (job["state"], job["rejected"]) == ("failed", 0)
-    assert "1,000,000 bytes once inflated" in job["error"]
+    assert "1,000,000 bytes after decompression" in job["error"]
 
 
 @pytest.mark.parametrize("limits", [{"max_import_bytes": 1000}])

@@ -54,7 +54,7 @@ class PasswordResetService:
         """
         if not self._mailer.is_set_up:
             raise Conflict(
-                "This Penstock sends no mail. Its operator can run `penstock reset-password`.",
+                "Mail is not set up. The service operator can run `penstock reset-password`.",
                 code="mail_not_set_up",
             )
         now_ms = self._clock()

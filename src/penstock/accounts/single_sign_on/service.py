@@ -80,7 +80,7 @@ class SingleSignOnService:
             raise _expired()
         if answer.error is not None or not answer.code:
             raise Unauthorized(
-                "The identity provider did not log you in. Try again, or ask who runs it.",
+                "The identity provider did not log you in. Try again, or ask its administrator.",
                 code="sign_on_refused",
             )
         use_case = partial(self._log_in, provider, answer.code, attempt)
@@ -132,12 +132,12 @@ class SingleSignOnService:
 
     def _require_provider(self) -> IdentityProvider:
         if self._provider is None:
-            raise NotFound("This Penstock has no identity provider.", code="sign_on_not_set_up")
+            raise NotFound("No identity provider is set up.", code="sign_on_not_set_up")
         return self._provider
 
 
 def _expired() -> Unauthorized:
     return Unauthorized(
-        "This log-in has expired, or was begun in another browser. Try again.",
+        "This log-in has expired, or was started in another browser. Try again.",
         code="sign_on_expired",
     )

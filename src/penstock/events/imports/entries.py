@@ -130,7 +130,7 @@ def _has_fields_for_type(raw: RawItem) -> Iterator[Fault]:
         return
     for field in TRANSACTION_FIELDS:
         if field in raw:
-            yield Fault(field, "not_for_type", "Only an item of type transaction may have it.")
+            yield Fault(field, "not_for_type", "Only items of type transaction have this field.")
 
 
 _RULES: tuple[Rule, ...] = (

@@ -24,7 +24,7 @@ _MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
 class UnreadableFile(Exception):
-    """The file ends the import: damaged or truncated gzip, or too large once inflated.
+    """The file ends the import: damaged or truncated gzip, or too large after decompression.
 
     Its text is for people.
     """
@@ -142,7 +142,8 @@ def lines(path: Path, *, max_line_bytes: int, max_inflated_bytes: int) -> Iterat
             number, inflated = number + 1, inflated + size
             if inflated > max_inflated_bytes:
                 raise UnreadableFile(
-                    f"The file has more than {max_inflated_bytes:,} bytes once inflated; split it."
+                    f"The file has more than {max_inflated_bytes:,} bytes after decompression; "
+                    "split it."
                 )
             if size > _MAX_LINE_BYTES:
                 raise UnreadableFile(

@@ -184,7 +184,7 @@ class ImportWorker:
         except Exception as error:  # a bug: the other imports must not wait for it
             log.error("import_failed", import_id=running.job.id, exc_info=error)
             raise UnreadableFile(
-                "Something went wrong on our side; the log has the details."
+                "Penstock had an internal error. The service log has the details."
             ) from error
         # `running` keeps both whole until they are saved: this step is repeated after an error.
         batch, receipts = without_rejected(running.batch, running.receipts)

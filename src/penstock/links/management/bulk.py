@@ -78,9 +78,9 @@ class BulkService:
     async def upload(self, by: Caller, body: bytes, *, dry_run: bool) -> LinkUpload:
         """Create the links whose slug is new, change the others.
 
-        Raises `Invalid` when the body is no CSV of links. With faulty rows it changes nothing:
-        then it raises `Invalid` with them, or returns them in a dry run. `Conflict` when someone
-        else has just taken a slug.
+        Raises `Invalid` when the body is not a CSV file of links. With faulty rows it changes
+        nothing: then it raises `Invalid` with them, or returns them in a dry run. `Conflict` when
+        someone else has just taken a slug.
         """
         return await self._validation.run(by.workspace_id, self._upload, by, body, dry_run)
 
