@@ -1,11 +1,10 @@
-"""One process at a time changes the rows of a stored outcome, in the whole installation.
+"""Locks of stored outcomes: one process of the installation at a time changes the rows of one.
 
-It has the lock of the outcome: one of this process and, on PostgreSQL, one that ends with the
-connection of a node that dies. A lock can be lost without notice, so a change of rows is also
-recorded in the metadata DB: opened before it writes rows, and closed when its mark is saved.
-Whoever finds a change open knows that rows may know more than the mark. A change has a number,
-which its mark gets too: a process that was overtaken can neither open another change nor save a
-mark that holds.
+There is a lock in the process and, on PostgreSQL, an advisory lock, which the database releases
+when a node dies. A process can lose that lock without notice, so the metadata DB also records each
+change of rows: it is opened before rows are written, and closed when their mark is saved. An open
+change means that rows may include more events than the mark says. A change and its mark have the
+same number. So a process whose lock was lost can neither open another change nor save a valid mark.
 """
 
 from collections.abc import Iterator
@@ -24,10 +23,10 @@ from penstock.settings import DAY_S
 
 
 class LockedOutcome:
-    """An outcome whose lock the caller has. Methods block, and raise as `OutcomeLocks` does.
+    """An outcome whose lock the caller holds. Methods block, and raise as `OutcomeLocks` does.
 
-    mark: what the rows know; None: no rows are in use. is_interrupted: the last change did not
-    end. change: that one, as of now.
+    mark: of the rows; None: no rows are in use. change: the last change of the rows.
+    is_interrupted: that change has not ended.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class LockedOutcome:
         change: RowChange,
         newest: Mark | None,
     ) -> None:
-        """newest: also of dropped rows."""
+        """newest: the newest mark, even if its rows were dropped."""
         self._database, self._tables, self._clock = database, tables, clock
         self._registry, self.change = registry, change
         self._number = max(change.number, 0 if newest is None else newest.number)
@@ -50,9 +49,9 @@ class LockedOutcome:
         self.is_interrupted = change.is_open and not is_saved
 
     def open_change(self, read_until_ms: int = 0, build: str = "") -> None:
-        """A change of rows begins: they may know events up to then. build: that it makes.
+        """Record that a change of rows begins. `Overtaken`.
 
-        `Overtaken`.
+        read_until_ms: rows may include events up to this time. build: the build that it writes.
         """
         opened = self.change._replace(
             number=self._number + 1,
@@ -67,7 +66,7 @@ class LockedOutcome:
         self.change, self._number = opened, opened.number
 
     def save(self, mark: Mark) -> Mark:
-        """The change has ended, and its rows know this. `Overtaken`: the mark does not hold."""
+        """Save the mark of the changed rows and end the change. `Overtaken`: it is not valid."""
         mark = replace(mark, number=self._number)
         self._tables.save(mark)
         self.close_change()
@@ -79,7 +78,7 @@ class LockedOutcome:
         return mark
 
     def close_change(self) -> None:
-        """The change has ended, or there is nothing that it could have left. `Overtaken`."""
+        """End the change: its rows are complete, or it has written none. `Overtaken`."""
         with self._database.write() as db:
             if not store.close_change(db, self.change):
                 raise Overtaken
@@ -87,24 +86,24 @@ class LockedOutcome:
         self.is_interrupted = False
 
     def overtake(self) -> None:
-        """End the build of a change that is open: a process that still makes it saves in vain."""
+        """End the open change of another process: that process can no longer save its mark."""
         self.open_change()
         self.save(Mark.empty(self.outcome))
 
     def is_dropped(self) -> bool:
-        """Whether someone has asked meanwhile that nobody builds the outcome."""
+        """Whether a request has dropped the outcome, at any node, so that it must not be built."""
         with self._database.read() as db:
             return store.find(db, self.outcome).dropped_until_ms > self._clock()
 
 
 _FORGOTTEN_MS = 30 * DAY_S * 1000
-"""When the last change of an outcome without rows is forgotten: no statement runs that long."""
+"""Age at which the last change of an outcome without rows is deleted. No statement runs longer."""
 _LOCKS_AT_ONCE = 6
-"""Of a process. Each has a connection of PostgreSQL's pool, and needs a second one at times."""
+"""Locks of one process. Each occupies one connection of PostgreSQL's pool, at times two."""
 
 
 class OutcomeLocks:
-    """Methods block. `QueryFailed` of the event store, `StoreUnavailable` of both stores."""
+    """Locks outcomes. Methods block, and raise `QueryFailed` and `StoreUnavailable`."""
 
     def __init__(
         self, database: Database, tables: OutcomeTables, registry: OutcomeRegistry, clock: Clock
@@ -117,7 +116,7 @@ class OutcomeLocks:
 
     @contextmanager
     def locked(self, outcome: str, wait_s: float) -> Iterator[LockedOutcome | None]:
-        """Whoever folds, drops or compares rows has the lock. None: someone else has it so long."""
+        """The lock that folding, dropping and comparing rows needs. None after `wait_s` seconds."""
         until_s, lock = monotonic() + wait_s, self._lock(outcome)
         if not lock.acquire(timeout=wait_s):
             yield None
@@ -136,7 +135,7 @@ class OutcomeLocks:
             lock.release()
 
     def is_locked(self, outcome: str) -> bool:
-        """Whether anyone has the lock now, at this node or another."""
+        """Whether any process of the installation holds the lock now."""
         return self._lock(outcome).locked() or self._database.is_done(_lock_number(outcome))
 
     def _lock(self, outcome: str) -> Lock:
@@ -155,27 +154,27 @@ class OutcomeLocks:
             return store.find(db, outcome)
 
     def mark(self, change: RowChange) -> Mark | None:
-        """What the rows know, and maybe more while the change is open; None: no rows are in use."""
+        """The mark of the rows; None: no rows are in use. Rows of an open change may have more."""
         mark = self._newest_mark(change)
         return mark if mark is not None and mark.build else None
 
     def _newest_mark(self, change: RowChange) -> Mark | None:
-        """The mark in the event store. Any change since this process read it has another number."""
+        """The mark in the event store, from memory if no change has a higher number."""
         known = self._registry.mark(change.outcome)
         if known is not None and known.number == change.number:
             return known
         return self._tables.mark(change.outcome)
 
     def drop_until(self, outcome: str, until_ms: int) -> None:
-        """No node builds the outcome until then."""
+        """Keep all nodes from building the outcome until this time."""
         with self._database.write() as db:
             store.drop_until(db, outcome, until_ms)
 
     def forget_old(self) -> None:
-        """Forget the last changes of outcomes that have had no rows for long.
+        """Delete the last changes of outcomes that have had no rows for a month.
 
-        Their numbers do not fall: an empty mark has them, too. A process that was overtaken before
-        that finds no change to continue.
+        Numbers still only rise, because empty marks have them too. A process that was overtaken
+        before finds no change to continue.
         """
         with_rows = [mark.outcome for mark in self._tables.marks()]
         now_ms = self._clock()
@@ -183,11 +182,11 @@ class OutcomeLocks:
             store.forget(db, now_ms - _FORGOTTEN_MS, now_ms, with_rows)
 
     def builds(self) -> list[RowChange]:
-        """Of builds that have not ended, of nodes that died too."""
+        """The changes whose builds have not ended, including those of nodes that died."""
         with self._database.read() as db:
             return store.builds(db)
 
 
 def _lock_number(outcome: str) -> int:
-    """The first 63 bits of its name."""
+    """The number of the outcome's advisory lock: the first 63 bits of its name."""
     return int(outcome[:16], 16) >> 1

@@ -40,15 +40,15 @@ _DIFFERENCES = counter("penstock_outcome_differences", "Stored outcomes that dif
 _PERIOD_S = 30.0
 _DROP_ALL_AFTER_S = 2.0  # nothing reads these rows, and a start has other work
 _LOCK_S = 5.0
-"""How long the worker waits for a lock. It comes back later."""
+"""Seconds that the worker waits for a lock before it goes on to other work."""
 _SHORT_LOCK_S = 1.0
-"""The same where another node is likely to have it for long."""
+"""The same where another node is likely to hold it for a long time."""
 _MANY_UNITS = 200_000
-"""From so many changed units on, a new build costs less than folding them again."""
+"""Number of changed units from which a new build costs less than evaluating them again."""
 _RETRY_MS = 600_000
-"""How long an outcome is not built again after its build failed."""
+"""Time between a failed build and the next try."""
 _UNASKED_MS = 30 * DAY_S * 1000
-"""Outcomes that no query has read for so long are dropped."""
+"""Time after its last query when an outcome is dropped."""
 _ASKED_OFTEN_MS = 3_600_000
 """Outcomes that a query has read within this time are kept up to date without a query."""
 _BUILD_S = 4 * 3600
@@ -56,7 +56,7 @@ _BUILD_S = 4 * 3600
 _COMPARED_EVERY_MS = 600_000
 """How often some units of one outcome are compared with their events."""
 _COMPARED_SHARE = 100
-"""One unit of so many is compared; all of its events are read."""
+"""One of this many units is compared; all of its events are read."""
 
 
 class OutcomeMaintenance:
@@ -92,7 +92,7 @@ class OutcomeMaintenance:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. A build ends with it and begins again after the next start."""
+        """While the service runs. A build stops with it and starts over after the next start."""
         if self._warehouse.cluster is not None:
             yield
             return
@@ -122,15 +122,15 @@ class OutcomeMaintenance:
         return self._warehouse.progress(pending.work)
 
     def cancel(self, pending: PendingBuild) -> None:
-        """Returns as `OutcomeTables.stop`."""
+        """Cancel a build. Returns as `OutcomeTables.stop`."""
         self.registry.cancel_build(pending)
         self.tables.stop(pending.work)
 
     def verify(self) -> Iterator[tuple[str, bool | None]]:
         """Compare all stored outcomes with their events, and build those that differ again.
 
-        Yields funnel IDs and whether they agreed; None where that cannot be said. For a process
-        without a running worker.
+        Yields funnel IDs and whether they agreed; None where they could not be compared. For a
+        process without a running worker.
         """
         with self._background():
             self._learn()
@@ -152,7 +152,7 @@ class OutcomeMaintenance:
                     self._drop_all()
                 return
             self._learn()
-            errors: list[Exception] = []  # one outcome's trouble is not another's
+            errors: list[Exception] = []  # an error of one outcome must not stop the others
             tasks: list[Callable[[], None]] = [
                 self._drop_unused,
                 *(partial(self._build, pending) for pending in self.registry.pending_builds()),
@@ -176,12 +176,12 @@ class OutcomeMaintenance:
                 raise errors[0]
 
     def _prepare(self) -> None:
-        """At the start."""
+        """Find out at the start whether outcomes can be stored, and resume merges."""
         self.is_enabled = self.is_enabled and self._warehouse.orders_inserts()
         if self.is_enabled and not self.is_embedded:
             try:
-                self.tables.resume_merges()  # which a killed node may have stopped
-            except QueryFailed as error:  # such as without the right
+                self.tables.resume_merges()  # a killed node may have stopped them
+            except QueryFailed as error:  # such as for lack of the privilege
                 log.warning("merges_not_resumed", error=str(error))
         self._is_prepared = True
 
@@ -196,7 +196,7 @@ class OutcomeMaintenance:
 
     @contextmanager
     def _working_on(self, work: Work) -> Iterator[None]:
-        """Statements of one thread, so that the intake and queries keep theirs."""
+        """Limit statements to one thread, to leave the others to the intake and queries."""
         work.limits |= {
             "max_threads": 1,
             "max_execution_time": _BUILD_S,
@@ -210,9 +210,9 @@ class OutcomeMaintenance:
             self._work = outer
 
     def _learn(self) -> None:
-        """Marks of an earlier process, or of another node; at the first time, drop what has none.
+        """Read the marks of earlier processes and other nodes.
 
-        So a later process drops the rows of a build that was killed.
+        The first time, also drop rows without a mark: those of a build that was killed.
         """
         seen = self.registry.marks()
         marks = self.tables.marks()
@@ -229,13 +229,13 @@ class OutcomeMaintenance:
             self._is_loaded = True
 
     def _adopt(self, locked: LockedOutcome) -> Mark | None:
-        """The mark that holds from now on; None, and dropped, where it does not fit its rows."""
+        """Use a stored mark from now on. None, after retiring its rows, if they do not match it."""
         mark = locked.mark
         if mark is None:
             return None
         newest = self.tables.newest(mark.build)
-        # After a kill some rows may know events that no mark counts: their deletion would not be
-        # noticed.
+        # After a kill, rows may include events that no mark counts. Nobody would notice if these
+        # events were deleted.
         if newest is None or newest > mark.events_block or self._may_still_change(locked):
             self.refresher.retire(locked, mark, "rows_do_not_fit")
             return None
@@ -243,11 +243,11 @@ class OutcomeMaintenance:
         return mark
 
     def _may_still_change(self, locked: LockedOutcome) -> bool:
-        """Whether a statement of a change that was interrupted may still run, in a server."""
+        """Whether a server may still run a statement of an interrupted change."""
         return locked.is_interrupted and not self.is_embedded
 
     def _drop_all(self) -> None:
-        """Stored outcomes are switched off."""
+        """Drop all rows, because stored outcomes are switched off."""
         for mark in self.tables.marks():
             with self.locks.locked(mark.outcome, _LOCK_S) as locked:
                 if locked is not None and locked.mark is not None:
@@ -259,16 +259,16 @@ class OutcomeMaintenance:
         self._drop_unmarked(at_once=False)
 
     def _drop_unmarked(self, *, at_once: bool) -> None:
-        """Drop rows that no mark names and that nobody is making."""
-        # In this order: a build has its change before it has rows, and its mark before its change
-        # ends.
+        """Drop rows that belong neither to a mark nor to a running build."""
+        # Read in this order: a build opens its change before it writes rows, and saves its mark
+        # before its change ends.
         stored = self.tables.builds()
         making = {change.build for change in self.locks.builds() if not self._is_left(change)}
         marked = {mark.build for mark in self.tables.marks()}
         self.tables.drop(self.registry.unused_builds(stored - making - marked, at_once=at_once))
 
     def _is_left(self, change: RowChange) -> bool:
-        """Whether the node of a build has died, or lost its lock. Its mark does not hold then."""
+        """Whether the node of a build has died or lost its lock, so that its mark is not valid."""
         with self.locks.locked(change.outcome, 0) as locked:
             if locked is None:
                 return False
@@ -280,7 +280,7 @@ class OutcomeMaintenance:
             return True
 
     def _build(self, pending: PendingBuild) -> None:
-        """A build that another node makes stays pending, in case that node dies."""
+        """Run a build. It stays pending while another node runs it, in case that node dies."""
         with self.locks.locked(pending.subject.outcome, _SHORT_LOCK_S) as locked:
             if locked is None and not pending.is_cancelled:
                 return
@@ -291,7 +291,7 @@ class OutcomeMaintenance:
                 self.registry.end_build(pending)
 
     def _is_wanted(self, locked: LockedOutcome, pending: PendingBuild) -> bool:
-        """Whether a build has not been cancelled, at any node, and has not been made."""
+        """Whether a build was neither cancelled, at any node, nor already done."""
         outcome = pending.subject.outcome
         if locked.change.dropped_until_ms > self._clock():
             self.registry.postpone(outcome, locked.change.dropped_until_ms)
@@ -330,13 +330,13 @@ class OutcomeMaintenance:
                 self.refresher.retire(locked, mark, "by_request")
 
     def _discard(self, locked: LockedOutcome, build: str) -> None:
-        """The rows of a build that failed can be dropped."""
+        """Let the rows of a failed build be dropped."""
         self.registry.discard_build(build)
-        with suppress(StoreUnavailable):  # else the next one finds the change open
+        with suppress(StoreUnavailable):  # then the next process finds the change open
             locked.close_change()
 
     def _has_room(self) -> bool:
-        """Whether one more may be stored; the one that was asked for longest ago makes room."""
+        """Whether another outcome may be stored; the least recently queried one makes room."""
         marks = sorted(self.registry.marks(), key=self.registry.asked_at_ms)
         if len(marks) < self._settings.stored_outcomes:
             return True
@@ -348,7 +348,7 @@ class OutcomeMaintenance:
             return locked is not None
 
     def _maintain(self, mark: Mark) -> None:
-        """Drop what nobody needs, and fold what is too much for a query."""
+        """Retire an outcome that is no longer used, or evaluate what is too much for a query."""
         subject = self.subjects.subject_of(mark)
         with self.locks.locked(mark.outcome, _LOCK_S) as locked:
             current = None if locked is None else locked.mark
@@ -362,7 +362,7 @@ class OutcomeMaintenance:
                 self._fold_many(subject, locked, current)
 
     def _is_asked_often(self, mark: Mark) -> bool:
-        """Of others, the next query finds out how much has changed: to look costs a scan."""
+        """Whether to keep it up to date without a query. Looking for changes costs a scan."""
         return self.registry.asked_at_ms(mark) > self._clock() - _ASKED_OFTEN_MS
 
     def _fold_many(self, subject: Subject, locked: LockedOutcome, mark: Mark) -> None:
@@ -391,14 +391,14 @@ class OutcomeMaintenance:
         self.registry.request_build(subject, mark.workspace_id, mark.funnel_id)
 
     def _forget_old_changes(self) -> None:
-        """Once a day, and after a start."""
+        """Delete old changes of outcomes without rows, once a day and after a start."""
         now_ms = self._clock()
         if now_ms >= self._forgot_at_ms + DAY_S * 1000:
             self.locks.forget_old()
             self._forgot_at_ms = now_ms
 
     def _compare_some(self) -> None:
-        """Now and then, compare some units of one outcome with their events."""
+        """Every ten minutes, compare some units of one outcome with their events."""
         now_ms = self._clock()
         marks = self.registry.marks()
         if not marks or now_ms < self._compared_at_ms + _COMPARED_EVERY_MS:
@@ -406,7 +406,7 @@ class OutcomeMaintenance:
         self._compared_at_ms = now_ms
         self._comparisons += 1
         mark = marks[self._comparisons % len(marks)]
-        # Others each time, so that in the end every unit was compared.
+        # A different share each time, so that every unit is compared in the end.
         which = self._comparisons // len(marks) % _COMPARED_SHARE
         self._agrees(mark, (_COMPARED_SHARE, which))
 

@@ -1,4 +1,4 @@
-"""What is known about stored outcomes."""
+"""Plain types of stored outcomes. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -12,11 +12,11 @@ from penstock.warehouse.work import Work
 
 
 class Unsettled(Exception):
-    """Inserts came in so fast that their events could not be counted."""
+    """Inserts followed each other so fast that their events could not be counted."""
 
 
 class Overtaken(ConcurrentUpdate):
-    """Another process has begun to change the rows, because this one seemed to be gone."""
+    """Another process changes the rows, because this one had lost its lock."""
 
     def __init__(self) -> None:
         super().__init__(reason="another node has begun to change the outcomes")
@@ -28,16 +28,16 @@ class NotStorable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What outcomes are stored of: a definition over the events of some websites."""
+    """A definition and the websites whose events it counts: its outcomes can be stored."""
 
     definition: Definition
     website_ids: tuple[WebsiteId, ...]
 
     @property
     def outcome(self) -> str:
-        """Its name in the event store: equal definitions over equal websites share their rows.
+        """Its name in the event store. Equal definitions over equal websites share their rows.
 
-        Another version of the program may count differently, so it has other rows.
+        Another version of Penstock may count differently, so it has rows of its own.
         """
         parts = (__version__, self.definition, tuple(sorted(self.website_ids)))
         return sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
@@ -45,12 +45,13 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a stored outcome knows.
+    """The high-water mark of a stored outcome: which events its rows include.
 
-    build: its rows; '' when they are dropped. events_block: the newest insert into the event store
-    that the rows know. events: those of the websites up to there. read_until_ms: later events were
-    not read; next_event_ms: the first of them, 0 for none. asked_at_ms: when a query last asked for
-    the outcome, as far as it was saved. number: of the mark; the highest holds.
+    build: ID of the rows; '' when they are dropped. events_block: number of the newest insert into
+    the event store that the rows include. events: number of the websites' events up to that insert.
+    read_until_ms: rows include no event that occurs later. next_event_ms: time of the first such
+    event, 0 for none. asked_at_ms: time of the last query for the outcome, saved every half hour.
+    number: of several marks, the one with the highest number is valid.
     """
 
     outcome: str
@@ -66,16 +67,17 @@ class Mark:
 
     @classmethod
     def empty(cls, outcome: str) -> "Mark":
-        """Of no rows."""
+        """The mark of an outcome without rows."""
         return cls(outcome, "", WorkspaceId(""), "", 0, 0, 0, 0, 0)
 
 
 class RowChange(NamedTuple):
-    """What the metadata DB has of an outcome: the last change of its rows.
+    """The last change of an outcome's rows, as recorded in the metadata DB.
 
-    number: of that change; the mark that ends it has the same. is_open: it has not ended, so rows
-    may know more than the mark. build: that it makes; '' if it makes none. read_until_ms: rows know
-    no event that occurs later. dropped_until_ms: nobody builds it until then.
+    number: the mark that ends the change has the same. is_open: the change has not ended, so rows
+    may include more events than the mark says. build: the build that it writes; '' for none.
+    read_until_ms: rows include no event that occurs later. dropped_until_ms: no node builds the
+    outcome before this time.
     """
 
     outcome: str
@@ -89,7 +91,7 @@ class RowChange(NamedTuple):
 
 @dataclass(slots=True)
 class PendingBuild:
-    """Outcomes to build. work: its statements. started_at_ms: None while it waits."""
+    """A build that waits or runs. work: its statements. started_at_ms: None while it waits."""
 
     subject: Subject
     workspace_id: WorkspaceId

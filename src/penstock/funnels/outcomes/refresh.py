@@ -1,4 +1,4 @@
-"""Folds the units that changed since a mark, for queries and for the worker."""
+"""Evaluates the units that changed since a mark again, for queries and for the worker."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,13 +13,13 @@ from penstock.funnels.outcomes.tables import Backlog, OutcomeTables
 log = structlog.get_logger()
 
 FEW_EVENTS = 50_000
-"""New events that a query folds itself. The worker folds more, and begins at a tenth of it."""
+"""New events that a query evaluates itself. The worker evaluates more, from a tenth of this on."""
 
 
 class OutcomeRefresher:
-    """Folds changed units again, or retires their build.
+    """Evaluates changed units again, or retires their build.
 
-    Methods block, and raise as `LockedOutcome` does. The lock is the caller's, and there is a mark.
+    Methods block, and raise as `LockedOutcome` does. The caller holds the lock and has a mark.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class OutcomeRefresher:
         self._tables, self._registry, self._wake_worker = tables, registry, wake_worker
 
     def retire(self, locked: LockedOutcome, mark: Mark, reason: str) -> None:
-        """No query reads its rows from now on; the worker drops them later."""
+        """End the use of a build's rows; the worker drops them later."""
         log.info("outcomes_dropped", funnel_id=mark.funnel_id, reason=reason)
         # Saved first: rows are dropped only when no mark knows them, whatever fails.
         locked.open_change()
@@ -44,10 +44,10 @@ class OutcomeRefresher:
         until_ms: int,
         max_units: int,
     ) -> Mark | None:
-        """The mark after folding changed units again; None, with nothing done, for too many.
+        """The mark after changed units were evaluated again.
 
-        None also when payment events match the funnel; then the build is retired. until_ms: later
-        events are not read.
+        None when there are too many, and nothing was done; and when payment events match the
+        funnel, and the build was retired. until_ms: later events are not read.
         """
         try:
             changed = self._tables.changed_units(subject, mark, backlog, until_ms, max_units)
@@ -65,6 +65,6 @@ class OutcomeRefresher:
         try:
             return locked.save(self._tables.refresh(subject, mark, backlog, changed, until_ms))
         except BaseException:
-            # The change stays open: the worker looks, and folds the rest.
+            # The change stays open: the worker finds it and evaluates the rest.
             self._wake_worker()
             raise

@@ -1,7 +1,6 @@
-"""Which stored outcomes exist, who reads them, and which are to be built.
+"""The state of stored outcomes in memory, which queries and the worker of a process share.
 
-Queries and the worker of a process share this state. What other processes must know too is in the
-stores: see `penstock.funnels.outcomes.locks`.
+State that other processes need is in the stores: see `penstock.funnels.outcomes.locks`.
 """
 
 from collections import Counter
@@ -14,11 +13,11 @@ from penstock.base.ids import WorkspaceId
 from penstock.funnels.outcomes.model import Mark, PendingBuild, Subject
 
 _RETIRE_AFTER_MS = 120_000
-"""Statements of this process that were about to read a build have begun within this time."""
+"""A query that has chosen a build starts to read it within this time."""
 
 
 class OutcomeRegistry:
-    """What this process knows of stored outcomes. Thread-safe."""
+    """Marks, readers and pending builds of stored outcomes in this process. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -32,7 +31,7 @@ class OutcomeRegistry:
         self._asked_at_ms: dict[str, int] = {}
 
     def mark(self, outcome: str) -> Mark | None:
-        """The mark that this process saw last. Whoever has the lock has the one that holds."""
+        """The last mark that this process read or saved. Only the lock makes sure it is valid."""
         with self._state:
             return self._marks.get(outcome)
 
@@ -41,22 +40,22 @@ class OutcomeRegistry:
             return list(self._marks.values())
 
     def remember(self, mark: Mark) -> None:
-        """A mark that holds. Whoever has the lock may remember more than the saved one says."""
+        """Keep a valid mark. With the lock, it may be newer than the saved one."""
         with self._state:
             self._marks[mark.outcome] = mark
 
     def note_asked(self, outcome: str, at_ms: int) -> None:
-        """A query has asked for it, at this node or another."""
+        """Record that a query asked for the outcome, at this node or another."""
         with self._state:
             self._asked_at_ms[outcome] = max(at_ms, self._asked_at_ms.get(outcome, 0))
 
     def asked_at_ms(self, mark: Mark) -> int:
-        """When a query last asked for it. Other nodes may know of one in the last half hour."""
+        """Time of the last query for it. A query at another node counts after half an hour."""
         with self._state:
             return max(mark.asked_at_ms, self._asked_at_ms.get(mark.outcome, 0))
 
     def forget(self, outcome: str) -> None:
-        """It has no rows any more."""
+        """Remove the mark of an outcome whose rows are no longer in use."""
         with self._state:
             self._asked_at_ms.pop(outcome, None)
             mark = self._marks.pop(outcome, None)
@@ -64,9 +63,9 @@ class OutcomeRegistry:
                 self._unmarked_since_ms[mark.build] = self._clock()
 
     def forget_dropped(self, seen: Iterable[Mark], stored: Iterable[Mark]) -> None:
-        """Other processes may have dropped rows.
+        """Forget outcomes whose rows other processes have dropped.
 
-        seen: marks that were known before the stored ones were read.
+        seen: the marks in memory before the stored ones were read.
         """
         gone = {mark.outcome: mark for mark in seen}
         for mark in stored:
@@ -76,12 +75,12 @@ class OutcomeRegistry:
                 self.forget(outcome)
 
     def discard_build(self, build: str) -> None:
-        """Rows that never had a mark can be dropped at once."""
+        """Let the rows of a build that never had a mark be dropped at once."""
         with self._state:
             self._unmarked_since_ms[build] = 0
 
     def unused_builds(self, unmarked: Iterable[str], *, at_once: bool) -> list[str]:
-        """Of builds that no mark names, those that no statement reads or is about to read."""
+        """Of builds without a mark, those that no statement reads or is about to read."""
         now_ms = self._clock()
         before_ms = now_ms if at_once else now_ms - _RETIRE_AFTER_MS
         with self._state:
@@ -95,7 +94,7 @@ class OutcomeRegistry:
 
     @contextmanager
     def reading(self, build: str) -> Iterator[None]:
-        """While a statement reads a build, it is not dropped."""
+        """Keep a build from being dropped while a statement reads it."""
         with self._state:
             self._readers[build] += 1
         try:
@@ -111,12 +110,12 @@ class OutcomeRegistry:
             self._not_storable.add(outcome)
 
     def is_storable(self, outcome: str) -> bool:
-        """Whether no event is known that forbids to store the outcome."""
+        """Whether no known event prevents storing the outcome."""
         with self._state:
             return outcome not in self._not_storable
 
     def postpone(self, outcome: str, until_ms: int) -> None:
-        """Queries request no build of the outcome until then."""
+        """Keep queries from requesting a build until this time."""
         with self._state:
             self._not_before_ms[outcome] = until_ms
 
@@ -151,11 +150,11 @@ class OutcomeRegistry:
             return not build.is_cancelled
 
     def end_build(self, build: PendingBuild) -> None:
-        """A build that failed is not tried again at once."""
+        """Remove a pending build, whether or not it succeeded."""
         with self._state:
             self._pending.pop(build.subject.outcome, None)
 
     def cancel_build(self, build: PendingBuild) -> None:
-        """It does not start; who cancels one that runs also stops its work."""
+        """Keep a pending build from starting. A running one also needs its work stopped."""
         with self._state:
             build.is_cancelled = True

@@ -1,7 +1,7 @@
-"""Which queries stored outcomes answer.
+"""Use cases of stored outcomes: answer queries from them, show their state, drop them.
 
-A query asks for `current` rows: rows that know every event of its data, after folding the units
-that changed since. Where that is not possible, or would take long, events are evaluated directly.
+A query asks for `current` rows, which include every event of its data: the units that changed are
+evaluated again first. Where that is not possible or would take long, the query reads events.
 """
 
 from collections.abc import Iterator
@@ -30,19 +30,19 @@ from penstock.warehouse.work import Stopped, Work, current_work, working_on
 log = structlog.get_logger()
 
 _LOCK_S = 1.0
-"""How long a query waits for another that folds the same units; then it evaluates directly."""
+"""Seconds that a query waits for another one to evaluate the same units, before it reads events."""
 _DROP_S = 15.0
-"""How long the request to drop outcomes waits for a fold."""
+"""Seconds that a request to drop outcomes waits until changed units are evaluated."""
 _DROPPED_MS = DAY_S * 1000
-"""How long outcomes that someone dropped are not built again."""
+"""Time for which outcomes that were dropped by request are not built again."""
 _ASKED_SAVED_MS = 1_800_000
-"""How often a mark is saved only to say that a query has asked for the outcome."""
+"""How often at most a mark is saved only to record that a query asked for the outcome."""
 _FEW_UNITS = 10_000
-"""What a query folds itself, beside `FEW_EVENTS`; the worker folds more."""
+"""Changed units that a query evaluates itself; the worker evaluates more."""
 
 
 class OutcomeService:
-    """What stored outcomes can answer. Methods block: call them from a worker thread."""
+    """Answers queries from stored outcomes. Methods block: call them from a worker thread."""
 
     def __init__(self, maintenance: OutcomeMaintenance, settings: Settings, clock: Clock) -> None:
         self._maintenance, self._settings, self._clock = maintenance, settings, clock
@@ -51,7 +51,7 @@ class OutcomeService:
         self._locks = maintenance.locks
 
     def current(self, context: QueryContext) -> StoredBuild | DirectReason:
-        """Rows that know every event of the query's data, or why events have to be evaluated."""
+        """Rows that include every event of the query's data, or why the query must read events."""
         subject = _subject_of(context)
         outcome = subject.outcome
         if self._registry.mark(outcome) is None:
@@ -91,10 +91,9 @@ class OutcomeService:
         return DirectReason.NOT_STORED if is_saved else DirectReason.PREVIEW
 
     def holds(self, context: QueryContext, build: StoredBuild) -> bool:
-        """Whether rows are still in use, and have no event after the query's evaluation time.
+        """Whether rows are still in use, and include no event after the query's evaluation time.
 
-        Since `current`, another query may have folded such an event, or any node have dropped the
-        rows.
+        Since `current`, another query may have added such an event, or a node dropped the rows.
         """
         subject = _subject_of(context)
         try:
@@ -110,14 +109,14 @@ class OutcomeService:
 
     @contextmanager
     def reading(self, build: StoredBuild) -> Iterator[None]:
-        """While a statement reads rows: they are not dropped."""
+        """Keep rows from being dropped while a statement reads them."""
         with self._registry.reading(build.name):
             yield
 
     def note_failed(self, context: QueryContext, build: StoredBuild, error: Exception) -> None:
-        """A statement over stored rows failed: they answer no other query.
+        """Retire rows after a statement over them failed.
 
-        Unless a server was away: that says nothing of its rows.
+        A server that could not be reached says nothing about its rows: they stay in use.
         """
         if isinstance(error, StoreUnavailable) and not self._maintenance.is_embedded:
             return
@@ -130,7 +129,7 @@ class OutcomeService:
             log.warning("outcomes_not_dropped", error=str(error))
 
     def note_direct(self, context: QueryContext, took_s: float) -> None:
-        """A query about a funnel was evaluated directly, in that time."""
+        """Request a build if a query about a saved funnel took long to read events."""
         if (
             not self._maintenance.is_enabled
             or context.funnel_id is None
@@ -147,13 +146,13 @@ class OutcomeService:
             self._maintenance.worker.wake()
 
     def has_build(self, context: QueryContext) -> bool:
-        """Whether outcomes for a query are being built, or wait for it. Never blocks."""
+        """Whether a build for the query waits or runs. Never blocks."""
         return self._registry.pending_build(_subject_of(context).outcome) is not None
 
     def status(
         self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery
     ) -> OutcomesRecord:
-        """Whether the outcomes of the current revision are stored. Blocks for the progress.
+        """Whether the outcomes of the current revision are stored, or how far their build is.
 
         NotFound (funnel), Unauthorized (website), Conflict (a goal that no longer exists).
         """
@@ -180,7 +179,7 @@ class OutcomeService:
         return OutcomesRecord.missing(self._reason_without_rows(subject, is_saved=True))
 
     def _is_built_elsewhere(self, change: RowChange) -> bool:
-        """Whether another node builds it, which lives and has not been told to stop."""
+        """Whether another node, which is alive, builds it and was not told to stop."""
         is_told_to_stop = change.dropped_until_ms > self._clock()
         return bool(change.build) and not is_told_to_stop and self._locks.is_locked(change.outcome)
 
@@ -198,7 +197,7 @@ class OutcomeService:
         is_built = bool(self._locks.change(subject.outcome).build)
         with self._locks.locked(subject.outcome, 0 if is_built else _DROP_S) as locked:
             if locked is None and is_built:
-                return  # the node that builds looks when it has saved its mark
+                return  # the node that builds checks for the request after it saved its mark
             if locked is None:
                 raise Unavailable(
                     "The outcomes are being brought up to date. Try again in a minute.",
@@ -210,7 +209,7 @@ class OutcomeService:
     def _refreshed_build(
         self, context: QueryContext, subject: Subject, locked: LockedOutcome
     ) -> str | None:
-        """The build, after folding what changed; None when that is too much."""
+        """The build, after changed units were evaluated again; None when there are too many."""
         mark = locked.mark
         if mark is None:
             self._registry.forget(subject.outcome)
@@ -230,7 +229,8 @@ class OutcomeService:
         elif backlog.events or 0 < mark.next_event_ms <= at_ms:
             refreshed: Mark | None = None
             if backlog.events <= FEW_EVENTS:
-                # Whoever asked may go meanwhile: a fold that ends half way makes all rows useless.
+                # In a work of its own: the client may disconnect, but rows that are only partly
+                # updated are useless.
                 request = current_work() or Work()
                 with working_on(Work(request.limits, request.owner)):
                     refreshed = self._refresher.fold_changes(
@@ -244,7 +244,7 @@ class OutcomeService:
         return mark.build
 
     def _note_asked(self, mark: Mark) -> Mark:
-        """The worker looks after what is asked for, and no node drops it."""
+        """Record the query, so that the worker keeps the outcome and no node drops it."""
         now_ms = self._clock()
         self._registry.note_asked(mark.outcome, now_ms)
         if mark.asked_at_ms < now_ms - _ASKED_SAVED_MS:

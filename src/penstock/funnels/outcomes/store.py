@@ -34,7 +34,7 @@ def find(db: Connection, outcome: str) -> RowChange:
 
 
 def open_change(db: Connection, seen: RowChange, opened: RowChange) -> bool:
-    """A change begins. False when another one has begun since `seen`, or that is forgotten."""
+    """Record that a change begins. False when `seen` is no longer the last change."""
     values = {
         "number": opened.number,
         "build": opened.build,
@@ -50,7 +50,7 @@ def open_change(db: Connection, seen: RowChange, opened: RowChange) -> bool:
 
 
 def close_change(db: Connection, change: RowChange) -> bool:
-    """The change has ended. False when another one has begun."""
+    """Record that the change has ended. False when it is no longer the last change."""
     closed = db.execute(
         update(outcome_claims)
         .where(*_is(change))
@@ -61,14 +61,14 @@ def close_change(db: Connection, change: RowChange) -> bool:
 
 
 def drop_until(db: Connection, outcome: str, until_ms: int) -> None:
-    """Nobody builds it until then."""
+    """Keep all nodes from building the outcome until this time."""
     db.execute(_DROP, {"outcome": outcome, "dropped_until": until_ms})
 
 
 def forget(db: Connection, before_ms: int, now_ms: int, with_rows: Collection[str]) -> None:
-    """Remove the last changes of outcomes that were before a time and made no build.
+    """Delete changes from before a time that write no build.
 
-    Without those that nobody may build now. with_rows: other outcomes.
+    Keeps those of outcomes that have rows, or must not be built now.
     """
     db.execute(
         delete(outcome_claims).where(
@@ -81,7 +81,7 @@ def forget(db: Connection, before_ms: int, now_ms: int, with_rows: Collection[st
 
 
 def builds(db: Connection) -> list[RowChange]:
-    """The changes whose builds have not ended, of nodes that died too."""
+    """The changes whose builds have not ended, including those of nodes that died."""
     return [RowChange(*row) for row in db.execute(select(*_FIELDS).where(c.build != ""))]
 
 

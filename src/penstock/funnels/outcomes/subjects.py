@@ -1,4 +1,4 @@
-"""The outcomes that can be stored of a saved funnel."""
+"""The subjects of a saved funnel: its current definition over one website, or over all."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from penstock.funnels.saved.service import FunnelService
 
 
 class SubjectReader:
-    """Reads what the current revisions of funnels count. Methods block."""
+    """Reads the subjects of saved funnels. Methods block."""
 
     def __init__(self, websites: WebsiteService, funnels: FunnelService) -> None:
         self._websites, self._funnels = websites, funnels
@@ -39,11 +39,11 @@ class SubjectReader:
         return Subject(definition, scope.website_ids)
 
     def is_current(self, subject: Subject, workspace_id: WorkspaceId, funnel_id: str) -> bool:
-        """Whether the funnel counts this now."""
+        """Whether the subject is one of the funnel's current revision."""
         current = self.subjects(workspace_id, funnel_id)
         return any(each.outcome == subject.outcome for each in current)
 
     def subject_of(self, mark: Mark) -> Subject | None:
-        """None when the funnel counts something else now."""
+        """The subject of a mark; None when the funnel has changed since."""
         current = self.subjects(mark.workspace_id, mark.funnel_id)
         return next((each for each in current if each.outcome == mark.outcome), None)

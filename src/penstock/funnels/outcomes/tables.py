@@ -34,17 +34,17 @@ log = structlog.get_logger()
 _SQL = "penstock.funnels.outcomes"
 _UNITS_PER_STATEMENT = 20_000
 _EVENTS_PER_FOLD = 32_000_000
-"""A fold of so many events takes about 3 GB of memory; more of them are folded in shares."""
+"""Number of events whose evaluation takes about 3 GB of memory; more are evaluated in shares."""
 _STOP_S = 10.0
-"""How long a build may take to stop. A server that hangs takes 20 seconds more, to be told."""
+"""Seconds that a build may take to stop. A server that hangs takes 20 seconds more."""
 _TRIES = 5
-"""How often the backlog is counted until no insert has come in meanwhile."""
+"""How often the backlog is counted, until no insert happens at the same time."""
 
 
 class Backlog(NamedTuple):
-    """What a mark does not know. events: new ones. block: the newest insert among them.
+    """The events since a mark. events: their number. block: number of the newest insert.
 
-    events_in_all: of the websites. has_lost: whether events that the mark knows are gone.
+    events_in_all: all events of the websites. has_lost: whether events before the mark are gone.
     """
 
     events: int
@@ -54,9 +54,9 @@ class Backlog(NamedTuple):
 
 
 class ChangedUnits(NamedTuple):
-    """What events that a mark does not know change.
+    """What the events since a mark change.
 
-    units: those of the events, each with the time of the first of these. has_unitless: whether some
+    units: with the time of the first of these events of each. has_unitless: whether some events
     have no unit. next_event_ms: the first event that is still in the future; 0 for none.
     """
 
@@ -70,20 +70,20 @@ class ChangedUnits(NamedTuple):
 
 
 class OutcomeTables:
-    """Methods block. `QueryFailed` and `StoreUnavailable` of the event store."""
+    """The rows of stored outcomes. Methods block, and raise `QueryFailed`, `StoreUnavailable`."""
 
     def __init__(self, warehouse: Warehouse, events_per_fold: int = _EVENTS_PER_FOLD) -> None:
-        """events_per_fold: of a build, which folds a share of the units after the other."""
+        """events_per_fold: a build of more events evaluates one share of the units at a time."""
         self._warehouse, self._events_per_fold = warehouse, events_per_fold
         self.has_stopped_merges = False
 
     def fill(self, subject: Subject, mark: Mark) -> Mark:
-        """Store the outcomes of all units under `mark.build`. Returns what they know.
+        """Store the outcomes of all units under `mark.build`. Returns their mark.
 
         `NotStorable` when provider events are among them.
         """
         backlog = self.backlog(subject.website_ids, None)
-        # The profile is read later than the number: it knows every event that is folded.
+        # The profile is read after the number, so it covers every event that is evaluated.
         profile = self._profile(subject, mark.read_until_ms)
         known = Subset(until_block=backlog.block)
         if profile.has_provider_events:
@@ -104,7 +104,7 @@ class OutcomeTables:
         try:
             self._run(storing.merge_parts(mark.build))
         except QueryFailed as error:
-            if error.code != ABORTED:  # another node stops a build; these rows are complete
+            if error.code != ABORTED:  # another node has stopped merges; these rows are complete
                 raise
         return replace(
             mark,
@@ -124,7 +124,7 @@ class OutcomeTables:
         self.has_stopped_merges = True
         try:
             self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes", at_once=True)
-        except (QueryFailed, StoreUnavailable) as error:  # its merge goes on to its end
+        except (QueryFailed, StoreUnavailable) as error:  # a merge runs to its end
             log.warning("merges_not_stopped", error=str(error))
             self.has_stopped_merges = isinstance(error, StoreUnavailable)  # nobody knows
         self._warehouse.stop(work, until_s)
@@ -147,7 +147,7 @@ class OutcomeTables:
         changed: ChangedUnits,
         until_ms: int,
     ) -> Mark:
-        """Fold changed units again. Returns what the rows know then.
+        """Evaluate changed units again. Returns the new mark.
 
         until_ms: later events are not read.
         """
@@ -159,8 +159,8 @@ class OutcomeTables:
         first_times = self._first_times(mark.build, changed.units, until_ms)
         for chunk in chunks(list(first_times), _UNITS_PER_STATEMENT):
             times = {unit: first_times[unit] for unit in chunk}
-            # From the first event of any of them on: what it costs does not grow with history.
-            # No newer insert: were it deleted before a mark knows it, nobody would notice.
+            # Read from the first event of these units on, so that the cost does not grow with
+            # history. Read no newer insert: nobody would notice its deletion before the next mark.
             subset = Subset(
                 until_block=backlog.block, after_ms=min(times.values()) - 1, units=chunk
             )
@@ -177,7 +177,7 @@ class OutcomeTables:
     def _first_times(
         self, build: str, units: Mapping[int, int], until_ms: int
     ) -> Mapping[int, int]:
-        """When the first event of each unit was, the earliest first; without units of the future.
+        """Time of the first event of each unit, earliest first; without units of the future.
 
         units: with the time of the first new event of each.
         """
@@ -189,7 +189,7 @@ class OutcomeTables:
         return {unit: first_ms for unit, first_ms in earliest_first if first_ms <= until_ms}
 
     def backlog(self, website_ids: Sequence[WebsiteId], mark: Mark | None) -> Backlog:
-        """What came in since a mark; since ever for None. `Unsettled`."""
+        """The events since a mark; all events for None. `Unsettled`."""
         known = 0 if mark is None else mark.events_block
         state = read_state(self._warehouse.query)
         for _ in range(_TRIES):
@@ -207,11 +207,11 @@ class OutcomeTables:
     def changed_units(
         self, subject: Subject, mark: Mark, backlog: Backlog, until_ms: int, max_units: int
     ) -> ChangedUnits | None:
-        """What events change that a mark does not know; None for more than `max_units`.
+        """What the events since a mark change; None for more than `max_units`.
 
         `NotStorable` when provider events are among them.
         """
-        # New ones in the future too: their texts are stored now, though they count later.
+        # Also new events of the future: their texts are stored now, although they count later.
         new = Subset(after_block=mark.events_block, until_block=backlog.block)
         subsets = [(new, LATEST_MS)]
         if 0 < mark.next_event_ms <= until_ms:
@@ -237,10 +237,9 @@ class OutcomeTables:
         return ChangedUnits(units, has_unitless, next_event_ms)
 
     def agrees(self, subject: Subject, mark: Mark, share: tuple[int, int]) -> bool | None:
-        """Whether the rows of a share of units are what their events say.
+        """Whether the rows of a share of the units agree with their events up to the mark.
 
-        Events that the mark does not know are left out. share: as in `Subset`. None:
-        events were deleted meanwhile.
+        share: as in `Subset`. None: events were deleted meanwhile.
         """
         profile = self._profile(subject, mark.read_until_ms)
         profile = replace(profile, has_provider_events=False)  # none of them matches
@@ -254,7 +253,7 @@ class OutcomeTables:
         return list(events) == list(rows)
 
     def next_event(self, subject: Subject, after_ms: int) -> int:
-        """When the first event after a time occurred, 0 if there is none."""
+        """Time of the first event after a time, 0 if there is none."""
         plan = self._plan(subject, LATEST_MS, _FEW, Subset(after_ms=after_ms))
         [[first_ms]] = self._run(storing.first_event(plan))
         return int(first_ms)
@@ -267,7 +266,7 @@ class OutcomeTables:
         profile: DataProfile,
         changed: ChangedUnits | None = None,
     ) -> None:
-        """What is stored of events rather than units; those in the future too.
+        """Store entry values and events without a unit, also of events in the future.
 
         changed: what the events change; None: not known.
         """
@@ -300,7 +299,7 @@ class OutcomeTables:
         return [Mark(*row) for row in self._warehouse.query(load(_SQL, "marks"))[1]]
 
     def mark(self, outcome: str) -> Mark | None:
-        """The newest mark of an outcome, also one that says that its rows are dropped."""
+        """The newest mark of an outcome, even if its rows were dropped."""
         rows = self._warehouse.query(load(_SQL, "mark"), {"outcome": outcome})[1]
         return Mark(*rows[0]) if rows else None
 
@@ -324,7 +323,7 @@ class OutcomeTables:
         return {build for (build,) in self._warehouse.query(load(_SQL, "builds"))[1]}
 
     def newest(self, build: str) -> int | None:
-        """The newest insert into the event store that any row of a build knows; None: no rows."""
+        """Number of the newest insert that a row of the build includes; None: no rows."""
         [[rows, newest]] = self._warehouse.query(load(_SQL, "newest"), {"build": build})[1]
         return int(newest) if rows else None
 
@@ -337,4 +336,4 @@ class OutcomeTables:
 
 
 _FEW = DataProfile(0, None, None, has_provider_events=False, has_aliases=False)
-"""Of so few events that the general fold takes them."""
+"""The profile of few events, which the general fold evaluates."""
