@@ -24,7 +24,7 @@ _CHECK_S = 0.1  # how often a thread that waits calls `check`
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """slots: how many hold one at once. slots_per_key: of them, one key's. waiting: in all."""
+    """slots: of all keys together. slots_per_key: of one key. waiting: places of all keys."""
 
     slots: int
     slots_per_key: int

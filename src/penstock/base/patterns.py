@@ -12,7 +12,7 @@ import re2  # type: ignore[import-untyped]
 
 
 class Match(Protocol):
-    """What a pattern found. Groups by number, from 1, or by name; None for an unused group."""
+    """A match of a pattern. Groups by number, from 1, or by name; None for an unused group."""
 
     def __getitem__(self, group: int | str) -> str: ...
     def groupdict(self) -> dict[str, str | None]: ...

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, for operators who want them: off, and not even imported, until then."""
+"""Spans of OpenTelemetry. The library is imported only if a setting turns them on."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,13 +17,13 @@ _OFF: AbstractContextManager[None] = nullcontext()
 
 
 def use_tracer(tracer: "Tracer | None") -> None:
-    """Record spans with it from now on, in the whole process; None: no more."""
+    """Set the tracer of the whole process; None turns tracing off."""
     global _tracer
     _tracer = tracer
 
 
 def span(name: str, attributes: Attributes) -> "AbstractContextManager[Span | None]":
-    """A part of the current trace. attributes: never what a client sent, nor a secret."""
+    """A span of the current trace. attributes: nothing that a client sent, and no secrets."""
     return _OFF if _tracer is None else _recorded(_tracer, name, attributes)
 
 

@@ -39,7 +39,7 @@ class Backoff(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerHealth:
-    """State of one worker. error: the kind of the last error while it fails; it quotes no data."""
+    """State of one worker. error: the type of the last error while it fails, without its text."""
 
     name: str
     last_success_at_ms: int | None
@@ -109,7 +109,7 @@ class Worker:
         self._thread.start()
 
     def wake(self) -> None:
-        """There is work to do. Never blocks."""
+        """Run the next step now, because there is work to do. Never blocks."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -136,7 +136,7 @@ class Worker:
             raise WorkerStopped
 
     def report_progress(self) -> None:
-        """A step that takes long is not stalled."""
+        """Show that a long step still makes progress, so that it does not count as stalled."""
         with self._state:
             self._busy_since_ms = self._clock()
 

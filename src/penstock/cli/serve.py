@@ -37,7 +37,7 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
 
     on_started: called in a thread once the service answers requests.
     """
-    # What a start loads stays, so to look for garbage among it takes a fifth of the start in vain.
+    # All that a start loads stays: collecting garbage would take a fifth of the start for nothing.
     gc.disable()
     configure_logs(settings.log_level)
     # Both signals exit with 0: here during startup, later through the server, which passes them on

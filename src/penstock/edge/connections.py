@@ -42,7 +42,7 @@ class Admission(Enum):
 
 
 class Connection(Protocol):
-    """What the sweep sees of a connection."""
+    """The part of a connection that the sweep uses."""
 
     def check_deadline(self, now_s: float) -> None: ...
 

@@ -24,9 +24,9 @@ from penstock.settings import Settings
 
 _WINDOW_S = 10
 _MAX_PARAMETERS = 100
-"""Query parameters of a request. To read the thousands that fit into a head takes 20 ms."""
+"""Maximum number of query parameters. Reading the thousands that fit into a head takes 20 ms."""
 _MAX_FORWARDED_BYTES = 2048
-"""Of all `X-Forwarded-For`: a hundred addresses. To look at thousands takes 6 ms."""
+"""Maximum size of all `X-Forwarded-For`: about a hundred addresses. Thousands take 6 ms."""
 _NAMES = frozenset((b"x-request-id", b"x-forwarded-for", b"x-forwarded-proto"))
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
 _NO_HEADERS: list[tuple[bytes, bytes]] = []
@@ -106,7 +106,7 @@ class Passage:
             self.refusal = error
 
     def refuse(self, error: PenstockError) -> None:
-        """Let nothing answer but the error."""
+        """Refuse the request: its only response is the error."""
         REFUSALS.labels(error.code).inc()
         self.refusal = error
 

@@ -406,7 +406,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self.transport.close()
             return
         self.transport.write(_answer(refusal))
-        # To close with unread bytes resets the connection, which may cost the client the answer.
+        # Closing with unread bytes resets the connection; the client might not get the answer.
         if self._node.linger(self) and self.transport.can_write_eof():
             self.flow.resume_reading()
             self.transport.write_eof()

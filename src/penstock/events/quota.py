@@ -28,7 +28,7 @@ class DayCount(NamedTuple):
 class DailyQuota:
     """Counts what anyone may send for each website in a UTC day, and refuses more.
 
-    These are new events and identify calls without a key. What has a key neither counts nor is
+    These are new events and identify calls without a key. Events with a key neither count nor are
     refused: what a stranger sends in the name of a website must not stop its backends.
 
     The counts are rows that the intake's transactions increase. A check reads nothing: it knows

@@ -29,7 +29,7 @@ FORM_BYTES = 64 * 1024
 SMALL_BYTES = 6 * 1024
 """Maximum size of a body that is read on the event loop."""
 _TINY_BYTES = 1024
-"""So few have not enough values to take long."""
+"""Bodies of this size have too few values to take long, in bytes."""
 _FEW_VALUES = 150
 _FEW_ITEMS = 100
 _PIECE_BYTES = 1024 * 1024
@@ -69,7 +69,7 @@ async def read_bytes(
 
 
 async def compute_on(body: bytes, function: Callable[..., T], *args: Any, items: int = 1) -> T:
-    """The function's result for what a body has; in a thread unless the body is light.
+    """The result of a function that reads a body; run in a thread unless the body is light.
 
     items: those of the body that the function is about.
     """

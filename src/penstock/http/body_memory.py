@@ -9,7 +9,7 @@ from threading import Lock
 from penstock.base.errors import Unavailable
 
 COUNTED_BYTES = 16 * 1024
-"""A body counts once it is larger."""
+"""Size from which a body counts, in bytes."""
 SCOPE_KEY = "penstock.body"
 """Where the ASGI scope has the `HeldBody` of a request."""
 
@@ -37,7 +37,7 @@ class BodyMemory:
         return self._held + count <= self._limit and (is_only or own + count <= self._limit // 2)
 
     def take(self, address: str, count: int, held: int) -> bool:
-        """Whether there was room; it is taken then."""
+        """Reserve room, if there is any. Returns whether there was."""
         with self._lock:
             if not self.has_room(address, count, held):
                 return False
@@ -54,7 +54,7 @@ class BodyMemory:
 
 
 class HeldBody:
-    """What the body of one request takes until the request is answered."""
+    """The memory that the body of one request occupies until the request is answered."""
 
     __slots__ = ("_address", "_bytes", "_memory")
 
@@ -67,7 +67,7 @@ class HeldBody:
             raise _overloaded()
 
     def grow_to(self, size: int) -> None:
-        """The body takes this much by now. `Unavailable` without room."""
+        """Reserve memory for the body, which has this size by now. `Unavailable` without room."""
         if size <= max(COUNTED_BYTES, self._bytes):
             return
         if not self._memory.take(self._address, size - self._bytes, self._bytes):

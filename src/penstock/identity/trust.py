@@ -8,7 +8,7 @@ from penstock.identity.model import Trust
 def claim_trust(website: Website, *, is_backend: bool, is_signed: bool | None) -> Trust:
     """`Invalid` for a wrong signature, and for none where the website requires one.
 
-    is_backend: the sender has an API key. is_signed: whether its `userHash` is right; None without.
+    is_backend: the sender has an API key. is_signed: whether its `userHash` is right; None: none.
     """
     if is_signed is False:
         message = (

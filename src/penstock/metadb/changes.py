@@ -18,11 +18,11 @@ from penstock.base.errors import StoreUnavailable
 
 _WAIT_S = 0.25  # so long a node that stops may wait for its listener
 _PROBE_S = 15.0
-"""How often the connection is asked whether it still works: a server that hangs says nothing."""
+"""Seconds between checks of the connection: a server that hangs sends nothing."""
 
 
 class Changes:
-    """Announces topics, and calls who subscribed to those that any node announces."""
+    """Announces changed topics, and calls the subscribers of topics that any node announces."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -37,7 +37,7 @@ class Changes:
         self._subscribers[topic].append(learn)
 
     def announce(self, db: Connection, topic: str) -> None:
-        """Every node learns of a change when the caller's transaction is committed."""
+        """Announce a change to every node when the caller's transaction is committed."""
         if self.is_shared:
             db.execute(text("SELECT pg_notify('penstock_changes', :topic)"), {"topic": topic})
 

@@ -145,7 +145,7 @@ class Database:
 
     @contextmanager
     def alone(self, work: int, wait_s: float = 0.0) -> Iterator[bool]:
-        """Whether this node may do some work that one node does at a time.
+        """Whether this node may do work that only one node may do at a time.
 
         work: its number, equal on all nodes. wait_s: how long to wait for another node.
 

@@ -51,7 +51,7 @@ _SENT_NAMES = {
 
 
 class CallContext(NamedTuple):
-    """What calls are read with. user_agent: of the request, for a public key; else empty."""
+    """Limits and facts that validators need. user_agent: of the request, for a public key."""
 
     sender: Sender
     limits: EventValidationContext

@@ -8,7 +8,7 @@ from penstock.identity.model import Notice
 
 
 class Sender(NamedTuple):
-    """Whose write key a body has.
+    """The website of a write key.
 
     is_trusted: the key is an API key, which a backend keeps; else it is the website's ID, which
     anybody may know.
@@ -19,7 +19,7 @@ class Sender(NamedTuple):
 
 
 class CallResult(NamedTuple):
-    """What became of one call. rejected: None for one that was accepted."""
+    """The result of one call. rejected: None for an accepted call."""
 
     rejected: ItemResult | None = None
     warnings: tuple[Notice, ...] = ()

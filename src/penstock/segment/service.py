@@ -1,4 +1,4 @@
-"""Use cases of the tracking protocol: find whose write key it is, read calls, store them."""
+"""Use cases of the tracking protocol: identify the write key, read calls, store them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -130,7 +130,7 @@ class SegmentService:
         ]
 
     async def _store(self, sent: SentCalls, read: ReadCalls) -> Mapping[int, Outcome]:
-        """What became of the valid calls, by their places.
+        """The results of the valid calls, by their places.
 
         Those that the intake rejects are added to `read.rejected`.
         """
@@ -165,7 +165,7 @@ class SegmentService:
         ]
 
     def _refusal_of_body(self, sender: Sender, path: str, error: Invalid) -> Refusal:
-        """What is kept of a body without calls."""
+        """The refusal of a body without calls, for the quarantine."""
         return Refusal(
             workspace_id=sender.website.workspace_id,
             website_id=sender.website.id,
@@ -179,7 +179,7 @@ class SegmentService:
         )
 
     def _refusals(self, sent: SentCalls, rejected: Mapping[int, ItemResult]) -> list[Refusal]:
-        """What is kept of the rejected calls of a body."""
+        """The refusals of the rejected calls of a body, for the quarantine."""
         website = sent.sender.website
         return [
             Refusal(

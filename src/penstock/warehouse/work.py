@@ -1,4 +1,4 @@
-"""The queries of one request as other threads see them: their progress, and a way to stop them.
+"""Work: the queries of one request, whose progress other threads can read and which they can stop.
 
 A thread handles a request and waits for the engine. The request's `Work` is the thread's context:
 its queries run within the limits of the work, carry its ID in the engine, and end when the work is
@@ -16,7 +16,7 @@ from penstock.base.errors import Unavailable
 
 _current: ContextVar["Work | None"] = ContextVar("work", default=None)
 _graph = Lock()
-"""Guards which work waits for which."""
+"""Guards the links between works that wait for each other."""
 
 
 class Stopped(Unavailable):
@@ -41,7 +41,7 @@ class Work:
         self.id, self.owner = uuid4().hex, owner
         self.limits = dict(limits or {})
         self.rows_read = 0
-        """By finished queries."""
+        """Rows that finished queries have read."""
         self._stopped, self._idle = Event(), Event()
         self._idle.set()
         self._awaited: Work | None = None

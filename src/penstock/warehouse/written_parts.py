@@ -1,4 +1,4 @@
-"""Whether the embedded engine has written what it inserted.
+"""Checks whether the embedded engine has written what it inserted.
 
 chDB ignores writes that fail (measured with 26.9, EFBIG and EIO): the insert succeeds, and the
 files of its part are empty or cut. So the parts of each insert are read back and compared with
@@ -54,7 +54,7 @@ class WrittenParts:
         """When a write failed for the last time, on the monotonic clock; None while merges run."""
 
     def pause_merges(self) -> None:
-        """Call it when a write has failed: the engine merges nothing until `resume_merges`."""
+        """Stop merges after a write failed, until `resume_merges`."""
         if self._failed_s is None:
             log.error("merges_paused")
             self._run("SYSTEM STOP MERGES")

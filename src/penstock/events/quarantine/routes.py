@@ -138,7 +138,7 @@ async def replay_one(
 async def read_counts(
     caller: NamedDependency[Caller], quarantine: NamedDependency[QuarantineService]
 ) -> Response[bytes]:
-    """For each website what became of the events that it received."""
+    """For each website, how many of its events were stored, rejected, or still wait."""
     counts = await to_thread.run_sync(quarantine.counts, caller.workspace_id)
     return answer(AllEventCountsRecord.of(counts))
 

@@ -98,7 +98,7 @@ class ReplayRecord(Record):
 
 
 class EventCountsRecord(Record):
-    """What became of the events of a website, since Penstock began to count them.
+    """Numbers of events of a website, since Penstock began to count them.
 
     received = stored + duplicates + refused + quarantined + waiting.
     """
