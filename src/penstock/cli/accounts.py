@@ -23,7 +23,7 @@ Email = Annotated[str, typer.Argument(help="Email address of the account.")]
 
 
 def reset_password(email: Email, data: Data = None) -> None:
-    """Print a link for a new password, which works once, within an hour."""
+    """Print a link to set a new password. It works once, for one hour."""
     from penstock.accounts.password_resets.service import operator_reset_url
 
     settings = read_settings(data=data)

@@ -29,7 +29,7 @@ def import_links(
 ) -> None:
     """Create and change links by CSV: all rows, or none.
 
-    Exits with 1 if rows have faults, which it lists.
+    Lists the faults of rows, and exits with 1 if there are any.
     """
     content = file.read_bytes()
     headers = {"Content-Type": "text/csv"}

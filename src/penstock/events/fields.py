@@ -171,13 +171,16 @@ def _properties(
     return value
 
 
+_ALLOWED_NUMBERS = "Must be a number between -2^63 and 2^64 - 1"
+
+
 def _number(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RuleBroken("wrong_type", "Must be a number.")
     if not isfinite(value):
-        raise RuleBroken("not_finite", "Must be a finite number.")
+        raise RuleBroken("not_finite", f"{_ALLOWED_NUMBERS} and finite.")
     if not LOWEST_INTEGER <= value <= HIGHEST_INTEGER:
-        raise RuleBroken("out_of_range", "Must be a number between -2^63 and 2^64 - 1.")
+        raise RuleBroken("out_of_range", f"{_ALLOWED_NUMBERS}.")
     return value
 
 

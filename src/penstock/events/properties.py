@@ -75,7 +75,7 @@ class _PropertyChecker:
             self.check_text(path, value)
         elif isinstance(value, float):
             if not isfinite(value):
-                self.fault(path, "not_finite", "Must be a finite number.")
+                self.fault(path, "not_finite", "Must be a number between -1.79e308 and 1.79e308.")
         elif isinstance(value, int):
             if not LOWEST_INTEGER <= value <= HIGHEST_INTEGER:
                 self.fault(

@@ -49,7 +49,7 @@ _CODES: Mapping[str, str] = {
 }
 _MESSAGES: Mapping[str, str] = {
     "missing": "This field is required.",
-    "extra_forbidden": "Unknown field.",
+    "extra_forbidden": "There is no such field. Check its spelling, or leave it out.",
     "model_type": "Must be an object.",
     "model_attributes_type": "Must be an object.",
     "dict_type": "Must be an object.",

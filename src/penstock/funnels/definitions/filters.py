@@ -165,7 +165,7 @@ def _finite(number: int | float) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise RuleBroken("not_finite", "The number is too large.")
+        raise RuleBroken("not_finite", "Numbers must be between -1.79e308 and 1.79e308.")
     return number
 
 
