@@ -17,7 +17,7 @@ _THREADS = Path("/proc/self/task")
 
 
 class EngineThreads:
-    """The threads that Python did not start: the engine's, and those of libuv, which look up names."""
+    """The threads that Python did not start: those of the engine, and libuv's for names."""
 
     def __init__(self) -> None:
         self._lowered: frozenset[int] = frozenset()
