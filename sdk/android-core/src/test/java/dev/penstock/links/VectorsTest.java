@@ -7,7 +7,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -109,24 +108,12 @@ public class VectorsTest {
 
     // What the resolver does with answers
 
-    private final Map<String, String> stored = new HashMap<>();
+    private final FirstOpenResolver.Store store = new MemoryStore();
     private final List<String> bodies = new ArrayList<>();
     private final List<Long> pauses = new ArrayList<>();
 
     private FirstOpenResolver resolver(Answer... answers) {
         List<Answer> left = new ArrayList<>(java.util.Arrays.asList(answers));
-        FirstOpenResolver.Store store =
-                new FirstOpenResolver.Store() {
-                    @Override
-                    public String get(String key) {
-                        return stored.get(key);
-                    }
-
-                    @Override
-                    public void put(String key, String value) {
-                        stored.put(key, value);
-                    }
-                };
         FirstOpenResolver.Transport transport =
                 (path, body) -> {
                     assertEquals(FirstOpenResolver.PATH, path);
