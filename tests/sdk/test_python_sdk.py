@@ -244,6 +244,7 @@ def test_retries_wait_longer_and_as_long_as_the_server_says() -> None:
     assert all(0.25 * 2**n <= wait <= 30 for n, wait in enumerate(waits[:6]))
     assert all(15 <= wait <= 30 for wait in waits[6:])
     assert delivery.failed("120") == 120
+    assert delivery.failed("9" * 12) == 86_400  # no lock of Python waits for so many seconds
 
 
 class Answers(Delivery):

@@ -41,11 +41,22 @@ const ADAPTER_MS = 3_000;
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
+/** By the storage that remembers the install. */
+const running = new WeakMap<FirstOpenStorage, Promise<FirstOpen | undefined>>();
+
 /**
  * Reports the first open and returns what led to it, once per install: later calls return
- * undefined. Tries until the server has answered, also in later runs of the app.
+ * undefined, a call during another one the same. Tries until the server has answered, also in later
+ * runs of the app.
  */
-export async function resolveFirstOpen(options: FirstOpenOptions): Promise<FirstOpen | undefined> {
+export function resolveFirstOpen(options: FirstOpenOptions): Promise<FirstOpen | undefined> {
+  const { storage } = options;
+  const answer = running.get(storage) ?? resolveOnce(options).finally(() => running.delete(storage));
+  running.set(storage, answer);
+  return answer;
+}
+
+async function resolveOnce(options: FirstOpenOptions): Promise<FirstOpen | undefined> {
   const { storage, pause = wait } = options;
   const transport =
     options.transport ?? httpTransport(options.host, { "Content-Type": "application/json" });

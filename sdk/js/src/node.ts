@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync
 import { join } from "node:path";
 
 import { Clock } from "./core/clock";
-import { deviceTime, httpTransport, newId } from "./core/platform";
+import { deviceTime, httpTransport, newId, tellingSilence } from "./core/platform";
 import { IDENTIFY, Queue, type Properties } from "./core/queue";
 import { ADVICE, createSender, type Sender, type Transport } from "./core/sender";
 import { memoryStore, type Store } from "./core/store";
@@ -21,7 +21,10 @@ export interface Options {
   spillTo?: string;
   /** Events beyond this number are dropped; the next one says how many. Default: 10,000. */
   maxWaiting?: number;
-  /** Called with what the server refuses, also when it takes nothing. Default: `console.warn`. */
+  /**
+   * Called with what the server refuses, also when it takes nothing or does not answer. Default:
+   * `console.warn`.
+   */
   onRefused?: (text: string) => void;
 }
 
@@ -63,7 +66,7 @@ export class Penstock {
     this.#queue = new Queue(spillTo ? folderStore(spillTo) : memoryStore(), maxWaiting);
     const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
     const report = onceAnHour(onRefused ?? ((text) => console.warn(`penstock: ${text}`)));
-    const transport = tellingWrongKeys(httpTransport(host, headers));
+    const transport = tellingWrongKeys(tellingSilence(httpTransport(host, headers), report));
     this.#sender = createSender(this.#queue, this.#clock, transport, report);
     this.#sender.schedule(SEND_AFTER_MS);
   }

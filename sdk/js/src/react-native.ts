@@ -1,6 +1,6 @@
 /** Penstock for React Native. Storage comes from the app, such as its AsyncStorage. */
 import { Client, type CommonOptions } from "./core/client";
-import { deviceTime, httpTransport, newId } from "./core/platform";
+import { deviceTime, httpTransport, newId, tellingSilence } from "./core/platform";
 import type { Properties } from "./core/queue";
 import { memoryStore, type Store } from "./core/store";
 
@@ -40,13 +40,19 @@ export class Penstock extends Client {
 
 /** A client for one app. Call it once, and await it: it reads what earlier runs left. */
 export async function init(options: Options): Promise<Penstock> {
-  const isDevelopment = Boolean((globalThis as { __DEV__?: boolean }).__DEV__);
+  const { debug = Boolean((globalThis as { __DEV__?: boolean }).__DEV__) } = options;
+  const transport = httpTransport(options.host, { "Content-Type": "application/json" });
+  let isTold = !debug; // To be offline is no fault, so only a developer is told, once.
+  const tellOnce = (text: string): void => {
+    if (!isTold) console.warn(`penstock: ${text}`);
+    isTold = true;
+  };
   const client = new Penstock(
-    { debug: isDevelopment, ...options },
+    { ...options, debug },
     {
       store: await mirrored(options.storage),
       time: deviceTime,
-      transport: httpTransport(options.host, { "Content-Type": "application/json" }),
+      transport: tellingSilence(transport, tellOnce),
       newId,
       context: () => ({}),
       warn: (text) => console.warn(text),

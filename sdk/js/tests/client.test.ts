@@ -81,6 +81,16 @@ test("retries wait longer each time, and as long as the server says", async () =
   expect(world.waiting).toEqual([]);
 });
 
+test("the client waits at most a day, however long the server says", async () => {
+  world.answers = [{ status: 503, retryAfter: "9999999" }];
+  const client = world.client();
+  client.track("a");
+  await vi.advanceTimersByTimeAsync(86_400_000);
+  expect(world.requests).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(world.waiting).toEqual([]);
+});
+
 test("more than 1,000 waiting events are dropped, and the next one tells how many", async () => {
   world.answers = [{ status: 0 }];
   const client = world.client();

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { beforeEach, describe, expect, test } from "vitest";
 import { actionOn, clipboardToken, referrerToken, type Evidence } from "../src/core/first-open";
 import type { Answer } from "../src/core/sender";
-import { resolveFirstOpen, type FirstOpenOptions } from "../src/first-open";
+import { resolveFirstOpen, type FirstOpenOptions, type FirstOpenStorage } from "../src/first-open";
 
 interface Vectors {
   linkHosts: string[];
@@ -57,16 +57,21 @@ class Device {
 
   constructor(readonly options: Partial<FirstOpenOptions> = {}) {}
 
+  /** As an app gets it at its start. */
+  storage(): FirstOpenStorage {
+    return {
+      getItem: (key) => Promise.resolve(this.stored.get(key) ?? null),
+      setItem: (key, value) => Promise.resolve(void this.stored.set(key, value)),
+    };
+  }
+
   resolve(options: Partial<FirstOpenOptions> = {}) {
     return resolveFirstOpen({
       host: "https://penstock.example",
       website: "web_1",
       platform: "ios",
       linkHosts: vectors.linkHosts,
-      storage: {
-        getItem: (key) => Promise.resolve(this.stored.get(key) ?? null),
-        setItem: (key, value) => Promise.resolve(void this.stored.set(key, value)),
-      },
+      storage: this.storage(),
       transport: (_, body) => {
         this.bodies.push(JSON.parse(body) as Record<string, unknown>);
         return Promise.resolve((this.answers.length > 1 ? this.answers.shift() : this.answers[0]) as Answer);
@@ -101,6 +106,16 @@ test("it is tried until the server has answered, with the same body, and as late
   expect(await device.resolve({ clipboard: copied })).toMatchObject({ matched: true });
   expect(device.pauses).toEqual([1_000, 7_000, 4_000]);
   expect(new Set(device.bodies.map((body) => JSON.stringify(body))).size).toBe(1);
+});
+
+test("it waits at most a day, and calls at once are one report", async () => {
+  device.answers = [{ status: 503, retryAfter: "9999999" }, matched];
+  const storage = device.storage();
+  const calls = [device.resolve({ storage }), device.resolve({ storage })];
+  const [first, second] = await Promise.all(calls);
+  expect(first).toMatchObject({ matched: true });
+  expect(second).toEqual(first);
+  expect(device.pauses).toEqual([86_400_000]);
 });
 
 test("a run that was killed is continued by the next one, with the evidence of the first", async () => {

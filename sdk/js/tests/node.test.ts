@@ -174,6 +174,17 @@ test.each([
   expect(penstock.waiting).toBe(0);
 });
 
+test("a server that does not answer is told once, and not each event", async () => {
+  isDown = true;
+  const penstock = client();
+  for (const event of ["a", "b"]) {
+    penstock.track({ event, userId: "u-1" });
+    await penstock.flush();
+  }
+  await penstock.close();
+  expect(told).toEqual(["no answer. Events wait. Check host, website, key and firewall."]);
+});
+
 test("results that are no objects are no faults of events", async () => {
   refusal = { status: 202, body: { results: [null] } };
   const penstock = client();

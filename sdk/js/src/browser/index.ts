@@ -42,8 +42,8 @@ export class Penstock extends Client {
         newId,
         context: () => ({
           url: location.href,
-          referrer: this.#referrer || undefined,
-          title: document.title || undefined,
+          referrer: this.#referrer,
+          title: document.title,
         }),
         warn: console.warn,
       },

@@ -4,11 +4,11 @@ interface NavigationApi {
 
 /** Calls back after each navigation within the page that changes path or query. */
 export function onNavigation(callback: (previousUrl: string) => void): void {
-  let current = location.href;
+  let current = withoutHash();
   const check = (): void => {
     const previous = current;
-    current = location.href;
-    if (withoutHash(previous) !== withoutHash(current)) callback(previous);
+    current = withoutHash();
+    if (previous !== current) callback(previous);
   };
   const { navigation } = window as unknown as { navigation?: NavigationApi };
   if (navigation) {
@@ -25,6 +25,7 @@ export function onNavigation(callback: (previousUrl: string) => void): void {
   addEventListener("popstate", check);
 }
 
-function withoutHash(url: string): string {
-  return url.split("#")[0]!;
+/** The page's address; as a referrer, too, it has no fragment. */
+function withoutHash(): string {
+  return location.href.split("#")[0]!;
 }

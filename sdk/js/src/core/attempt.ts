@@ -66,16 +66,16 @@ export class Attempt {
   }
 
   /** Send an event of this attempt, with its ID and the next number. */
-  track(name: string, properties: Properties = {}): void {
+  track(name: string, properties?: Properties): void {
     const { property, sequence } = this.#options;
     const { id, last } = this.#state();
-    const own: Properties = { [property]: id };
+    const own: Properties = { ...properties, [property]: id };
     if (sequence && last !== undefined) {
-      const next = (Math.floor(last / 1_000) + 1) * 1_000 + this.#host.tab;
+      const next = last - (last % 1_000) + 1_000 + this.#host.tab;
       this.#begin(id, next);
       own[sequence] = next;
     }
-    this.#host.track(name, { ...properties, ...own });
+    this.#host.track(name, own);
   }
 
   /**

@@ -1,6 +1,6 @@
 /** The first open of an app: what it sends to learn which link led to its installation. */
 import type { Properties } from "./queue";
-import type { Answer, Transport } from "./sender";
+import { pauseMs, type Answer, type Transport } from "./sender";
 
 export const RESOLVE = "/api/mobile/deferred-links/resolve";
 
@@ -86,6 +86,6 @@ export async function resolveOpen(
     if (action === "finish") return answer.body as FirstOpen;
     if (action === "stop") return undefined;
     const backoff = Math.min(FIRST_RETRY_MS * 2 ** failures, LAST_RETRY_MS);
-    await pause(Math.max(backoff, Number(answer.retryAfter ?? 0) * 1_000 || 0));
+    await pause(pauseMs(backoff, answer));
   }
 }

@@ -1,6 +1,6 @@
 /** What browsers, apps and servers share of their surroundings. */
 import type { TimeSource } from "./clock";
-import type { Transport } from "./sender";
+import { ADVICE, type Transport } from "./sender";
 
 const TIMEOUT_MS = 20_000;
 
@@ -36,6 +36,15 @@ export function httpTransport(host: string, headers: Record<string, string> = {}
     } finally {
       clearTimeout(timer);
     }
+  };
+}
+
+/** Reports when no answer comes, where the console does not say it by itself. */
+export function tellingSilence(transport: Transport, report: (text: string) => void): Transport {
+  return async (path, body) => {
+    const answer = await transport(path, body);
+    if (!answer.status) report(`no answer. ${ADVICE}`);
+    return answer;
   };
 }
 

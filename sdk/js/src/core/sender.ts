@@ -40,10 +40,17 @@ const MAX_CHARS = 50_000;
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
 const MANY_FAILURES = 9;
+const DAY_MS = 86_400_000;
 /** The end of a report that the server takes nothing. */
 export const ADVICE = "Events wait. Check host, website, key and firewall.";
 /** Answers that a single event may have caused; so it is sought by halving the batch. */
 const ABOUT_EVENTS = [400, 403, 413, 422];
+
+/** How long to wait before a retry: at least as long as the server says, up to a day. */
+export function pauseMs(backoff: number, { retryAfter }: Answer): number {
+  const stated = Number(retryAfter) * 1_000 || 0; // It may be a date.
+  return Math.min(Math.max(backoff, stated), DAY_MS); // A timer of many days fires at once.
+}
 
 /** Sends what waits in the queue, again and again until the server has acknowledged it. */
 export interface Sender {
@@ -156,8 +163,7 @@ export function createSender(
       } else failures = MANY_FAILURES;
     }
     const backoff = Math.min(FIRST_RETRY_MS * 2 ** failures++, LAST_RETRY_MS);
-    // `Retry-After` may be a date.
-    return Math.max(backoff * (0.5 + Math.random() / 2), Number(answer.retryAfter) * 1_000 || 0);
+    return pauseMs(backoff * (0.5 + Math.random() / 2), answer);
   }
 
   function reportFaults({ results, errors, detail }: Body, batch: KeyedEntry[]): void {

@@ -13,7 +13,7 @@ from penstock_sdk.events import BATCHES, Entry, Refusal
 from penstock_sdk.outbox import Outbox
 
 MAX_ITEMS, MAX_BYTES = 100, 1_000_000  # Penstock keeps up to 100 refused events of a request
-_FIRST_RETRY_S, _LAST_RETRY_S = 0.5, 30.0
+_FIRST_RETRY_S, _LAST_RETRY_S, _DAY_S = 0.5, 30.0, 86_400.0
 _RETRIED = frozenset({408, 425, 429})
 _ABOUT_EVENTS = frozenset({400, 403, 413, 422})  # a single event may have caused it: find it
 _ADVICE = "Events wait. Check host, website_id, api_key and firewall."
@@ -61,7 +61,7 @@ class Delivery:
         backoff: float = min(_FIRST_RETRY_S * 2**self._failures, _LAST_RETRY_S)
         self._failures, self._is_down = min(self._failures + 1, 10), True
         stated = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
-        return max(backoff * random.uniform(0.5, 1.0), stated)
+        return max(backoff * random.uniform(0.5, 1.0), min(stated, _DAY_S))
 
     def can_go_on(self) -> bool:
         """Whether there is more that need not wait, as only others were refused."""
