@@ -1,5 +1,9 @@
-"""Every snippet of docs/segment.md runs, and its events are stored with sequence numbers."""
+"""Every snippet of docs/segment.md and the dashboard runs, and its events are stored.
 
+Those of the page have sequence numbers.
+"""
+
+import html
 import os
 import re
 import subprocess
@@ -137,6 +141,15 @@ def test_snippets_for_pages(service: Service, browser: Browser) -> None:
         eventually(lambda site=site: is_linked(site))
         assert "/cart" in {event["name"] for event in events(site)}
         page.close()
+
+
+def test_the_snippet_of_the_dashboard(service: Service, browser: Browser) -> None:
+    site = new_site(service)
+    welcome = service.client.get(f"/welcome/{site.website_id}").text
+    [snippet] = re.findall(r'<code id="snippet-segment">(.*?)</code>', welcome, re.DOTALL)
+    page = open_page(browser, html.unescape(snippet))
+    eventually(lambda: {event["name"] for event in events(site)} == {"/cart"})
+    page.close()
 
 
 def is_linked(site: Site) -> bool:
