@@ -37,6 +37,11 @@ def test_an_account_a_website_a_key_and_the_first_event_shows_by_itself(service,
         ["bash", "-c", line.inner_text()], capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert '"eventId"' in answer.stdout, answer.stderr
+    [website], [key] = (
+        page.request.get(f"{service.url}/api/settings/{name}").json()["data"]
+        for name in ("websites", "api-keys")
+    )
+    assert (key["scopes"], key["websiteId"]) == (["ingest"], website["id"])
 
     expect(page.get_by_text("The first event has arrived")).to_be_visible()
     expect(page.locator("#arrival")).to_contain_text("signed_up")
