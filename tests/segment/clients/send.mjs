@@ -1,6 +1,9 @@
 // Sends the calls of a file with a Node.js client of Segment or RudderStack, as it is installed.
 // Arguments: client, URL, write key, file. Each line of the file is a call.
+import { setMaxListeners } from "node:events";
 import { readFileSync } from "node:fs";
+
+setMaxListeners(1_000); // The clients add one for each try, and a slow service takes many.
 
 const [client, host, writeKey, file] = process.argv.slice(2);
 const calls = readFileSync(file, "utf8").trim().split("\n").map((line) => JSON.parse(line));
