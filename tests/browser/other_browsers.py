@@ -1,4 +1,4 @@
-"""Firefox by Marionette and WebKitGTK by WebDriver: what Playwright cannot drive as Debian has it.
+"""Firefox by WebDriver BiDi and WebKitGTK by WebDriver, since Playwright drives neither of Debian.
 
 `make browsers` installs them. A page of each goes to an address and runs scripts.
 """
@@ -7,8 +7,10 @@ import json
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import tempfile
+from base64 import b64encode
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,8 +39,53 @@ class Program:
             self._process.wait()
 
 
+class WebSocket:
+    """Sends and receives texts below 64 KB. Source: RFC 6455."""
+
+    def __init__(self, port: int, path: str) -> None:
+        """port: on this machine."""
+        self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        self._stream = self._socket.makefile("rwb")
+        key = b64encode(os.urandom(16)).decode()
+        headers = (
+            f"GET {path} HTTP/1.1",
+            f"Host: 127.0.0.1:{port}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Key: {key}",
+        )
+        self._write("".join(f"{line}\r\n" for line in (*headers, "")).encode())
+        answer = list(iter(self._stream.readline, b"\r\n"))
+        assert b" 101 " in answer[0], answer
+
+    def send(self, text: str) -> None:
+        data, mask = text.encode(), b"\1" * 4  # Firefox takes a mask of zeros for none
+        size = len(data)
+        header = struct.pack(">BB", 0x81, 0x80 | min(size, 126))
+        long_size = struct.pack(">H", size) if size > 125 else b""
+        self._write(header + long_size + mask + bytes(byte ^ 1 for byte in data))
+
+    def receive(self) -> str:
+        _, size = self._stream.read(2)
+        if size > 125:
+            kind = ">H" if size == 126 else ">Q"
+            [size] = struct.unpack(kind, self._stream.read(struct.calcsize(kind)))
+        return self._stream.read(size).decode()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _write(self, data: bytes) -> None:
+        self._stream.write(data)
+        self._stream.flush()
+
+
+CALL = "(values) => JSON.stringify((function () { %s }).apply(null, JSON.parse(values)) ?? null)"
+
+
 class Firefox:
-    """A page of Firefox. Source: Marionette's protocol, `length:[type, ID, command, values]`."""
+    """A page of Firefox. Source: W3C WebDriver BiDi."""
 
     @staticmethod
     def program() -> str | None:
@@ -48,47 +95,46 @@ class Firefox:
         program = self.program()
         assert program is not None
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        profile = Path(self._profile.name)
-        (profile / "user.js").write_text('user_pref("marionette.port", 0);\n')
         self._browser = Program(
-            program, "--headless", "--marionette", "--no-remote", "--profile", str(profile)
-        )
-        port = profile / "MarionetteActivePort"
-        eventually(lambda: port.exists() and port.read_text())
-        self._socket = socket.create_connection(("127.0.0.1", int(port.read_text())), PATIENCE_S)
-        self._stream = self._socket.makefile("rwb")
-        self._read()
-        self._calls = 0
-        session = self._call("WebDriver:NewSession", {})
+            program, "--headless", "--remote-debugging-port=0", "--no-remote",
+            "--profile", self._profile.name,
+        )  # fmt: skip
+        server = Path(self._profile.name) / "WebDriverBiDiServer.json"
+        eventually(lambda: server.exists() and server.read_text())
+        self._socket = WebSocket(json.loads(server.read_text())["ws_port"], "/session")
+        self._commands = 0
+        session = self._command("session.new", capabilities={})
         self.version = f"Firefox {session['capabilities']['browserVersion']}"
+        self._page: str = self._command("browsingContext.getTree")["contexts"][0]["context"]
 
     def goto(self, url: str) -> None:
-        self._call("WebDriver:Navigate", {"url": url})
+        self._command("browsingContext.navigate", context=self._page, url=url, wait="complete")
 
     def run(self, script: str, *arguments: Any) -> Any:
         """Run the body of a function in the page."""
-        answer = self._call("WebDriver:ExecuteScript", {"script": script, "args": arguments})
-        return answer["value"]
+        answer = self._command(
+            "script.callFunction",
+            functionDeclaration=CALL % script,
+            arguments=[{"type": "string", "value": json.dumps(arguments)}],
+            target={"context": self._page},
+            awaitPromise=False,
+        )
+        assert answer["type"] == "success", answer
+        return json.loads(answer["result"]["value"])
 
     def close(self) -> None:
         self._socket.close()
         self._browser.close()
         self._profile.cleanup()
 
-    def _call(self, command: str, values: Json) -> Any:
-        self._calls += 1
-        message = json.dumps([0, self._calls, command, values]).encode()
-        self._stream.write(b"%d:%s" % (len(message), message))
-        self._stream.flush()
-        _, _, error, result = self._read()
-        assert error is None, error
-        return result
-
-    def _read(self) -> Any:
-        length = b""
-        while not length.endswith(b":"):
-            length += self._stream.read(1)
-        return json.loads(self._stream.read(int(length[:-1])))
+    def _command(self, method: str, **params: Any) -> Any:
+        self._commands += 1
+        self._socket.send(json.dumps({"id": self._commands, "method": method, "params": params}))
+        answer: Json = {}
+        while answer.get("id") != self._commands:  # others are events
+            answer = json.loads(self._socket.receive())
+        assert answer["type"] == "success", answer
+        return answer["result"]
 
 
 class WebKit:
