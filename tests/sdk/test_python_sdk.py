@@ -1,6 +1,5 @@
 """`penstock_sdk` against a running service: what is queued is stored once, whatever dies."""
 
-import asyncio
 import json
 import random
 import signal
@@ -32,6 +31,7 @@ from penstock_sdk.events import (
     event_entry,
 )
 from penstock_sdk.outbox import Outbox
+from tests import loops
 from tests.serving import Served, http_client
 from tests.stopped_store import rows_of
 from tests.waiting import PATIENCE_S, eventually
@@ -84,7 +84,7 @@ def test_calls_of_both_clients_arrive_in_order_and_with_their_fields(
         assert results["aggregate"]["entered"] == 1
         imported = penstock.import_file(b'{"type": "event", "name": "old", "timestamp": 1e12}\n')
         assert penstock.import_state(imported["id"])["id"] == imported["id"]
-    asyncio.run(use_async())
+    loops.run(use_async)
     stored = {event["name"]: event for event in recent(served)}
     assert stored["viewed"]["occurredAt"] == "2026-05-01T10:00:00.000Z"
     assert stored["viewed"]["properties"] == {"plan": "pro"}
@@ -210,7 +210,7 @@ def test_an_event_beyond_the_limit_is_an_error_and_the_next_one_states_the_loss(
     before = lost_on_devices(served)
     lose_three()
     if is_async:
-        asyncio.run(send_async())
+        loops.run(send_async)
     else:
         send()
     assert lost_on_devices(served) == before + 3
