@@ -44,6 +44,16 @@ def test_operations_and_schemas_have_names_of_their_own(document):
     assert [name for name in document["components"]["schemas"] if "__" in name] == []
 
 
+def test_a_field_that_is_null_by_default_may_be_sent_as_null(document):
+    wrong = [
+        f"{name}.{field}"
+        for name, schema in document["components"]["schemas"].items()
+        for field, shape in schema.get("properties", {}).items()
+        if shape.get("default", ...) is None and {"type": "null"} not in shape.get("anyOf", [])
+    ]
+    assert wrong == []
+
+
 def test_what_creates_a_record_links_to_the_routes_of_the_record(document):
     links = document["paths"]["/api/goals"]["post"]["responses"]["201"]["links"]
     assert set(links) == {"read_goal", "change_goal", "delete_goal"}

@@ -77,7 +77,7 @@ Tags = Annotated[
     list[Tag],
     Field(max_length=20, description="Stored in lower case."),
 ]
-WireTime = Annotated[int | None, BeforeValidator(read_time_ms), AS_TIME]
+WireTime = Annotated[int, BeforeValidator(read_time_ms), AS_TIME]
 
 
 class _LinkFields(Input):
@@ -90,7 +90,7 @@ class _LinkFields(Input):
     utm_medium: Utm | None = None
     utm_campaign: Utm | None = None
     expires_at: Annotated[
-        WireTime, Field(description="From this time on the link leads to `expiredUrl`.")
+        WireTime | None, Field(description="From this time on the link leads to `expiredUrl`.")
     ] = None
     expired_url: Annotated[
         str | None,
