@@ -214,8 +214,8 @@ def build_routes(services: Services) -> Litestar:
 class _ProvidedService(Provide):
     """A service as a handler's dependency, looked up by its name at each request."""
 
-    # Litestar compares all dependencies of each handler. By their values, that would take a third
-    # of the time to build the application.
+    # Litestar compares the dependencies of each handler with each other. Comparing their values
+    # would take a third of the time to build the application.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 

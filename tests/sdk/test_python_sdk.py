@@ -118,7 +118,7 @@ def test_items_of_pages_and_apps_are_stored_without_the_device_of_the_program(
     assert (page["utmSource"], page["occurredAt"]) == ("news", "2026-05-01T10:00:00.000Z")
 
 
-def test_a_refused_event_costs_no_other_and_is_told(
+def test_a_refused_event_costs_no_other_and_is_reported(
     served: Served, options: dict[str, Any]
 ) -> None:
     refused = list[Refusal]()
@@ -297,7 +297,7 @@ NOT_OWNED = {"code": "website_not_owned", "message": "No such website."}
         httpx.Response(422, json={"errors": ["not of Penstock"]}),
     ],
 )
-def test_an_answer_that_is_not_about_an_event_keeps_it_and_is_told_once(
+def test_an_answer_that_is_not_about_an_event_keeps_it_and_is_logged_once(
     response: httpx.Response, caplog: pytest.LogCaptureFixture
 ) -> None:
     refused = list[Refusal]()
@@ -332,7 +332,7 @@ def host(answer: Callable[[Any], tuple[int, Any]]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("is_reached", [True, False])
-def test_an_error_on_the_way_is_told_once_and_the_event_waits(
+def test_an_error_on_the_way_is_logged_once_and_the_event_waits(
     caplog: pytest.LogCaptureFixture, *, is_reached: bool
 ) -> None:
     """With its traceback, where nobody thought of it."""
@@ -350,7 +350,7 @@ def test_an_error_on_the_way_is_told_once_and_the_event_waits(
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_what_penstock_refuses_of_an_event_is_told(status: int) -> None:
+def test_what_penstock_refuses_of_an_event_is_reported(status: int) -> None:
     refused = list[Refusal]()
     delivery = Answers(refused)
     problem = {"code": "too_large", "detail": "At most 64 KB."}

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync
 import { join } from "node:path";
 
 import { Clock } from "./core/clock";
-import { deviceTime, httpTransport, newId, tellingSilence } from "./core/platform";
+import { deviceTime, httpTransport, newId, reportSilence } from "./core/platform";
 import { IDENTIFY, Queue, type Properties } from "./core/queue";
 import { ADVICE, createSender, type Sender, type Transport } from "./core/sender";
 import { memoryStore, type Store } from "./core/store";
@@ -66,7 +66,7 @@ export class Penstock {
     this.#queue = new Queue(spillTo ? folderStore(spillTo) : memoryStore(), maxWaiting);
     const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
     const report = onceAnHour(onRefused ?? ((text) => console.warn(`penstock: ${text}`)));
-    const transport = tellingWrongKeys(tellingSilence(httpTransport(host, headers), report));
+    const transport = explainWrongKeys(reportSilence(httpTransport(host, headers), report));
     this.#sender = createSender(this.#queue, this.#clock, transport, report);
     this.#sender.schedule(SEND_AFTER_MS);
   }
@@ -149,7 +149,7 @@ function list<T>(value: T[] | undefined): T[] {
 }
 
 /** An event of a website that the key is not for: 403, also in a batch. The key may be changed. */
-function tellingWrongKeys(transport: Transport): Transport {
+function explainWrongKeys(transport: Transport): Transport {
   return async (path, text) => {
     const answer = await transport(path, text);
     const body = (answer.body ?? {}) as Problems;
@@ -160,7 +160,7 @@ function tellingWrongKeys(transport: Transport): Transport {
   };
 }
 
-/** A file for each key. A file that is cut by a kill is not read: it has not its name yet. */
+/** A file for each key. A file that is cut by a kill is not read: it does not have its name yet. */
 function folderStore(folder: string): Store {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = (key: string): string => join(folder, key);

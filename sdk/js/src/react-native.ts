@@ -1,6 +1,6 @@
 /** Penstock for React Native. Storage comes from the app, such as its AsyncStorage. */
 import { Client, type CommonOptions } from "./core/client";
-import { deviceTime, httpTransport, newId, tellingSilence } from "./core/platform";
+import { deviceTime, httpTransport, newId, reportSilence } from "./core/platform";
 import type { Properties } from "./core/queue";
 import { memoryStore, type Store } from "./core/store";
 
@@ -42,17 +42,17 @@ export class Penstock extends Client {
 export async function init(options: Options): Promise<Penstock> {
   const { debug = Boolean((globalThis as { __DEV__?: boolean }).__DEV__) } = options;
   const transport = httpTransport(options.host, { "Content-Type": "application/json" });
-  let isTold = !debug; // To be offline is no fault, so only a developer is told, once.
-  const tellOnce = (text: string): void => {
-    if (!isTold) console.warn(`penstock: ${text}`);
-    isTold = true;
+  let hasWarned = !debug; // To be offline is no fault, so only a developer is warned, once.
+  const warnOnce = (text: string): void => {
+    if (!hasWarned) console.warn(`penstock: ${text}`);
+    hasWarned = true;
   };
   const client = new Penstock(
     { ...options, debug },
     {
       store: await mirrored(options.storage),
       time: deviceTime,
-      transport: tellingSilence(transport, tellOnce),
+      transport: reportSilence(transport, warnOnce),
       newId,
       context: () => ({}),
       warn: (text) => console.warn(text),

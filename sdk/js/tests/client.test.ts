@@ -108,7 +108,7 @@ test("more than 1,000 waiting events are dropped, and the next one tells how man
   ]);
 });
 
-test("an item that is refused costs no other and is told once", async () => {
+test("an item that is refused costs no other and is reported once", async () => {
   const errors = [{ field: "name", message: "At most 200 characters." }];
   world.answers = [{ body: { results: [{ errors }, { status: "accepted" }, { errors }] } }];
   const client = world.client();
@@ -153,7 +153,7 @@ test("an identify call is sent alone, in its place", async () => {
   });
 });
 
-test("a missing signature is told without debug, other faults are not", async () => {
+test("a missing signature is reported without debug, other faults are not", async () => {
   const faults = (field: string) => ({
     status: 422,
     body: { code: "invalid", errors: [{ field, message: "No." }] },
@@ -360,7 +360,7 @@ test("a firewall that refuses everything costs one request for each try", async 
   expect(world.waiting).toHaveLength(100);
 });
 
-test("an unknown website is told without debug", async () => {
+test("an unknown website is reported without debug", async () => {
   const errors = [{ field: "websiteId", message: "There is no such website." }];
   world.answers = [{ body: { results: [{ errors }] } }];
   const client = world.client({ debug: false });

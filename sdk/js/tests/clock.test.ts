@@ -97,7 +97,7 @@ test("events of a visit that is offline keep their time when the clock is set an
 });
 
 test.each([[[DAY]], [[-DAY]], [[DAY, DAY]], [[DAY, -DAY]]])(
-  "an event that is sent after %j has its time, though no answer told of the new clock",
+  "an event that is sent after %j has its time, though no answer showed the new clock",
   async (changes) => {
     const client = world.client();
     client.track("learns the server's time");

@@ -19,14 +19,14 @@ let host: string;
 let folder: string;
 let isDown: boolean;
 let refusal: { status: number; body: unknown } | undefined;
-let told: string[];
+let reported: string[];
 const received: Received[] = [];
 
 beforeEach(async () => {
   received.length = 0;
   isDown = false;
   refusal = undefined;
-  told = [];
+  reported = [];
   folder = mkdtempSync(join(tmpdir(), "penstock-"));
   server = createServer((request, response) => {
     let text = "";
@@ -52,7 +52,7 @@ afterEach(async () => {
 });
 
 function client(maxWaiting = 10_000): Penstock {
-  const onRefused = (text: string) => void told.push(text);
+  const onRefused = (text: string) => void reported.push(text);
   return new Penstock({
     host, website: "web_1", apiKey: "key", spillTo: folder, maxWaiting, onRefused,
   });
@@ -139,14 +139,14 @@ test.each([
   { status: 401, body: { code: "website_not_owned", detail: NOT_OWNED } },
   { status: 202, body: { results: [{ errors: [{ code: "website_not_owned", message: NOT_OWNED }] }] } },
   { status: 202, body: { results: [{ errors: [{ code: "website_not_of_key", message: "No." }] }] } },
-])("events wait for the right key, also over a restart, and the fault is told", async (answer) => {
+])("events wait for the right key, also over a restart, and the fault is reported", async (answer) => {
   refusal = answer;
   const first = client();
   first.track({ event: "a", userId: "u-1" });
   for (const _ of [1, 2, 3]) await first.flush();
   await first.close();
   expect(readdirSync(folder)).toHaveLength(1);
-  expect(told).toHaveLength(1);
+  expect(reported).toHaveLength(1);
   refusal = undefined;
   const next = client();
   await next.close();
@@ -174,7 +174,7 @@ test.each([
   expect(penstock.waiting).toBe(0);
 });
 
-test("a server that does not answer is told once, and not each event", async () => {
+test("a server that does not answer is reported once, not for each event", async () => {
   isDown = true;
   const penstock = client();
   for (const event of ["a", "b"]) {
@@ -182,7 +182,7 @@ test("a server that does not answer is told once, and not each event", async () 
     await penstock.flush();
   }
   await penstock.close();
-  expect(told).toEqual(["no answer. Events wait. Check host, website, key and firewall."]);
+  expect(reported).toEqual(["no answer. Events wait. Check host, website, key and firewall."]);
 });
 
 test("results that are no objects are no faults of events", async () => {
@@ -190,7 +190,7 @@ test("results that are no objects are no faults of events", async () => {
   const penstock = client();
   penstock.track({ event: "a", userId: "u-1" });
   await penstock.close();
-  expect([penstock.waiting, told]).toEqual([0, []]);
+  expect([penstock.waiting, reported]).toEqual([0, []]);
 });
 
 test("an error of the program does not end the delivery", async () => {

@@ -15,7 +15,7 @@ export interface CommonOptions {
   consent?: Consent | undefined;
   /**
    * Say in the console what the server refuses. Default: on local hosts and in development. Always
-   * told: a missing or wrong `userHash`, an unknown website, and a server that takes nothing.
+   * said: a missing or wrong `userHash`, an unknown website, and a server that takes nothing.
    */
   debug?: boolean;
 }

@@ -15,7 +15,7 @@ export interface TimeSource {
 export interface Moment {
   wall: number;
   shift: number;
-  /** Server time minus the device's clock, as the last answer told it. */
+  /** Server time minus the device's clock, from the last answer. */
   offset?: number | undefined;
   /** How much `shift` had changed since that answer. Means nothing without one. */
   change?: number;
@@ -72,7 +72,7 @@ export class Clock {
    * takes it as it is.
    *
    * A clock that goes back was set. One that goes forward was set, or the device slept; it was set
-   * if the event would be in the future otherwise. While no answer has told of the changed clock,
+   * if the event would be in the future otherwise. While no answer has shown the changed clock,
    * nobody knows what is the future: then the server compares with `sentAt`.
    */
   fields({ wall, shift, offset, change = 0, client }: Moment): {

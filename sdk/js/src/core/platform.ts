@@ -40,7 +40,7 @@ export function httpTransport(host: string, headers: Record<string, string> = {}
 }
 
 /** Reports when no answer comes, where the console does not say it by itself. */
-export function tellingSilence(transport: Transport, report: (text: string) => void): Transport {
+export function reportSilence(transport: Transport, report: (text: string) => void): Transport {
   return async (path, body) => {
     const answer = await transport(path, body);
     if (!answer.status) report(`no answer. ${ADVICE}`);

@@ -32,7 +32,7 @@ class Delivery:
     def __init__(self, outbox: Outbox, on_refused: Callable[[Refusal], None]) -> None:
         self._outbox, self._on_refused = outbox, on_refused
         self._max_items, self._failures = MAX_ITEMS, 0
-        self._told, self._is_down, self._retry_at = ("", 0.0), False, 0.0
+        self._last_log, self._is_down, self._retry_at = ("", 0.0), False, 0.0
 
     def next_request(self) -> Request | None:
         """The oldest entry, or as many events as fit into one request; None when nothing waits."""
@@ -53,7 +53,7 @@ class Delivery:
     def broke(self, error: Exception) -> float:
         """No answer came, or one that nobody thought of: the seconds to wait."""
         is_known = isinstance(error, httpx.TransportError)  # its text may have the key
-        self._tell(f"no answer ({type(error).__name__}).", None if is_known else error)
+        self._log_fault(f"no answer ({type(error).__name__}).", None if is_known else error)
         return self.failed()
 
     def failed(self, retry_after: str | None = None) -> float:
@@ -85,7 +85,7 @@ class Delivery:
                     self._report(Refusal(entry.body, own_errors))
             return max(0.0, self._retry_at - time.monotonic()) if self._outbox.postponed else 0.0
         if 400 <= status < 500 and status not in _RETRIED:
-            self._tell(f"answer {status}. {answer.get('detail', '')}")
+            self._log_fault(f"answer {status}. {answer.get('detail', '')}")
             if status in _ABOUT_EVENTS:
                 is_known = (number := request.entries[0][0]) in self._outbox.postponed
                 self._outbox.postpone(number)
@@ -103,10 +103,10 @@ class Delivery:
         except Exception:  # an error of the program's own must not end the delivery
             _log.exception("on_refused failed")
 
-    def _tell(self, fault: str, error: Exception | None = None) -> None:
-        """Say once an hour that the server takes nothing."""
-        if (told := (fault, time.monotonic() // 3_600)) != self._told:
-            self._told = told
+    def _log_fault(self, fault: str, error: Exception | None = None) -> None:
+        """Log, once an hour for each fault, that the server takes nothing."""
+        if (entry := (fault, time.monotonic() // 3_600)) != self._last_log:
+            self._last_log = entry
             _log.error("%s %s", fault, _ADVICE, exc_info=error)
 
 
