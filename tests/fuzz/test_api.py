@@ -114,7 +114,11 @@ def _run(tested: Service, folder: Path, auth: str, *arguments: str) -> Counter[s
         env=environment(
             SCHEMATHESIS_HOOKS="tests.fuzz.hooks",
             PYTHONPATH=os.pathsep.join(sys.path),
-            **{hooks.KNOWN: json.dumps(tested.known), hooks.ANSWERS: str(counts)},
+            **{
+                hooks.SERVICE: f"{tested.service.url} {tested.key}",
+                hooks.KNOWN: json.dumps(tested.known),
+                hooks.ANSWERS: str(counts),
+            },
         ),
     )
     assert run.returncode == 0, run.stdout + run.stderr
