@@ -1,11 +1,12 @@
 """The list of funnels, and goals."""
 
 import re
-import time
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import sign_in
+from tests.browser.conftest import CONTEXT, sign_in
 from tests.browser.watching import assert_accessible
 
 FUNNEL = {
@@ -21,15 +22,20 @@ def saved(account, path, record, **changes):
     return answer.json()
 
 
-def test_figures_and_trend_are_those_of_the_api(page, demo, watch):
+def test_figures_are_those_of_30_days_of_the_readers_time_zone(page, demo, watch):
     sign_in(page.context, demo.url, demo.session)
     page.goto("/funnels")
     row = page.get_by_role("row", name=re.compile("Checkout"))
     expect(
         row.get_by_role("img", name=re.compile(r"Conversion by day, from [\d.]+% to [\d.]+%"))
     ).to_be_visible()
-    end = (int(time.time()) // 86_400 + 1) * 86_400_000
-    period = {"startAt": end - 30 * 86_400_000, "endAt": end}
+    tomorrow = datetime.now(ZoneInfo(CONTEXT["timezone_id"])).replace(
+        hour=0, minute=0, second=0, microsecond=0
+    ) + timedelta(days=1)
+    period = {
+        "startAt": (tomorrow - timedelta(days=30)).isoformat(),
+        "endAt": tomorrow.isoformat(),
+    }
     aggregate = demo.service.client.get(
         f"/api/funnels/{demo.ids['funnel']}/results", params=period
     ).json()["aggregate"]

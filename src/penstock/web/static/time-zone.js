@@ -1,4 +1,4 @@
-// Links to pages that count days have the reader's time zone in their address, so that the server knows it at once.
+// Links to pages and parts that count days have the reader's time zone in their address, so that the server knows it.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function addZone(root) {
@@ -8,4 +8,7 @@ function addZone(root) {
 if (zone) {
   addZone(document);
   document.addEventListener("htmx:load", (event) => addZone(event.detail.elt.parentElement ?? document));
+  document.addEventListener("htmx:configRequest", ({ detail }) => {
+    if (detail.elt.matches("[data-in-zone]")) detail.parameters.timezone = zone;
+  });
 }

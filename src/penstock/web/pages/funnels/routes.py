@@ -18,10 +18,9 @@ from penstock.http.schema import SearchQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.pages.funnels.sparkline import sparkline
+from penstock.web.pages.schema import FunnelPageQuery
 from penstock.web.view import View
 
-TREND_DAYS = 30
-_DAY_MS = 86_400_000
 _MAX_NAME_LENGTH = 200
 
 
@@ -35,7 +34,6 @@ def list_page(
         parts=("list",),
         funnels=funnels.page(view.workspace_id, query.pagination, query.search),
         search=query.search,
-        days=TREND_DAYS,
     )
 
 
@@ -64,9 +62,9 @@ async def row(
 def _figures(
     view: View, insights: InsightService, funnel: FunnelRecord, now_ms: int
 ) -> dict[str, Any]:
-    """Numbers of the units that entered in the last TREND_DAYS days, today included."""
-    end_ms = now_ms - now_ms % _DAY_MS + _DAY_MS
-    query = TrendQuery.model_validate({"startAt": end_ms - TREND_DAYS * _DAY_MS, "endAt": end_ms})
+    """Numbers of the period that a report opens with: 30 days of the reader's time zone."""
+    page = view.query(FunnelPageQuery)
+    query = TrendQuery.model_validate(page.parameters(now_ms) | {"timezone": page.timezone})
     buckets = insights.trend(view.workspace_id, funnel.id, query).data
     entered = sum(bucket.entered for bucket in buckets)
     return {
