@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from tests.processes import ForkedProcess
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
 
 PENSTOCK = ("penstock.cli.main",)
 Start = Callable[..., ForkedProcess | subprocess.Popen[bytes]]
@@ -107,6 +107,13 @@ class Served:
         return key, self.client.post(
             "/api/settings/websites", json={"name": "Shop", "kind": "web"}
         ).json()["id"]
+
+    def await_shipped(self) -> None:
+        """Wait until all acknowledged events are in the event store; a stop ships for 5 s only."""
+        eventually(
+            lambda: self.client.get("/health/ready").json()["outbox"]["bundles"] == 0,
+            within_s=5 * PATIENCE_S,
+        )
 
     def output(self) -> str:
         return self.log.read_text("utf-8")

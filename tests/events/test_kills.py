@@ -137,6 +137,7 @@ def test_every_acknowledged_event_is_there_exactly_once_after_kills(
                 served = Served(data)
                 service.is_at(served.url)
             time.sleep(0.3)
+        served.await_shipped()
         assert served.stop() == 0
     finally:
         served.kill()

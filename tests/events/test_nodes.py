@@ -97,8 +97,7 @@ def test_what_two_nodes_acknowledged_is_stored_once_though_one_is_killed(
                 nodes.is_at(killed, served[killed].url)
         for path in jobs:  # whatever became of it: every node says the same
             eventually(lambda path=path: len({state_of(path, node, key) for node in served}) == 1)
-        ready = served[0].client
-        eventually(lambda: ready.get("/health/ready").json()["outbox"]["bundles"] == 0)
+        served[0].await_shipped()
         warehouse = Warehouse(data=tmp_path, url=clickhouse.url)
         stored = [tuple(row) for row in warehouse.query("SELECT name, event_id FROM events")[1]]
         counted = "SELECT sum(events) FROM catalogue WHERE property = ''"

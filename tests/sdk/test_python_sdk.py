@@ -520,6 +520,7 @@ def test_kills_of_service_and_sender_lose_and_double_nothing(tmp_path: Path) -> 
             first_number = max(numbers) + 2  # One may be queued and not told.
         with Penstock(served.url, **options) as last:
             assert last.flush(PATIENCE_S)
+        served.await_shipped()
         assert served.stop() == 0
     finally:
         served.kill()

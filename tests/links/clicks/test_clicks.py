@@ -265,6 +265,7 @@ def test_every_answered_redirect_is_one_click_after_kills(tmp_path):
                     time.sleep(0.005 * (number % 2))
             served.kill()
             served = Served(data)
+        served.await_shipped()
         assert served.stop() == 0
     finally:
         served.kill()
