@@ -1,11 +1,14 @@
 """What the commands of `penstock` import, for the fork server of the tests.
 
-Without the embedded engine and its libraries: their threads would not survive a fork.
+Without the embedded engine: its threads would not survive a fork. The libraries that it imports
+have none of their own yet, or start them again.
 """
 
 import gc
 
 import clickhouse_connect.driver.httpclient  # noqa: F401
+import numpy  # noqa: F401 - nobody names it here
+import pyarrow  # noqa: F401
 import uvicorn.lifespan.on
 import uvicorn.loops.uvloop  # noqa: F401
 from litestar import Litestar
