@@ -1,7 +1,7 @@
 """What the commands of `penstock` import, for the fork server of the tests.
 
-Without the embedded engine: its threads would not survive a fork. The libraries that it imports
-have none of their own yet, or start them again.
+Without the embedded engine: its threads would not survive a fork. Those of the libraries that it
+imports are few, and restart.
 """
 
 import gc

@@ -45,7 +45,7 @@ function draw(element) {
     tzDate: (time) => (zone ? window.uPlot.tzDate(new Date(time * 1000), zone) : new Date(time * 1000)),
     cursor: { y: false },
     legend: { live: true },
-    axes: [{ ...axis, grid: { show: false }, values: (_, times) => withoutRepeats(times.map((time) => dayOf(time, "day"))) }, { ...axis, size: 56, values: (_, values) => values.map((value) => formatNumber(value, style)) }],
+    axes: [{ ...axis, grid: { show: false }, gap: 10, values: (_, times) => withoutRepeats(times.map((time) => dayOf(time, "day"))) }, { ...axis, size: 56, values: (_, values) => values.map((value) => formatNumber(value, style)) }],
     scales: { x: { range: (_, first, last) => (first === last ? [first - HALF_DAY_S, last + HALF_DAY_S] : [first, last]) }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } },
     series: [{ label: "Date", value: (_, time) => dayOf(time, "date") }, ...series.map(uplotSeries)],
   };
