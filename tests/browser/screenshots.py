@@ -31,6 +31,7 @@ def take(browser: Browser, demo: Demo, page: ShownPage, width: int, scheme: str)
     view.goto(
         page.path(demo.ids), wait_until="networkidle" if "waiting" not in page.name else "load"
     )
+    view.wait_for_selector("[aria-busy=true]", state="detached")
     path = IMAGES / f"{page.name}-{width}{'-dark' if scheme == 'dark' else ''}.png"
     view.screenshot(path=path, full_page=True)
     context.close()
