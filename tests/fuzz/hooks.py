@@ -42,12 +42,15 @@ def as_lines(_: Any, value: Any) -> bytes:
 def before_call(_: Any, case: Any, kwargs: dict[str, Any]) -> None:
     """Name real records in valid requests, and leave the website alive that others name.
 
-    Imports wait until earlier ones have ended.
+    Imports wait until earlier ones have ended, and no query gets less than a minute: both would be
+    503, as documented.
     """
     if case.meta is None or not case.meta.generation.mode.is_negative:
         for place in (case.path_parameters, case.query, case.body):
             if isinstance(place, dict):
                 _name_records(place)
+        if isinstance(case.body, dict):
+            _lengthen_queries(case.body)
     if case.method.upper() == "DELETE" and case.path.endswith("/websites/{website_id}"):
         case.path_parameters["website_id"] = "web_of_nobody"
     if case.method.upper() == "POST" and case.path == "/api/imports":
@@ -59,6 +62,12 @@ def _unfinished_imports() -> int:
     headers = {"Authorization": f"Bearer {key}"}
     imports = httpx.get(f"{url}/api/imports", params={"pageSize": 50}, headers=headers)
     return sum(job["state"] in ("queued", "running") for job in imports.json()["data"])
+
+
+def _lengthen_queries(body: dict[str, Any]) -> None:
+    seconds = body.get("queryTimeoutSeconds")
+    if isinstance(seconds, int | float):
+        body["queryTimeoutSeconds"] = max(seconds, 60)
 
 
 def _name_records(place: dict[str, Any]) -> None:
