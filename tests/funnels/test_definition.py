@@ -386,6 +386,8 @@ REFUSED_VALUES = [
     ("after", "1" * 16, "not_a_time"),
     ("after", "9" * 5000, "not_a_time"),
     ("matches_regex", "(", "bad_regex"),
+    ("matches_regex", ")", "bad_regex"),  # the engine would find it in every text
+    ("not_matches_regex", "a)", "bad_regex"),
     ("matches_regex", "(?<=a)b", "bad_regex"),
     ("not_matches_regex", "a{2000}", "bad_regex"),
     ("not_matches_regex", None, "required"),
