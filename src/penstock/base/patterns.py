@@ -52,16 +52,6 @@ class Pattern:
         return replaced
 
 
-def pattern_error(pattern: str) -> str | None:
-    """What is wrong with a pattern, in RE2's words; None if it compiles."""
-    try:
-        Pattern(_encodable(pattern))
-    except re2.error as error:
-        [reason] = error.args
-        return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-    return None
-
-
 def _encodable(text: str) -> str:
     try:
         text.encode()
