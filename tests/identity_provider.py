@@ -5,6 +5,7 @@ import threading
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
@@ -15,13 +16,19 @@ from joserfc.jwk import RSAKey
 Answer = tuple[int, Any]
 
 
+@cache
+def _key() -> RSAKey:
+    """The first key of every provider: to generate one takes a tenth of a second."""
+    return RSAKey.generate_key(2048, {"kid": "1", "use": "sig"})
+
+
 class IdentityProvider:
     """answers: by path, what it says instead of what it should. requests: forms by path."""
 
     client_secret = "s3cret/+ &"
 
     def __init__(self) -> None:
-        self.key = RSAKey.generate_key(2048, {"kid": "1", "use": "sig"})
+        self.key = _key()
         self.issuer = ""
         self.claims: dict[str, Any] = {}
         self.sign: Callable[[dict[str, Any]], str] = self.signed

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.source_tree import tree_of
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "development" / "architecture.md"
 REFERENCES = re.findall(r"`([\w/]+\.py): ([\w.]+)`", PAGE.read_text("utf-8"))
@@ -15,7 +17,7 @@ FILES = re.findall(r"`([\w/]+\.py)[:`]", PAGE.read_text("utf-8"))
 def names_of(path: Path) -> set[str]:
     """Functions, classes and methods (`Class.method`) of a file."""
     names = set()
-    for node in ast.parse(path.read_text("utf-8")).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             names.add(node.name)
         if isinstance(node, ast.ClassDef):

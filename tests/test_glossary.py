@@ -3,11 +3,9 @@
 import ast
 import re
 from collections import Counter
-from pathlib import Path
 
-import penstock
+from tests.source_tree import SOURCE, nodes_of, tree_of
 
-SOURCE = Path(penstock.__file__).parent
 ROOT = SOURCE.parents[1]
 PAGE = ROOT / "docs" / "development" / "glossary.md"
 FOLDERS = (SOURCE, *(ROOT / name for name in ("tests", "bench", "scripts", "examples")))
@@ -33,7 +31,7 @@ def public_names():
     names = set()
     for path in SOURCE.rglob("*.py"):
         names |= {path.stem, path.parent.name}
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in tree_of(path).body:
             match node:
                 case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                     names.add(node.name)
@@ -47,7 +45,7 @@ def public_names():
 
 def names_in(path):
     """Names that a module gives to classes, functions, arguments, variables and attributes."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes_of(path):
         match node:
             case (
                 ast.ClassDef(name=name)

@@ -2,19 +2,17 @@
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from re import _constants as opcode
 from re import _parser as parser
 from time import thread_time
 
 import pytest
 
-import penstock
 from penstock.base.patterns import Pattern
 from penstock.jobs.prefer import prefers_async
+from tests.source_tree import SOURCE, nodes_of
 
-SOURCE = Path(penstock.__file__).parent
 NO_INPUT = {"cli"}
 """Rooms that read only what the operator's own service answers."""
 ENGINES = {"re", "regex"}
@@ -26,9 +24,9 @@ JS_REGEX = re.compile(
 )
 
 
-def uses_of_re(tree: ast.AST) -> Iterator[int]:
+def uses_of_re(nodes: Iterable[ast.AST]) -> Iterator[int]:
     """The lines that import a backtracking engine."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names = {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module in ENGINES:
@@ -44,7 +42,7 @@ def test_no_module_applies_python_regular_expressions() -> None:
         f"{path.relative_to(SOURCE)}:{line}"
         for path in sorted(SOURCE.rglob("*.py"))
         if path.relative_to(SOURCE).parts[0] not in NO_INPUT
-        for line in uses_of_re(ast.parse(path.read_text("utf-8")))
+        for line in uses_of_re(nodes_of(path))
     ]
     assert strays == []
 

@@ -12,30 +12,30 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "penstock"
+from tests.source_tree import SOURCE, nodes_of, tree_of
 
 HANDLERS = {"asgi", "delete", "get", "head", "patch", "post", "put", "route", "websocket"}
 STATEMENTS = {"delete", "insert", "select", "text", "union", "union_all", "update"}
 WIRE_BASES = {"BaseModel", "RootModel"}
 
-Rule = Callable[[ast.Module], Iterator[str]]
+Rule = Callable[[Path], Iterator[str]]
 
 
-def _imported(tree: ast.Module, *modules: str) -> set[str]:
+def _imported(path: Path, *modules: str) -> set[str]:
     """Local names of everything imported from modules with one of these names or last parts."""
     return {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(node, ast.ImportFrom) and node.module
         if node.module in modules or node.module.rpartition(".")[2] in modules
         for alias in node.names
     }
 
 
-def handlers(tree: ast.Module) -> Iterator[str]:
+def handlers(path: Path) -> Iterator[str]:
     """Functions with a decorator of Litestar."""
-    decorators = _imported(tree, "litestar") & HANDLERS
-    for node in ast.walk(tree):
+    decorators = _imported(path, "litestar") & HANDLERS
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
                 function = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -43,19 +43,19 @@ def handlers(tree: ast.Module) -> Iterator[str]:
                     yield node.name
 
 
-def statements(tree: ast.Module) -> Iterator[str]:
+def statements(path: Path) -> Iterator[str]:
     """Calls that build a statement of SQLAlchemy."""
-    builders = _imported(tree, "sqlalchemy") & STATEMENTS
-    for node in ast.walk(tree):
+    builders = _imported(path, "sqlalchemy") & STATEMENTS
+    for node in nodes_of(path):
         function = node.func if isinstance(node, ast.Call) else None
         if isinstance(function, ast.Name) and function.id in builders:
             yield f"{function.id}() in line {function.lineno}"
 
 
-def wire_types(tree: ast.Module) -> Iterator[str]:
+def wire_types(path: Path) -> Iterator[str]:
     """Pydantic models: classes that derive from Pydantic's, or from a class of a `schema`."""
-    bases = (_imported(tree, "pydantic") & WIRE_BASES) | _imported(tree, "schema", "period")
-    for node in tree.body:
+    bases = (_imported(path, "pydantic") & WIRE_BASES) | _imported(path, "schema", "period")
+    for node in tree_of(path).body:
         if isinstance(node, ast.ClassDef):
             names = {
                 name.id
@@ -94,7 +94,7 @@ def test_rooms_use_the_same_file_names(file_name: str, room: str) -> None:
         f"{path.relative_to(SOURCE)}: {offender}"
         for path in sorted((SOURCE.parent / room).glob("*.py"))
         if path.stem != file_name
-        for offender in RULES[file_name](ast.parse(path.read_text("utf-8")))
+        for offender in RULES[file_name](path)
     ]
     assert misplaced == [], f"belongs in {file_name}.py"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from anyio import to_thread
 from litestar import Litestar
-from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
 from sqlalchemy import Connection
@@ -36,6 +35,7 @@ from penstock.funnels import plugin as funnels_room
 from penstock.funnels.queries.coverage import Gap
 from penstock.health import plugin as health_room
 from penstock.http import routes as http_routes
+from penstock.http.bound_services import BoundServices
 from penstock.http.cors import OpenRoutes
 from penstock.http.fast_path import FastPath
 from penstock.http.problems import EXCEPTION_HANDLERS
@@ -195,13 +195,15 @@ def build_routes(services: Services) -> Litestar:
         services.database.close()
 
     names = [*Core._fields, *(name for room in ROOMS for name in room.service_names())]
-    dependencies: dict[str, Provide] = {name: _ProvidedService(services, name) for name in names}
-    for room in ROOMS:
-        dependencies |= room.dependencies
+    bound = BoundServices(services, names)
+    handlers = [*http_routes.ROUTES, *(handler for room in ROOMS for handler in room.routes)]
+    dependencies = {
+        name: provider for room in ROOMS for name, provider in room.dependencies.items()
+    }
     return Litestar(
         request_max_body_size=None,  # routes limit bodies by the settings (`penstock.http.bodies`)
-        route_handlers=[*http_routes.ROUTES, *(route for room in ROOMS for route in room.routes)],
-        dependencies=dependencies,
+        route_handlers=bound.handlers(handlers),
+        dependencies=bound.dependencies(dependencies),
         exception_handlers=EXCEPTION_HANDLERS | {HTTPException: on_unknown_address},
         before_request=http_routes.check_request,
         lifespan=[lifespan],
@@ -209,18 +211,6 @@ def build_routes(services: Services) -> Litestar:
         openapi_config=None,
         logging_config=None,
     )
-
-
-class _ProvidedService(Provide):
-    """A service as a handler's dependency, looked up by its name at each request."""
-
-    # Litestar compares the dependencies of each handler with each other. Comparing their values
-    # would take a third of the time to build the application.
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
-
-    def __init__(self, services: Services, name: str) -> None:
-        super().__init__(lambda: getattr(services, name), sync_to_thread=False)
 
 
 def _forget_in_other_rooms(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
 from litestar.di import Provide
-from litestar.types import ControllerRouterHandler
+from litestar.handlers import HTTPRouteHandler
 
 from penstock.base.clock import Clock
 from penstock.base.fair_queue import FairQueue
@@ -38,7 +38,7 @@ class Room:
     routes: the room's HTTP handlers. dependencies: other objects that handlers may request.
     """
 
-    routes: ClassVar[Sequence[ControllerRouterHandler]] = ()
+    routes: ClassVar[Sequence[HTTPRouteHandler]] = ()
     dependencies: ClassVar[Mapping[str, Provide]] = {}
 
     @classmethod

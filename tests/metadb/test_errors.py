@@ -15,6 +15,7 @@ import penstock
 from penstock.base.errors import ConcurrentUpdate, StoreConflict, StoreUnavailable
 from penstock.metadb.database import Database, InvalidUrl
 from penstock.metadb.tables import outbox, visitors
+from tests.source_tree import nodes_of
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.every_database
@@ -140,7 +141,7 @@ def test_only_the_stores_know_their_drivers_errors() -> None:
 
 
 def imported_names(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -3,13 +3,11 @@
 import ast
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
-import penstock
 from penstock.http import schema
 from penstock.web.codes import FAULTS, PROBLEMS, WARNINGS
+from tests.source_tree import SOURCE, nodes_of, tree_of
 
-SOURCE = Path(penstock.__file__).parent
 FROM_PYDANTIC = {"greater_than_equal", "less_than_equal"}
 FROM_HTTP = {"malformed_request", "method_not_allowed", "request_refused", "internal_error"}
 
@@ -31,7 +29,7 @@ def _constants() -> dict[str, str]:
     assignments = (
         node
         for path in SOURCE.rglob("*.py")
-        for node in ast.parse(path.read_text("utf-8")).body
+        for node in tree_of(path).body
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
     )
     return {
@@ -45,11 +43,12 @@ def _constants() -> dict[str, str]:
 
 def _calls() -> Iterator[ast.Call]:
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Call):
                 yield node
 
 
+@cache
 def _raised() -> tuple[set[str], set[str], set[str]]:
     """Codes of problems, faults and warnings in the source text."""
     problems, faults, warnings = set(), set(), set()

@@ -1,6 +1,6 @@
 """What holds for every route: `HEAD` beside `GET`, clean addresses, the OpenAPI document."""
 
-from litestar import HttpMethod, Response, Router, get
+from litestar import HttpMethod, Response, get
 from litestar.config.app import AppConfig
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import http
@@ -57,12 +57,9 @@ def _check_address(request: AnyRequest) -> None:
 
 def answer_head(config: AppConfig) -> AppConfig:
     """Let every route that answers GET answer HEAD, too; the server leaves the body out."""
-    for entry in config.route_handlers:
-        routes = entry.routes if isinstance(entry, Router) else ()
-        inside = [handler for route in routes for handler in getattr(route, "route_handlers", ())]
-        for handler in (entry, *inside):
-            if isinstance(handler, HTTPRouteHandler) and HttpMethod.GET in handler.http_methods:
-                handler.http_methods.add(HttpMethod.HEAD)
+    for handler in config.route_handlers:
+        if isinstance(handler, HTTPRouteHandler) and HttpMethod.GET in handler.http_methods:
+            handler.http_methods.add(HttpMethod.HEAD)
     return config
 
 

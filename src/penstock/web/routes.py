@@ -1,7 +1,10 @@
 """The routes of all pages. Readers without a session are sent to the log-in; errors are pages."""
 
-from litestar import Response, Router, get
+from copy import copy
+
+from litestar import Response, get
 from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
 from penstock.base.errors import NotFound
@@ -47,17 +50,19 @@ AREAS = (
 )
 """Routes by area of pages; a new area is added here."""
 
-PAGES = Router(
-    "/",
-    route_handlers=[route for area in AREAS for route in area.ROUTES],
-    dependencies={
-        "view": Provide(provide_view),
-        "respond": Provide(provide_respond),
-        "funnel_pages": Provide(provide_funnel_pages),
-    },
-    exception_handlers=PAGE_HANDLERS,
-    opt={"page": True},
-)
+_DEPENDENCIES = {
+    "view": Provide(provide_view),
+    "respond": Provide(provide_respond),
+    "funnel_pages": Provide(provide_funnel_pages),
+}
+
+
+def _page(handler: HTTPRouteHandler) -> HTTPRouteHandler:
+    page = copy(handler)
+    page.dependencies = _DEPENDENCIES
+    page.exception_handlers = {**PAGE_HANDLERS, **(page.exception_handlers or {})}
+    page.opt = page.opt | {"page": True}
+    return page
 
 
 @get("/static/{version:str}/{path:path}", sync_to_thread=True)
@@ -78,4 +83,9 @@ def asset(request: AnyRequest, version: FromPath[str], path: FromPath[str]) -> R
     return Response(file.body, media_type=file.media_type, headers=headers)
 
 
-ROUTES = (PAGES, asset, *CLIENT_SCRIPT_ROUTES, *docs_routes.ROUTES)
+ROUTES = (
+    *(_page(handler) for area in AREAS for handler in area.ROUTES),
+    asset,
+    *CLIENT_SCRIPT_ROUTES,
+    *docs_routes.ROUTES,
+)

@@ -1,0 +1,74 @@
+"""Handlers that find their services themselves.
+
+The framework would provide a service to each request in a task of its own, and would plan this for
+each handler when the application is built. Services are the same for all requests, so a handler
+looks them up by name when it runs, and the framework only provides what depends on the request.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
+from functools import wraps
+from inspect import iscoroutinefunction, signature
+from typing import Any, cast
+
+from litestar.di import Provide
+from litestar.handlers import HTTPRouteHandler
+
+
+class BoundServices:
+    """services: has the services as attributes. names: of those that handlers may request."""
+
+    def __init__(self, services: object, names: Collection[str]) -> None:
+        self._services, self._names = services, frozenset(names)
+        self._providers: dict[int, Provide] = {}  # by ID: the framework compares them by value
+
+    def handlers(self, handlers: Iterable[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
+        """Copies of the handlers without the parameters that name services."""
+        return [self._handler(handler) for handler in handlers]
+
+    def dependencies(self, dependencies: Mapping[str, Provide]) -> dict[str, Provide]:
+        """Dependencies by name, without the parameters that name services.
+
+        The same object for the same one, since the framework plans each once.
+        """
+        return {name: self._provider(provider) for name, provider in dependencies.items()}
+
+    def _handler(self, handler: HTTPRouteHandler) -> HTTPRouteHandler:
+        bound = copy(handler)
+        if handler.dependencies:
+            bound.dependencies = self.dependencies(
+                cast("Mapping[str, Provide]", handler.dependencies)
+            )
+        return bound(self._function(handler.fn))
+
+    def _provider(self, provider: Provide) -> Provide:
+        if id(provider) not in self._providers:
+            self._providers[id(provider)] = Provide(self._function(provider.dependency))
+        return self._providers[id(provider)]
+
+    def _function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        whole = signature(function)
+        names = self._names & whole.parameters.keys()
+        if not names:
+            return function
+
+        if iscoroutinefunction(function):
+
+            @wraps(function)
+            async def call(**arguments: Any) -> Any:
+                return await function(**arguments, **self._named(names))
+        else:
+
+            @wraps(function)
+            def call(**arguments: Any) -> Any:
+                return function(**arguments, **self._named(names))
+
+        rest = [value for name, value in whole.parameters.items() if name not in names]
+        call.__signature__ = whole.replace(parameters=rest)  # type: ignore[attr-defined]
+        call.__annotations__ = {
+            name: value for name, value in function.__annotations__.items() if name not in names
+        }
+        return call
+
+    def _named(self, names: Collection[str]) -> dict[str, Any]:
+        return {name: getattr(self._services, name) for name in names}

@@ -1,0 +1,22 @@
+"""The source text of Penstock as syntax trees. Each file is parsed once per process."""
+
+import ast
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import penstock
+
+SOURCE = Path(penstock.__file__).parent
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """Do not change it: other tests get the same tree."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def nodes_of(path: Path) -> Sequence[ast.AST]:
+    """All nodes of a file, in the order of `ast.walk`."""
+    return tuple(ast.walk(tree_of(path)))
