@@ -18,13 +18,11 @@ import httpx
 import psycopg
 import pytest
 import structlog
-from argon2 import PasswordHasher
 from litestar import Litestar
 from litestar.testing import TestClient
 from psycopg import sql
 from sqlalchemy import Engine
 
-from penstock.accounts import credentials
 from penstock.activity.live import service as live_service
 from penstock.app import Services, build_services
 from penstock.base.clock import system_clock
@@ -39,6 +37,7 @@ from tests import scratch
 from tests.applications import application
 from tests.clickhouse_server import ClickHouseServer
 from tests.postgres import PostgresServer, programs
+from tests.quick_passwords import hash_cheaply
 from tests.run_report import RunReport
 from tests.sharded import ShardedWarehouse
 from tests.tenant import BASE_URL, SAME_ID, Tenant, sign_up
@@ -133,8 +132,7 @@ class SharedWarehouse(Warehouse):
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_passwords() -> None:
-    """Hash passwords cheaply: the real hash takes 50 ms, and tests sign up hundreds of times."""
-    credentials._hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    hash_cheaply()
 
 
 @pytest.fixture(scope="session", autouse=True)

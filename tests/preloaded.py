@@ -25,7 +25,9 @@ import penstock.cli.simulate
 import penstock.edge.protocol
 import penstock.stores  # noqa: F401
 from penstock.base.user_agent import parse_user_agent
+from tests.quick_passwords import hash_cheaply
 
+hash_cheaply()
 Litestar()  # loads its plugins
 parse_user_agent("")  # builds its patterns
 gc.freeze()  # a collection in a forked process would visit, and so copy, all of it

@@ -11,6 +11,7 @@ from sqlalchemy import delete, select
 
 from penstock.accounts import service
 from penstock.metadb.tables import memberships, sessions
+from tests.processes import new_python
 from tests.serving import Served
 from tests.tenant import PASSWORD, visitor
 from tests.waiting import PATIENCE_S
@@ -53,13 +54,14 @@ def test_an_unknown_address_and_a_wrong_password_get_the_same_answer(server, wor
     assert "set-cookie" not in wrong.headers
 
 
+@pytest.mark.slow("starts a service with real password hashes")
 def test_an_unknown_address_takes_as_long_as_a_known_one(tmp_path):
     def seconds(client, email):
         start = perf_counter()
         assert log_in(client, email, "wrong password").status_code == 401
         return perf_counter() - start
 
-    with Served(tmp_path / "data") as service:
+    with Served(tmp_path / "data", start=new_python) as service:  # with real password hashes
         form = {"email": "ada@example.com", "password": PASSWORD, "workspaceName": "Acme"}
         assert service.client.post("/api/auth/signup", json=form).status_code == 201
         service.client.cookies.clear()
