@@ -282,6 +282,7 @@ def _histogram(units: Mapping[int, int]) -> list[BinRecord]:
     if not units:
         return []
     ends = dict(zip(BIN_EDGES_MS, (*BIN_EDGES_MS[1:], None), strict=True))
+    first, last = min(units), max(units)
     return [
         BinRecord(
             from_minutes=start / MS_PER_MINUTE,
@@ -289,5 +290,5 @@ def _histogram(units: Mapping[int, int]) -> list[BinRecord]:
             units=units.get(start, 0),
         )
         for start in BIN_EDGES_MS
-        if min(units) <= start <= max(units)
+        if first <= start <= last
     ]
