@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from penstock.events.imports.worker import ALONE_BATCH_LINES
+from penstock.events.imports.worker import LARGE_BATCH_LINES
 from tests.serving import PENSTOCK, Served, environment, penstock
 from tests.waiting import PATIENCE_S, eventually
 
@@ -245,7 +245,7 @@ def follow(service, file, website_id, key, log):
     return command.wait(PATIENCE_S)
 
 
-@pytest.mark.parametrize(("end", "most_repeated"), [("stop", 0), ("kill", ALONE_BATCH_LINES)])
+@pytest.mark.parametrize(("end", "most_repeated"), [("stop", 0), ("kill", LARGE_BATCH_LINES)])
 @pytest.mark.slow("starts a service twice")
 def test_an_import_resumes_after_a_restart_of_the_service(tmp_path, end, most_repeated):
     # Every line is in the file twice: equal lines must stay distinct across the restart.

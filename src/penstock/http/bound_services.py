@@ -16,7 +16,10 @@ from litestar.handlers import HTTPRouteHandler
 
 
 class BoundServices:
-    """services: has the services as attributes. names: of those that handlers may request."""
+    """Fills the parameters of handlers and dependencies that name services.
+
+    services: has them as attributes. names: of those that handlers may request.
+    """
 
     def __init__(self, services: object, names: Collection[str]) -> None:
         self._services, self._names = services, frozenset(names)
@@ -47,8 +50,8 @@ class BoundServices:
         return self._providers[id(provider)]
 
     def _function(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        whole = signature(function)
-        names = self._names & whole.parameters.keys()
+        complete = signature(function)
+        names = self._names & complete.parameters.keys()
         if not names:
             return function
 
@@ -56,19 +59,19 @@ class BoundServices:
 
             @wraps(function)
             async def call(**arguments: Any) -> Any:
-                return await function(**arguments, **self._named(names))
+                return await function(**arguments, **self._services_named(names))
         else:
 
             @wraps(function)
             def call(**arguments: Any) -> Any:
-                return function(**arguments, **self._named(names))
+                return function(**arguments, **self._services_named(names))
 
-        rest = [value for name, value in whole.parameters.items() if name not in names]
-        call.__signature__ = whole.replace(parameters=rest)  # type: ignore[attr-defined]
+        rest = [value for name, value in complete.parameters.items() if name not in names]
+        call.__signature__ = complete.replace(parameters=rest)  # type: ignore[attr-defined]
         call.__annotations__ = {
             name: value for name, value in function.__annotations__.items() if name not in names
         }
         return call
 
-    def _named(self, names: Collection[str]) -> dict[str, Any]:
+    def _services_named(self, names: Collection[str]) -> dict[str, Any]:
         return {name: getattr(self._services, name) for name in names}

@@ -598,7 +598,7 @@ def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
             yield line
 
     monkeypatch.setattr(import_worker, "lines", slowly)
-    monkeypatch.setattr(import_worker, "ALONE_BATCH_LINES", BATCH_LINES)
+    monkeypatch.setattr(import_worker, "LARGE_BATCH_LINES", BATCH_LINES)
     lines = [
         {
             "type": "event",

@@ -105,7 +105,7 @@ def test_imports_of_one_workspace_are_read_in_their_order(upload, client, paused
 def test_a_running_import_can_be_cancelled_and_its_counts_are_right(
     upload, client, paused_intake, services, settings, workspace, monkeypatch
 ):
-    monkeypatch.setattr(worker, "ALONE_BATCH_LINES", 500)
+    monkeypatch.setattr(worker, "LARGE_BATCH_LINES", 500)
     job = upload(ndjson(line(number) for number in range(2_000)))
     eventually(lambda: client.get(f"/api/imports/{job['id']}").json()["state"] == "running")
     cancelled = client.post(f"/api/imports/{job['id']}/cancel")
@@ -164,7 +164,7 @@ def test_a_workspace_has_at_most_twenty_unfinished_imports(
 def test_a_commit_has_fewer_lines_while_other_senders_wait(
     upload, client, services, monkeypatch, waiting, most
 ):
-    monkeypatch.setattr(worker, "ALONE_BATCH_LINES", 5)
+    monkeypatch.setattr(worker, "LARGE_BATCH_LINES", 5)
     monkeypatch.setattr(worker, "BATCH_LINES", 2)
     monkeypatch.setattr(services.intake, "waiting", lambda: waiting)
     commits, submit = [], services.intake.submit_from_thread

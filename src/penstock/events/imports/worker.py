@@ -41,7 +41,7 @@ log = structlog.get_logger()
 TOPIC = "imports"
 BATCH_LINES = 500
 """In one commit, while other senders wait for theirs."""
-ALONE_BATCH_LINES = 2_000
+LARGE_BATCH_LINES = 2_000
 """In one commit, while nobody else sends: each commit syncs the disk."""
 _MAX_BATCH_LINES = 50_000
 """With empty lines, of which a small gzip file can have billions."""
@@ -234,7 +234,7 @@ class ImportWorker:
             raise WorkerStopped
         self.worker.report_progress()
         context = EventValidationContext(self._settings, self._clock())
-        most = BATCH_LINES if self._intake.waiting() else ALONE_BATCH_LINES
+        most = BATCH_LINES if self._intake.waiting() else LARGE_BATCH_LINES
         events: list[NewEvent] = []
         event_lines: list[Line] = []
         rejects: list[Reject] = []
