@@ -38,6 +38,7 @@ def test_a_second_factor_is_set_up_asked_for_and_turned_off(signed_in, account, 
     assert_accessible(signed_in)
     shown.get_by_role("button", name="Done").click()
     expect(section.get_by_text("On since")).to_be_visible()
+    expect(signed_in.locator("#recovery-codes")).to_be_empty()
     assert codes[0] not in signed_in.content()
     assert totp.secret not in signed_in.content()
 
