@@ -75,6 +75,7 @@ ROOMS: tuple[type[Room], ...] = (
     web_room.WebRoom,
 )
 
+_OPEN_ROUTES = OpenRoutes(route for room in ROOMS for route in room.routes)
 
 _VALIDATION = QueueLimits(slots=4, slots_per_key=2, waiting=400, waiting_per_key=50)
 """Validation is Python: more threads at once would only share one core."""
@@ -175,7 +176,7 @@ def with_edge(routes: ASGIApp, services: Services) -> EdgeLayer:
         fast_paths,
         services.address_budget,
         services.body_memory,
-        OpenRoutes(route for room in ROOMS for route in room.routes),
+        _OPEN_ROUTES,
         services.settings.trusted_proxies,
     )
 

@@ -110,6 +110,29 @@ def test_without_a_period_it_waits_for_a_wake_up(clock: ShiftedClock) -> None:
     worker.stop()
 
 
+def test_the_first_step_waits_for_its_time_or_a_wake_up(clock: ShiftedClock) -> None:
+    for first_after_s in (0.05, 10 * PATIENCE_S):
+        steps = Steps()
+        worker = Worker("test", steps, clock, first_after_s=first_after_s)
+        started_s = time.monotonic()
+        worker.start()
+        if first_after_s > PATIENCE_S:
+            time.sleep(0.05)
+            assert steps.count == 0
+            worker.wake()
+        eventually(lambda steps=steps: steps.count == 1)
+        assert time.monotonic() - started_s >= 0.05
+        worker.stop()
+
+
+def test_a_stop_before_the_first_step_runs_only_the_last_one(clock: ShiftedClock) -> None:
+    steps, last = Steps(), Steps()
+    worker = Worker("test", steps, clock, first_after_s=10 * PATIENCE_S, last_step=last)
+    worker.start()
+    worker.stop()
+    assert (steps.count, last.count) == (0, 1)
+
+
 def test_a_wake_up_shortens_the_wait_after_a_failure_only_with_retry_on_wake(
     clock: ShiftedClock,
 ) -> None:

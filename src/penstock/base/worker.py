@@ -65,6 +65,7 @@ class Worker:
         clock: Clock,
         *,
         period_s: float | None = None,
+        first_after_s: float = 0.0,
         last_step: Step | None = None,
         backoff: Backoff = Backoff(),  # noqa: B008 - immutable
         retry_on_wake: bool = False,
@@ -72,12 +73,14 @@ class Worker:
     ) -> None:
         """period_s: a step is due this long after the last one; None: only when woken.
 
-        last_step: runs once at an orderly stop. retry_on_wake: a wake-up cuts the wait after a
-        failure short. stalled_after_s: None for steps that may take any time.
+        first_after_s: the first step is due this long after the start, or when woken. last_step:
+        runs once at an orderly stop. retry_on_wake: a wake-up cuts the wait after a failure short.
+        stalled_after_s: None for steps that may take any time.
         """
         self.name = name
         self._step, self._last_step, self._clock = step, last_step, clock
-        self._period_s, self._backoff, self._retry_on_wake = period_s, backoff, retry_on_wake
+        self._period_s, self._first_after_s = period_s, first_after_s
+        self._backoff, self._retry_on_wake = backoff, retry_on_wake
         self._stalled_after_s = stalled_after_s
         self._wake, self._stopping = Event(), Event()
         self._thread: Thread | None = None
@@ -102,7 +105,7 @@ class Worker:
                 await to_thread.run_sync(self.stop, limiter=CapacityLimiter(1))
 
     def start(self) -> None:
-        """Start the thread; the first step runs at once."""
+        """Start the thread."""
         self._stopping.clear()
         # A daemon: a step that never returns must not keep the process alive.
         self._thread = Thread(target=self._run, name=self.name, daemon=True)
@@ -161,6 +164,7 @@ class Worker:
         return health
 
     def _run(self) -> None:
+        self._wake.wait(self._first_after_s)
         while not self.stopping:
             self._wake.clear()
             try:

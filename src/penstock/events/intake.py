@@ -50,7 +50,7 @@ _QUIET_TURNS = 3
 _GATHER_S = 0.02
 _TRIES = 6
 _TRY_FOR_S = 5.0  # no further try after that long
-_FORGET_EVERY_S = 3600
+_FORGET_AFTER_S, _FORGET_EVERY_S = 60, 3600
 _PROBE = Backoff(first_s=0.5, longest_s=5.0)
 
 
@@ -114,7 +114,13 @@ class Intake:
         )
         self.workers = [
             self._writer,
-            Worker("dedupe_key_cleanup", self._forget_chunk, clock, period_s=_FORGET_EVERY_S),
+            Worker(
+                "dedupe_key_cleanup",
+                self._forget_chunk,
+                clock,
+                period_s=_FORGET_EVERY_S,
+                first_after_s=_FORGET_AFTER_S,
+            ),
         ]
 
     @asynccontextmanager

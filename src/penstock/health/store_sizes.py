@@ -29,8 +29,9 @@ class StoreSizes:
         self._database, self._warehouse, self._clock = database, warehouse, clock
         # The time in ms and the bytes of each store that answered, the oldest first.
         self._earlier = deque[tuple[int, Mapping[str, int]]](maxlen=_KEPT)
-        self._has_started = False
-        self.worker = Worker("store_sizes", self._remember, clock, period_s=_PERIOD_S)
+        self.worker = Worker(
+            "store_sizes", self._remember, clock, period_s=_PERIOD_S, first_after_s=_FIRST_AFTER_S
+        )
 
     def read(self) -> list[TableSize]:
         """The metadata database, then each table of the event store, the largest first.
@@ -59,12 +60,8 @@ class StoreSizes:
                 return StoreSize(store, size, size - earlier[store], (now_ms - at_ms) // 1000)
         return StoreSize(store, size, None, 0)
 
-    def _remember(self) -> float | None:
-        if not self._has_started:
-            self._has_started = True
-            return _FIRST_AFTER_S
+    def _remember(self) -> None:
         self._earlier.append((self._clock(), _by_store(self.read())))
-        return None
 
 
 def _by_store(sizes: Sequence[TableSize]) -> dict[str, int]:

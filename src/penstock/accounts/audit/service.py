@@ -17,7 +17,7 @@ from penstock.metadb.database import Database
 from penstock.settings import DAY_S
 
 _KEPT_DAYS = 365
-_CLEAN_EVERY_S = 3600
+_CLEAN_AFTER_S, _CLEAN_EVERY_S = 60, 3600
 _MAX_TARGET_CHARS = 500
 _MOST_NOTED = 10_000
 
@@ -35,7 +35,13 @@ class AuditLog:
         self._noted: deque[tuple[Caller, Action, str, int]] = deque()
         self._noted_lock = Lock()  # one writer at a time
         self._writer = Worker("audit_log", self.write_noted, clock, last_step=self.write_noted)
-        cleaner = Worker("audit_log_cleanup", self._delete_chunk, clock, period_s=_CLEAN_EVERY_S)
+        cleaner = Worker(
+            "audit_log_cleanup",
+            self._delete_chunk,
+            clock,
+            period_s=_CLEAN_EVERY_S,
+            first_after_s=_CLEAN_AFTER_S,
+        )
         self.workers = [self._writer, cleaner]
 
     def record(self, by: Caller, action: Action, target: str) -> None:

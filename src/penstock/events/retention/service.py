@@ -14,7 +14,7 @@ from penstock.base.worker import Worker
 from penstock.events.deletions.service import DeletionService
 from penstock.settings import DAY_S
 
-_EVERY_S = 600.0
+_AFTER_S, _EVERY_S = 60.0, 600.0
 _DAY_MS = DAY_S * 1000
 
 
@@ -23,7 +23,9 @@ class RetentionService:
 
     def __init__(self, websites: WebsiteService, deletions: DeletionService, clock: Clock) -> None:
         self._websites, self._deletions, self._clock = websites, deletions, clock
-        self.worker = Worker("retention", self._step, clock, period_s=_EVERY_S)
+        self.worker = Worker(
+            "retention", self._step, clock, period_s=_EVERY_S, first_after_s=_AFTER_S
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

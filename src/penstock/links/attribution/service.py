@@ -56,7 +56,13 @@ class AttributionService:
         self._database, self._websites, self._links = database, websites, links
         self._intake, self._click_buffer = intake, click_buffer
         self._settings, self._clock = settings, clock
-        self.worker = Worker("link_cleanup", self.delete_expired, clock, period_s=_TIDY_EVERY_S)
+        self.worker = Worker(
+            "link_cleanup",
+            self.delete_expired,
+            clock,
+            period_s=_TIDY_EVERY_S,
+            first_after_s=_TIDY_EVERY_S,
+        )
         self._attempts = RateLimiter(
             RatePolicy("resolve", quota=settings.resolves_per_minute, window_s=60)
         )
