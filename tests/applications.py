@@ -5,6 +5,7 @@ from typing import Any, cast
 from litestar import Litestar
 from litestar.types import Receive, Scope, Send
 
+import penstock.app
 from penstock.app import Services, build_routes, with_edge
 from penstock.edge.layer import EdgeLayer
 
@@ -50,3 +51,9 @@ class _Application:
 def application(services: Services) -> EdgeLayer:
     """As `build_app`."""
     return with_edge(_Application(services), services)
+
+
+def build_ahead() -> None:
+    """Build routes for the first application, and let `penstock serve` use them, too."""
+    _unused.append(_Routes())
+    penstock.app.build_app = application

@@ -52,6 +52,12 @@ FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 
+_FILLED_TABLES = """
+SELECT DISTINCT table
+FROM system.parts
+WHERE database = currentDatabase() AND active AND table != 'schema_migrations'
+"""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RunReport(config))
@@ -130,6 +136,11 @@ class SharedWarehouse(Warehouse):
         pass
 
 
+def _empty(warehouse: Warehouse) -> None:
+    for (table,) in warehouse.query(_FILLED_TABLES)[1]:
+        warehouse.command("TRUNCATE TABLE {table:Identifier}", {"table": table})
+
+
 @pytest.fixture(scope="session", autouse=True)
 def quick_passwords() -> None:
     hash_cheaply()
@@ -162,10 +173,9 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseS
 
 
 @pytest.fixture(scope="session")
-def warehouse(
+def _shared_warehouse(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Warehouse]:
-    """The event store of all tests, in the form that `PENSTOCK_TEST_ENGINE` names."""
     folder = tmp_path_factory.mktemp("warehouse")
     shared: Warehouse
     match os.environ.get("PENSTOCK_TEST_ENGINE", "embedded"):
@@ -178,6 +188,18 @@ def warehouse(
     migrations.migrate(shared)
     yield shared
     Warehouse.close(shared)
+
+
+@pytest.fixture(scope="module")
+def warehouse(_shared_warehouse: Warehouse) -> Iterator[Warehouse]:
+    """The event store of all tests, in the form that `PENSTOCK_TEST_ENGINE` names.
+
+    Its tables are emptied after each file of tests: every statement lists the parts of a table,
+    which takes longer the more there are.
+    """
+    yield _shared_warehouse
+    if isinstance(_shared_warehouse, SharedWarehouse):
+        _empty(_shared_warehouse)
 
 
 @pytest.fixture(scope="session")

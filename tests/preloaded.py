@@ -1,17 +1,23 @@
-"""What the commands of `penstock` import, for the fork server of the tests.
+"""What the commands of `penstock` import and build, for the fork server of the tests.
 
-Without the embedded engine: its threads would not survive a fork. Those of the libraries that it
-imports are few, and restart.
+The library of the embedded engine is only loaded: to import its package starts the engine, whose
+threads would not survive a fork.
 """
 
+import ctypes
 import gc
+import os
+import sys
+import xml.etree.ElementTree  # noqa: F401 - the engine's package imports it
+from importlib.util import find_spec
+from pathlib import Path
 
+import anyio._backends._asyncio  # noqa: F401
 import clickhouse_connect.driver.httpclient  # noqa: F401
 import numpy  # noqa: F401 - nobody names it here
 import pyarrow  # noqa: F401
 import uvicorn.lifespan.on
 import uvicorn.loops.uvloop  # noqa: F401
-from litestar import Litestar
 
 import penstock.app
 import penstock.backup.service
@@ -25,9 +31,21 @@ import penstock.cli.simulate
 import penstock.edge.protocol
 import penstock.stores  # noqa: F401
 from penstock.base.user_agent import parse_user_agent
+from tests.applications import build_ahead
 from tests.quick_passwords import hash_cheaply
 
+
+def _load_engine() -> None:
+    """Load the library as its package will, which finds it loaded."""
+    package = find_spec("chdb")
+    assert package is not None
+    assert package.origin is not None
+    library = Path(package.origin).parent / "_chdb.abi3.so"
+    ctypes.CDLL(str(library), mode=sys.getdlopenflags() | os.RTLD_DEEPBIND)
+
+
 hash_cheaply()
-Litestar()  # loads its plugins
+build_ahead()
 parse_user_agent("")  # builds its patterns
+_load_engine()
 gc.freeze()  # a collection in a forked process would visit, and so copy, all of it
