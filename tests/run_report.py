@@ -4,18 +4,24 @@ At its end it also names slow tests without a reason.
 
 A test that counts something adds it to its user properties: `("examples", 400)`, `("kills", 20)`.
 For a test in shares, the column `tests` shows the number of shares.
+
+`PENSTOCK_RUN_TABLES` names a file for several runs in a row: each prints the tables of the runs
+before it, too, so that the last one ends with all of them.
 """
 
 import os
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 SLOW_S = 5.0
 COUNTED = ("examples", "kills")
 
+_TABLES = os.environ.get("PENSTOCK_RUN_TABLES")
+_ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "embedded")
 _NUMBERS_GIVEN = {"PENSTOCK_EXAMPLES", "PENSTOCK_KILLS"} & set(os.environ)
 
 
@@ -91,7 +97,7 @@ class RunReport:
             )
         if len(self.tests) > 1:
             terminalreporter.section("what ran")
-            for line in self.table():
+            for line in _with_earlier_runs([*self.table()]):
                 terminalreporter.write_line(line)
 
     def table(self) -> Iterator[str]:
@@ -113,3 +119,13 @@ class RunReport:
         width = max(len(name) for name, _ in rows)
         for name, cells in rows:
             yield f"{name:<{width}}" + "".join(f"{cell:>10}" for cell in cells)
+
+
+def _with_earlier_runs(table: list[str]) -> list[str]:
+    if _TABLES is None:
+        return table
+    path = Path(_TABLES)
+    earlier = path.read_text("utf-8").splitlines() if path.exists() else []
+    tables = [*earlier, f"event store: {_ENGINE}", *table, ""]
+    path.write_text("\n".join(tables) + "\n", "utf-8")
+    return tables
