@@ -20,6 +20,7 @@ import pytest
 SLOW_S = 5.0
 COUNTED = ("examples", "kills")
 
+_IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 _TABLES = os.environ.get("PENSTOCK_RUN_TABLES")
 _ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "embedded")
 _NUMBERS_GIVEN = {"PENSTOCK_EXAMPLES", "PENSTOCK_KILLS"} & set(os.environ)
@@ -82,7 +83,7 @@ class RunReport:
     def _write_progress(self, test: str, tally: Tally) -> None:
         """A share of a long run takes minutes: name it when it ends."""
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
-        if "PYTEST_XDIST_WORKER" in os.environ or terminal is None:
+        if _IS_WORKER or terminal is None:
             return
         counts = ", ".join(f"{number:,} {name}" for name, number in tally.counts.items())
         result = "failed" if tally.failed else "passed"
@@ -90,6 +91,8 @@ class RunReport:
         terminal.write_line(f"{test} {result}: {counts} in {tally.seconds:.0f} s")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if _IS_WORKER:
+            return
         for seconds, test in sorted(self.slow, reverse=True):
             terminalreporter.write_line(
                 f"warning: {test} took {seconds:.1f} s; say why with pytest.mark.slow(reason)",
