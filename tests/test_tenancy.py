@@ -307,6 +307,7 @@ def test_every_route_that_is_not_open_is_401_without_credentials(server, operati
         assert answer.headers["content-type"] == "application/problem+json", route
 
 
+@pytest.mark.slow("calls every operation")
 def test_every_record_of_another_workspace_is_404(workspace, other_workspace, operations):
     foreign, own = {}, {}
     for operation in operations:
@@ -325,6 +326,7 @@ def test_every_record_of_another_workspace_is_404(workspace, other_workspace, op
     assert {route: answer.text for route, answer in own.items() if answer.status_code >= 400} == {}
 
 
+@pytest.mark.slow("calls every operation")
 def test_every_website_id_of_another_workspace_is_401(workspace, other_workspace, operations):
     foreign, unknown, own = {}, {}, {}
     for operation in operations:

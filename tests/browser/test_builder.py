@@ -119,6 +119,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow("builds a whole funnel by mouse")
 def test_a_funnel_is_built_by_mouse_and_its_preview_says_what_the_api_says(shop, builder):
     page = builder
     page.goto("/funnels/new")

@@ -31,6 +31,7 @@ def opened(page, demo, shown):
 
 
 @pytest.mark.parametrize("shown", PAGES, ids=lambda shown: shown.name)
+@pytest.mark.slow("checks a page three times")
 def test_weighs_less_than_100_kb_fits_from_360_px_and_is_accessible_light_and_dark(
     page, demo, watch, shown
 ):

@@ -17,6 +17,7 @@ from tests.processes import new_python
 from tests.serving import Served, penstock
 
 
+@pytest.mark.slow("imports the whole service")
 def test_serves_until_sigterm_and_stops_with_0(tmp_path):
     with Served(tmp_path / "data", start=new_python, migrates=True) as service:
         assert service.client.get("/health/live").status_code == 200

@@ -162,6 +162,7 @@ def test_another_database_before_the_same_warehouse_has_numbers_of_its_own(
     other.close()
 
 
+@pytest.mark.slow("ships forty shipments")
 def test_shippers_of_several_nodes_share_the_outbox(
     postgres_url: str, warehouse: Warehouse, website: WebsiteId, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -179,6 +179,7 @@ VALUES: list[tuple[Any, Any]] = [
 """Sent values, and the cohort values that they become."""
 
 
+@pytest.mark.slow("asks a report for every value")
 def test_values_keep_their_json_type_in_cohorts_and_their_filter(scene: Scene) -> None:
     scene.track(
         scene.item(0, "A", visitor=f"v{place}", value=value)

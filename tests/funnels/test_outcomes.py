@@ -119,6 +119,7 @@ def funnel(scene: Scene, services: Services, monkeypatch: pytest.MonkeyPatch) ->
     return Stored(scene, services, monkeypatch, breakdownProperties=["lang", "plan"])
 
 
+@pytest.mark.slow("builds outcomes and asks every kind of report")
 def test_stored_and_direct_answers_are_equal(funnel: Stored) -> None:
     scene = funnel.scene
     period = {"startAt": scene.at(1), "endAt": scene.at(DAY_S)}
@@ -309,6 +310,7 @@ def test_an_event_in_the_future_comes_in_by_time_alone(
     assert after["dataQuality"]["eventsWithoutAttemptId"] == 2
 
 
+@pytest.mark.slow("builds outcomes and waits for a deletion")
 def test_what_is_deleted_is_counted_no_more_and_its_rows_go(
     funnel: Stored, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
@@ -488,6 +490,7 @@ def failing(*_: Any, **__: Any) -> Any:
     raise QueryFailed("broken", 0)
 
 
+@pytest.mark.slow("builds outcomes and waits for a deletion")
 def test_an_event_of_a_fold_that_failed_and_is_deleted_is_not_counted(
     funnel: Stored, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

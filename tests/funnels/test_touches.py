@@ -175,6 +175,7 @@ def test_a_filter_of_a_later_step_or_a_goal_reads_the_touch_at_that_event(
         assert campaigns.counts(funnel_id) == [3, 1]
 
 
+@pytest.mark.slow("asks every kind of report")
 def test_every_other_question_has_the_same_cohorts(campaigns: Scene) -> None:
     funnel_id = signed_up(campaigns, breakdownProperties=[LAST])
     ads = {"cohort": json.dumps({LAST: "ads"})}

@@ -44,6 +44,7 @@ FUNNELS = {
 @pytest.mark.parametrize("strategy", [Strategy.GENERAL, Strategy.PACKED])
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("rows", FUNNELS)
+@pytest.mark.slow("the engine analyses the largest statements")
 def test_a_funnel_as_wide_as_it_may_be_is_counted_like_any_other(
     warehouse: Warehouse, rows: str, unit: str, strategy: Strategy
 ) -> None:

@@ -32,7 +32,10 @@ def failing(server):
     return [worker["name"] for worker in workers if worker["failingSince"]]
 
 
-def test_a_node_in_order_names_its_stores_and_workers(server):
+def test_a_node_in_order_names_its_stores_and_workers(server, services):
+    for room in services.rooms:
+        for worker in room.workers():
+            worker.wake()  # some would begin a minute after the start
     answer = server.get("/health/ready")
     document = answer.json()
     assert answer.status_code == 200

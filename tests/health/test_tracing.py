@@ -122,6 +122,7 @@ def test_nothing_that_a_client_sent_is_in_a_span(spans, collector):
         assert not [body for body in collector.bodies if secret.encode() in body], secret
 
 
+@pytest.mark.slow("imports the whole service")
 def test_a_service_without_the_setting_does_not_import_opentelemetry():
     program = "import sys, penstock.app; print('opentelemetry' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

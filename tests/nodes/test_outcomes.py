@@ -108,6 +108,7 @@ def funnel(
     return Funnel(scene, nodes, monkeypatch)
 
 
+@pytest.mark.slow("builds outcomes on two nodes")
 def test_both_nodes_count_what_either_has_folded(funnel: Funnel) -> None:
     first, second = funnel.nodes
     funnel.from_outcomes(first)
@@ -219,6 +220,7 @@ def test_a_node_that_was_overtaken_saves_no_mark_that_holds(
     assert funnel.mark(first).build != mark.build
 
 
+@pytest.mark.slow("builds outcomes on two nodes")
 def test_the_last_change_of_rows_is_forgotten_long_after_them_but_not_its_number(
     funnel: Funnel, clock: ShiftedClock, metadb_url: str
 ) -> None:
@@ -287,6 +289,7 @@ def test_one_node_builds_and_the_other_shows_it(
     assert funnel.mark(first).build == funnel.mark(second).build
 
 
+@pytest.mark.slow("builds outcomes on two nodes")
 def test_a_build_can_be_cancelled_at_the_other_node(funnel: Funnel, clock: ShiftedClock) -> None:
     first, second = funnel.nodes
     building = Building(funnel, first)
@@ -304,6 +307,7 @@ def test_a_build_can_be_cancelled_at_the_other_node(funnel: Funnel, clock: Shift
     funnel.from_outcomes(second)
 
 
+@pytest.mark.slow("builds outcomes on two nodes")
 def test_what_only_one_node_is_asked_for_is_not_dropped_by_the_other(
     funnel: Funnel, clock: ShiftedClock
 ) -> None:
@@ -377,6 +381,7 @@ def test_without_the_metadata_database_answers_come_from_events(
     assert funnel.ask(node)["servedFrom"] == "outcomes"
 
 
+@pytest.mark.slow("two services fold again and again")
 def test_folds_of_many_threads_at_both_nodes_agree_with_the_events(funnel: Funnel) -> None:
     for node in funnel.nodes:
         funnel.from_outcomes(node)

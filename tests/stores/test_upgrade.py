@@ -75,6 +75,7 @@ def assert_contains(now: Any, before: Any, place: str) -> None:
         assert now == before, place
 
 
+@pytest.mark.slow("upgrades both stores")
 def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
     upgraded = penstock("migrate", "--data", str(release_0_1_0))
     assert (upgraded.returncode, upgraded.stdout) == (

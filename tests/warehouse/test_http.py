@@ -177,6 +177,7 @@ def test_a_stream_that_is_left_frees_its_reader(over_http: Warehouse) -> None:
 
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["query", "stream"])
+@pytest.mark.slow("cuts an answer at many places")
 def test_a_cut_answer_is_never_taken_for_a_whole_one(
     behind_proxy: Warehouse, proxy: FaultyProxy, is_stream: bool
 ) -> None:

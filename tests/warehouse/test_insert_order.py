@@ -30,6 +30,7 @@ def insert_order(warehouse: Warehouse) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("insert_order")
+@pytest.mark.slow("inserts from many threads")
 def test_no_insert_appears_below_a_newer_one(warehouse: Warehouse) -> None:
     """Several inserts at a time, of different sizes, merges among them."""
     done = Event()

@@ -16,6 +16,7 @@ from tests.events.imports.conftest import finished, ndjson
 from tests.waiting import eventually
 
 PERIODS = (
+    (intake, "_FORGET_AFTER_S"),
     (intake, "_FORGET_EVERY_S"),
     (attribution_service, "_TIDY_EVERY_S"),
     (key_service, "_LAST_USE_EVERY_S"),

@@ -197,6 +197,7 @@ def test_a_visitor_is_deleted_with_everything_merged_into_it(
 
 
 @pytest.mark.every_database
+@pytest.mark.slow("waits for several deletions")
 def test_an_id_may_come_back_as_a_new_visitor(scene: Scene, delete: Delete) -> None:
     """An absorbed ID too: neither the metadata DB nor a funnel leads it to the deleted visitor."""
     scene.story("0/A 10/B", visitor="laptop")
@@ -218,6 +219,7 @@ def test_an_id_may_come_back_as_a_new_visitor(scene: Scene, delete: Delete) -> N
     assert scene.counts(funnel) == [2, 1]
 
 
+@pytest.mark.slow("waits for several deletions")
 def test_a_deletion_removes_events_answered_before_it_and_none_sent_after_it(
     scene: Scene, names
 ) -> None:
@@ -491,6 +493,7 @@ def deletions_paused(services: Services) -> Iterator[None]:
         other_node.close()
 
 
+@pytest.mark.slow("waits for a store that is away")
 def test_rule16_a_waiting_deletion_qualifies_all_affected_reports_and_continues_after_a_restart(
     scene: Scene, services: Services, settings: Settings, clock: ShiftedClock, warehouse: Warehouse
 ) -> None:
@@ -628,6 +631,7 @@ def test_a_deletion_names_open_imports_and_a_repeat_removes_their_events(
 
 
 @pytest.mark.every_database
+@pytest.mark.slow("waits for several deletions")
 def test_events_that_arrive_during_a_deletion_are_removed_and_counted_or_stay(
     scene: Scene, delete: Delete, names
 ) -> None:
