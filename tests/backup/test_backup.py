@@ -1,7 +1,9 @@
 """A backup of a running service is consistent over both stores, and a restore brings it back."""
 
 import json
+import resource
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -362,6 +364,27 @@ def test_a_killed_backup_does_not_disturb_the_service(tmp_path: Path, quickly: C
         assert service.stop() == 0
     assert quickly("verify", str(folder))[0] == 0
     assert not (data / "snapshots").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits another process, as only Linux can")
+def test_a_service_out_of_descriptors_goes_on_and_takes_the_next_backup(tmp_path: Path) -> None:
+    with Served(tmp_path / "data") as service:
+        _, website_id = service.first_account()
+        pid = service.process.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+        lowest_free = min(set(range(max(used) + 2)) - used)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+        with socket.socket(socket.AF_UNIX) as command:
+            command.connect(str(service.data / "penstock.sock"))
+            eventually(lambda: "worker_failed" in service.output())
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        event = live_event(website_id, "signed_up")
+        assert service.client.post("/api/v1/events", json=event).status_code == 202
+        assert "Backup of" in ran("backup", str(tmp_path / "copy"), "--data", str(service.data))
+        workers = service.client.get("/health/ready").json()["workers"]
+        assert [worker["name"] for worker in workers if worker["failingSince"]] == []
+        assert service.stop() == 0
 
 
 @pytest.mark.slow("runs six commands over PostgreSQL")

@@ -10,10 +10,9 @@ its installation when shipping is paused; the command takes its snapshot of the 
 says `{}`; the service freezes the engine, resumes shipping and answers.
 """
 
-import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
@@ -23,15 +22,17 @@ from contextlib import (
 )
 from functools import partial
 from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any
 
 import structlog
-from anyio import CapacityLimiter, create_task_group, to_thread
 from msgspec import json
 
 from penstock.backup.model import BackupFailed
+from penstock.base.clock import Clock
 from penstock.base.patterns import Pattern
+from penstock.base.worker import Worker
 from penstock.events.shipper import Shipper
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.frozen_copy import freeze
@@ -60,52 +61,69 @@ Gives the installation, if it is known, and how to freeze the engine.
 class FenceServer:
     """Lets commands on this machine freeze the engine of a running service."""
 
-    def __init__(self, data: Path, warehouse: Warehouse, shipper: Shipper) -> None:
+    def __init__(self, data: Path, warehouse: Warehouse, shipper: Shipper, clock: Clock) -> None:
         self._data, self._warehouse, self._shipper = data, warehouse, shipper
+        # A step waits for a command, which may take days.
+        self._worker = Worker("backup_fence", self._step, clock, stalled_after_s=None)
+        self._listener: socket.socket
+        self._stop_signal: socket.socket
         self._connection: socket.socket | None = None
+        self._stopping = False
+
+    @property
+    def workers(self) -> Sequence[Worker]:
+        """None over a ClickHouse server, which has its own backups."""
+        return () if self._warehouse.folder is None else (self._worker,)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. A ClickHouse server has its own backups."""
-        if self._warehouse.folder is None:
+        """While the service runs."""
+        if not self.workers:
             yield
             return
-        with _listener(self._data) as listener:
-            async with create_task_group() as tasks:
-                tasks.start_soon(self._accept, listener)
+        stop, self._stop_signal = socket.socketpair()
+        with stop, self._stop_signal, _listener(self._data) as self._listener:
+            self._stopping = False
+            async with self._worker.running():
                 try:
                     yield
                 finally:
+                    self._stopping = True
+                    stop.send(b"s")
                     if self._connection is not None:
                         with suppress(OSError):
                             self._connection.shutdown(socket.SHUT_RDWR)
-                    tasks.cancel_scope.cancel()
 
-    async def _accept(self, listener: socket.socket) -> None:
-        loop, one_at_a_time = asyncio.get_running_loop(), CapacityLimiter(1)
-        while True:
-            self._connection, _ = await loop.sock_accept(listener)
-            await to_thread.run_sync(self._serve, self._connection, limiter=one_at_a_time)
+    def _step(self) -> float:
+        """Wait for a command and serve it; the next step follows at once."""
+        with DefaultSelector() as ready:
+            ready.register(self._listener, EVENT_READ)
+            ready.register(self._stop_signal, EVENT_READ)
+            ready.select()
+        if not self._stopping:
+            self._connection, _ = self._listener.accept()
+            if not self._stopping:
+                self._serve(self._connection)
+            self._connection.close()
             self._connection = None
+        return 0.0
 
     def _serve(self, connection: socket.socket) -> None:
         """One conversation. Shipping resumes however it ends."""
-        connection.setblocking(True)
         connection.settimeout(_SNAPSHOT_S)
-        with connection:
-            try:
-                name = _receive(connection).get("name", "")
-                if not _NAME.fullmatch(name):
-                    raise BackupFailed("not the name of a copy")
-                with self._shipper.paused():
-                    _send(connection, {"installation": self._shipper.installation_id()})
-                    _receive(connection)
-                    freeze(self._warehouse, self._data / SNAPSHOTS / name / "warehouse")
-                _send(connection, {})
-            except Exception as error:  # whatever went wrong is the command's, not the service's
-                log.warning("backup_interrupted", error=str(error) or type(error).__name__)
-                with suppress(OSError):
-                    _send(connection, {"error": str(error) or type(error).__name__})
+        try:
+            name = _receive(connection).get("name", "")
+            if not _NAME.fullmatch(name):
+                raise BackupFailed("not the name of a copy")
+            with self._shipper.paused():
+                _send(connection, {"installation": self._shipper.installation_id()})
+                _receive(connection)
+                freeze(self._warehouse, self._data / SNAPSHOTS / name / "warehouse")
+            _send(connection, {})
+        except Exception as error:  # whatever went wrong is the command's, not the service's
+            log.warning("backup_interrupted", error=str(error) or type(error).__name__)
+            with suppress(OSError):
+                _send(connection, {"error": str(error) or type(error).__name__})
 
 
 @contextmanager

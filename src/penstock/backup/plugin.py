@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from penstock.backup.fence import FenceServer
+from penstock.base.worker import Worker
 from penstock.core import Core, Room
 from penstock.events.plugin import EventsRoom
 
@@ -16,6 +17,11 @@ class BackupRoom(Room):
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
         return [self.fence.running()]
 
+    def workers(self) -> Sequence[Worker]:
+        return self.fence.workers
+
 
 def build(core: Core, events: EventsRoom) -> BackupRoom:
-    return BackupRoom(fence=FenceServer(core.settings.data, core.warehouse, events.shipper))
+    return BackupRoom(
+        fence=FenceServer(core.settings.data, core.warehouse, events.shipper, core.clock)
+    )
