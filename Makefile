@@ -70,12 +70,12 @@ test: $(DEV) ## Run all checks, then all tests (ARGS="-k tie" for some)
 	$(PYTEST) --durations=50 $(ARGS)
 
 .PHONY: test-full
-test-full: check ## As test, with all sets on both databases, 20,000 examples, 200 kills; test-http, test-shards
+test-full: check test-sdk $(SEGMENT) ## As test, with all sets on both databases, 20,000 examples, 200 kills; test-http, test-shards
 	@scripts/setup tests
-	@rm -f $(VENV)/tables
-	PENSTOCK_RUN_TABLES=$(VENV)/tables PENSTOCK_DATABASES=all PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) \
+	@rm -f $(VENV)/runs
+	PENSTOCK_RUNS=$(VENV)/runs PENSTOCK_DATABASES=all PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) \
 		PENSTOCK_KILLS=$(or $(KILLS),200) $(PYTEST) $(ARGS)
-	@PENSTOCK_RUN_TABLES=$(VENV)/tables $(MAKE) --no-print-directory test-http test-shards
+	@PENSTOCK_RUNS=$(VENV)/runs $(MAKE) --no-print-directory test-http test-shards
 
 .PHONY: test-http
 test-http: $(DEV) ## Tests of everything that reads or writes events, with the event store behind HTTP

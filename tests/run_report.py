@@ -5,23 +5,24 @@ At its end it also names slow tests without a reason.
 A test that counts something adds it to its user properties: `("examples", 400)`, `("kills", 20)`.
 For a test in shares, the column `tests` shows the number of shares.
 
-`PENSTOCK_RUN_TABLES` names a file for several runs in a row: each prints the tables of the runs
-before it, too, so that the last one ends with all of them.
+`PENSTOCK_RUNS` names a file for several runs in a row: each adds what it ran, so that the last one
+ends with a table of all.
 """
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec import json
 
 SLOW_S = 5.0
 COUNTED = ("examples", "kills")
 
 _IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
-_TABLES = os.environ.get("PENSTOCK_RUN_TABLES")
+_RUNS = Path(file) if (file := os.environ.get("PENSTOCK_RUNS")) else None
 _ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "embedded")
 _NUMBERS_GIVEN = {"PENSTOCK_EXAMPLES", "PENSTOCK_KILLS"} & set(os.environ)
 
@@ -100,35 +101,37 @@ class RunReport:
             )
         if len(self.tests) > 1:
             terminalreporter.section("what ran")
-            for line in _with_earlier_runs([*self.table()]):
+            runs = {**_earlier_runs(), _ENGINE: self.tests}
+            for line in _table(runs):
                 terminalreporter.write_line(line)
+            if _RUNS is not None:
+                _RUNS.write_bytes(json.encode(runs))
 
-    def table(self) -> Iterator[str]:
-        """A line per folder, a line per test that counts something, and the total."""
+
+def _earlier_runs() -> dict[str, dict[str, Tally]]:
+    """The tallies of tests by event store."""
+    if _RUNS is None or not _RUNS.exists():
+        return {}
+    return json.decode(_RUNS.read_bytes(), type=dict[str, dict[str, Tally]])
+
+
+def _table(runs: Mapping[str, Mapping[str, Tally]]) -> Iterator[str]:
+    """Of each run a line per folder and a line per test that counts something, and the total."""
+    rows: list[tuple[str, list[str]]] = [("", ["tests", "failed", "skipped", "seconds", *COUNTED])]
+    total = Tally()
+    for engine, tests in runs.items():
+        if len(runs) > 1:
+            rows.append((f"event store: {engine}", []))
         folders, functions = defaultdict[str, Tally](Tally), defaultdict[str, Tally](Tally)
-        total = Tally()
-        for test, tally in self.tests.items():
+        for test, tally in tests.items():
             path, _, name = test.partition("::")
             folders[path.rpartition("/")[0]].add(tally)
             if tally.counts:
                 functions[name.partition("[")[0]].add(tally)
             total.add(tally)
-        rows = [
-            ("", ["tests", "failed", "skipped", "seconds", *COUNTED]),
-            *((name, tally.cells()) for name, tally in sorted(folders.items())),
-            *((f"  {name}", tally.cells()) for name, tally in sorted(functions.items())),
-            ("total", total.cells()),
-        ]
-        width = max(len(name) for name, _ in rows)
-        for name, cells in rows:
-            yield f"{name:<{width}}" + "".join(f"{cell:>10}" for cell in cells)
-
-
-def _with_earlier_runs(table: list[str]) -> list[str]:
-    if _TABLES is None:
-        return table
-    path = Path(_TABLES)
-    earlier = path.read_text("utf-8").splitlines() if path.exists() else []
-    tables = [*earlier, f"event store: {_ENGINE}", *table, ""]
-    path.write_text("\n".join(tables) + "\n", "utf-8")
-    return tables
+        rows += [(name, tally.cells()) for name, tally in sorted(folders.items())]
+        rows += [(f"  {name}", tally.cells()) for name, tally in sorted(functions.items())]
+    rows.append(("total", total.cells()))
+    width = max(len(name) for name, _ in rows)
+    for name, cells in rows:
+        yield f"{name:<{width}}" + "".join(f"{cell:>10}" for cell in cells)
