@@ -206,6 +206,9 @@ def test_a_timeline_shows_the_link_and_its_method(workspace, services):
         ("spring", "install_referrer"),
         (None, None),
     ]
+    page = workspace.browser.get(f"/visitors/v?websiteId={workspace.website_id}").text
+    assert "<dt>Link</dt><dd><bdi>spring</bdi></dd>" in page
+    assert "<dt>Link method</dt><dd>Install referrer</dd>" in page
 
 
 def test_a_timeline_covers_all_websites_that_share_visitors(workspace):

@@ -360,6 +360,8 @@ def test_a_visitor_funnel_begins_with_14_days_and_may_have_a_sequence_property(s
         step(page, number).get_by_label("Value").fill(value)
     # Each event of a user has the same price, which proves no order.
     preview(page, "40 visitors entered, 0 completed, 40 not converted")
+    expect(page.locator("#preview [data-notes]")).to_contain_text("no conversion window")
+    expect(page.locator("#preview [data-notes]")).not_to_contain_text("pending")
     page.get_by_role("button", name="Save funnel").click()
     expect(page).to_have_url(re.compile(r"/funnels/fun_\w+(\?|$)"))
     [funnel] = shop.client.get("/api/funnels").json()["data"]

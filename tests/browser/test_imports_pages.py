@@ -96,8 +96,13 @@ def test_without_a_file_the_error_is_at_its_field(signed_in, account, website, w
     ("name", "content", "message"),
     [
         ("past.csv", b"timestamp,name\n2024-05-01,bought\n", "This is a CSV file."),
-        ("past.ndjson", b"timestamp;name\n2024-05-01;bought\n", "This is a CSV file."),
-        ("past.json", b'[\n  {"type": "event"}]', "This file is one JSON array."),
+        ("past.ndjson", b'data;name\n{"a": 1};bought\n{}\n', "This is a CSV file."),
+        (
+            "past.json",
+            b'[\n{"type": "event"},\n{"a": 1}\n]',
+            "This file is one JSON array.",
+        ),
+        ("past.json", b'{\n  "type": "event"\n}', "This file has JSON objects over several lines."),
         ("past.txt", b"bought", "This is not NDJSON."),
         ("past.ndjson", b"", "This file is empty."),
     ],

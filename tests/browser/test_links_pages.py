@@ -308,6 +308,9 @@ def test_the_audit_has_pages_and_says_why_there_was_no_match(page, demo, watch):
     page.goto(f"/links/{demo.ids['link']}")
     matches = page.locator("#matches")
     expect(matches.get_by_text("Another install has already claimed the click")).to_be_visible()
+    compared = matches.locator("tr", has_text="Compared by").first
+    expect(compared.locator("[data-label=Result]")).to_have_text("No match")
+    expect(compared.locator("[data-label=Why]")).to_contain_text(re.compile("Compared by [A-Za-z]"))
     first = matches.locator("tbody").inner_text()
     matches.get_by_role("link", name="Next").click()
     expect(matches.get_by_text("11 to 20")).to_be_visible()

@@ -1,5 +1,7 @@
 """Members and invitations, the ways into several workspaces, the account."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -33,11 +35,16 @@ def joined(account, email, role="member"):
 
 
 def test_an_invitation_is_shown_once_and_its_address_makes_a_member(
-    signed_in, account, guest, browser
+    signed_in, account, guest, browser, watch
 ):
     signed_in.goto("/settings/members")
     signed_in.get_by_role("button", name="Invite", exact=True).click()
-    signed_in.get_by_label("Email address").and_(signed_in.locator("#field-email")).fill(guest)
+    email = signed_in.get_by_label("Email address").and_(signed_in.locator("#field-email"))
+    email.fill(account.email)
+    signed_in.get_by_role("button", name="Create invitation").click()
+    expect(email).to_have_accessible_description(re.compile("already"))
+    watch.allow("409")
+    email.fill(guest)
     signed_in.get_by_role("button", name="Create invitation").click()
     shown = signed_in.get_by_role("dialog", name="Invitation created")
     address = shown.locator("#invitation-url").inner_text()

@@ -322,6 +322,31 @@ def test_what_a_browser_tracks_takes_the_fast_path(tracker: Tracker, stored: Sto
     assert len(stored()) == 12
 
 
+def test_an_ambiguous_commit_stores_a_tracked_item_without_key_once(
+    tracker: Tracker, stored: Stored, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit, submissions = services.intake.hand_in, []
+
+    async def submit_and_lose_the_answer(events: Sequence[NewEvent]) -> list[Receipt]:
+        submissions.append(events)
+        await submit(events)
+        raise Unavailable("The store does not answer.", code="store_unavailable", retry_after_s=1)
+
+    monkeypatch.setattr(services.intake, "hand_in", submit_and_lose_the_answer)
+    answer = tracker.send(tracker.item())
+    assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert (len(submissions), len(stored())) == (1, 2)
+
+
+def test_a_key_that_is_sent_along_is_checked_on_the_fast_path(
+    tracker: Tracker, stored: Stored
+) -> None:
+    answer = tracker.send(tracker.item(), {"Authorization": "Bearer psk_wrong"})
+    assert answer.status_code == 401
+    assert len(stored()) == 1
+
+
 def test_the_fast_path_answers_as_the_route(
     tracker: Tracker, server: TestClient[Litestar], site: str
 ) -> None:

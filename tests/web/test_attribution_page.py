@@ -49,6 +49,14 @@ def test_a_row_for_each_campaign_and_one_for_all(workspace, funnel):
     assert exported.text.splitlines()[1] == ",0,0,0,2,1,1,0,0.5"
 
 
+def test_without_a_conversion_window_nobody_is_called_pending(workspace, clock):
+    scene = Scene(workspace, clock, ago_s=3600)
+    scene.story("1/A", visitor="bob")
+    text = figures_of(workspace, f"funnelId={scene.funnel(step('A'), 'B')}")
+    assert "no conversion window. Unfinished visitors may still convert at any time." in text
+    assert "pending" not in text
+
+
 def test_the_page_names_what_it_cannot_use_and_asks_for_no_numbers_of_an_invalid_period(workspace):
     page = workspace.browser.get("/attribution?groupBy=term&websiteId=web_x")
     assert page.status_code == 200

@@ -38,6 +38,7 @@ _TIME = Pattern(
     r"(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?"
 )
 """The times that the engine reads in properties are spelled in these ways."""
+_NUMBER_RANGE = "Numbers must be between -1.79e308 and 1.79e308."
 _NUMBER = Pattern(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -163,9 +164,9 @@ def _finite(number: int | float) -> float:
     try:
         number = float(number)
     except OverflowError:
-        number = math.inf
+        raise RuleBroken("out_of_range", _NUMBER_RANGE) from None
     if not math.isfinite(number):
-        raise RuleBroken("not_finite", "Numbers must be between -1.79e308 and 1.79e308.")
+        raise RuleBroken("not_finite", _NUMBER_RANGE)
     return number
 
 

@@ -23,6 +23,15 @@ from penstock.web.pages.schema import FunnelPageQuery, address_with_selection, s
 from penstock.web.view import View
 
 
+def no_window_note(units: str) -> str:
+    """What pages say instead of the API's note, which calls unfinished units pending.
+
+    units: the counted unit in the plural.
+    """
+    unfinished = f"Unfinished {units} may still convert at any time."
+    return f"This funnel has no conversion window. {unfinished}"
+
+
 @dataclass(frozen=True, slots=True)
 class FunnelPage:
     """A page about a funnel. definition: of the selected revision. now_ms: when it is evaluated.

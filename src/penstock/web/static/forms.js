@@ -13,7 +13,7 @@ import { toast, toastLater } from "./toast.js";
 const SLOW_MS = 4000;
 
 // Conflicts that belong to a field, by their codes.
-const FIELD_OF_CODE = { name_taken: "name", slug_taken: "slug", email_taken: "email", website_not_owned: "websiteId" };
+const FIELD_OF_CODE = { name_taken: "name", slug_taken: "slug", email_taken: "email", already_member: "email", website_not_owned: "websiteId" };
 
 on("submit", "form[data-api]", (form, event) => {
   event.preventDefault();

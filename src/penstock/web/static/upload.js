@@ -63,8 +63,10 @@ async function formatError(file) {
   const bytes = new Uint8Array(await file.slice(0, 4096).arrayBuffer());
   if (bytes[0] === 0x1f && bytes[1] === 0x8b) return null;
   const start = new TextDecoder().decode(bytes).replace(/^\uFEFF/, "").trimStart();
-  if (start.split("\n").some((line) => line.startsWith("{"))) return null;
   if (start === "") return "This file is empty.";
+  const [first] = start.split("\n", 1);
+  if (first.trim() === "{") return "This file has JSON objects over several lines. Import NDJSON: each object on one line.";
+  if (first.startsWith("{")) return null;
   if (start.startsWith("[")) return "This file is one JSON array. Import NDJSON: one JSON object per line, such as {\"type\": \"event\", …}.";
   const kind = /\.(csv|tsv)$/i.test(file.name) || /^[^\n]*[,;\t]/.test(start) ? "a CSV file" : "not NDJSON";
   return `This is ${kind}. Convert it to NDJSON: one JSON object per line, such as {"type": "event", …}.`;

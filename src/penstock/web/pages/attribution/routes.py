@@ -8,13 +8,15 @@ from litestar.di import NamedDependency
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
 from penstock.base.paging import MAX_PAGE_SIZE, Listing, Page
-from penstock.funnels.campaigns.schema import AttributionQuery, GroupBy
+from penstock.funnels.campaigns.schema import AttributionQuery, AttributionRecord, GroupBy
 from penstock.funnels.campaigns.service import CampaignService
 from penstock.funnels.definitions.schema import FunnelRecord
+from penstock.funnels.queries.schema import NoteCode
 from penstock.funnels.saved.service import FunnelService
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.settings import Settings
 from penstock.web.pages.attribution.schema import AttributionPageQuery
+from penstock.web.pages.funnel_page import no_window_note
 from penstock.web.pages.parts import load_part
 from penstock.web.view import View
 
@@ -39,6 +41,7 @@ async def attribution_page(
     def render() -> Response[bytes]:
         websites = website_service.websites(view.workspace_id)
         query = view.own_websites_only(view.query(AttributionPageQuery), websites)
+        funnel = _funnel(funnels, view, query)
         now_ms = clock()
 
         def figures() -> dict[str, object]:
@@ -49,6 +52,7 @@ async def attribution_page(
             )
             return {
                 "report": record,
+                "notes": _notes(record, funnel),
                 "listing": Listing(record.data, query.pagination, record.total),
                 "address": urlencode(parameters, quote_via=quote),
             }
@@ -60,7 +64,7 @@ async def attribution_page(
             now_ms=now_ms,
             websites=websites,
             website=next((site for site in websites if site.id == query.website_id), None),
-            funnel=_funnel(funnels, view, query),
+            funnel=funnel,
             funnels=funnels.page(view.workspace_id, Page(1, MAX_PAGE_SIZE)).data,
             groups=GROUPS,
             figures=load_part(view, "figures", figures),
@@ -68,6 +72,16 @@ async def attribution_page(
         )
 
     return await respond(render)
+
+
+def _notes(record: AttributionRecord, funnel: FunnelRecord | None) -> list[str]:
+    """The notes of the funnel's coverage, in the words of the pages."""
+    if record.coverage is None or funnel is None:
+        return []
+    return [
+        no_window_note(f"{funnel.counting_unit}s") if code is NoteCode.NO_WINDOW else note
+        for note, code in zip(record.coverage.notes, record.coverage.note_codes, strict=True)
+    ]
 
 
 def _funnel(funnels: FunnelService, view: View, query: AttributionPageQuery) -> FunnelRecord | None:

@@ -17,7 +17,9 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
     ...aggregate.diagnostics.map((row) => diagnosticItem(panel, definition, row, noun)),
   ];
   panel.querySelector(".preview-steps").replaceChildren(...rows.sort((a, b) => a.row - b.row).map(({ item }) => item));
-  panel.querySelector("[data-notes]").replaceChildren(...coverage.notes.map((note) => Object.assign(document.createElement("li"), { textContent: formatTimesIn(note) })));
+  const noWindow = `This funnel has no conversion window. Unfinished ${noun}s may still convert at any time.`;
+  const notes = coverage.notes.map((note, index) => (coverage.noteCodes[index] === "no_window" ? noWindow : note));
+  panel.querySelector("[data-notes]").replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: formatTimesIn(note) })));
 }
 
 // The bar shows the units of the step before: those that reached this step, are pending or dropped off.

@@ -9,7 +9,7 @@ from penstock.funnels.outcomes.schema import OutcomesQuery
 from penstock.funnels.queries.schema import DirectReason, NoteCode, ServedFrom
 from penstock.funnels.queries.single_flight_cache import NotCached
 from penstock.funnels.results.schema import DiagnosticRecord, ResultsRecord, StepRecord
-from penstock.web.pages.funnel_page import FunnelPage
+from penstock.web.pages.funnel_page import FunnelPage, no_window_note
 from penstock.web.pages.report.panels.context import ReportContext
 from penstock.web.pages.report.panels.outcomes import Build, build_of
 
@@ -140,8 +140,7 @@ def coverage_notes(page: FunnelPage, results: ResultsRecord) -> list[str]:
         if code not in (NoteCode.OPEN_WINDOWS, NoteCode.NO_WINDOW)
     ]
     if not page.has_window:
-        unfinished = f"Unfinished {page.noun()} may still convert at any time."
-        return [*notes, f"This funnel has no conversion window. {unfinished}"]
+        return [*notes, no_window_note(page.noun())]
     pending = results.aggregate.pending
     if pending:
         units = f"{pending:,} {page.noun(pending)}"
