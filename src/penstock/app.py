@@ -46,7 +46,7 @@ from penstock.links.attribution.service import forget_opens, opens_of
 from penstock.links.link_host import LinkHost
 from penstock.links.redirect.asgi import RedirectFastPath
 from penstock.metadb.database import Database
-from penstock.metadb.secret_box import SecretBox, seal_all
+from penstock.metadb.secret_box import SecretBox
 from penstock.nodes import plugin as nodes_room
 from penstock.providers import plugin as providers_room
 from penstock.providers.service import customers_of, forget_customers
@@ -106,7 +106,6 @@ def build_services(
     core = Core(settings, clock, database, warehouse, FairQueue("requests", _VALIDATION))
     nodes = nodes_room.build(core)
     box = SecretBox.of(settings)
-    seal_all(database, box)
     accounts = accounts_room.build(core, box)
     jobs = jobs_room.build(core, accounts)
     events = events_room.build(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from penstock.app import Services, build_services
-from penstock.metadb.secret_box import SecretBox
+from penstock.app import Services
+from penstock.metadb.secret_box import SecretBox, seal_all
 from penstock.metadb.tables import provider_secrets
 from tests.conftest import ShiftedClock
 from tests.providers.conftest import POLAR_SECRET, STANDARD_SECRET, STRIPE_SECRET, Json, Sender
@@ -208,13 +208,13 @@ def test_a_website_of_another_workspace_is_404(
 
 
 def test_secrets_from_before_encryption_are_encrypted_at_the_next_start(
-    workspace, services, settings, clock, warehouse
+    workspace, services, settings
 ):
     path = f"/api/settings/websites/{workspace.website_id}/providers/stripe"
     assert workspace.client.put(path, json={"signingSecret": "whsec_plain"}).status_code == 200
     with services.database.write() as db:
         db.execute(update(provider_secrets).values(secret="whsec_plain"))
-    build_services(settings, clock, warehouse).database.close()
+    seal_all(services.database, SecretBox.of(settings))
     with services.database.read() as db:
         [stored] = db.scalars(select(provider_secrets.c.secret)).all()
     assert stored.startswith("fernet:")

@@ -37,10 +37,11 @@ def open_services(settings: Settings) -> "Iterator[Services]":
     """
     from penstock.app import build_services
     from penstock.links.redirect.geoip import GeoipFileError
-    from penstock.metadb.secret_box import WrongSecretKey
+    from penstock.metadb.secret_box import SecretBox, WrongSecretKey, seal_all
 
     with migrated_stores(settings) as (stores, _):
         try:
+            seal_all(stores.database, SecretBox.of(settings))
             services = build_services(settings, stores=stores)
         except GeoipFileError as error:
             fail(f"PENSTOCK_GEOIP: {error}", WRONG_USE)
