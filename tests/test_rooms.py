@@ -1,7 +1,8 @@
 """Every room uses the same file names.
 
-Handlers are in `routes.py`, SQL statements in `store.py`, plain types that a store exchanges with
-other modules in `model.py`, wire types in `schema.py`. A room is a package.
+Handlers are in `routes.py`, services in `service.py`, SQL statements in `store.py`, plain types
+that a store exchanges with other modules in `model.py`, wire types in `schema.py`. A room is a
+package.
 """
 
 import ast
@@ -43,6 +44,13 @@ def handlers(path: Path) -> Iterator[str]:
                 function = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if isinstance(function, ast.Name) and function.id in decorators:
                     yield node.name
+
+
+def services(path: Path) -> Iterator[str]:
+    """Classes whose names end in `Service`. Other use cases have a name that says what they do."""
+    for node in tree_of(path).body:
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Service"):
+            yield node.name
 
 
 def statements(path: Path) -> Iterator[str]:
@@ -114,6 +122,7 @@ def wire_types(path: Path) -> Iterator[str]:
 
 RULES: dict[str, Rule] = {
     "routes": handlers,
+    "service": services,
     "store": statements,
     "model": exchanged_types,
     "schema": wire_types,
