@@ -1,6 +1,7 @@
 """Every room uses the same file names.
 
-Handlers are in `routes.py`, SQL statements in `store.py`, wire types in `schema.py`. A room is a
+Handlers are in `routes.py`, services in `service.py`, SQL statements in `store.py`, plain types
+that a store exchanges with other modules in `model.py`, wire types in `schema.py`. A room is a
 package.
 """
 
@@ -8,6 +9,7 @@ import ast
 import tomllib
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.source_tree import SOURCE, nodes_of, tree_of
 HANDLERS = {"asgi", "delete", "get", "head", "patch", "post", "put", "route", "websocket"}
 STATEMENTS = {"delete", "insert", "select", "text", "union", "union_all", "update"}
 WIRE_BASES = {"BaseModel", "RootModel"}
+PLAIN_TYPES = {"NamedTuple", "Struct", "dataclass"}
 
 Rule = Callable[[Path], Iterator[str]]
 
@@ -43,6 +46,13 @@ def handlers(path: Path) -> Iterator[str]:
                     yield node.name
 
 
+def services(path: Path) -> Iterator[str]:
+    """Classes whose names end in `Service`. Other use cases have a name that says what they do."""
+    for node in tree_of(path).body:
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Service"):
+            yield node.name
+
+
 def statements(path: Path) -> Iterator[str]:
     """Calls that build a statement of SQLAlchemy."""
     builders = _imported(path, "sqlalchemy") & STATEMENTS
@@ -52,23 +62,71 @@ def statements(path: Path) -> Iterator[str]:
             yield f"{function.id}() in line {function.lineno}"
 
 
+def exchanged_types(path: Path) -> Iterator[str]:
+    """Plain types of a store that other modules name."""
+    if path.stem == "store":
+        for node in tree_of(path).body:
+            if (
+                isinstance(node, ast.ClassDef)
+                and f"{_module_of(path)}.{node.name}" in _taken_from_stores()
+                and PLAIN_TYPES & _names_in(*node.bases, *node.decorator_list)
+            ):
+                yield node.name
+
+
+@cache
+def _taken_from_stores() -> frozenset[str]:
+    """Full names of what modules take from stores: `from a.store import b` and `store.b`."""
+    taken = set[str]()
+    for path in SOURCE.rglob("*.py"):
+        nodes, stores = nodes_of(path), dict[str, str]()
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    name = f"{node.module}.{alias.name}"
+                    if alias.name == "store":
+                        stores[alias.asname or alias.name] = name
+                    elif node.module.endswith(".store"):
+                        taken.add(name)
+        taken |= {
+            f"{stores[node.value.id]}.{node.attr}"
+            for node in nodes
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in stores
+        }
+    return frozenset(taken)
+
+
+def _module_of(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+
+
+def _names_in(*expressions: ast.expr) -> set[str]:
+    return {
+        name.id
+        for expression in expressions
+        for name in ast.walk(expression)
+        if isinstance(name, ast.Name)
+    }
+
+
 def wire_types(path: Path) -> Iterator[str]:
     """Pydantic models: classes that derive from Pydantic's, or from a class of a `schema`."""
     bases = (_imported(path, "pydantic") & WIRE_BASES) | _imported(path, "schema", "period")
     for node in tree_of(path).body:
-        if isinstance(node, ast.ClassDef):
-            names = {
-                name.id
-                for base in node.bases
-                for name in ast.walk(base)
-                if isinstance(name, ast.Name)
-            }
-            if names & bases:
-                bases.add(node.name)
-                yield node.name
+        if isinstance(node, ast.ClassDef) and _names_in(*node.bases) & bases:
+            bases.add(node.name)
+            yield node.name
 
 
-RULES: dict[str, Rule] = {"routes": handlers, "store": statements, "schema": wire_types}
+RULES: dict[str, Rule] = {
+    "routes": handlers,
+    "service": services,
+    "store": statements,
+    "model": exchanged_types,
+    "schema": wire_types,
+}
 BELOW: dict[str, frozenset[str]] = {
     "store": frozenset({"penstock/metadb"}),
     "schema": frozenset({"penstock/http"}),
@@ -111,10 +169,7 @@ def test_no_other_room_may_import_a_store() -> None:
         for contract in contracts["tool"]["importlinter"]["contracts"]
         for pattern in contract.get("protected_modules", ())
     ]
-    stores = [
-        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
-        for path in SOURCE.rglob("store.py")
-    ]
+    stores = [_module_of(path) for path in SOURCE.rglob("store.py")]
     unprotected = [
         store for store in stores if not any(fnmatchcase(store, name) for name in protected)
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.funnels.queries import engine
-from penstock.funnels.units import trace_service
+from penstock.funnels.units import trace_reader
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.funnels import reference
@@ -390,7 +390,7 @@ def test_an_unknown_unit_is_404(shop: Scene, funnel_id: str) -> None:
 def test_trace_of_a_unit_with_too_many_events_shows_the_first_and_says_so(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_service, "MAX_EVENTS", 3)
+    monkeypatch.setattr(trace_reader, "MAX_EVENTS", 3)
     funnel_id = scene.attempts("A", "B", "C")
     scene.story("0/A 5/oops 10/B 20/B", attempt="three")
     scene.story("0/A 10/B 20/B 30/B 40/C", attempt="many")
@@ -439,7 +439,7 @@ def test_an_event_after_those_that_a_trace_reads_is_explained_if_they_decide(
         }
 
     whole = late_answers()
-    monkeypatch.setattr(trace_service, "MAX_EVENTS", 3)
+    monkeypatch.setattr(trace_reader, "MAX_EVENTS", 3)
     for (story, place), answer in late_answers().items():
         assert not whole[story, place]["truncated"]
         assert answer["truncated"]

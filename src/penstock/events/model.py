@@ -146,6 +146,19 @@ class EventCounts(NamedTuple):
         return EventCounts(*(count + more * times for count, more in zip(self, other, strict=True)))
 
 
+class DedupeRecord(NamedTuple):
+    """The first event with a dedupe key.
+
+    visitor_id: None once the visitor was deleted; body_hash is empty then. scope_tag: of the
+    visitor's identity scope.
+    """
+
+    body_hash: bytes
+    event_id: EventId
+    visitor_id: VisitorId | None
+    scope_tag: int
+
+
 class Status(StrEnum):
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"

@@ -15,7 +15,7 @@ from penstock.events.imports import routes as import_routes
 from penstock.events.imports.service import ImportService
 from penstock.events.intake import Intake
 from penstock.events.quarantine.model import QuarantineLimits
-from penstock.events.quarantine.replays import ReadCall, ReplayService
+from penstock.events.quarantine.replays import ReadCall, Replayer
 from penstock.events.quarantine.service import QuarantineService
 from penstock.events.retention.service import RetentionService
 from penstock.events.service import EventService
@@ -28,7 +28,7 @@ class EventsRoom(Room):
     intake: Intake
     events: EventService
     quarantine: QuarantineService
-    replays: ReplayService
+    replays: Replayer
     imports: ImportService
     deletions: DeletionService
     retention: RetentionService
@@ -136,7 +136,7 @@ def build(
             clock,
             validation,
         ),
-        replays=ReplayService(
+        replays=Replayer(
             database,
             accounts.website_service,
             intake,

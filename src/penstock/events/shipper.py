@@ -21,7 +21,8 @@ from penstock.base.errors import StoreUnavailable
 from penstock.base.metrics import counter
 from penstock.base.worker import Worker
 from penstock.events.model import Target
-from penstock.events.outbox.store import Outbox, Shipment, UnshippableRow
+from penstock.events.outbox.model import Shipment, UnshippableRow
+from penstock.events.outbox.store import Outbox
 from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.rows import ALIAS_COLUMNS, CLICK_COLUMNS, EVENT_COLUMNS
 from penstock.health.model import FailedShipment, OutboxState

@@ -7,8 +7,8 @@ from msgspec import json
 from sqlalchemy import Connection, bindparam, delete, func, select, text, update
 
 from penstock.base.chunks import chunks
-from penstock.base.ids import EventId, VisitorId, WebsiteId
-from penstock.events.model import EventCounts, Target
+from penstock.base.ids import VisitorId, WebsiteId
+from penstock.events.model import DedupeRecord, EventCounts, Target
 from penstock.identity.model import Alias
 from penstock.metadb.rows import insert_rows, select_rows
 from penstock.metadb.tables import (
@@ -53,19 +53,6 @@ _COUNT_EVENTS = """
     ON CONFLICT (website_id, day) DO UPDATE SET events = daily_events.events + excluded.events
     RETURNING events
 """
-
-
-class DedupeRecord(NamedTuple):
-    """The first event with a dedupe key.
-
-    visitor_id: None once the visitor was deleted; body_hash is empty then. scope_tag: of the
-    visitor's identity scope.
-    """
-
-    body_hash: bytes
-    event_id: EventId
-    visitor_id: VisitorId | None
-    scope_tag: int
 
 
 def dedupe_records(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, DedupeRecord]:

@@ -10,6 +10,7 @@ from penstock.base.calendar import utc_day
 from penstock.base.ids import EventId, WebsiteId, new_ids
 from penstock.events import store
 from penstock.events.model import (
+    DedupeRecord,
     EventCounts,
     NewEvent,
     Receipt,
@@ -24,7 +25,6 @@ from penstock.events.property_keys import PropertyKeys
 from penstock.events.quarantine import store as quarantine_store
 from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
 from penstock.events.rows import event_row
-from penstock.events.store import DedupeRecord
 from penstock.identity import service as identity
 from penstock.identity.model import Claim, Notice, Resolution, Trust
 

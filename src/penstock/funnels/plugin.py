@@ -26,13 +26,13 @@ from penstock.funnels.queries.engine import Engine
 from penstock.funnels.queries.pipeline import FunnelQueryRunner
 from penstock.funnels.queries.request import provide_funnel_request
 from penstock.funnels.results import routes as result_routes
-from penstock.funnels.results.export import ExportService
+from penstock.funnels.results.export import ReportExporter
 from penstock.funnels.results.service import ReadLostEvents, ResultsService
 from penstock.funnels.saved import routes as funnel_routes
 from penstock.funnels.saved.service import FunnelService
 from penstock.funnels.units import routes as unit_routes
 from penstock.funnels.units.service import UnitService
-from penstock.funnels.units.trace_service import TraceService
+from penstock.funnels.units.trace_reader import TraceReader
 from penstock.warehouse.client import WaitUntilShipped
 
 
@@ -42,9 +42,9 @@ class FunnelsRoom(Room):
     funnels: FunnelService
     results: ResultsService
     units: UnitService
-    traces: TraceService
+    traces: TraceReader
     insights: InsightService
-    exports: ExportService
+    exports: ReportExporter
     comparisons: CompareService
     campaigns: CampaignService
     outcomes: OutcomeService
@@ -106,9 +106,9 @@ def build(
         funnels=funnels,
         results=ResultsService(runner, funnels, read_gaps, read_lost_events),
         units=units,
-        traces=TraceService(runner, units),
+        traces=TraceReader(runner, units),
         insights=InsightService(runner),
-        exports=ExportService(runner),
+        exports=ReportExporter(runner),
         comparisons=CompareService(runner, read_gaps),
         campaigns=CampaignService(
             runner,

@@ -19,8 +19,8 @@ from penstock.links.attribution.service import AttributionService
 from penstock.links.clicks.buffer import ClickBuffer
 from penstock.links.clicks.match_keys import MatchKeys
 from penstock.links.management import routes as link_routes
-from penstock.links.management.bulk import BulkService
 from penstock.links.management.service import LinkService
+from penstock.links.management.uploads import LinkUploader
 from penstock.links.redirect import routes as redirect_routes
 from penstock.links.redirect.service import RedirectService
 from penstock.links.statistics import routes as statistics_routes
@@ -31,7 +31,7 @@ from penstock.links.statistics.service import StatisticsService
 class LinksRoom(Room):
     associations: AssociationService
     links: LinkService
-    bulk_links: BulkService
+    link_uploads: LinkUploader
     click_buffer: ClickBuffer
     link_statistics: StatisticsService
     redirects: RedirectService
@@ -66,7 +66,7 @@ def build(core: Core, accounts: AccountsRoom, events: EventsRoom) -> LinksRoom:
     return LinksRoom(
         associations=AssociationService(accounts.website_service, settings),
         links=links,
-        bulk_links=BulkService(
+        link_uploads=LinkUploader(
             database,
             accounts.website_service,
             links,

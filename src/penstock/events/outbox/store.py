@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import structlog
 from msgspec import Struct, json
@@ -14,6 +12,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Fault, StoreConflict
 from penstock.base.ids import WebsiteId, new_id
 from penstock.events.model import EventCounts, Target
+from penstock.events.outbox.model import Bundle, Shipment, UnshippableRow
 from penstock.events.quarantine import store as quarantine_store
 from penstock.events.quarantine.model import QuarantineEntry, QuarantineLimits, Reason
 from penstock.events.store import add_counts
@@ -71,36 +70,6 @@ _NEWEST = select(func.max(outbox.c.id))
 _DEPTH = select(func.count()).select_from(outbox)
 _OLDEST_PUT_AT = select(func.min(_BY_AGE.c.put_at))
 _OLDEST_BUNDLE = select(func.min(outbox.c.id))
-
-
-class Bundle(NamedTuple):
-    """Rows of one table, a JSON object per line. number: of the outbox."""
-
-    number: int
-    lines: str
-
-
-class UnshippableRow(NamedTuple):
-    """The only row of a shipment, which the warehouse refuses. message: what it says."""
-
-    line: str
-    code: str
-    message: str
-
-
-@dataclass(slots=True)
-class Shipment:
-    """Bundles of rows that go to the warehouse together; a number always has the same bundles.
-
-    shipped: how many of the bundles, from the first, are in the warehouse; whoever ships it says
-    so, whatever happened to the rest. refused: the row to put into the quarantine.
-    """
-
-    number: int
-    target: Target
-    bundles: Sequence[Bundle]
-    shipped: int = 0
-    refused: UnshippableRow | None = None
 
 
 class Outbox:

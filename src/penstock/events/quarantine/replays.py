@@ -38,8 +38,8 @@ ReadCall = Callable[[Any, Website, Mapping[str, Any], EventValidationContext], N
 """Reads a call of the tracking protocol: its JSON, website, and what is stored of its sender."""
 
 
-class ReplayService:
-    """Stores entries of the quarantine after all."""
+class Replayer:
+    """Replays entries of the quarantine: one, or all of a website."""
 
     def __init__(
         self,

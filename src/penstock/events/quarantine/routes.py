@@ -11,7 +11,7 @@ from penstock.accounts.audit.model import Action
 from penstock.accounts.audit.service import AuditLog
 from penstock.accounts.model import Caller
 from penstock.accounts.websites.service import WebsiteService
-from penstock.events.quarantine.replays import ReplayService
+from penstock.events.quarantine.replays import Replayer
 from penstock.events.quarantine.schema import (
     AllEventCountsRecord,
     ExportQuery,
@@ -106,7 +106,7 @@ async def replay_all(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     website_service: NamedDependency[WebsiteService],
-    replays: NamedDependency[ReplayService],
+    replays: NamedDependency[Replayer],
 ) -> Response[bytes]:
     """Each entry that is valid now leaves the quarantine, with the time of its receipt."""
     form = await read_json(request, ReplayAll)
@@ -124,7 +124,7 @@ async def replay_all(
 async def replay_one(
     number: FromPath[str],
     caller: NamedDependency[Caller],
-    replays: NamedDependency[ReplayService],
+    replays: NamedDependency[Replayer],
 ) -> Response[None]:
     """It leaves the quarantine when it is valid now; else 422 with every fault."""
     await replays.replay(caller.workspace_id, number)

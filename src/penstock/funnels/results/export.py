@@ -23,8 +23,8 @@ from penstock.funnels.statements import figures
 from penstock.funnels.statements.report import build_export
 
 
-class ExportService:
-    """Methods block: call them from a worker thread."""
+class ReportExporter:
+    """Writes reports to files. Methods block: call them from a worker thread."""
 
     def __init__(self, runner: FunnelQueryRunner) -> None:
         self._runner = runner

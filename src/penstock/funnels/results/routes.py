@@ -11,7 +11,7 @@ from penstock.accounts.model import Caller
 from penstock.base.fair_queue import FairQueue
 from penstock.base.ids import WorkspaceId
 from penstock.funnels.queries.request import FunnelRequest, describe_query
-from penstock.funnels.results.export import ExportService
+from penstock.funnels.results.export import ReportExporter
 from penstock.funnels.results.schema import ExportQuery, PreviewIn, ResultsQuery, ResultsRecord
 from penstock.funnels.results.service import ResultsService
 from penstock.funnels.results.tables import MEDIA_TYPES, Format
@@ -75,7 +75,7 @@ async def preview_funnel(
 )
 async def export_funnel(
     funnel: NamedDependency[FunnelRequest],
-    exports: NamedDependency[ExportService],
+    exports: NamedDependency[ReportExporter],
     caller: NamedDependency[Caller],
     audit_log: NamedDependency[AuditLog],
 ) -> Response[bytes]:

@@ -16,7 +16,7 @@ from penstock.funnels.units.schema import (
     UnitsRecord,
 )
 from penstock.funnels.units.service import UnitService
-from penstock.funnels.units.trace_service import TraceService
+from penstock.funnels.units.trace_reader import TraceReader
 from penstock.http.requests import AnyRequest, raw_path_after
 
 
@@ -38,7 +38,7 @@ async def list_units(
 async def read_trace(
     request: AnyRequest,
     funnel: NamedDependency[FunnelRequest],
-    traces: NamedDependency[TraceService],
+    traces: NamedDependency[TraceReader],
 ) -> Response[bytes]:
     """Every event of an attempt or a visitor in the order read, with the decision on it."""
     return await funnel.respond(PeriodQuery, partial(traces.trace, unit=unit_in_path(request)))
@@ -54,7 +54,7 @@ def unit_in_path(request: AnyRequest) -> str:
     opt=describe_query("Why an event counts or not", ExplainQuery, ExplainRecord),
 )
 async def explain_event(
-    funnel: NamedDependency[FunnelRequest], traces: NamedDependency[TraceService]
+    funnel: NamedDependency[FunnelRequest], traces: NamedDependency[TraceReader]
 ) -> Response[bytes]:
     """One stored event: its unit, whether it counts, and why."""
     return await funnel.respond(ExplainQuery, traces.explain)

@@ -20,7 +20,6 @@ from penstock.http.requests import AnyRequest, media_type_of
 from penstock.http.schema import PageQuery
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.jobs.schema import JobRecord
-from penstock.links.management.bulk import BulkService
 from penstock.links.management.csv_file import MAX_BYTES, write_csv
 from penstock.links.management.qr import qr_file, scan_url
 from penstock.links.management.schema import (
@@ -35,6 +34,7 @@ from penstock.links.management.schema import (
     QrQuery,
 )
 from penstock.links.management.service import LinkService
+from penstock.links.management.uploads import LinkUploader
 from penstock.links.statistics.schema import TotalsRecord
 from penstock.links.statistics.service import StatisticsService
 from penstock.settings import DAY_S, Settings
@@ -131,7 +131,9 @@ async def export_links(
     | {UPLOAD_MEDIA_TYPE: _CSV},
 )
 async def upload_links(
-    request: AnyRequest, caller: NamedDependency[Caller], bulk_links: NamedDependency[BulkService]
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    link_uploads: NamedDependency[LinkUploader],
 ) -> Response[bytes]:
     """Creates the links whose slug is new, and changes the others in the columns of the file.
 
@@ -142,7 +144,7 @@ async def upload_links(
     if media_type_of(request) != _CSV:
         raise UnsupportedMedia(f"Send the file with the header Content-Type: {_CSV}.")
     body = await read_bytes(request, max_bytes=MAX_BYTES)
-    upload = await bulk_links.upload(caller, body, dry_run=query.dry_run)
+    upload = await link_uploads.upload(caller, body, dry_run=query.dry_run)
     return answer(LinkUploadRecord.of(upload, dry_run=query.dry_run))
 
 

@@ -12,7 +12,7 @@ from penstock.funnels.units.routes import unit_in_path
 from penstock.funnels.units.schema import TraceRecord, UnitsQuery
 from penstock.funnels.units.service import UnitService
 from penstock.funnels.units.trace import Decision
-from penstock.funnels.units.trace_service import TraceService
+from penstock.funnels.units.trace_reader import TraceReader
 from penstock.jobs.cancellable import CancellableResponse
 from penstock.web.pages.funnel_page import FunnelPage, FunnelPages
 from penstock.web.pages.parts import load_part
@@ -110,7 +110,7 @@ async def trace(
     view: NamedDependency[View],
     funnel_id: FromPath[str],
     funnel_pages: NamedDependency[FunnelPages],
-    traces: NamedDependency[TraceService],
+    traces: NamedDependency[TraceReader],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
     def render() -> Response[bytes]:

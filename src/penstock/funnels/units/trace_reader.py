@@ -42,7 +42,7 @@ class _UnitEvents(NamedTuple):
     truncated: bool
 
 
-class TraceService:
+class TraceReader:
     """What became of the events of one unit. Methods block: call them from a worker thread."""
 
     def __init__(self, runner: FunnelQueryRunner, units: UnitService) -> None:

@@ -58,8 +58,8 @@ class Plan:
         )
 
 
-class BulkService:
-    """Uploads of links as CSV.
+class LinkUploader:
+    """Creates and changes the links of a CSV file.
 
     links: learns of each link that was changed. validation: the queue of work that needs much CPU.
     """
