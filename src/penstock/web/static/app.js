@@ -1,4 +1,5 @@
-// Modules of every page. They listen at the document, so that parts which htmx loads later work, too.
+// Modules of every page. They listen at the document, so that parts which htmx loads later work,
+// too.
 import "./colours.js";
 import "./clipboard.js";
 import "./dialogs.js";

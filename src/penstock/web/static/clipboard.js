@@ -22,4 +22,6 @@ function copyBySelection(text) {
 }
 
 on("click", "[data-copy]", (button) => copy(button.dataset.copy));
-on("click", "[data-copy-from]", (button) => copy(document.querySelector(button.dataset.copyFrom).textContent));
+on("click", "[data-copy-from]", (button) =>
+  copy(document.querySelector(button.dataset.copyFrom).textContent),
+);

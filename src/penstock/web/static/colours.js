@@ -1,4 +1,5 @@
-// The theme switch: system, light or dark. Dispatches `theme` at the document, for drawings on a canvas.
+// The theme switch: system, light or dark. Dispatches `theme` at the document, for drawings on a
+// canvas.
 import { on } from "./delegation.js";
 
 const root = document.documentElement;
@@ -23,5 +24,7 @@ on("click", "[data-theme-choice]", (button) => {
   document.dispatchEvent(new CustomEvent("theme"));
 });
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new CustomEvent("theme")));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+  document.dispatchEvent(new CustomEvent("theme")),
+);
 show();

@@ -1,8 +1,10 @@
 // The errors of a problem document: each at its field; those without a field above the form.
+import { formatNumber } from "./formats.js";
 
 export function clearFaults(form) {
   for (const message of form.querySelectorAll(".fault")) message.hidden = true;
-  for (const input of form.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
+  for (const input of form.querySelectorAll("[aria-invalid]"))
+    input.removeAttribute("aria-invalid");
   form.querySelector(".form-faults").hidden = true;
 }
 
@@ -16,7 +18,8 @@ export function showFaults(form, problem) {
   const faults = problem.errors ?? [];
   if (faults.length) placeFaults(form, faults);
   else showAbove(form, [problem.detail]);
-  const first = form.querySelector("[aria-invalid]") ?? form.querySelector(".form-faults:not([hidden])");
+  const first =
+    form.querySelector("[aria-invalid]") ?? form.querySelector(".form-faults:not([hidden])");
   if (first?.closest("details:not([open])")) first.closest("details").open = true;
   first?.focus();
 }
@@ -24,17 +27,28 @@ export function showFaults(form, problem) {
 // The same without moving the focus, for checks while the reader types.
 export function placeFaults(form, faults) {
   const withoutField = faults.filter((fault) => !showAtField(form, fault));
-  if (withoutField.length) showAbove(form, withoutField.map((fault) => (fault.field ? `${fault.field}: ${fault.message}` : fault.message)));
+  if (withoutField.length)
+    showAbove(
+      form,
+      withoutField.map((fault) =>
+        fault.field ? `${fault.field}: ${fault.message}` : fault.message,
+      ),
+    );
 }
 
 export function showAbove(form, lines) {
   const summary = form.querySelector(".form-faults");
-  summary.replaceChildren(...(lines.length === 1 ? [lines[0] || "The server rejected this without a reason."] : [listOf(lines)]));
+  summary.replaceChildren(
+    ...(lines.length === 1
+      ? [lines[0] || "The server rejected this without a reason."]
+      : [listOf(lines)]),
+  );
   summary.tabIndex = -1;
   summary.hidden = false;
 }
 
-// The field of a path, or the nearest one around it: steps[2].filters[0].value, steps[2].filters[0], steps[2].filters, steps[2], steps.
+// The field of a path, or the nearest one around it: steps[2].filters[0].value,
+// steps[2].filters[0], steps[2].filters, steps[2], steps.
 export function fieldOf(form, path) {
   for (; path; path = path.replace(/(\.[^.[]+|\[\d+\]|^[^.[]+)$/, "")) {
     const field = form.querySelector(`[data-field="${CSS.escape(path)}"]`);
@@ -56,12 +70,22 @@ export function showAtField(form, fault) {
 function markInvalid(input, message) {
   if (!input) return;
   input.setAttribute("aria-invalid", "true");
-  const descriptions = new Set((input.getAttribute("aria-describedby") ?? "").split(" ").filter(Boolean));
+  const descriptions = new Set(
+    (input.getAttribute("aria-describedby") ?? "").split(" ").filter(Boolean),
+  );
   input.setAttribute("aria-describedby", [...descriptions.add(message.id)].join(" "));
 }
 
 function listOf(lines) {
   const list = document.createElement("ul");
-  list.append(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
+  list.append(
+    ...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })),
+  );
   return list;
+}
+
+// The message about a file. bytes: its size; most: the limit.
+export function tooLarge(bytes, most) {
+  const [size, limit] = [bytes, most].map((number) => formatNumber(number, "bytes"));
+  return `The file has ${size}. The limit is ${limit}: split the file.`;
 }

@@ -17,7 +17,11 @@ export function collect(form) {
 
 function valueOf(input, empty) {
   if (input.type === "checkbox") return input.checked;
-  if (input.dataset.as === "list") return input.value.split("\n").map((line) => line.trim()).filter(Boolean);
+  if (input.dataset.as === "list")
+    return input.value
+      .split("\n")
+      .map((line) => line.trim())
+      .filter(Boolean);
   if (input.value === "" && !input.required) return empty === "null" ? null : undefined;
   if (input.dataset.as === "utc") return utcOf(input);
   if (input.dataset.as === "number") return numberOf(input.value);

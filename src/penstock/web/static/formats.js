@@ -1,5 +1,6 @@
-// Formats <time> in the reader's time zone, and <data>. The pages are in English, so dates and numbers are, too: a page
-// that mixed English text with the formats of the browser's language would have two spellings of the same number.
+// Formats <time> in the reader's time zone, and <data>. The pages are in English, so dates and
+// numbers are, too: a page that mixed English text with the formats of the browser's language would
+// have two spellings of the same number.
 export const LOCALE = "en-GB";
 
 const TIME_STYLES = {
@@ -14,12 +15,29 @@ const formatters = new Map();
 const numbers = {
   number: new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 2 }),
   exact: new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 4 }),
-  percent: new Intl.NumberFormat(LOCALE, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 }),
+  percent: new Intl.NumberFormat(LOCALE, {
+    style: "percent",
+    minimumFractionDigits: 1,
+    maximumFractionDigits: 1,
+  }),
 };
 const relativeTime = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto" });
 
-const SPANS = [["year", 31_557_600], ["month", 2_629_800], ["week", 604_800], ["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
-const DURATION_UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
+const SPANS = [
+  ["year", 31_557_600],
+  ["month", 2_629_800],
+  ["week", 604_800],
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+  ["second", 1],
+];
+const DURATION_UNITS = [
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+  ["second", 1],
+];
 const BYTE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"];
 
 function relativeTimeOf(date) {
@@ -36,25 +54,47 @@ function durationOf(seconds) {
   const whole = at === DURATION_UNITS.length - 1 ? seconds : Math.floor(seconds / length);
   const next = DURATION_UNITS[at + 1];
   const rest = next ? Math.floor((seconds % length) / next[1]) : 0;
-  return rest ? `${unitOf(unit, whole, 0)} ${unitOf(next[0], rest, 0)}` : unitOf(unit, whole, at === DURATION_UNITS.length - 1 ? 1 : 0);
+  return rest
+    ? `${unitOf(unit, whole, 0)} ${unitOf(next[0], rest, 0)}`
+    : unitOf(unit, whole, at === DURATION_UNITS.length - 1 ? 1 : 0);
 }
 
 function bytesOf(bytes) {
-  const power = Math.min(Math.floor(Math.log(Math.max(bytes, 1)) / Math.log(1024)), BYTE_UNITS.length - 1);
+  const power = Math.min(
+    Math.floor(Math.log(Math.max(bytes, 1)) / Math.log(1024)),
+    BYTE_UNITS.length - 1,
+  );
   return unitOf(BYTE_UNITS[power], bytes / 1024 ** power, 1);
 }
 
 function unitOf(unit, value, digits) {
   const unitDisplay = unit === "byte" ? "long" : "short"; // the short form has no plural
-  return new Intl.NumberFormat(LOCALE, { style: "unit", unit, unitDisplay, maximumFractionDigits: digits }).format(value);
+  return new Intl.NumberFormat(LOCALE, {
+    style: "unit",
+    unit,
+    unitDisplay,
+    maximumFractionDigits: digits,
+  }).format(value);
 }
 
 // zone: IANA name of a time zone; by default the reader's.
 export function formatTime(date, style = "datetime", zone = undefined) {
   if (style === "ago") return relativeTimeOf(date);
-  if (style === "recent") return formatTime(date, date.toDateString() === new Date().toDateString() ? "time" : "datetime", zone);
+  if (style === "recent")
+    return formatTime(
+      date,
+      date.toDateString() === new Date().toDateString() ? "time" : "datetime",
+      zone,
+    );
   const key = `${style} ${zone}`;
-  if (!formatters.has(key)) formatters.set(key, new Intl.DateTimeFormat(LOCALE, { ...(TIME_STYLES[style] ?? TIME_STYLES.datetime), timeZone: zone }));
+  if (!formatters.has(key))
+    formatters.set(
+      key,
+      new Intl.DateTimeFormat(LOCALE, {
+        ...(TIME_STYLES[style] ?? TIME_STYLES.datetime),
+        timeZone: zone,
+      }),
+    );
   return formatters.get(key).format(date);
 }
 
@@ -81,5 +121,7 @@ export function formatAll(root = document) {
 }
 
 formatAll();
-document.addEventListener("htmx:load", (event) => formatAll(event.detail.elt.parentElement ?? document));
+document.addEventListener("htmx:load", (event) =>
+  formatAll(event.detail.elt.parentElement ?? document),
+);
 setInterval(() => formatAll(), 60_000); // updates "2 minutes ago"

@@ -1,7 +1,8 @@
 // Sends forms with data-api to the API as JSON (macro ui.form). The input stays until it is stored.
 //
-// Events at the form, for modules of pages: "form:body" before sending, detail.body may be changed; "form:done" with
-// detail.answer, preventDefault() keeps the page as it is; "form:refused" with detail.problem, preventDefault() hides it.
+// Events at the form, for modules of pages: "form:body" before sending, detail.body may be changed;
+// "form:done" with detail.answer, preventDefault() keeps the page as it is; "form:refused" with
+// detail.problem, preventDefault() hides it.
 import { call, Unreachable } from "./api.js";
 import { collect } from "./form-body.js";
 import { clearFaults, showAbove, showFaults } from "./faults.js";
@@ -13,7 +14,13 @@ import { toast, toastLater } from "./toast.js";
 const SLOW_MS = 4000;
 
 // Conflicts that belong to a field, by their codes.
-const FIELD_OF_CODE = { name_taken: "name", slug_taken: "slug", email_taken: "email", already_member: "email", website_not_owned: "websiteId" };
+const FIELD_OF_CODE = {
+  name_taken: "name",
+  slug_taken: "slug",
+  email_taken: "email",
+  already_member: "email",
+  website_not_owned: "websiteId",
+};
 
 on("submit", "form[data-api]", (form, event) => {
   event.preventDefault();
@@ -29,7 +36,12 @@ export async function send(form) {
   const rest = showBusy(form);
   try {
     const method = form.dataset.api;
-    const answer = await call(method, form.getAttribute("action"), method === "DELETE" ? undefined : detail.body, headers);
+    const answer = await call(
+      method,
+      form.getAttribute("action"),
+      method === "DELETE" ? undefined : detail.body,
+      headers,
+    );
     if (answer.ok) await finish(form, answer.body);
     else refuse(form, answer);
   } catch (error) {
@@ -47,7 +59,9 @@ function refuse(form, answer) {
     return;
   }
   const detail = { problem: answer.problem };
-  const isShown = form.dispatchEvent(new CustomEvent("form:refused", { bubbles: true, cancelable: true, detail }));
+  const isShown = form.dispatchEvent(
+    new CustomEvent("form:refused", { bubbles: true, cancelable: true, detail }),
+  );
   if (isShown) showFaults(form, withField(form, answer.problem));
 }
 
@@ -59,11 +73,15 @@ function withField(form, problem) {
 
 async function finish(form, answer) {
   delete form.dataset.typed;
-  const stays = !form.dispatchEvent(new CustomEvent("form:done", { bubbles: true, cancelable: true, detail: { answer } }));
+  const stays = !form.dispatchEvent(
+    new CustomEvent("form:done", { bubbles: true, cancelable: true, detail: { answer } }),
+  );
   const { doneTo, donePart, doneSay } = form.dataset;
   if (doneTo) {
     if (doneSay) toastLater(doneSay);
-    location.assign(doneTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer?.[name] ?? "")));
+    location.assign(
+      doneTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer?.[name] ?? "")),
+    );
     return;
   }
   if (doneSay) toast(doneSay);
@@ -73,7 +91,8 @@ async function finish(form, answer) {
   if (form.dataset.api === "POST") form.reset();
 }
 
-// Disables the buttons while a form is sent, and says so when it takes long. Returns a function that ends this.
+// Disables the buttons while a form is sent, and says so when it takes long. Returns a function
+// that ends this.
 function showBusy(form) {
   form.dataset.sending = "true";
   const buttons = [...form.querySelectorAll("button[type=submit]")];

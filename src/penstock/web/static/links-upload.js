@@ -1,5 +1,5 @@
 // Uploads links as CSV: first a check that changes nothing, then the same file again to apply it.
-import { clearFaults, showAbove, showFaults } from "./faults.js";
+import { clearFaults, showAbove, showFaults, tooLarge } from "./faults.js";
 import { formatNumber } from "./formats.js";
 import { sessionEnded } from "./session.js";
 import { toastLater } from "./toast.js";
@@ -27,7 +27,7 @@ async function check() {
   const [file] = form.elements.file.files;
   const max = Number(form.elements.file.dataset.max);
   if (!file) return fault("Choose a file.");
-  if (file.size > max) return fault(`The file has ${formatNumber(file.size, "bytes")}. The limit is ${formatNumber(max, "bytes")}: split the file.`);
+  if (file.size > max) return fault(tooLarge(file.size, max));
   checked = await file.arrayBuffer();
   await send(checked, true);
 }
@@ -35,13 +35,24 @@ async function check() {
 async function send(body, dryRun) {
   let response;
   try {
-    response = await fetch(`/api/mobile/deferred-links/csv?dryRun=${dryRun}`, { method: "POST", headers: { "Content-Type": "text/csv", Accept: "application/json" }, body });
+    response = await fetch(`/api/mobile/deferred-links/csv?dryRun=${dryRun}`, {
+      method: "POST",
+      headers: { "Content-Type": "text/csv", Accept: "application/json" },
+      body,
+    });
   } catch {
     return showAbove(form, ["The server cannot be reached. Try again."]);
   }
   if (response.status === 401) return sessionEnded(() => send(body, dryRun));
   const answer = await response.json().catch(() => ({}));
-  if (!response.ok) return showFaults(form, { ...answer, errors: answer.errors?.map((error) => ({ ...error, field: error.field === "body" ? "file" : error.field })) });
+  if (!response.ok)
+    return showFaults(form, {
+      ...answer,
+      errors: answer.errors?.map((error) => ({
+        ...error,
+        field: error.field === "body" ? "file" : error.field,
+      })),
+    });
   if (!dryRun) {
     toastLater(`${formatNumber(answer.created)} created, ${formatNumber(answer.updated)} updated.`);
     return location.assign("/links");
@@ -50,7 +61,8 @@ async function send(body, dryRun) {
 }
 
 function show(answer) {
-  for (const count of outcome.querySelectorAll("[data-count]")) count.textContent = formatNumber(answer[count.dataset.count]);
+  for (const count of outcome.querySelectorAll("[data-count]"))
+    count.textContent = formatNumber(answer[count.dataset.count]);
   const table = outcome.querySelector("#row-faults");
   table.querySelector("tbody").replaceChildren(...answer.faults.map(rowOf));
   table.hidden = outcome.querySelector("#fix-first").hidden = answer.faults.length === 0;
@@ -60,7 +72,8 @@ function show(answer) {
 
 function rowOf({ row, column, message }) {
   const element = document.createElement("tr");
-  for (const text of [formatNumber(row), column, message]) element.append(Object.assign(document.createElement("td"), { textContent: text }));
+  for (const text of [formatNumber(row), column, message])
+    element.append(Object.assign(document.createElement("td"), { textContent: text }));
   element.firstChild.className = "number";
   return element;
 }

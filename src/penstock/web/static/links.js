@@ -11,7 +11,8 @@ function watch(form) {
   let typed = slug.value !== ""; // the slug follows the name until the reader types one
 
   // A hyphen at the end is valid while the reader still types.
-  const check = (text) => (text && !pattern.test(text) ? showSlugFault() : clearFaultAt(form, "slug"));
+  const check = (text) =>
+    text && !pattern.test(text) ? showSlugFault() : clearFaultAt(form, "slug");
   const showSlugFault = () => {
     clearFaultAt(form, "slug");
     showAtField(form, { field: "slug", message: slug.dataset.rule });
@@ -36,24 +37,43 @@ function watch(form) {
 
 function slugOf(text) {
   const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
-  return plain.replace(/[^a-z0-9]+/g, "-").replace(/^-+/, "").slice(0, 64).replace(/-+$/, "");
+  return plain
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-+/, "")
+    .slice(0, 64)
+    .replace(/-+$/, "");
 }
 
 function preview(form, pattern) {
   const { slug, destinationPath, fallbackUrl, utmSource, utmMedium, utmCampaign } = form.elements;
   const output = document.querySelector("#preview");
-  const utm = { utm_source: utmSource.value, utm_medium: utmMedium.value, utm_campaign: utmCampaign.value };
-  const query = Object.entries(utm).filter(([, value]) => value).map(([key, value]) => `${key}=${encodeURIComponent(value)}`);
-  const end = Object.assign(document.createElement("strong"), { textContent: pattern.test(slug.value) ? slug.value : "your-slug" });
-  const rest = Object.assign(document.createElement("span"), { className: "soft", textContent: `?${["lk=…", ...query].join("&")}` });
+  const utm = {
+    utm_source: utmSource.value,
+    utm_medium: utmMedium.value,
+    utm_campaign: utmCampaign.value,
+  };
+  const query = Object.entries(utm)
+    .filter(([, value]) => value)
+    .map(([key, value]) => `${key}=${encodeURIComponent(value)}`);
+  const end = Object.assign(document.createElement("strong"), {
+    textContent: pattern.test(slug.value) ? slug.value : "your-slug",
+  });
+  const rest = Object.assign(document.createElement("span"), {
+    className: "soft",
+    textContent: `?${["lk=…", ...query].join("&")}`,
+  });
   output.replaceChildren(output.dataset.base, end, rest);
   document.querySelector("#preview-destination").textContent = destinationPath.value || "/";
-  document.querySelector("#preview-otherwise").textContent = fallbackUrl.value || "the app’s store page";
+  document.querySelector("#preview-otherwise").textContent =
+    fallbackUrl.value || "the app’s store page";
 }
 
 const regions = new Intl.DisplayNames(LOCALE, { type: "region", fallback: "code" });
 const nameCountries = (root) => {
-  for (const element of root.querySelectorAll("[data-country]")) element.textContent = regions.of(element.dataset.country);
+  for (const element of root.querySelectorAll("[data-country]"))
+    element.textContent = regions.of(element.dataset.country);
 };
 nameCountries(document);
-document.addEventListener("htmx:load", (event) => nameCountries(event.detail.elt.parentElement ?? document));
+document.addEventListener("htmx:load", (event) =>
+  nameCountries(event.detail.elt.parentElement ?? document),
+);

@@ -14,14 +14,18 @@ async function poll() {
   const list = document.querySelector("#stream");
   const address = new URL(list.dataset.address, location.href);
   address.searchParams.set("after", list.dataset.cursor);
-  const response = await fetch(address, { headers: { "HX-Request": "true", "HX-Target": "stream" }, signal: AbortSignal.timeout(20_000) });
+  const response = await fetch(address, {
+    headers: { "HX-Request": "true", "HX-Target": "stream" },
+    signal: AbortSignal.timeout(20_000),
+  });
   if (response.status === 401) {
     sessionEnded(() => {}, { insist: false });
     return "Log in again to continue";
   }
   if (!response.ok) return "No response from the server; retrying";
   const text = await response.text();
-  if (paused || list !== document.querySelector("#stream")) return status.textContent; // the filters changed
+  // The list is another one when the filters have changed.
+  if (paused || list !== document.querySelector("#stream")) return status.textContent;
   const update = new DOMParser().parseFromString(text, "text/html");
   addRows(list, update.querySelector("#stream"));
   updateLost(update.querySelector("#lost"));
@@ -43,7 +47,8 @@ function addRows(list, update) {
 // Lost events are on the page of accepted events only.
 function updateLost(update) {
   const shown = document.querySelector("#lost");
-  if (update && shown.textContent !== update.textContent) shown.replaceChildren(...update.childNodes);
+  if (update && shown.textContent !== update.textContent)
+    shown.replaceChildren(...update.childNodes);
 }
 
 // Screen readers announce the status, so only a change is written.
@@ -53,7 +58,12 @@ function showStatus(text) {
 }
 
 async function watch() {
-  if (!paused && !document.hidden) showStatus(await poll().catch(() => "No response from the server; retrying").then((text) => (paused ? "Paused" : text)));
+  if (!paused && !document.hidden)
+    showStatus(
+      await poll()
+        .catch(() => "No response from the server; retrying")
+        .then((text) => (paused ? "Paused" : text)),
+    );
   setTimeout(watch, POLL_MS);
 }
 

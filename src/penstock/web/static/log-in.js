@@ -1,4 +1,5 @@
-// The two steps of a log-in: once the password is right, the form for the code takes the place of the first form.
+// The two steps of a log-in: once the password is right, the form for the code takes the place of
+// the first form.
 import { on } from "./delegation.js";
 import { showAbove } from "./faults.js";
 

@@ -4,14 +4,22 @@ import { toast } from "./toast.js";
 
 // Reload a part of this page. selector: the element, here and in the response.
 export function loadPart(selector) {
-  return htmx.ajax("GET", location.pathname + location.search, { target: selector, select: selector, swap: "outerHTML" });
+  return htmx.ajax("GET", location.pathname + location.search, {
+    target: selector,
+    select: selector,
+    swap: "outerHTML",
+  });
 }
 
 document.addEventListener("htmx:responseError", (event) => {
   const { xhr, elt, requestConfig } = event.detail;
   if (xhr.status === 401) {
     const polls = elt.hasAttribute("data-polls");
-    const retry = () => htmx.ajax(requestConfig.verb, requestConfig.path, { source: elt, target: requestConfig.target });
+    const retry = () =>
+      htmx.ajax(requestConfig.verb, requestConfig.path, {
+        source: elt,
+        target: requestConfig.target,
+      });
     sessionEnded(polls ? () => {} : retry, { insist: !polls });
     return;
   }
@@ -20,6 +28,7 @@ document.addEventListener("htmx:responseError", (event) => {
 
 for (const type of ["htmx:sendError", "htmx:timeout"]) {
   document.addEventListener(type, (event) => {
-    if (!event.detail.elt.hasAttribute("data-polls")) toast("The server cannot be reached. Check the connection and try again.", "bad");
+    if (!event.detail.elt.hasAttribute("data-polls"))
+      toast("The server cannot be reached. Check the connection and try again.", "bad");
   });
 }

@@ -12,7 +12,8 @@ if (zone && !here.searchParams.has("timezone")) {
 // The parts in the first page do not know the time zone yet.
 document.addEventListener("htmx:configRequest", ({ detail }) => {
   const parameters = new URL(detail.path || location.href, location.href).searchParams;
-  if (zone && !parameters.has("timezone") && !detail.parameters.timezone) detail.parameters.timezone = new URL(location.href).searchParams.get("timezone");
+  if (zone && !parameters.has("timezone") && !detail.parameters.timezone)
+    detail.parameters.timezone = new URL(location.href).searchParams.get("timezone");
 });
 
 for (const list of document.querySelectorAll("#timezones")) {

@@ -1,4 +1,5 @@
-// Setting up a second factor: the password first, then the QR code with a form for the first code of the app.
+// Setting up a second factor: the password first, then the QR code with a form for the first code
+// of the app.
 import { on } from "./delegation.js";
 
 on("form:done", "#second-factor-begin", (form, event) => {

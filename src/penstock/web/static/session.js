@@ -1,9 +1,11 @@
-// When the session has ended: a dialog asks for the password (and code) on the open page, then repeats the request.
+// When the session has ended: a dialog asks for the password (and code) on the open page, then
+// repeats the request.
 
 let retryRequest = null;
 let wasShown = false;
 
-// Whether a response means that nobody is logged in. A website that this workspace does not have is also a 401.
+// Whether a response means that nobody is logged in. A website that this workspace does not have is
+// also a 401.
 export function needsLogIn(status, problem) {
   return status === 401 && problem?.code !== "website_not_owned";
 }
@@ -24,7 +26,8 @@ document.addEventListener("form:done", (event) => {
   const { user, workspace } = event.detail.answer;
   const { account, workspace: pageWorkspace } = document.body.dataset;
   document.querySelector("#again-password").value = "";
-  if (user.id !== account || workspace.id !== pageWorkspace) location.reload(); // this page belongs to another account
+  // Of another account or workspace: this page is not theirs.
+  if (user.id !== account || workspace.id !== pageWorkspace) location.reload();
   wasShown = false;
   retryRequest?.();
   retryRequest = null;

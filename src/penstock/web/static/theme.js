@@ -1,4 +1,5 @@
-// Before the first paint: the theme that the reader selected. Runs in the head, so it is not a module.
+// Before the first paint: the theme that the reader selected. Runs in the head, so it is not a
+// module.
 (() => {
   let selected = null;
   try {
@@ -6,5 +7,6 @@
   } catch {
     // storage is disabled: the system's theme applies
   }
-  if (selected === "light" || selected === "dark") document.documentElement.dataset.theme = selected;
+  if (selected === "light" || selected === "dark")
+    document.documentElement.dataset.theme = selected;
 })();

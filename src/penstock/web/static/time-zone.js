@@ -1,13 +1,17 @@
-// Links to pages and parts that count days have the reader's time zone in their address, so that the server knows it.
+// Links to pages and parts that count days have the reader's time zone in their address, so that
+// the server knows it.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function addZone(root) {
-  for (const link of root.querySelectorAll("a[data-in-zone]")) link.search = new URLSearchParams({ timezone: zone });
+  for (const link of root.querySelectorAll("a[data-in-zone]"))
+    link.search = new URLSearchParams({ timezone: zone });
 }
 
 if (zone) {
   addZone(document);
-  document.addEventListener("htmx:load", (event) => addZone(event.detail.elt.parentElement ?? document));
+  document.addEventListener("htmx:load", (event) =>
+    addZone(event.detail.elt.parentElement ?? document),
+  );
   document.addEventListener("htmx:configRequest", ({ detail }) => {
     if (detail.elt.matches("[data-in-zone]")) detail.parameters.timezone = zone;
   });

@@ -1,12 +1,12 @@
 // Uploads a file to import. XMLHttpRequest, because fetch reports no upload progress.
-import { clearFaults, showAbove, showFaults } from "./faults.js";
-import { formatNumber } from "./formats.js";
+import { clearFaults, showAbove, showFaults, tooLarge } from "./faults.js";
 import { needsLogIn, sessionEnded } from "./session.js";
 import { toastLater } from "./toast.js";
 
 const form = document.querySelector("#upload-form");
 const progress = document.querySelector("#uploading");
 const button = form.querySelector("button[type=submit]");
+const NDJSON = 'one JSON object per line, such as {"type": "event", …}.';
 let request = null;
 
 form.addEventListener("submit", (event) => {
@@ -27,7 +27,7 @@ async function send() {
   if (!file) return fault("required", "Choose a file.");
   const maxBytes = Number(form.elements.file.dataset.max);
   if (file.size > maxBytes) {
-    return fault("too_large", `The file has ${formatNumber(file.size, "bytes")}. The limit is ${formatNumber(maxBytes, "bytes")}: split the file.`);
+    return fault("too_large", tooLarge(file.size, maxBytes));
   }
   request = new XMLHttpRequest();
   const wrongFormat = await formatError(file);
@@ -35,12 +35,20 @@ async function send() {
     request = null;
     return fault("not_json", wrongFormat);
   }
-  const query = new URLSearchParams({ websiteId: form.elements.websiteId.value, fileName: file.name.slice(0, 200) });
+  const query = new URLSearchParams({
+    websiteId: form.elements.websiteId.value,
+    fileName: file.name.slice(0, 200),
+  });
   request.open("POST", `/api/imports?${query}`);
   request.setRequestHeader("Content-Type", "application/x-ndjson");
-  request.upload.addEventListener("progress", (event) => event.lengthComputable && show(event.loaded / event.total));
+  request.upload.addEventListener(
+    "progress",
+    (event) => event.lengthComputable && show(event.loaded / event.total),
+  );
   request.addEventListener("load", () => finish(request));
-  request.addEventListener("error", () => showAbove(form, ["The server cannot be reached. The file is still selected: try again."]));
+  request.addEventListener("error", () =>
+    showAbove(form, ["The server cannot be reached. The file is still selected: try again."]),
+  );
   request.addEventListener("loadend", rest);
   show(0);
   button.setAttribute("aria-disabled", "true");
@@ -51,25 +59,33 @@ function finish({ status, responseText }) {
   let answer = {};
   try {
     answer = JSON.parse(responseText);
-  } catch { /* the page of a proxy */ }
+  } catch {
+    /* the page of a proxy */
+  }
   if (needsLogIn(status, answer)) return sessionEnded(send);
   if (status !== 201) return showFaults(form, answer);
   toastLater("Upload complete. The import has started.");
   location.assign(`/imports/${encodeURIComponent(answer.id)}`);
 }
 
-// What is wrong with the format of a file, by its first bytes; null when it may be NDJSON, plain or gzip.
+// What is wrong with the format of a file, by its first bytes; null when it may be NDJSON, plain or
+// gzip.
 async function formatError(file) {
   const bytes = new Uint8Array(await file.slice(0, 4096).arrayBuffer());
   if (bytes[0] === 0x1f && bytes[1] === 0x8b) return null;
-  const start = new TextDecoder().decode(bytes).replace(/^\uFEFF/, "").trimStart();
+  const start = new TextDecoder()
+    .decode(bytes)
+    .replace(/^\uFEFF/, "")
+    .trimStart();
   if (start === "") return "This file is empty.";
   const [first] = start.split("\n", 1);
-  if (first.trim() === "{") return "This file has JSON objects over several lines. Import NDJSON: each object on one line.";
+  if (first.trim() === "{")
+    return "This file has JSON objects over several lines. Import NDJSON: each object on one line.";
   if (first.startsWith("{")) return null;
-  if (start.startsWith("[")) return "This file is one JSON array. Import NDJSON: one JSON object per line, such as {\"type\": \"event\", …}.";
-  const kind = /\.(csv|tsv)$/i.test(file.name) || /^[^\n]*[,;\t]/.test(start) ? "a CSV file" : "not NDJSON";
-  return `This is ${kind}. Convert it to NDJSON: one JSON object per line, such as {"type": "event", …}.`;
+  if (start.startsWith("[")) return `This file is one JSON array. Import NDJSON: ${NDJSON}`;
+  const kind =
+    /\.(csv|tsv)$/i.test(file.name) || /^[^\n]*[,;\t]/.test(start) ? "a CSV file" : "not NDJSON";
+  return `This is ${kind}. Convert it to NDJSON: ${NDJSON}`;
 }
 
 function fault(code, message) {
@@ -79,7 +95,8 @@ function fault(code, message) {
 function show(share) {
   progress.hidden = false;
   progress.querySelector("progress").value = share;
-  progress.querySelector("[role=status]").textContent = share < 1 ? "Sending…" : "Upload complete; saving…";
+  progress.querySelector("[role=status]").textContent =
+    share < 1 ? "Sending…" : "Upload complete; saving…";
 }
 
 function rest() {

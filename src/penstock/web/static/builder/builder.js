@@ -9,7 +9,12 @@ import { dragRows, handleRowClick, makeRow, showRows } from "./rows.js";
 
 const DEFAULT_WINDOW_S = { attempt: "604800", visitor: "1209600" };
 
-const { definition: saved, id, limits, baseUrl } = JSON.parse(document.querySelector("#funnel-data").textContent);
+const {
+  definition: saved,
+  id,
+  limits,
+  baseUrl,
+} = JSON.parse(document.querySelector("#funnel-data").textContent);
 const form = document.querySelector("#builder");
 const rows = form.querySelector('[data-list="steps"]');
 const breakdowns = form.querySelector('[data-list="breakdownProperties"]');
@@ -26,7 +31,8 @@ function makeBreakdown(property) {
   return item;
 }
 
-// Updates what depends on other fields: the attempt fields, the numbers of rows, the names of inputs.
+// Updates what depends on other fields: the attempt fields, the numbers of rows, the names of
+// inputs.
 function update() {
   const attempts = form.elements.countingUnit.value === "attempt";
   if (windowIsDefault) window_s.value = DEFAULT_WINDOW_S[form.elements.countingUnit.value];
@@ -39,7 +45,9 @@ function update() {
   const count = breakdowns.children.length;
   form.querySelector("#breakdown-count").textContent = `${count} of ${limits.breakdowns}`;
   addBreakdown.setAttribute("aria-disabled", String(count >= limits.breakdowns));
-  for (const button of form.querySelectorAll("[data-does=add-step], [data-does=add-diagnostic], [data-does=duplicate]")) {
+  for (const button of form.querySelectorAll(
+    "[data-does=add-step], [data-does=add-diagnostic], [data-does=duplicate]",
+  )) {
     button.setAttribute("aria-disabled", String(rows.children.length >= limits.rows));
   }
 }

@@ -1,4 +1,5 @@
-// Inputs with data-suggests show suggestions for the typed text: a combobox with a listbox, by the ARIA practices. Any text is valid.
+// Inputs with data-suggests show suggestions for the typed text: a combobox with a listbox, by the
+// ARIA practices. Any text is valid.
 import { on } from "../delegation.js";
 
 const DELAY_MS = 150;
@@ -11,16 +12,21 @@ popup.setAttribute("role", "listbox");
 popup.setAttribute("aria-label", "Suggestions");
 popup.hidden = true;
 
-// suggest: (input) => a promise of [{value, note}], best first. retries_ms: pauses before it is called again while the
-// list is empty and the input has the focus.
+// suggest: (input) => a promise of [{value, note}], best first. retries_ms: pauses before it is
+// called again while the list is empty and the input has the focus.
 export function suggestBy(suggest, retries_ms) {
   const request = (combobox, delay_ms) => requestSoon(combobox, suggest, delay_ms, retries_ms);
   for (const type of ["focusin"]) on(type, "[data-suggests]", prepare);
-  on("input", "[data-suggests]", (combobox, event) => event.isTrusted && request(combobox, DELAY_MS));
+  on(
+    "input",
+    "[data-suggests]",
+    (combobox, event) => event.isTrusted && request(combobox, DELAY_MS),
+  );
   on("click", "[data-suggests]", (combobox) => popup.hidden && request(combobox, 0));
   on("focusout", "[data-suggests]", close);
   on("keydown", "[data-suggests]", (combobox, event) => handleKey(combobox, event, request));
-  popup.addEventListener("pointerdown", (event) => event.preventDefault()); // keeps the focus in the input
+  // Keeps the focus in the input.
+  popup.addEventListener("pointerdown", (event) => event.preventDefault());
   popup.addEventListener("click", (event) => {
     const item = event.target.closest("[role=option]");
     if (item) pick([...popup.children].indexOf(item));
@@ -51,7 +57,8 @@ function requestSoon(combobox, suggest, delay_ms, retries_ms) {
 
 function open(combobox, suggestions) {
   close();
-  if (!suggestions.length || (suggestions.length === 1 && suggestions[0].value === combobox.value)) return;
+  if (!suggestions.length || (suggestions.length === 1 && suggestions[0].value === combobox.value))
+    return;
   [input, options] = [combobox, suggestions];
   popup.replaceChildren(...suggestions.map(makeOption));
   combobox.closest(".field, .breakdown").append(popup);
@@ -65,7 +72,10 @@ function makeOption({ value, note }, index) {
   item.id = `suggestion-${index}`;
   item.setAttribute("role", "option");
   item.setAttribute("aria-selected", "false");
-  item.append(Object.assign(document.createElement("bdi"), { textContent: value }), Object.assign(document.createElement("span"), { textContent: note }));
+  item.append(
+    Object.assign(document.createElement("bdi"), { textContent: value }),
+    Object.assign(document.createElement("span"), { textContent: note }),
+  );
   return item;
 }
 
@@ -97,7 +107,8 @@ function handleKey(combobox, event, request) {
 
 function move(by) {
   popup.children[active]?.setAttribute("aria-selected", "false");
-  active = active < 0 && by < 0 ? options.length - 1 : (active + by + options.length) % options.length;
+  active =
+    active < 0 && by < 0 ? options.length - 1 : (active + by + options.length) % options.length;
   const item = popup.children[active];
   item.setAttribute("aria-selected", "true");
   item.scrollIntoView({ block: "nearest" });

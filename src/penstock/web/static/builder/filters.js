@@ -9,7 +9,11 @@ const text = {
   inputs: (value) => [input("Value", value, { suggests: "value", placeholder: "Value" })],
   read: ([field]) => field.value,
 };
-const number = { hint: "", inputs: (value) => [decimal("Number", value, "19.99")], read: ([field]) => field.value.trim() };
+const number = {
+  hint: "",
+  inputs: (value) => [decimal("Number", value, "19.99")],
+  read: ([field]) => field.value.trim(),
+};
 const none = { hint: "", inputs: () => [], read: () => "" };
 const regex = {
   hint: "RE2 syntax, such as ^pro(_|$). Matches anywhere; use ^ and $ for the start and the end.",
@@ -21,27 +25,49 @@ const list = {
   inputs: (value) => [area("Values, one per line", listed(value).map(plain).join("\n"))],
   read: ([field]) => JSON.stringify(field.value.split("\n").filter((line) => line !== "")),
 };
+// JSON of a number as it was typed; anything else is a text, which the server refuses.
+function numberOrText(value) {
+  const trimmed = value.trim();
+  return NUMBER.test(trimmed) ? trimmed : JSON.stringify(value);
+}
+
 const range = {
   hint: "",
   inputs: (value) => {
     const [low, high] = listed(value).map(plain);
     return [decimal("From", low, "From"), decimal("To (inclusive)", high, "To")];
   },
-  read: (ends) => `[${ends.map(({ value }) => (NUMBER.test(value.trim()) ? value.trim() : JSON.stringify(value))).join(", ")}]`,
+  read: (ends) => `[${ends.map(({ value }) => numberOrText(value)).join(", ")}]`,
 };
 const time = {
   hint: "In UTC. Without a time, the start of the day.",
   inputs: (value) => {
     const [day, clock] = dateAndTimeOf(value);
-    return [input("Date", day, { type: "date" }), input("Time (UTC)", clock, { type: "time", step: "1" })];
+    return [
+      input("Date", day, { type: "date" }),
+      input("Time (UTC)", clock, { type: "time", step: "1" }),
+    ];
   },
   read: ([day, clock]) => (clock.value ? `${day.value}T${clock.value}Z` : day.value),
 };
 
 const KINDS = {
-  in: list, not_in: list, matches_regex: regex, not_matches_regex: regex, is_set: none, is_not_set: none, is_true: none, is_false: none,
-  greater_than: number, greater_than_or_equal: number, less_than: number, less_than_or_equal: number, between: range, not_between: range,
-  before: time, after: time,
+  in: list,
+  not_in: list,
+  matches_regex: regex,
+  not_matches_regex: regex,
+  is_set: none,
+  is_not_set: none,
+  is_true: none,
+  is_false: none,
+  greater_than: number,
+  greater_than_or_equal: number,
+  less_than: number,
+  less_than_or_equal: number,
+  between: range,
+  not_between: range,
+  before: time,
+  after: time,
 };
 
 const kindOf = (filter) => KINDS[filter.querySelector("[data-operator]").value] ?? text;
@@ -52,7 +78,10 @@ export function fillFilterValue(filter, value) {
   const kind = kindOf(filter);
   filter.querySelector(".filter-inputs").replaceChildren(...kind.inputs(value));
   filter.classList.toggle("bare", kind === none);
-  const [field, hint] = [filter.querySelector(".filter-value"), filter.querySelector(".filter-value > .hint")];
+  const [field, hint] = [
+    filter.querySelector(".filter-value"),
+    filter.querySelector(".filter-value > .hint"),
+  ];
   hint.textContent = kind.hint;
   hint.hidden = !kind.hint;
   field.querySelector(".fault").hidden = true;
@@ -63,7 +92,10 @@ export function fillFilterValue(filter, value) {
 // A new operator keeps the typed value when it has the same kind of input.
 export function operatorChanged(filter) {
   const typed = inputsOf(filter);
-  const value = typed.length === 1 && typed[0].type !== "date" && [text, number, regex].includes(kindOf(filter)) ? typed[0].value : "";
+  const value =
+    typed.length === 1 && typed[0].type !== "date" && [text, number, regex].includes(kindOf(filter))
+      ? typed[0].value
+      : "";
   fillFilterValue(filter, value);
   readFilterValue(filter);
 }
@@ -73,7 +105,12 @@ export function readFilterValue(filter) {
 }
 
 function input(label, value = "", { suggests, ...attributes } = {}, look = "") {
-  const element = Object.assign(document.createElement("input"), { className: `input ${look}`, autocomplete: "off", ...attributes, value });
+  const element = Object.assign(document.createElement("input"), {
+    className: `input ${look}`,
+    autocomplete: "off",
+    ...attributes,
+    value,
+  });
   element.setAttribute("aria-label", label);
   element.setAttribute("autocapitalize", "off");
   element.spellcheck = false;
@@ -86,7 +123,12 @@ function decimal(label, value, placeholder) {
 }
 
 function area(label, value) {
-  const element = Object.assign(document.createElement("textarea"), { className: "input", rows: 3, value, spellcheck: false });
+  const element = Object.assign(document.createElement("textarea"), {
+    className: "input",
+    rows: 3,
+    value,
+    spellcheck: false,
+  });
   element.setAttribute("aria-label", label);
   return element;
 }
@@ -104,7 +146,13 @@ const plain = (item) => (typeof item === "string" ? item : JSON.stringify(item))
 
 function dateAndTimeOf(value) {
   if (/^\d{4}-\d\d-\d\d$/.test(value)) return [value, ""];
-  const zoned = /^-?\d+$/.test(value) ? Number(value) : /(Z|[+-]\d\d:?\d\d)$/.test(value) ? value : `${value.replace(" ", "T")}Z`;
+  const zoned = /^-?\d+$/.test(value)
+    ? Number(value)
+    : /(Z|[+-]\d\d:?\d\d)$/.test(value)
+      ? value
+      : `${value.replace(" ", "T")}Z`;
   const date = value === "" ? new Date(NaN) : new Date(zoned);
-  return Number.isNaN(date.getTime()) ? ["", ""] : [date.toISOString().slice(0, 10), date.toISOString().slice(11, 19)];
+  return Number.isNaN(date.getTime())
+    ? ["", ""]
+    : [date.toISOString().slice(0, 10), date.toISOString().slice(11, 19)];
 }

@@ -1,6 +1,8 @@
-// Names inputs by their place: steps[2].or[0].value, for the request body and for the errors of fields.
+// Names inputs by their place: steps[2].or[0].value, for the request body and for the errors of
+// fields.
 //
-// data-list="steps" contains items in order; data-part="value" is a field of its item, data-part="" the item itself.
+// data-list="steps" contains items in order; data-part="value" is a field of its item, data-part=""
+// the item itself.
 
 export function nameAll(form) {
   for (const list of form.querySelectorAll("[data-list]")) {
@@ -35,7 +37,8 @@ function walk(element, path) {
 
 // path: null removes the field from the request body.
 function nameField(field, path) {
-  const control = field.querySelector("[data-named]") ?? field.querySelector("input, select, textarea");
+  const control =
+    field.querySelector("[data-named]") ?? field.querySelector("input, select, textarea");
   if (path === null) {
     control.removeAttribute("name");
     delete field.dataset.field;
@@ -50,7 +53,12 @@ function nameField(field, path) {
   fault.id = `fault-${path}`;
   if (hint) hint.id = `hint-${path}`;
   for (const input of field.querySelectorAll("input:not([type=hidden]), select, textarea")) {
-    const descriptions = [hint && !hint.hidden && hint.id, input.hasAttribute("aria-invalid") && fault.id].filter(Boolean).join(" ");
+    const descriptions = [
+      hint && !hint.hidden && hint.id,
+      input.hasAttribute("aria-invalid") && fault.id,
+    ]
+      .filter(Boolean)
+      .join(" ");
     if (descriptions) input.setAttribute("aria-describedby", descriptions);
     else input.removeAttribute("aria-describedby");
   }

@@ -1,4 +1,5 @@
-// Matches (type, value, filters) as elements, filled from the saved definition and read by the names of their inputs.
+// Matches (type, value, filters) as elements, filled from the saved definition and read by the
+// names of their inputs.
 import { fillFilterValue } from "./filters.js";
 
 export function fromTemplate(id) {
@@ -27,7 +28,10 @@ export function makeFilter({ property = "", operator = "equals", value = "" } = 
 
 // The selected type and value of a match.
 export function selectionOf(match) {
-  return { type: part(match, "type").querySelector("select").value, value: part(match, "value").querySelector("input").value };
+  return {
+    type: part(match, "type").querySelector("select").value,
+    value: part(match, "value").querySelector("input").value,
+  };
 }
 
 // Handles a click on a button in a match; returns whether it was one of these buttons.
@@ -40,7 +44,9 @@ export function handleMatchClick(button) {
   } else if (does === "remove-filter") {
     const filter = button.closest(".filter");
     const neighbour = filter.nextElementSibling ?? filter.previousElementSibling;
-    const next = neighbour?.querySelector('[data-does="remove-filter"]') ?? filter.closest("[data-match]").querySelector('[data-does="add-filter"]');
+    const next =
+      neighbour?.querySelector('[data-does="remove-filter"]') ??
+      filter.closest("[data-match]").querySelector('[data-does="add-filter"]');
     filter.remove();
     next.focus();
   } else {

@@ -16,7 +16,8 @@ const status = panel.querySelector("[data-status]");
 
 let [latest, timer, lastQuery, job] = [0, 0, null, null];
 
-// read: () => the current definition. showErrors: called with the errors that the server finds; returns whether one is visible.
+// read: () => the current definition. showErrors: called with the errors that the server finds;
+// returns whether one is visible.
 export function startPreview(read, showErrors) {
   const runSoon = () => {
     clearTimeout(timer);
@@ -27,7 +28,8 @@ export function startPreview(read, showErrors) {
     run(read(), showErrors);
   };
   days.addEventListener("change", again);
-  for (const button of panel.querySelectorAll("[data-again]")) button.addEventListener("click", again);
+  for (const button of panel.querySelectorAll("[data-again]"))
+    button.addEventListener("click", again);
   panel.querySelector("[data-shorter]").addEventListener("click", () => {
     days.value = "7";
     again();
@@ -60,7 +62,8 @@ function isReady({ steps = [] }) {
 
 function period() {
   if (!days.value) return {};
-  const end = Math.ceil(Date.now() / DAY_MS) * DAY_MS; // the same all day, so that cached results can be used
+  // The same all day, so that cached results can be used.
+  const end = Math.ceil(Date.now() / DAY_MS) * DAY_MS;
   return { startAt: end - Number(days.value) * DAY_MS, endAt: end };
 }
 
@@ -92,11 +95,12 @@ function showProgress({ rowsRead, rowsToRead, elapsedSeconds }, turn) {
   if (turn < 2) return; // most responses arrive at once
   progress.hidden = false;
   if (rowsToRead) progress.value = Math.min(rowsRead / rowsToRead, 1);
-  if (elapsedSeconds > 3) status.textContent = `Still counting: ${formatNumber(rowsRead)} rows read.`;
+  if (elapsedSeconds > 3)
+    status.textContent = `Still counting: ${formatNumber(rowsRead)} rows read.`;
 }
 
 function finish(answer, definition, showErrors) {
-  const hasVisibleErrors = showErrors(answer.ok ? [] : answer.problem.errors ?? []);
+  const hasVisibleErrors = showErrors(answer.ok ? [] : (answer.problem.errors ?? []));
   if (answer.ok) {
     showResult(panel, definition, answer.body);
     return show("shown");
@@ -107,7 +111,10 @@ function finish(answer, definition, showErrors) {
     sessionEnded(() => panel.querySelector("[data-again]").click(), { insist: false });
     return show("failed", "Your session has ended. Nothing you typed is lost.");
   }
-  show(SLOW_CODES.includes(problem.code) ? "slow" : "failed", problem.detail || "The server returned an error.");
+  show(
+    SLOW_CODES.includes(problem.code) ? "slow" : "failed",
+    problem.detail || "The server returned an error.",
+  );
 }
 
 function show(state, detail = "") {
@@ -115,7 +122,8 @@ function show(state, detail = "") {
   panel.setAttribute("aria-busy", String(state === "counting"));
   const result = panel.querySelector(".preview-result");
   result.classList.toggle("old", state !== "shown");
-  for (const part of panel.querySelectorAll("[data-shows]")) part.hidden = part.dataset.shows !== state;
+  for (const part of panel.querySelectorAll("[data-shows]"))
+    part.hidden = part.dataset.shows !== state;
   panel.querySelector('[data-shows="first"]').hidden = state !== "counting" || !result.hidden;
   for (const place of panel.querySelectorAll("[data-detail]")) place.textContent = detail;
   if (state !== "counting") progress.hidden = true;

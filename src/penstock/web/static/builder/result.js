@@ -8,34 +8,64 @@ export function showResult(panel, definition, { aggregate, coverage, countingUni
   panel.querySelector("[data-rate]").textContent = dash(aggregate.conversionRate);
   // Without a conversion window, unfinished units may convert at any time: nobody drops off.
   const pending = definition.conversionWindowSeconds ? "pending" : "not converted";
-  const sums = [`${countOf(aggregate.entered, noun)} entered`, `${formatNumber(aggregate.completed)} completed`];
-  panel.querySelector("[data-sums]").textContent = [...sums, aggregate.pending ? `${formatNumber(aggregate.pending)} ${pending}` : ""].filter(Boolean).join(", ");
-  panel.querySelector(".legend .pending").textContent = pending === "pending" ? "Pending" : "Not converted";
+  const sums = [
+    `${countOf(aggregate.entered, noun)} entered`,
+    `${formatNumber(aggregate.completed)} completed`,
+  ];
+  panel.querySelector("[data-sums]").textContent = [
+    ...sums,
+    aggregate.pending ? `${formatNumber(aggregate.pending)} ${pending}` : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
+  panel.querySelector(".legend .pending").textContent =
+    pending === "pending" ? "Pending" : "Not converted";
   panel.querySelector(".legend .dropped").hidden = pending !== "pending";
   const rows = [
-    ...aggregate.steps.map((step, index) => stepItem(panel, definition, step, aggregate.steps[index - 1], aggregate.entered, dash)),
+    ...aggregate.steps.map((step, index) =>
+      stepItem(panel, definition, step, aggregate.steps[index - 1], aggregate.entered, dash),
+    ),
     ...aggregate.diagnostics.map((row) => diagnosticItem(panel, definition, row, noun)),
   ];
-  panel.querySelector(".preview-steps").replaceChildren(...rows.sort((a, b) => a.row - b.row).map(({ item }) => item));
-  const noWindow = `This funnel has no conversion window. Unfinished ${noun}s may still convert at any time.`;
-  const notes = coverage.notes.map((note, index) => (coverage.noteCodes[index] === "no_window" ? noWindow : note));
-  panel.querySelector("[data-notes]").replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: formatTimesIn(note) })));
+  panel
+    .querySelector(".preview-steps")
+    .replaceChildren(...rows.sort((a, b) => a.row - b.row).map(({ item }) => item));
+  const unfinished = `Unfinished ${noun}s may still convert at any time.`;
+  const noWindow = `This funnel has no conversion window. ${unfinished}`;
+  const notes = coverage.notes.map((note, index) =>
+    coverage.noteCodes[index] === "no_window" ? noWindow : note,
+  );
+  panel
+    .querySelector("[data-notes]")
+    .replaceChildren(
+      ...notes.map((note) =>
+        Object.assign(document.createElement("li"), { textContent: formatTimesIn(note) }),
+      ),
+    );
 }
 
-// The bar shows the units of the step before: those that reached this step, are pending or dropped off.
+// The bar shows the units of the step before: those that reached this step, are pending or dropped
+// off.
 function stepItem(panel, definition, step, previous, entered, dash) {
   const item = panel.querySelector("#preview-step").content.firstElementChild.cloneNode(true);
   item.querySelector("bdi").textContent = `${step.step}. ${labelOf(definition.steps[step.row])}`;
-  item.querySelector(".preview-numbers").append(bold(formatNumber(step.count)), ` ${dash(step.conversionFromStart)}`);
+  item
+    .querySelector(".preview-numbers")
+    .append(bold(formatNumber(step.count)), ` ${dash(step.conversionFromStart)}`);
   const share = (count) => (entered ? (count ?? 0) / entered : 0);
-  fillBar(item.querySelector("svg"), { reached: share(step.count), pending: share(previous?.pending), dropped: share(previous?.droppedOff) });
+  fillBar(item.querySelector("svg"), {
+    reached: share(step.count),
+    pending: share(previous?.pending),
+    dropped: share(previous?.droppedOff),
+  });
   return { row: step.row, item };
 }
 
 function diagnosticItem(panel, definition, { row, units, events }, noun) {
   const item = panel.querySelector("#preview-diagnostic").content.firstElementChild.cloneNode(true);
   item.querySelector("bdi").textContent = labelOf(definition.steps[row]);
-  item.querySelector(".preview-numbers").textContent = `${countOf(units, noun)}, ${countOf(events, "event")}`;
+  item.querySelector(".preview-numbers").textContent =
+    `${countOf(units, noun)}, ${countOf(events, "event")}`;
   return { row, item };
 }
 

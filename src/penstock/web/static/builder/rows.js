@@ -1,4 +1,5 @@
-// The rows of a funnel: their titles and buttons. Each change dispatches an input event of the list.
+// The rows of a funnel: their titles and buttons. Each change dispatches an input event of the
+// list.
 import { on } from "../delegation.js";
 import { fromTemplate, handleMatchClick, makeMatch, part } from "./matches.js";
 
@@ -33,8 +34,9 @@ export function showRows(list, counters, limits) {
     showMode(row, diagnostic);
     showLabels(row, title, index, list.children.length);
   });
-  counters.textContent = `${step} of ${limits.steps} steps, ${list.children.length} of ${limits.rows} rows`;
-  counters.classList.toggle("over", step > limits.steps || list.children.length > limits.rows);
+  const rows = list.children.length;
+  counters.textContent = `${step} of ${limits.steps} steps, ${rows} of ${limits.rows} rows`;
+  counters.classList.toggle("over", step > limits.steps || rows > limits.rows);
 }
 
 function showMode(row, diagnostic) {
@@ -43,30 +45,44 @@ function showMode(row, diagnostic) {
   field.hidden = !ors || diagnostic;
   select.disabled = field.hidden;
   row.classList.toggle("all-of", !select.disabled && select.value === "all_of");
-  row.querySelector('[data-does="add-or"] span').textContent = row.classList.contains("all-of") ? "And" : "Or";
+  row.querySelector('[data-does="add-or"] span').textContent = row.classList.contains("all-of")
+    ? "And"
+    : "Or";
 }
 
-const LABELS = { up: "Move up", down: "Move down", duplicate: "Duplicate", remove: "Remove", "add-or": "Add an option" };
+const LABELS = {
+  up: "Move up",
+  down: "Move down",
+  duplicate: "Duplicate",
+  remove: "Remove",
+  "add-or": "Add an option",
+};
 
 function showLabels(row, title, index, count) {
   for (const button of row.querySelectorAll(".row-buttons [data-does], [data-does=add-or]")) {
     button.setAttribute("aria-label", `${LABELS[button.dataset.does]}: ${title}`);
   }
   row.querySelector('[data-does="up"]').setAttribute("aria-disabled", String(index === 0));
-  row.querySelector('[data-does="down"]').setAttribute("aria-disabled", String(index === count - 1));
+  row
+    .querySelector('[data-does="down"]')
+    .setAttribute("aria-disabled", String(index === count - 1));
 }
 
-// Handles a click on a button in or below the list; returns whether it was one of these. read: a row's definition by index.
+// Handles a click on a button in or below the list; returns whether it was one of these. read: a
+// row's definition by index.
 export function handleRowClick(button, list, limits, read) {
   const does = button.dataset.does;
   const row = button.closest("[data-row]");
   if (does === "up") row.previousElementSibling && row.after(row.previousElementSibling);
   else if (does === "down") row.nextElementSibling && row.before(row.nextElementSibling);
-  else if (does === "duplicate") addRow(list, limits, makeRow(read([...list.children].indexOf(row))), row);
+  else if (does === "duplicate")
+    addRow(list, limits, makeRow(read([...list.children].indexOf(row))), row);
   else if (does === "add-step") addRow(list, limits, makeRow());
-  else if (does === "add-diagnostic") addRow(list, limits, makeRow({ diagnostic: true }), lastButOne(list));
+  else if (does === "add-diagnostic")
+    addRow(list, limits, makeRow({ diagnostic: true }), lastButOne(list));
   else if (does === "remove") removeRow(list, row);
-  else if (does === "add-or") focusFirst(row.querySelector('[data-list="or"]').appendChild(makeOr()));
+  else if (does === "add-or")
+    focusFirst(row.querySelector('[data-list="or"]').appendChild(makeOr()));
   else if (does === "remove-or") removeOption(button.closest(".or"), row);
   else return handleMatchClick(button);
   return true;
@@ -98,7 +114,8 @@ function removeOption(item, row) {
   row.querySelector('[data-does="add-or"]').focus();
 }
 
-// Rows are dragged by their handle. The dragged row stays in place in the document, and its neighbours move around it.
+// Rows are dragged by their handle. The dragged row stays in place in the document, and its
+// neighbours move around it.
 export function dragRows(list, onChange) {
   on("pointerdown", "[data-drag]", (handle, event) => {
     const row = handle.closest("[data-row]");
@@ -106,8 +123,10 @@ export function dragRows(list, onChange) {
     handle.setPointerCapture(event.pointerId);
     row.classList.add("dragged");
     const drag = ({ clientY }) => {
-      while (row.previousElementSibling && clientY < middle(row.previousElementSibling)) row.after(row.previousElementSibling);
-      while (row.nextElementSibling && clientY > middle(row.nextElementSibling)) row.before(row.nextElementSibling);
+      while (row.previousElementSibling && clientY < middle(row.previousElementSibling))
+        row.after(row.previousElementSibling);
+      while (row.nextElementSibling && clientY > middle(row.nextElementSibling))
+        row.before(row.nextElementSibling);
     };
     const drop = () => {
       row.classList.remove("dragged");

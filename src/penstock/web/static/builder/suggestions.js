@@ -3,10 +3,16 @@ import { call, Unreachable } from "../api.js";
 import { formatNumber } from "../formats.js";
 import { part, selectionOf } from "./matches.js";
 
-const KINDS = { Pageview: "pageview", "Screen view": "screenview", Event: "event", Transaction: "transaction" };
+const KINDS = {
+  Pageview: "pageview",
+  "Screen view": "screenview",
+  Event: "event",
+  Transaction: "transaction",
+};
 const MAX_SUGGESTIONS = 12;
 
-// Pauses before an empty answer is asked for again: events that were just sent take a moment until they are suggested.
+// Pauses before an empty answer is asked for again: events that were just sent take a moment until
+// they are suggested.
 export const RETRIES_MS = [300, 600, 1200, 2400, 4800, 9600, 9600, 9600];
 
 export async function suggest(input) {
@@ -17,7 +23,11 @@ export async function suggest(input) {
     case "name":
       return selection.type === "Goal" ? goalsLike(typed) : namesLike(selection.type, typed);
     case "value":
-      return valuesLike(part(input.closest(".filter"), "property").querySelector("input").value, selection, typed);
+      return valuesLike(
+        part(input.closest(".filter"), "property").querySelector("input").value,
+        selection,
+        typed,
+      );
     case "property":
       return propertiesLike(selection, typed);
     default:
@@ -34,7 +44,11 @@ export async function isKnown({ type, value }) {
 }
 
 async function namesLike(type, search) {
-  const page = await get("/api/schema/events", { kind: KINDS[type], search, pageSize: MAX_SUGGESTIONS });
+  const page = await get("/api/schema/events", {
+    kind: KINDS[type],
+    search,
+    pageSize: MAX_SUGGESTIONS,
+  });
   return (page?.data ?? []).map(({ name, count }) => ({ value: name, note: formatNumber(count) }));
 }
 
@@ -44,19 +58,38 @@ async function goalsLike(search) {
 }
 
 async function propertiesLike({ type, value }, search) {
-  const page = await get("/api/schema/properties", { kind: KINDS[type], event: KINDS[type] && value, search, pageSize: MAX_SUGGESTIONS });
-  return (page?.data ?? []).map(({ property, count, types }) => ({ value: property, note: `${types[0]?.type ?? ""} ${formatNumber(count)}` }));
+  const page = await get("/api/schema/properties", {
+    kind: KINDS[type],
+    event: KINDS[type] && value,
+    search,
+    pageSize: MAX_SUGGESTIONS,
+  });
+  return (page?.data ?? []).map(({ property, count, types }) => ({
+    value: property,
+    note: `${types[0]?.type ?? ""} ${formatNumber(count)}`,
+  }));
 }
 
 async function valuesLike(property, { type, value }, search) {
   if (!property) return [];
-  const page = await get("/api/schema/values", { property, kind: KINDS[type], event: KINDS[type] && value, search, pageSize: MAX_SUGGESTIONS });
-  return (page?.data ?? []).map(({ value, count }) => ({ value: String(value), note: formatNumber(count) }));
+  const page = await get("/api/schema/values", {
+    property,
+    kind: KINDS[type],
+    event: KINDS[type] && value,
+    search,
+    pageSize: MAX_SUGGESTIONS,
+  });
+  return (page?.data ?? []).map(({ value, count }) => ({
+    value: String(value),
+    note: formatNumber(count),
+  }));
 }
 
 // Without a response there are no suggestions.
 async function get(path, parameters) {
-  const query = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== "");
+  const query = Object.entries(parameters).filter(
+    ([, value]) => value !== undefined && value !== "",
+  );
   try {
     return (await call("GET", `${path}?${new URLSearchParams(query)}`)).body;
   } catch (error) {
