@@ -279,3 +279,18 @@ def test_no_line_is_longer_than_120_characters(document):
         if len(line) > 120 and not exempt:
             too_long.append(number)
     assert too_long == []
+
+
+SCRIPTS = sorted(
+    path
+    for folder in ("src/penstock/web/static", "sdk/js/src", "sdk/js/tests")
+    for pattern in ("*.js", "*.ts")
+    for path in (ROOT / folder).rglob(pattern)
+    if "vendor" not in path.parts
+)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_line_of_a_script_is_longer_than_100_characters(script):
+    lines = enumerate(script.read_text("utf-8").splitlines(), 1)
+    assert [number for number, line in lines if len(line) > 100] == []

@@ -2,7 +2,11 @@ import { defineConfig } from "tsdown";
 
 export default defineConfig([
   {
-    entry: { index: "src/browser/index.ts", "react-native": "src/react-native.ts", node: "src/node.ts" },
+    entry: {
+      index: "src/browser/index.ts",
+      "react-native": "src/react-native.ts",
+      node: "src/node.ts",
+    },
     format: "esm",
     target: "es2022",
     platform: "neutral",

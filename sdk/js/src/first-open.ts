@@ -51,7 +51,8 @@ const running = new WeakMap<FirstOpenStorage, Promise<FirstOpen | undefined>>();
  */
 export function resolveFirstOpen(options: FirstOpenOptions): Promise<FirstOpen | undefined> {
   const { storage } = options;
-  const answer = running.get(storage) ?? resolveOnce(options).finally(() => running.delete(storage));
+  const answer =
+    running.get(storage) ?? resolveOnce(options).finally(() => running.delete(storage));
   running.set(storage, answer);
   return answer;
 }
@@ -77,7 +78,11 @@ async function firstOpenBody(
 ): Promise<object> {
   const { website, platform, linkHosts, visitorId, osVersion, appVersion } = options;
   const read = async (adapter: Adapter | undefined): Promise<string | undefined> => {
-    const text = adapter && Promise.resolve().then(adapter).catch(() => undefined);
+    const text =
+      adapter &&
+      Promise.resolve()
+        .then(adapter)
+        .catch(() => undefined);
     return (await Promise.race([text, pause(ADAPTER_MS)])) ?? undefined;
   };
   const evidence: Evidence = {

@@ -75,7 +75,10 @@ async function mirrored(storage: AsyncStorage): Promise<Store> {
   }
   let writes = Promise.resolve();
   const write = (action: () => Promise<void>): void => {
-    writes = writes.then(action).catch(action).catch(() => undefined);
+    writes = writes
+      .then(action)
+      .catch(action)
+      .catch(() => undefined);
   };
   return {
     keys: memory.keys,

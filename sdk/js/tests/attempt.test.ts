@@ -13,7 +13,7 @@ function numbers(): number[] {
   return world.sent.map((item) => (item.properties as { n: number }).n);
 }
 
-test("events of an attempt share its ID and have rising numbers over tabs and reloads", async () => {
+test("events of an attempt share its ID, with rising numbers over tabs and reloads", async () => {
   const clients = [world.client(), world.client(), world.client()];
   for (let turn = 0; turn < 9; turn += 1) {
     clients[turn % 3]?.attempt("checkout", OPTIONS).track(`step ${turn}`, { turn });
@@ -22,7 +22,9 @@ test("events of an attempt share its ID and have rising numbers over tabs and re
   world.pass(60_000);
   await clients[0]?.flush();
   expect(world.sent).toHaveLength(9);
-  expect(new Set(world.sent.map((item) => (item.properties as { checkoutId: string }).checkoutId)).size).toBe(1);
+  expect(
+    new Set(world.sent.map((item) => (item.properties as { checkoutId: string }).checkoutId)).size,
+  ).toBe(1);
   const byTurn = [...world.sent].sort((a, b) => String(a.name).localeCompare(String(b.name)));
   const found = byTurn.map((item) => (item.properties as { n: number }).n);
   expect(found).toEqual([...new Set(found)].sort((a, b) => a - b));

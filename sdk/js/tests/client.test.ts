@@ -218,7 +218,12 @@ test("without consent everything is deleted and nothing is kept", async () => {
 
 test("a storage that refuses loses nothing while the page lives", async () => {
   const { withMemoryFallback } = await import("../src/core/store");
-  const full = { ...world.store, set: () => { throw new Error("QuotaExceededError"); } };
+  const full = {
+    ...world.store,
+    set: () => {
+      throw new Error("QuotaExceededError");
+    },
+  };
   Object.assign(world, { store: withMemoryFallback(full) });
   const client = world.client();
   client.track("a");
@@ -238,7 +243,11 @@ test("an entry that cannot be read stops nothing", async () => {
 
 test("a page of a proxy is no answer: nothing is removed", async () => {
   const bodies = [{}, { results: [] }, { results: {} }, "a", null];
-  world.answers = [{ status: 200 }, { status: 302 }, ...bodies.map((body) => ({ status: 200, body }))];
+  world.answers = [
+    { status: 200 },
+    { status: 302 },
+    ...bodies.map((body) => ({ status: 200, body })),
+  ];
   const client = world.client();
   client.track("a");
   for (const _ of [...world.answers]) await client.flush();

@@ -68,7 +68,7 @@ test("an event of before a sleep of the device keeps its time", async () => {
   expect(stored(2)).toBe(at);
 });
 
-/** A visit whose clock is set by `set` ends with an event that it could not send. Returns the event's time. */
+/** A visit whose clock is set by `set` ends with an event it could not send. Returns its time. */
 async function leaveBehind(set: number): Promise<number> {
   const visit = world.client();
   visit.track("learns the server's time");
@@ -84,7 +84,7 @@ async function leaveBehind(set: number): Promise<number> {
   return at;
 }
 
-test("events of a visit that is offline keep their time when the clock is set and the tab dies", async () => {
+test("offline events keep their time when the clock is set and the tab dies", async () => {
   for (const set of [DAY, -DAY]) {
     world = new World();
     const at = await leaveBehind(set);

@@ -74,7 +74,9 @@ class Device {
       storage: this.storage(),
       transport: (_, body) => {
         this.bodies.push(JSON.parse(body) as Record<string, unknown>);
-        return Promise.resolve((this.answers.length > 1 ? this.answers.shift() : this.answers[0]) as Answer);
+        return Promise.resolve(
+          (this.answers.length > 1 ? this.answers.shift() : this.answers[0]) as Answer,
+        );
       },
       pause: (ms) => {
         // Adapters answer at once in these tests; only retries are measured.
@@ -88,7 +90,8 @@ class Device {
 }
 
 let device: Device;
-const copied = (): Promise<string> => Promise.resolve("https://go.example.com/l/a?ct=Zb3v1o9xQ2mS8rT4uW6yAA");
+const copied = (): Promise<string> =>
+  Promise.resolve("https://go.example.com/l/a?ct=Zb3v1o9xQ2mS8rT4uW6yAA");
 
 beforeEach(() => {
   device = new Device();
@@ -101,7 +104,7 @@ test("the first open gets its destination, and later calls ask nothing", async (
   expect(device.bodies).toHaveLength(1);
 });
 
-test("it is tried until the server has answered, with the same body, and as late as it says", async () => {
+test("it is tried until the server answers, with the same body, as late as it says", async () => {
   device.answers = [{ status: 0 }, { status: 429, retryAfter: "7" }, { status: 200 }, matched];
   expect(await device.resolve({ clipboard: copied })).toMatchObject({ matched: true });
   expect(device.pauses).toEqual([1_000, 7_000, 4_000]);
@@ -118,9 +121,11 @@ test("it waits at most a day, and calls at once are one report", async () => {
   expect(device.pauses).toEqual([86_400_000]);
 });
 
-test("a run that was killed is continued by the next one, with the evidence of the first", async () => {
+test("the next run continues a killed one, with the evidence of the first", async () => {
   device.answers = [{ status: 0 }];
-  void device.resolve({ clipboard: copied, pause: () => new Promise(() => undefined) }).catch(() => undefined);
+  void device
+    .resolve({ clipboard: copied, pause: () => new Promise(() => undefined) })
+    .catch(() => undefined);
   await new Promise((resolve) => setTimeout(resolve, 50));
   device.answers = [matched];
   await device.resolve({ clipboard: () => Promise.resolve("changed since") });
@@ -140,7 +145,12 @@ test("a body that the server refuses is not repeated in this run, but in the nex
 test("an adapter that fails or hangs has no evidence", async () => {
   const fails = (): Promise<string> => Promise.reject(new Error("denied"));
   await device.resolve({ clipboard: fails, initialUrl: () => new Promise(() => undefined) });
-  expect(Object.keys(device.bodies[0] ?? {})).toEqual(["websiteId", "installId", "platform", "firstOpen"]);
+  expect(Object.keys(device.bodies[0] ?? {})).toEqual([
+    "websiteId",
+    "installId",
+    "platform",
+    "firstOpen",
+  ]);
 });
 
 test("iOS reads no install referrer, Android no pasteboard", async () => {

@@ -54,7 +54,12 @@ afterEach(async () => {
 function client(maxWaiting = 10_000): Penstock {
   const onRefused = (text: string) => void reported.push(text);
   return new Penstock({
-    host, website: "web_1", apiKey: "key", spillTo: folder, maxWaiting, onRefused,
+    host,
+    website: "web_1",
+    apiKey: "key",
+    spillTo: folder,
+    maxWaiting,
+    onRefused,
   });
 }
 
@@ -111,7 +116,7 @@ test("what a dead process left in its folder is sent by the next one", async () 
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test("events beyond the limit are dropped, and the next one says how many, after a restart too", async () => {
+test("events beyond the limit are dropped, and the next says how many, also later", async () => {
   isDown = true;
   const first = client(1);
   for (const event of ["a", "b", "c"]) first.track({ event, userId: "u-1" });
@@ -137,21 +142,30 @@ const NOT_OWNED = "This workspace has no website with this ID. Check websiteId."
 test.each([
   { status: 401, body: { code: "key_not_valid", detail: "The API key is not valid." } },
   { status: 401, body: { code: "website_not_owned", detail: NOT_OWNED } },
-  { status: 202, body: { results: [{ errors: [{ code: "website_not_owned", message: NOT_OWNED }] }] } },
-  { status: 202, body: { results: [{ errors: [{ code: "website_not_of_key", message: "No." }] }] } },
-])("events wait for the right key, also over a restart, and the fault is reported", async (answer) => {
-  refusal = answer;
-  const first = client();
-  first.track({ event: "a", userId: "u-1" });
-  for (const _ of [1, 2, 3]) await first.flush();
-  await first.close();
-  expect(readdirSync(folder)).toHaveLength(1);
-  expect(reported).toHaveLength(1);
-  refusal = undefined;
-  const next = client();
-  await next.close();
-  expect(readdirSync(folder)).toEqual([]);
-});
+  {
+    status: 202,
+    body: { results: [{ errors: [{ code: "website_not_owned", message: NOT_OWNED }] }] },
+  },
+  {
+    status: 202,
+    body: { results: [{ errors: [{ code: "website_not_of_key", message: "No." }] }] },
+  },
+])(
+  "events wait for the right key, also over a restart, and the fault is reported",
+  async (answer) => {
+    refusal = answer;
+    const first = client();
+    first.track({ event: "a", userId: "u-1" });
+    for (const _ of [1, 2, 3]) await first.flush();
+    await first.close();
+    expect(readdirSync(folder)).toHaveLength(1);
+    expect(reported).toHaveLength(1);
+    refusal = undefined;
+    const next = client();
+    await next.close();
+    expect(readdirSync(folder)).toEqual([]);
+  },
+);
 
 test.each([
   { status: 502, body: { code: 502, message: "Bad gateway" } },

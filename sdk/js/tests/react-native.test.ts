@@ -52,15 +52,18 @@ test.each([401, 403, 503])("the next run of an app sends what a %i has left", as
   await vi.waitFor(() => expect(waiting()).toBe(0));
 });
 
-test.each([true, false])("a developer is warned once that no answer comes (debug: %s)", async (debug) => {
-  vi.stubGlobal("fetch", () => Promise.reject(new TypeError("Network request failed")));
-  const said = vi.spyOn(console, "warn").mockReturnValue();
-  const client = await init({ ...OPTIONS, debug });
-  client.track("a");
-  await client.flush();
-  await client.flush();
-  expect(said).toHaveBeenCalledTimes(debug ? 1 : 0);
-});
+test.each([true, false])(
+  "a developer is warned once that no answer comes (debug: %s)",
+  async (debug) => {
+    vi.stubGlobal("fetch", () => Promise.reject(new TypeError("Network request failed")));
+    const said = vi.spyOn(console, "warn").mockReturnValue();
+    const client = await init({ ...OPTIONS, debug });
+    client.track("a");
+    await client.flush();
+    await client.flush();
+    expect(said).toHaveBeenCalledTimes(debug ? 1 : 0);
+  },
+);
 
 test("a storage that fails loses nothing while the app runs", async () => {
   const names = serve(202);

@@ -13,8 +13,8 @@ export function browserStore(): Store {
 const YEAR_S = 365 * 24 * 3_600;
 
 /**
- * As the given store, but one key, the visitor's, lies in a cookie that sub-domains share. Its value
- * needs no escapes.
+ * As the given store, but one key, the visitor's, lies in a cookie that sub-domains share. Its
+ * value needs no escapes.
  */
 export function withSharedCookie(store: Store, key: string, domain: string): Store {
   const write = (wanted: string, value: string): void => {

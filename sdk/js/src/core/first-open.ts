@@ -37,7 +37,10 @@ export interface FirstOpen {
 /** The click token among parameters such as `ct=...&utm_source=...`. */
 function tokenIn(parameters: string): string | undefined {
   const values = parameters.split("&").filter((part) => part.startsWith("ct="));
-  return values.map((part) => part.slice(3)).filter((value) => TOKEN.test(value)).pop();
+  return values
+    .map((part) => part.slice(3))
+    .filter((value) => TOKEN.test(value))
+    .pop();
 }
 
 /** The click token of an install referrer, which some libraries pass on percent-encoded. */
@@ -70,7 +73,8 @@ export function evidenceFields(evidence: Evidence, linkHosts: readonly string[])
 
 /** What an answer means: it settles the open, it is a mistake of the app, or try again. */
 export function actionOn({ status, body }: Answer): "finish" | "stop" | "retry" {
-  if (status === 200 && typeof (body as Partial<FirstOpen> | null)?.matched === "boolean") return "finish";
+  if (status === 200 && typeof (body as Partial<FirstOpen> | null)?.matched === "boolean")
+    return "finish";
   return status >= 400 && status < 500 && status !== 408 && status !== 429 ? "stop" : "retry";
 }
 
