@@ -90,7 +90,7 @@ class StoredFunnel(DirectFunnel):
             events=0,
             read_until_ms=self.params.evaluated_at_ms,
             next_event_ms=0,
-            asked_at_ms=0,
+            queried_at_ms=0,
         )
 
     def build(self) -> None:

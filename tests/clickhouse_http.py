@@ -171,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def __init__(self, engine: Engine, *args: Any) -> None:
         self._engine = engine
-        self._has_begun = False
+        self._has_started = False
         super().__init__(*args)
 
     def do_GET(self) -> None:
@@ -187,7 +187,7 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: tests look at the service's log."""
 
     def _handle(self) -> None:
-        self._has_begun = False
+        self._has_started = False
         query_id = ""
         try:
             statement = self._statement()
@@ -340,10 +340,10 @@ class Handler(BaseHTTPRequestHandler):
                 return
             next_s = monotonic() + pause_s
             with suppress(OSError):
-                line = "" if self._has_begun else "HTTP/1.1 200 OK\r\n"
+                line = "" if self._has_started else "HTTP/1.1 200 OK\r\n"
                 texts = {name: str(count) for name, count in counts.items()}
                 line += f"X-ClickHouse-Progress: {json.dumps(texts)}\r\n"
-                self._has_begun = True
+                self._has_started = True
                 self.wfile.write(line.encode())
 
         connection.set_progress_callback(progress)
@@ -380,7 +380,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _begin(self, status: int, headers: Mapping[str, str]) -> None:
-        if not self._has_begun:  # else progress is there already, and the status was 200
+        if not self._has_started:  # else progress is there already, and the status was 200
             self.send_response_only(status)
         for name, value in headers.items():
             self.send_header(name, value)

@@ -11,6 +11,10 @@ PAGE = ROOT / "docs" / "development" / "glossary.md"
 FOLDERS = (SOURCE, *(ROOT / name for name in ("tests", "bench", "scripts", "examples")))
 NOT_NOUNS = {"told", "found", "some", "one", "made", "begun", "asked", "kept", "happening", "whose"}
 """Words that say nothing about the thing that they name."""
+NOT_IN_NAMES = NOT_NOUNS - {"found", "some", "one"}
+"""Those that are no part of a longer name either. The others can be: `not_found`, `one_line`."""
+NAMES_OF_OTHERS = {"connection_made"}
+"""Names that a library prescribes: asyncio."""
 
 OLD_NAMES = {
     "Answered", "Archive", "AskedFunnel", "Asker", "Bounds", "ClickKeeper", "Contended", "Facts",
@@ -58,6 +62,24 @@ def names_in(path):
                 yield name.lstrip("_")
 
 
+def parts_of(name):
+    """`{"kept", "id"}` for `kept_id` and `KeptId`; none for a test: its name is a sentence."""
+    if re.match("test_|Test", name):
+        return set()
+    return {part.lower() for part in re.findall("[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
+def parameters_in(path):
+    """The parameters of a statement for the warehouse, such as `{requested_at:Int64}`."""
+    return re.findall(r"\{(\w+):", path.read_text("utf-8"))
+
+
+def is_forbidden(name):
+    if name in NAMES_OF_OTHERS:
+        return False
+    return name in NOT_NOUNS | OLD_NAMES or bool(parts_of(name) & NOT_IN_NAMES)
+
+
 def test_every_code_name_of_the_glossary_exists():
     _, code = PAGE.read_text("utf-8").split("\n## Code\n")
     names = {name for cell in first_column(code) for name in re.findall(r"`(\w+)`", cell)}
@@ -70,14 +92,20 @@ def test_every_term_has_one_line():
     assert [cell for cell, count in Counter(cells).items() if count > 1] == []
 
 
-def test_no_name_is_one_of_the_old_words():
+def test_no_name_is_or_has_one_of_the_old_words():
     offenders = [
         f"{path.relative_to(ROOT)}: {name}"
         for folder in FOLDERS
         for path in sorted(folder.rglob("*.py"))
         if path.name != "schema.py"  # names of the API stay
         for name in names_in(path)
-        if name in NOT_NOUNS | OLD_NAMES
+        if is_forbidden(name)
+    ]
+    offenders += [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted(SOURCE.rglob("*.sql"))
+        for name in parameters_in(path)
+        if is_forbidden(name)
     ]
     assert offenders == []
 

@@ -101,12 +101,12 @@ def test_a_journey_is_stored_once_in_order_and_with_its_times(
     shop = Shop(host.url, website_id)
     shop.open(tab, "/start")
     paths, names, attempts = ["/start"], list[str](), set[str]()
-    made_s = dict[str, float]()
+    created_s = dict[str, float]()
     for number in range(ROUNDS):
         host.fail(*FAULTS)
         tab.run("history.pushState({}, '', arguments[0])", f"/{number}")
         new = [f"step-{number}-{place}" for place in range(PER_ROUND)]
-        made_s |= dict.fromkeys(new, time.time())
+        created_s |= dict.fromkeys(new, time.time())
         attempts.add(tab.run(TRACK, new))
         names += new
         paths.append(f"/{number}")
@@ -128,7 +128,7 @@ def test_a_journey_is_stored_once_in_order_and_with_its_times(
     numbers = {name: number for name, _, _, number in events}
     in_order = [numbers[name] for name in names]
     assert in_order == sorted(set(in_order))
-    late_s = max(abs(int(at_ms) / 1000 - made_s[name]) for name, at_ms, _, _ in events)
+    late_s = max(abs(int(at_ms) / 1000 - created_s[name]) for name, at_ms, _, _ in events)
     print(
         f"{tab.version}: {len(paths)} page views and {len(names)} events made and stored once, "
         f"{len(host.statuses)} posts, {host.failed} of them failed; times within {late_s:.2f} s"

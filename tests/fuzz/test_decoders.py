@@ -249,10 +249,10 @@ def test_a_decoder_returns_or_raises_what_is_documented_within_bounded_time(deco
     @fuzz_settings(40, times=20)
     @given(decoder.inputs)
     def decode(value: Any) -> None:
-        begun_s = thread_time()
+        started_s = thread_time()
         with suppress(*decoder.errors):
             decoder.decode(value)
-        assert thread_time() - begun_s < CPU_S
+        assert thread_time() - started_s < CPU_S
 
     decode()
 

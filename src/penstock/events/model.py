@@ -108,7 +108,7 @@ class Refusal(NamedTuple):
     website_id: None when it names none of the workspace. origin: the route. content: JSON as sent;
     None when it is no JSON or too large to be kept. is_public: it came without a key, so that
     anyone may have sent it. sender: what else the item was read with. is_event: whether it
-    counts as a received event. is_kept: else it is only counted.
+    counts as a received event. is_stored: else it is only counted.
     """
 
     workspace_id: WorkspaceId
@@ -121,7 +121,7 @@ class Refusal(NamedTuple):
     is_public: bool
     sender: Mapping[str, Any] = EMPTY
     is_event: bool = True
-    is_kept: bool = True
+    is_stored: bool = True
 
 
 class EventCounts(NamedTuple):

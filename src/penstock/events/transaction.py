@@ -132,7 +132,7 @@ def store_items(
     )
     refusals = [item for item in items if isinstance(item, Refusal)]
     dropped = quarantine_store.add(
-        connection, [_entry(refusal) for refusal in refusals if refusal.is_kept], limits
+        connection, [_entry(refusal) for refusal in refusals if refusal.is_stored], limits
     )
     counts = _counts(items, outcomes, dropped)
     store.add_counts(connection, counts)
@@ -222,7 +222,7 @@ def _counts(
                 changes[event.website_id, _REPLAYED] += 1
         elif isinstance(item, Refusal) and item.is_event and item.website_id is not None:
             changes[item.website_id, _REFUSED] += 1
-            if not item.is_kept:
+            if not item.is_stored:
                 changes[item.website_id, _DROPPED] += 1
     counts = {website_id: EventCounts(dropped=number) for website_id, number in dropped.items()}
     for (website_id, change), times in changes.items():

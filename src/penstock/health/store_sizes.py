@@ -15,7 +15,7 @@ from penstock.warehouse.errors import QueryFailed
 _DATABASE, _EVENT_STORE = "metadata database", "event store"
 _FIRST_AFTER_S = 2.0  # a start has other work
 _PERIOD_S = 3600.0
-_KEPT = 25
+_MAX_SIZES = 25
 """Earlier sizes: one an hour, so that the oldest is a day old."""
 
 
@@ -28,7 +28,7 @@ class StoreSizes:
     def __init__(self, database: Database, warehouse: Warehouse, clock: Clock) -> None:
         self._database, self._warehouse, self._clock = database, warehouse, clock
         # The time in ms and the bytes of each store that answered, the oldest first.
-        self._earlier = deque[tuple[int, Mapping[str, int]]](maxlen=_KEPT)
+        self._earlier = deque[tuple[int, Mapping[str, int]]](maxlen=_MAX_SIZES)
         self.worker = Worker(
             "store_sizes", self._remember, clock, period_s=_PERIOD_S, first_after_s=_FIRST_AFTER_S
         )

@@ -71,7 +71,7 @@ _UPDATE_TRAITS = (
 )
 _DELETE_MERGE = delete(merges).where(
     merges.c.scope_id == bindparam("scope"),
-    merges.c.kept_id == bindparam("kept"),
+    merges.c.kept_id == bindparam("canonical"),
     merges.c.absorbed_id == bindparam("absorbed"),
 )
 
@@ -194,10 +194,10 @@ def _read_absorbed(
 ) -> dict[VisitorKey, set[VisitorId]]:
     absorbed: defaultdict[VisitorKey, set[VisitorId]] = defaultdict(set)
     for scope, ids in _by_scope(keys):
-        for kept_id, absorbed_id in connection.execute(
+        for canonical_id, absorbed_id in connection.execute(
             _SELECT_ABSORBED, {"scope": scope, "ids": ids}
         ):
-            absorbed[scope, kept_id].add(VisitorId(absorbed_id))
+            absorbed[scope, canonical_id].add(VisitorId(absorbed_id))
     return dict(absorbed)
 
 
@@ -282,7 +282,7 @@ def _save_links(connection: Connection, resolver: IdentityResolver, now_ms: int)
 
 def _save_move(connection: Connection, move: Move, now_ms: int) -> Alias:
     """Replace the merge that the move ends, by a row with a new number."""
-    before = {"scope": move.scope_id, "kept": move.before_id, "absorbed": move.visitor_id}
+    before = {"scope": move.scope_id, "canonical": move.before_id, "absorbed": move.visitor_id}
     connection.execute(_DELETE_MERGE, before)
     version = connection.execute(
         insert(merges)

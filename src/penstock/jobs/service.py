@@ -54,13 +54,13 @@ _BACKOFF = Backoff(longest_s=2.0)  # the leases of jobs must not end because of 
 
 @dataclass(eq=False, slots=True)
 class _OwnJob:
-    """An unfinished job of this node. has_begun: it no longer waits for its turn."""
+    """An unfinished job of this node. has_started: it no longer waits for its turn."""
 
     id: str
     workspace_id: WorkspaceId
     work: Work
     task: "asyncio.Task[None] | None" = None
-    has_begun: bool = False
+    has_started: bool = False
 
 
 class JobService:
@@ -191,7 +191,7 @@ class JobService:
         self, own: _OwnJob, request: AnyRequest, compute: ComputeAnswer, may_run: asyncio.Event
     ) -> None:
         await may_run.wait()
-        own.has_begun = True
+        own.has_started = True
         # Its own limiter: the slots bound the threads.
         await to_thread.run_sync(self._perform, own, request, compute, limiter=CapacityLimiter(1))
 
@@ -240,7 +240,7 @@ class JobService:
         for job in own:
             if job.id not in alive and self._loop is not None:
                 self._loop.call_soon_threadsafe(self._stop_job, job)
-            elif job.has_begun:
+            elif job.has_started:
                 self._save_progress(job)
         return None if own else _IDLE_S
 
@@ -254,7 +254,7 @@ class JobService:
         """Stop a job of this node. On the event loop."""
         if own.task is None or own.task.done():
             return
-        if not own.has_begun:
+        if not own.has_started:
             own.task.cancel()
             return
         stopping = asyncio.create_task(self.stop(own.work))

@@ -193,7 +193,7 @@ class SegmentService:
                 is_public=not sent.sender.is_trusted,
                 sender=replay_sender(sent.calls[index], sent.sender, sent.user_agent),
                 is_event=is_event(sent.calls[index]),
-                is_kept=number < MAX_PER_BODY,
+                is_stored=number < MAX_PER_BODY,
             )
             for number, (index, result) in enumerate(rejected.items())
         ]

@@ -16,7 +16,7 @@ from penstock.base.worker import Worker
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S
 
-_KEPT_DAYS = 365
+_RETENTION_DAYS = 365
 _CLEAN_AFTER_S, _CLEAN_EVERY_S = 60, 3600
 _MAX_TARGET_CHARS = 500
 _MOST_NOTED = 10_000
@@ -86,6 +86,6 @@ class AuditLog:
 
     def _delete_chunk(self) -> float | None:
         """Seconds until the next chunk; None when no old entry is left."""
-        before_ms = self._clock() - _KEPT_DAYS * DAY_S * 1000
+        before_ms = self._clock() - _RETENTION_DAYS * DAY_S * 1000
         with self._database.write() as db:
             return 0.0 if store.delete_old(db, before_ms) else None

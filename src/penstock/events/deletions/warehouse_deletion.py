@@ -90,7 +90,7 @@ class WarehouseDeletion:
         self, deletion: Deletion, website_ids: Sequence[WebsiteId]
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The statements that select its events, by their last word, with parameters."""
-        common = {"websites": list(website_ids), "asked_at": deletion.created_at_ms}
+        common = {"websites": list(website_ids), "requested_at": deletion.created_at_ms}
         if deletion.target is Target.SPAN:
             yield "span", common | {"from": deletion.from_at_ms, "to": deletion.to_at_ms}
         elif deletion.target is Target.RETENTION:

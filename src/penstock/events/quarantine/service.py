@@ -137,8 +137,8 @@ class QuarantineService:
                     route, item, Invalid.code, result.faults, workspace_id, sender
                 )
                 if refusal is not None:
-                    is_kept = len(refusals) < MAX_PER_BODY
-                    refusals.append(refusal if is_kept else refusal._replace(is_kept=False))
+                    is_stored = len(refusals) < MAX_PER_BODY
+                    refusals.append(refusal if is_stored else refusal._replace(is_stored=False))
         return refusals
 
     def _refusal(
@@ -223,7 +223,7 @@ class QuarantineService:
 
 
 def content_of(item: Any, settings: Settings) -> str | None:
-    """An item as it is kept: its JSON, or None when there is none or it is too large."""
+    """The JSON of an item, None when there is none or it is too large to store."""
     content = None if item is None else json.encode(item)
     if content is None or len(content) > settings.max_event_bytes:
         return None

@@ -124,8 +124,8 @@ class CompareService:
         )
 
     def _cohorts(self, context: QueryContext) -> _Cohorts:
-        ask = partial(build, context.definition, context.params)
-        result = self._runner.fetch(context, ask)
+        build_statement = partial(build, context.definition, context.params)
+        result = self._runner.fetch(context, build_statement)
         rows = result.rows
         arms = [
             _arm(figures.read(context.definition, row), untagged(row["texts"][0]))

@@ -47,9 +47,9 @@ _MANY_UNITS = 200_000
 """Number of changed units from which a new build costs less than evaluating them again."""
 _RETRY_MS = 600_000
 """Time between a failed build and the next try."""
-_UNASKED_MS = 30 * DAY_S * 1000
+_UNUSED_MS = 30 * DAY_S * 1000
 """Time after its last query when an outcome is dropped."""
-_ASKED_OFTEN_MS = 3_600_000
+_RECENT_QUERY_MS = 3_600_000
 """Outcomes that a query has read within this time are kept up to date without a query."""
 _BUILD_S = 4 * 3600
 """Time limit of a statement of the worker."""
@@ -157,7 +157,7 @@ class OutcomeMaintenance:
                 self._drop_unused,
                 *(partial(self._build, pending) for pending in self.registry.pending_builds()),
                 *(partial(self._maintain, mark) for mark in self.registry.marks()),
-                self._compare_some,
+                self._compare_sample,
                 self._forget_old_changes,
             ]
             for task in tasks:
@@ -219,7 +219,7 @@ class OutcomeMaintenance:
         self.registry.forget_dropped(seen, marks)
         known = {mark.outcome for mark in self.registry.marks()}
         for mark in marks:
-            self.registry.note_asked(mark.outcome, mark.asked_at_ms)
+            self.registry.note_query(mark.outcome, mark.queried_at_ms)
             if mark.outcome not in known:
                 with self.locks.locked(mark.outcome, 0) as locked:
                     if locked is not None:
@@ -337,10 +337,10 @@ class OutcomeMaintenance:
 
     def _has_room(self) -> bool:
         """Whether another outcome may be stored; the least recently queried one makes room."""
-        marks = sorted(self.registry.marks(), key=self.registry.asked_at_ms)
+        marks = sorted(self.registry.marks(), key=self.registry.queried_at_ms)
         if len(marks) < self._settings.stored_outcomes:
             return True
-        if self._is_asked_often(marks[0]):
+        if self._is_in_use(marks[0]):
             return False
         with self.locks.locked(marks[0].outcome, _LOCK_S) as locked:
             if locked is not None and locked.mark is not None:
@@ -356,14 +356,14 @@ class OutcomeMaintenance:
                 return
             if subject is None:
                 self.refresher.retire(locked, current, "funnel_changed")
-            elif self.registry.asked_at_ms(current) < self._clock() - _UNASKED_MS:
-                self.refresher.retire(locked, current, "not_asked")
-            elif self._is_asked_often(current) or locked.is_interrupted:
+            elif self.registry.queried_at_ms(current) < self._clock() - _UNUSED_MS:
+                self.refresher.retire(locked, current, "not_queried")
+            elif self._is_in_use(current) or locked.is_interrupted:
                 self._fold_many(subject, locked, current)
 
-    def _is_asked_often(self, mark: Mark) -> bool:
+    def _is_in_use(self, mark: Mark) -> bool:
         """Whether to keep it up to date without a query. Looking for changes costs a scan."""
-        return self.registry.asked_at_ms(mark) > self._clock() - _ASKED_OFTEN_MS
+        return self.registry.queried_at_ms(mark) > self._clock() - _RECENT_QUERY_MS
 
     def _fold_many(self, subject: Subject, locked: LockedOutcome, mark: Mark) -> None:
         is_interrupted = locked.is_interrupted
@@ -397,7 +397,7 @@ class OutcomeMaintenance:
             self.locks.forget_old()
             self._forgot_at_ms = now_ms
 
-    def _compare_some(self) -> None:
+    def _compare_sample(self) -> None:
         """Every ten minutes, compare some units of one outcome with their events."""
         now_ms = self._clock()
         marks = self.registry.marks()

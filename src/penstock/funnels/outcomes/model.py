@@ -50,7 +50,7 @@ class Mark:
     build: ID of the rows; '' when they are dropped. events_block: number of the newest insert into
     the event store that the rows include. events: number of the websites' events up to that insert.
     read_until_ms: rows include no event that occurs later. next_event_ms: time of the first such
-    event, 0 for none. asked_at_ms: time of the last query for the outcome, saved every half hour.
+    event, 0 for none. queried_at_ms: time of the last query for the outcome, saved every half hour.
     number: of several marks, the one with the highest number is valid.
     """
 
@@ -62,7 +62,7 @@ class Mark:
     events: int
     read_until_ms: int
     next_event_ms: int
-    asked_at_ms: int
+    queried_at_ms: int
     number: int = 0
 
     @classmethod

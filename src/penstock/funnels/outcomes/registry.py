@@ -28,7 +28,7 @@ class OutcomeRegistry:
         self._readers = Counter[str]()  # statements that read each build
         self._not_storable = set[str]()  # until the next start
         self._not_before_ms: dict[str, int] = {}
-        self._asked_at_ms: dict[str, int] = {}
+        self._queried_at_ms: dict[str, int] = {}
 
     def mark(self, outcome: str) -> Mark | None:
         """The last mark that this process read or saved. Only the lock makes sure it is valid."""
@@ -44,20 +44,20 @@ class OutcomeRegistry:
         with self._state:
             self._marks[mark.outcome] = mark
 
-    def note_asked(self, outcome: str, at_ms: int) -> None:
+    def note_query(self, outcome: str, at_ms: int) -> None:
         """Record that a query asked for the outcome, at this node or another."""
         with self._state:
-            self._asked_at_ms[outcome] = max(at_ms, self._asked_at_ms.get(outcome, 0))
+            self._queried_at_ms[outcome] = max(at_ms, self._queried_at_ms.get(outcome, 0))
 
-    def asked_at_ms(self, mark: Mark) -> int:
+    def queried_at_ms(self, mark: Mark) -> int:
         """Time of the last query for it. A query at another node counts after half an hour."""
         with self._state:
-            return max(mark.asked_at_ms, self._asked_at_ms.get(mark.outcome, 0))
+            return max(mark.queried_at_ms, self._queried_at_ms.get(mark.outcome, 0))
 
     def forget(self, outcome: str) -> None:
         """Remove the mark of an outcome whose rows are no longer in use."""
         with self._state:
-            self._asked_at_ms.pop(outcome, None)
+            self._queried_at_ms.pop(outcome, None)
             mark = self._marks.pop(outcome, None)
             if mark is not None:
                 self._unmarked_since_ms[mark.build] = self._clock()

@@ -35,7 +35,7 @@ _DROP_S = 15.0
 """Seconds that a request to drop outcomes waits until changed units are evaluated."""
 _DROPPED_MS = DAY_S * 1000
 """Time for which outcomes that were dropped by request are not built again."""
-_ASKED_SAVED_MS = 1_800_000
+_QUERY_TIME_SAVED_MS = 1_800_000
 """How often at most a mark is saved only to record that a query asked for the outcome."""
 _FEW_UNITS = 10_000
 """Changed units that a query evaluates itself; the worker evaluates more."""
@@ -179,9 +179,9 @@ class OutcomeService:
         return OutcomesRecord.missing(self._reason_without_rows(subject, is_saved=True))
 
     def _is_built_elsewhere(self, change: RowChange) -> bool:
-        """Whether another node, which is alive, builds it and was not told to stop."""
-        is_told_to_stop = change.dropped_until_ms > self._clock()
-        return bool(change.build) and not is_told_to_stop and self._locks.is_locked(change.outcome)
+        """Whether another node, which is alive, builds it and the build was not cancelled."""
+        is_cancelled = change.dropped_until_ms > self._clock()
+        return bool(change.build) and not is_cancelled and self._locks.is_locked(change.outcome)
 
     def drop(self, workspace_id: WorkspaceId, funnel_id: str, query: OutcomesQuery) -> None:
         """Cancel a build, or drop what is stored; a query requests it again after a day.
@@ -217,7 +217,7 @@ class OutcomeService:
         if locked.is_interrupted:
             self._maintenance.worker.wake()
             return None
-        mark = self._note_asked(mark)
+        mark = self._note_query(mark)
         backlog = self._tables.backlog(subject.website_ids, mark)
         if backlog.has_lost:
             self._refresher.retire(locked, mark, "events_deleted")
@@ -243,12 +243,12 @@ class OutcomeService:
         self._registry.remember(replace(mark, events_block=backlog.block))
         return mark.build
 
-    def _note_asked(self, mark: Mark) -> Mark:
+    def _note_query(self, mark: Mark) -> Mark:
         """Record the query, so that the worker keeps the outcome and no node drops it."""
         now_ms = self._clock()
-        self._registry.note_asked(mark.outcome, now_ms)
-        if mark.asked_at_ms < now_ms - _ASKED_SAVED_MS:
-            mark = replace(mark, asked_at_ms=now_ms)
+        self._registry.note_query(mark.outcome, now_ms)
+        if mark.queried_at_ms < now_ms - _QUERY_TIME_SAVED_MS:
+            mark = replace(mark, queried_at_ms=now_ms)
             self._tables.save(mark)  # it says nothing else that is new, so it keeps its number
         self._registry.remember(mark)
         return mark

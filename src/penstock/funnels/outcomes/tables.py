@@ -314,7 +314,7 @@ class OutcomeTables:
             "events": mark.events,
             "read_until": mark.read_until_ms,
             "next_event": mark.next_event_ms,
-            "asked_at": mark.asked_at_ms,
+            "queried_at": mark.queried_at_ms,
         }
         self._warehouse.query(load(_SQL, "save_mark"), parameters)
 

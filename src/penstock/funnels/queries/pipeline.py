@@ -56,7 +56,7 @@ T = TypeVar("T")
 RowBlocks = Iterator[list[dict[str, Any]]]
 """Rows by column name, in blocks."""
 
-Ask = Callable[[DataProfile], Statement]
+BuildStatement = Callable[[DataProfile], Statement]
 """The statement that answers over data with a profile: over events, or over stored outcomes."""
 
 
@@ -148,14 +148,14 @@ class FunnelQueryRunner:
             only_cached=only_cached,
         )
 
-    def fetch(self, context: QueryContext, ask: Ask) -> QueryResult:
+    def fetch(self, context: QueryContext, build_statement: BuildStatement) -> QueryResult:
         """Steps 5 and 6: the rows of one statement and their provenance. Unavailable (engine).
 
         Equal statements at the same time run once. Rows are reused while the data stay the same.
         `NotCached` where the context asks for cached rows alone.
         """
-        compute = partial(self._compute_rows, context, ask)
-        return self._fetch(context, ask(context.profile), compute)
+        compute = partial(self._compute_rows, context, build_statement)
+        return self._fetch(context, build_statement(context.profile), compute)
 
     def fetch_events(self, context: QueryContext, statement: Statement) -> QueryResult:
         """As `fetch`, of a statement about the events of single units, which reads only those."""
@@ -192,7 +192,12 @@ class FunnelQueryRunner:
             ),
         )
 
-    def stream(self, context: QueryContext, ask: Ask, read: Callable[[RowBlocks], None]) -> None:
+    def stream(
+        self,
+        context: QueryContext,
+        build_statement: BuildStatement,
+        read: Callable[[RowBlocks], None],
+    ) -> None:
         """Step 6 alone, in blocks, for answers too long to hold in memory or in the cache.
 
         read: reads the blocks of a whole answer. It is called again from the first block on when
@@ -203,7 +208,7 @@ class FunnelQueryRunner:
             with self._engine.stream(statement) as blocks:
                 read(blocks)
 
-        self._run(context, ask, run)
+        self._run(context, build_statement, run)
 
     def deadline(self) -> Callable[[], None]:
         """As `Engine.deadline`."""
@@ -212,12 +217,12 @@ class FunnelQueryRunner:
     def now_ms(self) -> int:
         return self._clock()
 
-    def _compute_rows(self, context: QueryContext, ask: Ask) -> EngineRows:
-        rows, reason = self._run(context, ask, self._engine.run)
+    def _compute_rows(self, context: QueryContext, build_statement: BuildStatement) -> EngineRows:
+        rows, reason = self._run(context, build_statement, self._engine.run)
         return rows._replace(is_stored=reason is None, direct_reason=reason)
 
     def _run(
-        self, context: QueryContext, ask: Ask, run: Callable[[Statement], T]
+        self, context: QueryContext, build_statement: BuildStatement, run: Callable[[Statement], T]
     ) -> tuple[T, DirectReason | None]:
         """Where rows come from when the cache has none: stored outcomes, or events folded anew.
 
@@ -230,7 +235,7 @@ class FunnelQueryRunner:
         else:
             try:
                 with self._outcomes.reading(build):
-                    result = run(ask(replace(context.profile, build=build)))
+                    result = run(build_statement(replace(context.profile, build=build)))
                     if self._outcomes.holds(context, build):
                         return result, None
                 reason = DirectReason.BEHIND
@@ -241,7 +246,7 @@ class FunnelQueryRunner:
                 self._outcomes.note_failed(context, build, error)
                 reason = DirectReason.NOT_STORED
         began_s = monotonic()
-        result = run(ask(context.profile))
+        result = run(build_statement(context.profile))
         self._outcomes.note_direct(context, monotonic() - began_s)
         return result, reason
 

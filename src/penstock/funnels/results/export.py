@@ -36,7 +36,7 @@ class ReportExporter:
         """
         source = SavedFunnel(funnel_id, query.revision)
         context = self._runner.prepare(workspace_id, source, query.selection())
-        ask = partial(build_export, context.definition, context.params)
+        build_statement = partial(build_export, context.definition, context.params)
         file = TemporaryFile()  # noqa: SIM115 - the caller closes it
 
         def write(blocks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
@@ -45,7 +45,7 @@ class ReportExporter:
             write_table(context.definition, blocks, Format(query.format), file)
 
         try:
-            self._runner.stream(context, ask, write)
+            self._runner.stream(context, build_statement, write)
         except BaseException:
             file.close()
             raise

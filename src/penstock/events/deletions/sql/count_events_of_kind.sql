@@ -7,5 +7,5 @@ SELECT
 FROM events
 WHERE website_id IN {websites:Array(String)} AND kind = {kind:String}
     AND occurred_at < fromUnixTimestamp64Milli({to:Int64})
-    AND received_at <= fromUnixTimestamp64Milli({asked_at:Int64})
+    AND received_at <= fromUnixTimestamp64Milli({requested_at:Int64})
 GROUP BY website_id

@@ -6,5 +6,5 @@ SELECT
     toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_event_ms
 FROM events
 WHERE website_id IN {websites:Array(String)} AND visitor_key IN {visitors:Array(UInt64)}
-    AND received_at <= fromUnixTimestamp64Milli({asked_at:Int64})
+    AND received_at <= fromUnixTimestamp64Milli({requested_at:Int64})
 GROUP BY website_id
