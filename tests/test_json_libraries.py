@@ -11,9 +11,19 @@ ROOMS = {
     re.compile(r"^from pydantic_core import .*\b(from|to)_json\b"): {
         "http",
         "accounts",
-        "events",
         "funnels",
         "edge",
+    },
+    re.compile(r"^(import|from) msgspec\b"): {
+        "activity",
+        "backup",
+        "base",
+        "catalogue",
+        "events",
+        "funnels",
+        "links",
+        "metadb",
+        "providers",
     },
     re.compile(r"^(import|from) (orjson|ujson|simplejson|rapidjson)\b"): set(),
 }
