@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 
 from tests.source_tree import SOURCE, nodes_of, tree_of
 
@@ -74,6 +75,7 @@ def parameters_in(path):
     return re.findall(r"\{(\w+):", path.read_text("utf-8"))
 
 
+@cache
 def is_forbidden(name):
     if name in NAMES_OF_OTHERS:
         return False
