@@ -65,8 +65,8 @@ class _Report:
 class CampaignService:
     """The attribution report. Methods block: call them from a worker thread.
 
-    Errors as of `FunnelQueryRunner.prepare`. Answers are not cached: versions of the data know
-    nothing of clicks.
+    Errors as of `FunnelQueryRunner.prepare`. Answers are not cached: versions of the data do not
+    include clicks.
     """
 
     def __init__(
