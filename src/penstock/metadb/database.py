@@ -1,7 +1,7 @@
 """Connections to the metadata DB: one way to read, one way to write, the same for SQLite and
 PostgreSQL.
 
-This is the one place that knows the driver's errors. Whoever reads or writes gets
+Only this module and `changes` handle errors of the driver. Callers that read or write get
 `StoreUnavailable`, `ConcurrentUpdate` or `StoreConflict` (see `penstock.base.errors`); any other
 error of SQLAlchemy is a bug.
 """

@@ -174,7 +174,7 @@ def _list_changes(
 ) -> Iterator[str]:
     """Removed and added items; for the same items in another order, the new order.
 
-    words: of an item. An item that is stored differently and has the same words has changed.
+    describe: an item in words. Items with the same words that are stored differently are a change.
     """
     before, after = (Counter(_comparable(item) for item in items) for items in (old, new))
     removed = Counter(map(describe, _surplus(old, before - after)))

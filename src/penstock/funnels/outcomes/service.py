@@ -154,7 +154,7 @@ class OutcomeService:
     ) -> OutcomesRecord:
         """Whether the outcomes of the current revision are stored, or how far their build is.
 
-        NotFound (funnel), Unauthorized (website), Conflict (a goal that no longer exists).
+        NotFound (funnel), Unauthorized (website), Conflict (as of `FunnelService.resolve`).
         """
         subject = self._subjects.subject(workspace_id, funnel_id, query.website_id)
         if not self._maintenance.is_enabled:

@@ -31,7 +31,7 @@ class SubjectReader:
     def subject(self, workspace_id: WorkspaceId, funnel_id: str, website_id: str | None) -> Subject:
         """The current revision over one website, or over all.
 
-        NotFound (funnel), Unauthorized (website), Conflict (a goal that no longer exists).
+        NotFound (funnel), Unauthorized (website), Conflict (as of `FunnelService.resolve`).
         """
         source = SavedFunnel(funnel_id, None)
         definition = resolve_definition(self._funnels, workspace_id, source).definition

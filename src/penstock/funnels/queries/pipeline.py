@@ -118,7 +118,7 @@ class FunnelQueryRunner:
         `NotCached`, here or from `fetch`, where there are none.
 
         NotFound (funnel), Unauthorized (website of another workspace), Invalid (cohort filter),
-        Malformed (revision), Conflict (deleted goal), Unavailable (engine).
+        Malformed (revision), Conflict (as of `FunnelService.resolve`), Unavailable (engine).
         """
         funnel = resolve_definition(self._funnels, workspace_id, source)
         check_cohort(funnel.definition, selection.cohort)

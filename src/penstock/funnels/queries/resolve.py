@@ -47,7 +47,7 @@ class ResolvedFunnel:
 def resolve_definition(
     funnels: FunnelService, workspace_id: WorkspaceId, source: DefinitionSource
 ) -> ResolvedFunnel:
-    """NotFound (funnel), Malformed (revision), Conflict (a goal that no longer exists)."""
+    """NotFound (funnel), Malformed (revision), Conflict (as of `FunnelService.resolve`)."""
     match source:
         case SavedFunnel(funnel_id, revision):
             number, definition = funnels.definition_at(workspace_id, funnel_id, revision)

@@ -59,7 +59,8 @@ class FunnelService:
     def resolve(self, workspace_id: WorkspaceId, definition: SavedDefinition) -> Definition:
         """The definition with its goals replaced by their current matches.
 
-        Conflict when a goal no longer exists, or when a filter cannot be read.
+        Conflict when a goal no longer exists, a filter is no longer valid, or the filters cost too
+        much.
         """
         names, goals = goals_in(definition), dict[str, GoalRecord]()
         if names:

@@ -29,6 +29,8 @@ log = structlog.get_logger()
 ProcessRows = Callable[[Connection, Sequence[str]], Sequence[str]]
 """Runs in the transaction that ships the rows; returns them as the warehouse stores them."""
 
+_PREFIX = "spl"
+"""Of file names. Earlier versions used it too, and the files that they left must be read."""
 _LINGER_S = 0.05  # gathers rows into one commit
 _BACKOFF = Backoff(longest_s=2.0)  # app opens wait for clicks
 
@@ -72,7 +74,7 @@ class ClickBuffer:
         try:
             with self._writing:
                 if self._file is None:
-                    path = self._folder / new_id("spl", self._clock())
+                    path = self._folder / new_id(_PREFIX, self._clock())
                     self._file = (
                         path,
                         os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600),
@@ -100,7 +102,7 @@ class ClickBuffer:
             if self._file is not None:
                 os.close(self._file[1])
                 self._file = None
-            closed = sorted(self._folder.glob("spl_*"))  # under the lock: no new file yet
+            closed = sorted(self._folder.glob(f"{_PREFIX}_*"))  # under the lock: no new file yet
         for path in closed:
             self._flush_file(path)
         with self._progress:
