@@ -40,8 +40,8 @@ _SECONDS = LoopHistogram(
 class AddressBudget:
     """Requests of one client address: how many per second, and how many at once.
 
-    Clients of a trusted proxy count by the address that it names. What a trusted proxy asks on its
-    own behalf counts for nobody.
+    Clients of a trusted proxy count by the address that it names. Requests that a trusted
+    proxy makes for itself are not limited.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -82,7 +82,7 @@ class AddressBudget:
             del self._at_once[key]
 
     def requests_in_progress(self) -> int:
-        """Requests of all addresses that count."""
+        """Requests of all addresses, except those of proxies themselves."""
         return self._at_once.total()
 
 

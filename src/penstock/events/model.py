@@ -130,7 +130,7 @@ class EventCounts(NamedTuple):
     received = stored + duplicates + refused + quarantined + waiting, after each transaction.
     stored: in the warehouse. refused: by the intake. quarantined: accepted, but the warehouse
     refuses them. waiting: in the outbox. dropped: refused or quarantined, and no longer kept.
-    lost_on_devices: dropped by clients whose queues were full, as later events of theirs told.
+    lost_on_devices: dropped by clients whose queues were full, as their later events say.
     """
 
     received: int = 0

@@ -1,8 +1,8 @@
-"""Changes in the metadata DB that other nodes learn of at once, through NOTIFY of PostgreSQL.
+"""Notifies other nodes of changes in the metadata DB, through NOTIFY of PostgreSQL.
 
-A change is announced by its topic, such as `websites`, in the transaction that makes it: others
-learn of it after the commit, and never when it is rolled back. A node whose connection broke has
-missed announcements, so once it listens again it takes every topic as changed. SQLite has one
+A change is announced by its topic, such as `websites`, in its own transaction: other nodes are
+notified after the commit, and never after a rollback. A node misses announcements while its
+connection is broken, so when it listens again it treats every topic as changed. SQLite has one
 process: nothing is announced.
 """
 
@@ -16,7 +16,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.base.errors import StoreUnavailable
 
-_WAIT_S = 0.25  # so long a node that stops may wait for its listener
+_WAIT_S = 0.25
+"""How long a node that stops may wait for its listener."""
 _PROBE_S = 15.0
 """Seconds between checks of the connection: a server that hangs sends nothing."""
 
@@ -32,9 +33,9 @@ class Changes:
         self._listener: Connection | None = None
         self._probed_s = 0.0
 
-    def subscribe(self, topic: str, learn: Callable[[], object]) -> None:
-        """learn: called from a worker thread after a change, also after one of this node."""
-        self._subscribers[topic].append(learn)
+    def subscribe(self, topic: str, on_change: Callable[[], object]) -> None:
+        """on_change: called from a worker thread after every change, also of this node."""
+        self._subscribers[topic].append(on_change)
 
     def announce(self, db: Connection, topic: str) -> None:
         """Announce a change to every node when the caller's transaction is committed."""
@@ -63,14 +64,14 @@ class Changes:
 
     def _listen(self) -> Connection:
         connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        connection.detach()  # it takes no place in the pool
+        connection.detach()  # it uses no place in the pool
         connection.execute(text("LISTEN penstock_changes"))
         self._probed_s = monotonic()
         return connection
 
     def _pass_on(self, topic: str) -> None:
-        for learn in self._subscribers.get(topic, ()):
-            learn()
+        for on_change in self._subscribers.get(topic, ()):
+            on_change()
 
     def close(self) -> None:
         listener, self._listener = self._listener, None

@@ -263,10 +263,10 @@ class Warehouse:
         return self.query_at_once(load("penstock.warehouse", "sizes"))[1]
 
     def stop(self, work: Work, until_s: float = inf) -> None:
-        """Stop a work: nothing of it begins, what runs is killed in the engine.
+        """Stop a work: no statement of it starts, and the engine kills those that run.
 
-        Returns when nothing of it runs. until_s: on the monotonic clock, when to give up; a server
-        that hangs cannot be told.
+        Returns when no statement of it runs. until_s: when to give up, on the monotonic clock; a
+        server that hangs does not answer.
         """
         for stopped_work in work.stop():
             pause_s = 0.02

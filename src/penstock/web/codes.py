@@ -69,8 +69,8 @@ invitation_for_another  403 The invitation is for a different email address than
 signup_closed           403 Sign-up is closed. The operator opens it with PENSTOCK_SIGNUP_OPEN.
 sign_on_invalid         401 The identity provider did not confirm who the person is.
 sign_on_refused         401 The identity provider did not log the person in.
-sign_on_expired         401 The single sign-on took longer than ten minutes, or was begun in another
-  browser. Try again.
+sign_on_expired         401 The single sign-on took longer than ten minutes, or was started in
+  another browser. Try again.
 sign_on_unknown_user    403 The person has no account here. An owner can invite them.
 sign_on_email_not_verified 403 The identity provider does not confirm the email address.
 sign_on_domain_not_allowed 403 The email address is not in a domain that may log in.

@@ -1,7 +1,7 @@
-"""Use cases of the quarantine: record refusals, list, count. `replays` stores entries after all.
+"""Use cases of the quarantine: record refused items, list and count them. `replays` stores them.
 
-An entry belongs to the workspace of the key, else of the website that the item names. One with
-neither belongs to nobody and is not recorded.
+An entry belongs to the workspace of the key, else of the website that the item names. An item
+without a key and a known website is not recorded.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -223,7 +223,7 @@ class QuarantineService:
 
 
 def content_of(item: Any, settings: Settings) -> str | None:
-    """The JSON of an item, None when there is none or it is too large to store."""
+    """An item as JSON; None without an item, or when it is too large to store."""
     content = None if item is None else json.encode(item)
     if content is None or len(content) > settings.max_event_bytes:
         return None

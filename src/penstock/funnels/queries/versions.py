@@ -1,7 +1,7 @@
 """Versions of the stored data: whether something changed, without reading it.
 
-The engine numbers every insert, and every row keeps the number of its insert. So what came in since
-a version is counted by itself, and what was deleted shows in the number of rows.
+The engine numbers every insert, and every row has the number of its insert. So rows that were
+inserted after a version can be counted alone; a deletion lowers the number of all rows.
 """
 
 from collections import OrderedDict
@@ -16,14 +16,14 @@ from penstock.warehouse.queries import load
 
 _MAX_KNOWN = 1_000
 _TRIES = 3
-"""Something of any workspace may come in while a version is read; then it is read again."""
+"""A version is read again if any workspace inserts rows meanwhile."""
 
 
 class StorageState(NamedTuple):
-    """What is stored of all websites: equal only while nothing changed.
+    """The stored data of all websites: two states are equal only if nothing changed between them.
 
-    events_block, aliases_block: numbers of the newest inserts. parts: stands for the parts; the
-    engine also merges parts, which changes this number alone.
+    events_block, aliases_block: numbers of the newest inserts. parts: hash of the names of the
+    engine's parts; a merge of parts changes only this number.
     """
 
     events_block: int
@@ -36,7 +36,7 @@ class StorageState(NamedTuple):
 
 
 class DataVersion(NamedTuple):
-    """What is stored of some websites: differs after every change and never returns.
+    """The stored data of some websites: every change gives a new version, never an earlier one.
 
     since: the state in which the last change was noticed. events, aliases: rows.
     """
@@ -50,14 +50,14 @@ _Key = tuple[tuple[WebsiteId, ...], tuple[ScopeId, ...]]
 
 
 class _Known(NamedTuple):
-    """A version, and the newest state in which it was seen to hold."""
+    """A version, and the newest state in which it was valid."""
 
     version: DataVersion
     state: StorageState
 
 
 class VersionReader:
-    """Reads versions. While nothing changed that takes one short statement. Methods block."""
+    """Reads versions. Takes one short statement while nothing changes. Methods block."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -103,10 +103,10 @@ class VersionReader:
             version = _compare(query, key, known, state)
             earlier, state = state, read_state(query)
             if state.has_same_inserts(earlier):
-                # The state before: a deletion since then may not be in the counts.
+                # The earlier state: the counts may miss a deletion since then.
                 self._remember(key, _Known(version, earlier))
                 return version
-        # Counts of a moment in which something changed prove nothing; a new version is safe.
+        # Data that change while they are counted prove nothing; a new version is safe.
         return version._replace(since=state)
 
     def _remember(self, key: _Key, known: _Known) -> None:
@@ -119,7 +119,7 @@ class VersionReader:
 
 
 def _compare(query: RunQuery, key: _Key, known: _Known | None, state: StorageState) -> DataVersion:
-    """The known version if it still holds in this state, else a new one."""
+    """The known version if it is still valid in this state, else a new one."""
     website_ids, scope_ids = key
     seen = state if known is None else known.state
     names, [row] = query(

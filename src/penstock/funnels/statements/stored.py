@@ -1,7 +1,8 @@
 """Stored outcomes of an attempt funnel, read instead of folding events.
 
-A row has what the folds decided about one unit, whatever the period and the time of asking. Merges
-of visitors change no row: it has the visitors as they were sent, where there are several.
+A row has what the folds decided about one unit. It depends neither on the reporting period nor on
+the time of the query. Merges of visitors change no row: where a unit has several visitors, the row
+has them as they were sent.
 """
 
 from penstock.funnels.statements.query import Plan, StoredBuild
