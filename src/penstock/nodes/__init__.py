@@ -1,1 +1,1 @@
-"""What the nodes over one PostgreSQL tell each other."""
+"""How nodes that share a PostgreSQL database notify each other of changes."""

@@ -1,4 +1,4 @@
-"""The room of nodes: each listens to the changes that others announce."""
+"""The room of nodes: each node listens for changes that other nodes announce."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
