@@ -518,7 +518,7 @@ def test_after_a_kill_marks_that_do_not_fit_their_rows_are_dropped(
     else:
         funnel.services.outcome_maintenance.tables.drop([mark.build])
     after = build_services(funnel.services.settings, clock, warehouse).outcome_maintenance
-    after._learn()
+    after._read_marks()
     assert not after.registry.marks()
     assert funnel.rows(warehouse) == 0
 

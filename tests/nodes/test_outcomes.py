@@ -275,7 +275,7 @@ def test_one_node_builds_and_the_other_shows_it(
     building = Building(funnel, first)
     assert funnel.ask(second)["servedFrom"] == "query"
     maintenance = second.services.outcome_maintenance
-    maintenance._learn()
+    maintenance._read_marks()
     maintenance._drop_unmarked(at_once=True)
     assert maintenance.tables.builds()
     with monkeypatch.context() as patch:  # to ask is no try to lock
@@ -319,7 +319,7 @@ def test_what_only_one_node_is_asked_for_is_not_dropped_by_the_other(
     for _ in range(4):
         clock.advance(days=10)
         assert funnel.ask(first)["servedFrom"] == "outcomes"
-        maintenance._learn()
+        maintenance._read_marks()
         maintenance._maintain(mark)
     assert funnel.ask(second)["servedFrom"] == "outcomes"
     assert funnel.mark(second).build == mark.build

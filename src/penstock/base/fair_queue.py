@@ -1,7 +1,7 @@
 """A few slots for many callers: each key has its own queue, and the keys take turns.
 
 Used with the workspace as the key, so that one workspace with many slow requests delays only
-itself. A queue that is full refuses at once instead of letting callers wait for nothing.
+itself. A queue that is full refuses at once instead of letting callers wait in vain.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class FairQueue:
         place = Place(key, wake)
         with self._lock:
             own = self._waiting.get(key, ())
-            # A free slot is free for this key: the keys that wait have all that they may have.
+            # A free slot is free for this key: waiting keys hold all the slots that they may have.
             if not own and self._has_free_slot(key):
                 self._give(place)
                 return place
@@ -148,7 +148,7 @@ class FairQueue:
             place = own.popleft()
             self._waiting_count -= 1
             if own:
-                self._waiting[key] = own  # its next turn comes after everybody else's
+                self._waiting[key] = own  # its next turn comes after those of all other keys
             self._give(place)
             place.wake()
 

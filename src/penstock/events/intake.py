@@ -1,4 +1,4 @@
-"""The intake: requests that arrive together share a commit and are answered after it."""
+"""The intake: requests that arrive together share one commit, and get their answers after it."""
 
 import asyncio
 import random
@@ -65,12 +65,12 @@ class _Submission:
 class Intake:
     """The only way in for events of every source.
 
-    Group commit: one transaction at a time, for all that arrived since the last one.
+    Group commit: one transaction at a time, for all items that arrived since the last.
 
     Submissions gather on the event loop. When the last commit is done and the loop has had a few
-    turns without a new submission, they go to the writer, a thread of its own. To hand over earlier
-    costs more than it gains: loop and writer then compete for the interpreter lock, each with half
-    of what could be one commit. A loop that never has such a turn hands over after `_GATHER_S`.
+    turns without a new submission, they go to the writer, which has its own thread. An earlier
+    hand-over costs more than it gains: loop and writer then compete for the interpreter lock, each
+    with half of a commit. A loop that never has such a turn hands over after `_GATHER_S`.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class Intake:
     ) -> None:
         """on_stored: called after each commit, in the writer's thread; wakes the shipper.
 
-        dedupe_days: for how long keys are kept. daily_events: the quota of each website.
-        property_keys: the most of a website.
+        dedupe_days: how long dedupe keys are stored. daily_events: the quota of each website.
+        property_keys: how many a website may have.
         """
         self.quota = DailyQuota(database, daily_events, clock)
         self._database, self._clock, self._on_stored = database, clock, on_stored
@@ -98,7 +98,7 @@ class Intake:
         self._open = False
         self._gathered: list[_Submission] = []
         self._waiting = 0  # events
-        self._busy = False  # a commit is under way or about to begin
+        self._busy = False  # a commit runs or is about to start
         self._hand_overs: SimpleQueue[list[_Submission]] = SimpleQueue()
         self._store_failed = False  # only the writer touches it
         # Each hand-over is tried at once, so that callers are answered while the store is away.
@@ -144,7 +144,7 @@ class Intake:
 
         Call it on the event loop. `RateLimited` when a website has used its quota, `Unavailable`
         when too many events wait or the service is stopping; `StoreUnavailable` when the store
-        does not answer: then a commit that was under way may have happened.
+        does not answer: a commit that was running then may have succeeded.
         """
         return await self.hand_in(events)
 
@@ -164,20 +164,20 @@ class Intake:
         return asyncio.run_coroutine_threadsafe(self.submit(events), self._loop).result()
 
     async def identify(self, claim: Claim) -> Resolution:
-        """Bind or merge durably what a claim ties together. Errors as `submit`."""
+        """Durably link or merge the visitors and users of a claim. Errors as `submit`."""
         [resolution] = await self._stored([claim])
         return cast("Resolution", resolution)
 
     async def store(self, items: Sequence[NewEvent | Claim | Refusal]) -> list[Outcome]:
-        """Store what one body has, in one transaction and in its order. Errors as `submit`."""
+        """Store the items of one body in one transaction and in order. Errors as `submit`."""
         return await self._stored(items)
 
     async def record(self, refusals: Sequence[Refusal]) -> None:
-        """Keep and count refused items durably. Errors as `submit`."""
+        """Durably store and count refused items. Errors as `submit`."""
         await self._stored(refusals)
 
     async def replay(self, replays: Sequence[Replay]) -> list[Receipt | Rejected | None]:
-        """Store events of the quarantine instead of their entries. None for one that is gone.
+        """Store events of the quarantine and remove their entries. None if there is no entry.
 
         Errors as `submit`.
         """
@@ -283,7 +283,7 @@ class Intake:
             raise failure
 
     def _commit_all(self, submissions: Sequence[_Submission]) -> StoreUnavailable | None:
-        """Commit one hand-over and answer its callers. Returns the error when the store is away."""
+        """Commit one hand-over and answer its callers. Returns the error of the store."""
         assert self._loop is not None
         away: StoreUnavailable | None = None
         try:
@@ -310,7 +310,7 @@ class Intake:
                 not isinstance(error, ConcurrentUpdate) or time.monotonic() > until_s
             )
             if len(submissions) > 1 and not away:
-                # A submission that the store cannot take must not fail the others.
+                # A submission that the store cannot accept must not fail the others.
                 return [self._commit([items])[0] for items in submissions]
             return [_for_caller(error)] * len(submissions)
         shares = iter(outcomes)
@@ -326,7 +326,7 @@ class Intake:
                         connection, items, now_ms, self._property_keys, self._quarantine
                     )
                     counts = self.quota.add(connection, items, stored.outcomes, now_ms)
-                self.quota.learn(counts, now_ms)
+                self.quota.note(counts, now_ms)
                 _COMMIT_EVENTS.observe(len(items))
                 self._property_keys.remember(stored.keys)
                 return stored.outcomes

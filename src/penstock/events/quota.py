@@ -26,14 +26,14 @@ class DayCount(NamedTuple):
 
 
 class DailyQuota:
-    """Counts what anyone may send for each website in a UTC day, and refuses more.
+    """Counts the events that anyone may send for a website in a UTC day, and refuses more.
 
     These are new events and identify calls without a key. Events with a key neither count nor are
     refused: what a stranger sends in the name of a website must not stop its backends.
 
-    The counts are rows that the intake's transactions increase. A check reads nothing: it knows
-    what this node's commits returned. So a batch may pass the quota by its own size, and the first
-    events after a start by the size of one commit.
+    The counts are rows that the intake's transactions increase. A check reads no row: it uses the
+    counts of this node's last commits. So a batch may exceed the quota by its own size, and the
+    first events after a start by the size of one commit.
     """
 
     def __init__(self, database: Database, quota: int, clock: Clock) -> None:
@@ -66,7 +66,7 @@ class DailyQuota:
         outcomes: Sequence[Outcome],
         now_ms: int,
     ) -> Mapping[WebsiteId, int]:
-        """Count what a transaction stores. Returns the new counts, to `learn` after the commit."""
+        """Count what a transaction stores. Returns the new counts, to `note` after the commit."""
         stored = Counter(
             website_id
             for item, outcome in zip(items, outcomes, strict=True)
@@ -76,7 +76,7 @@ class DailyQuota:
         )
         return store.count_events(connection, utc_day(now_ms), stored)
 
-    def learn(self, counts: Mapping[WebsiteId, int], now_ms: int) -> None:
+    def note(self, counts: Mapping[WebsiteId, int], now_ms: int) -> None:
         """counts: as `add` returned them."""
         if self._day != utc_day(now_ms):
             self._day, self._exhausted = utc_day(now_ms), frozenset()
@@ -92,7 +92,7 @@ class DailyQuota:
 
 
 def _counted(item: Item) -> WebsiteId | None:
-    """The website whose quota an item counts for; None for none."""
+    """The website whose quota an item uses; None if it uses none."""
     if type(item) is NewEvent:
         return item.website_id if item.is_public else None
     if isinstance(item, Claim) and item.trust < Trust.BACKEND:

@@ -47,7 +47,7 @@ _TRUST = {
 
 Item = NewEvent | Replay | Claim | Refusal
 Outcome = Receipt | Rejected | Resolution | None
-"""None: of a refusal, and of a replay whose entry is no longer in the quarantine."""
+"""None for a refusal, and for a replay whose entry is no longer in the quarantine."""
 
 
 class Stored(NamedTuple):

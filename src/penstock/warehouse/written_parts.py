@@ -18,7 +18,7 @@ from penstock.warehouse.queries import load
 log = structlog.get_logger()
 
 _FED_BY: Mapping[str, tuple[str, ...]] = {"events": ("catalogue",)}
-"""Tables into which an insert into another one writes, through a materialised view."""
+"""Tables that a materialised view fills, by the table that its rows are inserted into."""
 _SQL = "penstock.warehouse"
 _NO_SUCH_DATA_PART = 232
 _ATTEMPTS = 10

@@ -1,4 +1,4 @@
-"""Locks of stored outcomes: one process of the installation at a time changes the rows of one.
+"""Locks of stored outcomes: of all nodes, one process at a time changes the rows of an outcome.
 
 There is a lock in the process and, on PostgreSQL, an advisory lock, which the database releases
 when a node dies. A process can lose that lock without notice, so the metadata DB also records each

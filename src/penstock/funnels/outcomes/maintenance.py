@@ -40,7 +40,7 @@ _DIFFERENCES = counter("penstock_outcome_differences", "Stored outcomes that dif
 _PERIOD_S = 30.0
 _DROP_ALL_AFTER_S = 2.0  # nothing reads these rows, and a start has other work
 _LOCK_S = 5.0
-"""Seconds that the worker waits for a lock before it goes on to other work."""
+"""Seconds that the worker waits for a lock before it continues with other work."""
 _SHORT_LOCK_S = 1.0
 """The same where another node is likely to hold it for a long time."""
 _MANY_UNITS = 200_000
@@ -92,7 +92,7 @@ class OutcomeMaintenance:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While the service runs. A build stops with it and starts over after the next start."""
+        """While the service runs. A build stops with it, and is repeated after the next start."""
         if self._warehouse.cluster is not None:
             yield
             return
@@ -118,7 +118,7 @@ class OutcomeMaintenance:
         return OutcomesHealth(stored, self._differences, self._last_difference_at_ms)
 
     def progress(self, pending: PendingBuild) -> Progress:
-        """How far a build is. `QueryFailed` and `StoreUnavailable` of the event store."""
+        """Progress of a build. `QueryFailed` and `StoreUnavailable` of the event store."""
         return self._warehouse.progress(pending.work)
 
     def cancel(self, pending: PendingBuild) -> None:
@@ -129,11 +129,11 @@ class OutcomeMaintenance:
     def verify(self) -> Iterator[tuple[str, bool | None]]:
         """Compare all stored outcomes with their events, and build those that differ again.
 
-        Yields funnel IDs and whether they agreed; None where they could not be compared. For a
-        process without a running worker.
+        Yields funnel IDs and whether stored outcomes and events agreed; None where they could not
+        be compared. For a process without a running worker.
         """
         with self._background():
-            self._learn()
+            self._read_marks()
             for mark in self.registry.marks():
                 yield mark.funnel_id, self._agrees(mark, (1, 0))
             for pending in self.registry.pending_builds():
@@ -151,7 +151,7 @@ class OutcomeMaintenance:
                 if not self._is_loaded:
                     self._drop_all()
                 return
-            self._learn()
+            self._read_marks()
             errors: list[Exception] = []  # an error of one outcome must not stop the others
             tasks: list[Callable[[], None]] = [
                 self._drop_unused,
@@ -176,7 +176,7 @@ class OutcomeMaintenance:
                 raise errors[0]
 
     def _prepare(self) -> None:
-        """Find out at the start whether outcomes can be stored, and resume merges."""
+        """Check at the start whether outcomes can be stored, and resume merges."""
         self.is_enabled = self.is_enabled and self._warehouse.orders_inserts()
         if self.is_enabled and not self.is_embedded:
             try:
@@ -209,7 +209,7 @@ class OutcomeMaintenance:
         finally:
             self._work = outer
 
-    def _learn(self) -> None:
+    def _read_marks(self) -> None:
         """Read the marks of earlier processes and other nodes.
 
         The first time, also drop rows without a mark: those of a build that was killed.
@@ -234,8 +234,8 @@ class OutcomeMaintenance:
         if mark is None:
             return None
         newest = self.tables.newest(mark.build)
-        # After a kill, rows may include events that no mark counts. Nobody would notice if these
-        # events were deleted.
+        # After a kill, rows may include events that no mark counts. A deletion of these events
+        # would go unnoticed.
         if newest is None or newest > mark.events_block or self._may_still_change(locked):
             self.refresher.retire(locked, mark, "rows_do_not_fit")
             return None
@@ -263,11 +263,13 @@ class OutcomeMaintenance:
         # Read in this order: a build opens its change before it writes rows, and saves its mark
         # before its change ends.
         stored = self.tables.builds()
-        making = {change.build for change in self.locks.builds() if not self._is_left(change)}
+        unfinished = {
+            change.build for change in self.locks.builds() if not self._is_abandoned(change)
+        }
         marked = {mark.build for mark in self.tables.marks()}
-        self.tables.drop(self.registry.unused_builds(stored - making - marked, at_once=at_once))
+        self.tables.drop(self.registry.unused_builds(stored - unfinished - marked, at_once=at_once))
 
-    def _is_left(self, change: RowChange) -> bool:
+    def _is_abandoned(self, change: RowChange) -> bool:
         """Whether the node of a build has died or lost its lock, so that its mark is not valid."""
         with self.locks.locked(change.outcome, 0) as locked:
             if locked is None:

@@ -18,8 +18,8 @@ from penstock.funnels.statements.query import DataProfile, QueryParams
 class Gap:
     """A deletion, an import or retention that changed a website's history.
 
-    from_ms, to_ms: the events it touched. at_ms: when it was requested.
-    affected_range: first and last moment at which it touched, or may have left out, an event.
+    from_ms, to_ms: the span of events that it changed. at_ms: when it was requested.
+    affected_range: times of the first and last event that it changed or may have left out.
     note: what it leaves open, in a sentence; None when it is done and complete.
     dismissed_at_ms: when an owner declared that nothing is missing; None: never. event_kind: the
     only kind of event that it concerns, as the warehouse spells it; None: all.
@@ -42,7 +42,7 @@ ReadGaps = Callable[[WorkspaceId, Collection[WebsiteId]], Iterable[Gap]]
 
 
 class Note(NamedTuple):
-    """A sentence of the coverage, and what it is about."""
+    """A sentence of the coverage, and its code."""
 
     code: NoteCode
     text: str

@@ -61,22 +61,22 @@ BuildStatement = Callable[[DataProfile], Statement]
 
 
 class StoredOutcomes(Protocol):
-    """What step 6 knows of stored outcomes (`penstock.funnels.outcomes.service`)."""
+    """What step 6 needs from stored outcomes (`penstock.funnels.outcomes.service`)."""
 
     def current(self, context: QueryContext) -> StoredBuild | DirectReason:
-        """Rows that know every event of the query's data, or why events have to be evaluated."""
+        """Rows that include every event of the query's data, or why it must read events."""
 
     def holds(self, context: QueryContext, build: StoredBuild) -> bool:
         """Whether rows are still in use, and have no event after the query's evaluation time."""
 
     def reading(self, build: StoredBuild) -> AbstractContextManager[None]:
-        """While a statement reads rows: they are not dropped."""
+        """Keep rows from being dropped while a statement reads them."""
 
     def note_failed(self, context: QueryContext, build: StoredBuild, error: Exception) -> None:
-        """A statement over stored rows failed: they answer no other query."""
+        """Answer no other query from rows after a statement over them failed."""
 
     def note_direct(self, context: QueryContext, took_s: float) -> None:
-        """A query was evaluated directly, in that time."""
+        """Record that a query read events, and how long it took."""
 
 
 class FunnelQueryRunner:
@@ -114,8 +114,8 @@ class FunnelQueryRunner:
     ) -> QueryContext:
         """Steps 1 to 4.
 
-        only_cached: for rows that the cache has and that are current. Nothing is waited for;
-        `NotCached`, here or from `fetch`, where there are none.
+        only_cached: only for rows that are cached and current, without waiting; if there are none,
+        `NotCached`, here or from `fetch`.
 
         NotFound (funnel), Unauthorized (website of another workspace), Invalid (cohort filter),
         Malformed (revision), Conflict (as of `FunnelService.resolve`), Unavailable (engine).
@@ -152,13 +152,13 @@ class FunnelQueryRunner:
         """Steps 5 and 6: the rows of one statement and their provenance. Unavailable (engine).
 
         Equal statements at the same time run once. Rows are reused while the data stay the same.
-        `NotCached` where the context asks for cached rows alone.
+        `NotCached` if the context allows only cached rows, and there are none.
         """
         compute = partial(self._compute_rows, context, build_statement)
         return self._fetch(context, build_statement(context.profile), compute)
 
     def fetch_events(self, context: QueryContext, statement: Statement) -> QueryResult:
-        """As `fetch`, of a statement about the events of single units, which reads only those."""
+        """As `fetch`, for a statement that reads only the events of single units."""
         return self._fetch(context, statement, partial(self._engine.run, statement))
 
     def _fetch(
@@ -224,10 +224,11 @@ class FunnelQueryRunner:
     def _run(
         self, context: QueryContext, build_statement: BuildStatement, run: Callable[[Statement], T]
     ) -> tuple[T, DirectReason | None]:
-        """Where rows come from when the cache has none: stored outcomes, or events folded anew.
+        """Rows that are not cached: from stored outcomes, or from events.
 
-        What `run` returns of the statement, and why it read events; None: it did not. A statement
-        over stored outcomes that fails, or that may know too much, is run again over events.
+        Returns the result of `run`, and why it read events; None if it read stored outcomes. A
+        statement over stored outcomes that fails, or whose rows may include later events, is run
+        again over events.
         """
         build = self._outcomes.current(context)
         if isinstance(build, DirectReason):
@@ -241,7 +242,7 @@ class FunnelQueryRunner:
                 reason = DirectReason.BEHIND
             except (QueryFailed, StoreUnavailable) as error:
                 # Neither stopped nor over a limit, which the events would exceed as well. A stream
-                # that breaks off looks like a store that is away.
+                # that breaks off looks like a store that does not answer.
                 log.warning("outcomes_not_read", funnel_id=context.funnel_id, error=str(error))
                 self._outcomes.note_failed(context, build, error)
                 reason = DirectReason.NOT_STORED
@@ -252,7 +253,7 @@ class FunnelQueryRunner:
 
 
 def _cache_key(context: QueryContext, statement: Statement) -> bytes:
-    """Stands for everything that the rows of a statement depend on."""
+    """A hash of everything that the rows of a statement depend on."""
     parts = (
         context.workspace_id,
         context.version,

@@ -14,7 +14,7 @@ class Provenance:
     """computed_at_ms: when the newest rows were computed.
 
     is_fresh: whether all events acknowledged before the query were readable. direct_reason: why
-    rows of events were not counted from stored outcomes.
+    the query read events instead of stored outcomes.
     """
 
     computed_at_ms: int
@@ -23,7 +23,7 @@ class Provenance:
     direct_reason: DirectReason | None = None
 
     def __add__(self, other: "Provenance") -> "Provenance":
-        """Of rows of both: as new as the newest, and from where most had to be done."""
+        """Of rows of both: the later time, and the source that needs more work."""
         sources = {self.served_from, other.served_from}
         return Provenance(
             max(self.computed_at_ms, other.computed_at_ms),

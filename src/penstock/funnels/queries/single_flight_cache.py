@@ -1,4 +1,4 @@
-"""A cache that computes a value once for all who ask for it at the same time."""
+"""A cache that computes a value once for all threads that need it at the same time."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -14,7 +14,7 @@ _STOP_CHECK_S = 0.1  # how often a waiting thread checks whether its own work wa
 
 
 class NotCached(Exception):
-    """The cache has no value that is current, and its reader wants no other."""
+    """The cache has no current value, and the caller does not want to compute one."""
 
 
 class CacheLookup(NamedTuple, Generic[V]):
@@ -26,7 +26,7 @@ class CacheLookup(NamedTuple, Generic[V]):
 
 @dataclass(slots=True)
 class _InFlight(Generic[V]):
-    """A value that the first thread to ask for it is computing."""
+    """A value that the first thread to need it is computing."""
 
     work: Work
     done: Event = field(default_factory=Event)
@@ -65,11 +65,11 @@ class SingleFlightCache(Generic[V]):
     ) -> CacheLookup[V]:
         """The cached value while it is usable, the one being computed right now, or a new one.
 
-        is_current: asked after computing, whether the key still describes the input; if not, the
+        is_current: called after computing: whether the key still describes the input; if not, the
         value is returned but not cached.
 
-        Raises what `compute` raises, to all who wait for it. A computation stops early only when
-        all who wait for it were stopped.
+        Raises what `compute` raises, in every waiting thread. A computation stops early only when
+        every thread that waits for it was stopped.
         """
         own = current_work() or Work()
         own.check()
@@ -124,7 +124,7 @@ class SingleFlightCache(Generic[V]):
             with working_on(flight.work):
                 flight.value = compute()
                 cacheable = is_current()
-        except Exception as error:  # for all who wait
+        except Exception as error:  # for all waiting threads
             flight.error = error
         finally:
             with self._lock:

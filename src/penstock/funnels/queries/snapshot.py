@@ -1,4 +1,4 @@
-"""Step 4: the version and profile of the data, and the moment that the query is evaluated at.
+"""Step 4: the version and profile of the data, and the evaluation time.
 
 Version and evaluation time make answers reusable: the same statement, version and evaluation time
 always give the same rows.
@@ -34,7 +34,7 @@ class EvaluationSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataSnapshot:
-    """What step 4 hands on. params: with the evaluation time of the snapshot."""
+    """The result of step 4. params: with the evaluation time of the snapshot."""
 
     params: QueryParams
     profile: DataProfile
