@@ -1,7 +1,8 @@
-"""Watches the event loop: how long ready callbacks wait for their turn, and which code held it.
+"""Watches the event loop: how long ready callbacks wait, and which code blocks it.
 
-The loop serves all clients, so nothing may hold it for more than a moment. A thread asks the loop
-for a sign of life ten times a second. When none comes, it logs where the loop's thread stands.
+The loop serves all clients, so nothing may block it for more than a moment. A thread schedules a
+callback on the loop ten times a second. If it does not run in time, the thread logs the code that
+the loop is running.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ class LoopWatchdog:
     """Measures the lag of the running event loop."""
 
     def __init__(self, *, stall_s: float = _STALL_S, log_every_s: float = _LOG_EVERY_S) -> None:
-        """stall_s: the lag that is logged. log_every_s: no two stalls within it are logged."""
+        """stall_s: the lag that is logged. log_every_s: one stall is logged per this time."""
         self._stall_s, self._log_every_s = stall_s, log_every_s
         self._stopping = Event()
         self._logged_at_s = -log_every_s
@@ -83,7 +84,7 @@ class LoopWatchdog:
 
 
 def _frames_of(thread: int) -> list[str]:
-    """Where a thread stands, innermost frame last: code alone, no values."""
+    """The stack of a thread, innermost frame last: only code, no values."""
     frame = sys._current_frames().get(thread)
     frames = traceback.extract_stack(frame)[-_DEEPEST_FRAMES:]
     return [f"{entry.filename}:{entry.lineno} {entry.name}" for entry in frames]

@@ -30,7 +30,7 @@ class OutcomeRefresher:
     def retire(self, locked: LockedOutcome, mark: Mark, reason: str) -> None:
         """End the use of a build's rows; the worker drops them later."""
         log.info("outcomes_dropped", funnel_id=mark.funnel_id, reason=reason)
-        # Saved first: rows are dropped only when no mark knows them, whatever fails.
+        # Saved first: rows are dropped only when no mark refers to them, whatever fails.
         locked.open_change()
         locked.save(replace(mark, build=""))
         self._wake_worker()
@@ -46,8 +46,8 @@ class OutcomeRefresher:
     ) -> Mark | None:
         """The mark after changed units were evaluated again.
 
-        None when there are too many, and nothing was done; and when payment events match the
-        funnel, and the build was retired. until_ms: later events are not read.
+        None when there are too many, then nothing was changed; or when payment events match the
+        funnel, then the build was retired. until_ms: later events are not read.
         """
         try:
             changed = self._tables.changed_units(subject, mark, backlog, until_ms, max_units)

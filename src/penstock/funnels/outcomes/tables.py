@@ -114,7 +114,7 @@ class OutcomeTables:
         )
 
     def stop(self, work: Work) -> None:
-        """Stop a build. Returns when nothing of it runs, or when a server does not stop it in time.
+        """Stop a build. Returns when none of its statements runs, or when a server takes too long.
 
         The engine kills no statement that merges parts, so merges are stopped meanwhile. If they
         cannot be resumed, `has_stopped_merges` says so.
@@ -126,7 +126,7 @@ class OutcomeTables:
             self._warehouse.command("SYSTEM STOP MERGES funnel_outcomes", at_once=True)
         except (QueryFailed, StoreUnavailable) as error:  # a merge runs to its end
             log.warning("merges_not_stopped", error=str(error))
-            self.has_stopped_merges = isinstance(error, StoreUnavailable)  # nobody knows
+            self.has_stopped_merges = isinstance(error, StoreUnavailable)  # unknown
         self._warehouse.stop(work, until_s)
         if self.has_stopped_merges:
             try:
@@ -160,7 +160,7 @@ class OutcomeTables:
         for chunk in chunks(list(first_times), _UNITS_PER_STATEMENT):
             times = {unit: first_times[unit] for unit in chunk}
             # Read from the first event of these units on, so that the cost does not grow with
-            # history. Read no newer insert: nobody would notice its deletion before the next mark.
+            # history. Read no newer insert: its deletion before the next mark would go unnoticed.
             subset = Subset(
                 until_block=backlog.block, after_ms=min(times.values()) - 1, units=chunk
             )

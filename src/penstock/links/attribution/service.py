@@ -41,7 +41,7 @@ _TIDY_EVERY_S = 30.0
 
 
 class AttributionService:
-    """Attributes opens to links and keeps the outcomes. click_buffer: this node's."""
+    """Attributes opens to links and stores the results. click_buffer: of this node."""
 
     def __init__(
         self,
