@@ -9,11 +9,10 @@ from litestar import Litestar
 from litestar.testing import TestClient
 from sqlalchemy import select
 
-from penstock.app import Services, build_services
-from penstock.metadb.secret_box import WrongSecretKey
+from penstock.app import Services
+from penstock.metadb.secret_box import SecretBox, WrongSecretKey, seal_all
 from penstock.metadb.tables import identity_secrets, user_links
 from penstock.settings import Settings
-from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.tenant import Tenant, visitor
 
@@ -123,8 +122,6 @@ def test_the_secret_key_of_the_installation_can_be_rotated(
     anonymous: Browser,
     workspace: Tenant,
     settings: Settings,
-    clock: ShiftedClock,
-    warehouse: Warehouse,
     services: Services,
 ) -> None:
     def stored() -> str:
@@ -133,7 +130,7 @@ def test_the_secret_key_of_the_installation_can_be_rotated(
 
     def restart(keys: str) -> None:
         changed = Settings(**settings.model_dump() | {"secret_keys": keys})
-        build_services(changed, clock, warehouse).database.close()
+        seal_all(services.database, SecretBox.of(changed))
 
     new_secret(workspace)
     key_file = settings.data / "secret.key"
