@@ -17,12 +17,17 @@ BURNING = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) % 
 MUCH_MEMORY = "SELECT length(groupArray(number)) FROM numbers(1000000000)"
 
 
+AT_START = [load("penstock.funnels.outcomes", name) for name in ("marks", "builds")]
+"""Of the worker that maintains outcomes, at any moment of a short test."""
+
 NO_REPORTS = [
-    load("penstock.funnels.queries", name)
-    for name in ("event_spans", "new_event_spans", "storage_state", "stored_since")
+    *AT_START,
+    *(
+        load("penstock.funnels.queries", name)
+        for name in ("event_spans", "new_event_spans", "storage_state", "stored_since")
+    ),
+    load("penstock.warehouse", "engine_of_events"),
 ]
-NO_REPORTS += [load("penstock.funnels.outcomes", name) for name in ("marks", "builds")]  # at start
-NO_REPORTS += [load("penstock.warehouse", "engine_of_events")]
 
 
 class HeldStatements:
