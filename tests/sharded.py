@@ -44,8 +44,8 @@ class LocalShards(Cluster):
             statement
             for table, key in _KEYS.items()
             for statement in (
-                f"CREATE OR REPLACE VIEW {table}_share AS SELECT *, _part FROM {local(table)} "
-                f"WHERE {key} % 2 + 1 = shardNum()",
+                f"CREATE OR REPLACE VIEW {table}_share AS SELECT *, _part, _block_number FROM "
+                f"{local(table)} WHERE {key} % 2 + 1 = shardNum()",
                 f"DROP TABLE IF EXISTS {table}",
                 f"CREATE TABLE {table} AS "
                 f"remote('127.0.0.1,127.0.0.1', currentDatabase(), {table}_share)",
