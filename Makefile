@@ -70,7 +70,7 @@ test: $(DEV) ## Run all checks, then all tests (ARGS="-k tie" for some)
 	$(PYTEST) --durations=50 $(ARGS)
 
 .PHONY: test-full
-test-full: check test-sdk $(SEGMENT) ## As test, with all sets on both databases, 20,000 examples, 200 kills; test-http, test-shards
+test-full: check test-sdk $(SEGMENT) ## As test, on both databases, with 20,000 examples and 200 kills; then test-http and test-shards
 	@scripts/setup tests
 	@rm -f $(VENV)/runs
 	PENSTOCK_RUNS=$(VENV)/runs PENSTOCK_DATABASES=all PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) \

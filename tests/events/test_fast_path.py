@@ -215,16 +215,30 @@ def test_the_rate_of_a_website_holds_on_the_fast_path(send: Sender, stored: Stor
     assert len(stored()) == 10
 
 
+@pytest.fixture
+def lose_answers(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], list[Sequence[NewEvent]]]:
+    """From its call on, the store commits and does not say so. Gives the submissions since then."""
+
+    def lose() -> list[Sequence[NewEvent]]:
+        submit, submissions = services.intake.hand_in, list[Sequence[NewEvent]]()
+
+        async def submit_and_fail(events: Sequence[NewEvent]) -> list[Receipt]:
+            submissions.append(events)
+            await submit(events)
+            raise Unavailable("No answer.", code="store_unavailable", retry_after_s=1)
+
+        monkeypatch.setattr(services.intake, "hand_in", submit_and_fail)
+        return submissions
+
+    return lose
+
+
 def test_an_ambiguous_commit_stores_an_event_without_id_once(
-    send: Sender, stored: Stored, services: Services, monkeypatch: pytest.MonkeyPatch
+    send: Sender, stored: Stored, lose_answers: Callable[[], list[Sequence[NewEvent]]]
 ) -> None:
-    submit = services.intake.hand_in
-
-    async def submit_and_lose_the_answer(events: Sequence[NewEvent]) -> list[Receipt]:
-        await submit(events)
-        raise Unavailable("The store does not answer.", code="store_unavailable", retry_after_s=1)
-
-    monkeypatch.setattr(services.intake, "hand_in", submit_and_lose_the_answer)
+    lose_answers()
     answer = send()
     assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
     assert answer.headers["retry-after"] == "1"
@@ -323,16 +337,9 @@ def test_what_a_browser_tracks_takes_the_fast_path(tracker: Tracker, stored: Sto
 
 
 def test_an_ambiguous_commit_stores_a_tracked_item_without_key_once(
-    tracker: Tracker, stored: Stored, services: Services, monkeypatch: pytest.MonkeyPatch
+    tracker: Tracker, stored: Stored, lose_answers: Callable[[], list[Sequence[NewEvent]]]
 ) -> None:
-    submit, submissions = services.intake.hand_in, []
-
-    async def submit_and_lose_the_answer(events: Sequence[NewEvent]) -> list[Receipt]:
-        submissions.append(events)
-        await submit(events)
-        raise Unavailable("The store does not answer.", code="store_unavailable", retry_after_s=1)
-
-    monkeypatch.setattr(services.intake, "hand_in", submit_and_lose_the_answer)
+    submissions = lose_answers()
     answer = tracker.send(tracker.item())
     assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
     assert answer.headers["access-control-allow-origin"] == "*"
