@@ -65,6 +65,7 @@ class RecordingWarehouse(Warehouse):
 
     def __init__(self, real: Warehouse) -> None:
         vars(self).update(vars(real))
+        self._real = real
         self.reports: list[str] = []
         self.before: str | None = None
         self._hold: HeldStatements | None = None
@@ -83,6 +84,9 @@ class RecordingWarehouse(Warehouse):
                 with self._reading(None):
                     self._hold.wait()
         return super().query(sql, parameters, settings)
+
+    def insert_json_rows(self, table: str, rows: bytes, columns: Sequence[str], token: str) -> bool:
+        return self._real.insert_json_rows(table, rows, columns, token)
 
     def running(self) -> int:
         """How many of the `before` statements the engine is running."""

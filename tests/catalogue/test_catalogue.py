@@ -13,6 +13,7 @@ from penstock.events.model import Kind, NewEvent, Source
 from penstock.events.rows import EVENT_COLUMNS, event_row
 from penstock.funnels.definitions.builtins import BUILTIN_COLUMNS, BUILTIN_FIELDS
 from penstock.warehouse.client import Warehouse
+from tests.one_server import one_server
 from tests.tenant import Tenant
 
 
@@ -368,6 +369,7 @@ def test_an_interrupted_shipment_is_repeated_without_loss_or_duplicates(workspac
     assert ([tuple(row) for row in stored], values(workspace, "p")) == ([(3,)], [("a", 3)])
 
 
+@one_server("a table over shards cannot be merged by OPTIMIZE")
 def test_a_property_with_many_values_is_bounded_and_incomplete(workspace, warehouse):
     """An attempt ID and a skewed value, in several inserts. Counts are close lower bounds."""
     random, expected_counts, site = Random(7), Counter[str](), workspace.website_id

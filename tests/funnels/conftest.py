@@ -1,16 +1,11 @@
 """The warehouse of property tests, and the number of their examples."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from penstock.warehouse.client import Warehouse
 from tests.funnels import seed
-
-ONE_SERVER = pytest.mark.skipif(
-    os.environ.get("PENSTOCK_TEST_ENGINE") == "shards", reason="a cluster stores no outcomes"
-)
 
 
 @pytest.fixture(scope="module")

@@ -27,15 +27,15 @@ from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from tests.conftest import ShiftedClock
 from tests.events.imports.conftest import finished, ndjson
-from tests.funnels.conftest import ONE_SERVER
 from tests.funnels.examples import example_count
 from tests.funnels.scenario import HOUR_S, Scene, step
+from tests.one_server import one_server
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
 Json = dict[str, Any]
 
-pytestmark = ONE_SERVER
+pytestmark = one_server("a cluster stores no outcomes")
 
 HISTORIES = example_count(100) // 100
 ACTIONS = 12 if HISTORIES == 1 else 25

@@ -16,14 +16,14 @@ from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 from tests.conftest import ShiftedClock
-from tests.funnels.conftest import ONE_SERVER
 from tests.funnels.scenario import DAY_S, Scene, step
+from tests.one_server import one_server
 from tests.tenant import BASE_URL, Tenant
 from tests.waiting import eventually
 
 Json = dict[str, Any]
 
-pytestmark = ONE_SERVER
+pytestmark = one_server("a cluster stores no outcomes")
 
 PATHS: dict[str, Json] = {
     "results": {"pageSize": 2},

@@ -37,16 +37,16 @@ from penstock.funnels.statements.query import (
 from penstock.funnels.statements.storing import is_storable
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference, seed
-from tests.funnels.conftest import ONE_SERVER
 from tests.funnels.examples import example_count, example_settings, share_of_cases
 from tests.funnels.reports import evaluate
 from tests.funnels.strategies import WINDOWS_S, Case, cases
 from tests.funnels.test_property import canonical_json, description, difference
+from tests.one_server import one_server
 
 EXAMPLES = example_count(30) // 5
 SHARES = range(3)
 
-pytestmark = [pytest.mark.usefixtures("count_examples"), ONE_SERVER]
+pytestmark = [pytest.mark.usefixtures("count_examples"), one_server("a cluster stores no outcomes")]
 
 examples = example_settings(EXAMPLES // len(SHARES))
 

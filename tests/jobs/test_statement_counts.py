@@ -3,6 +3,7 @@
 import pytest
 
 from tests.funnels.scenario import DAY_S, Scene
+from tests.one_server import one_server
 from tests.recording_warehouse import AT_START, RecordingWarehouse
 
 SNAPSHOT = 5
@@ -23,6 +24,7 @@ STATEMENTS = {
 }
 
 
+@one_server("a cluster also reads how its tables are stored")
 @pytest.mark.parametrize("path", STATEMENTS)
 def test_a_first_query_runs_no_more_statements(
     scene: Scene, warehouse: RecordingWarehouse, monkeypatch: pytest.MonkeyPatch, path: str

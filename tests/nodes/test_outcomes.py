@@ -15,15 +15,15 @@ from penstock.funnels.outcomes.model import Mark, Overtaken
 from penstock.funnels.queries.schema import DirectReason
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
-from tests.funnels.conftest import ONE_SERVER
 from tests.funnels.scenario import Scene
 from tests.nodes.conftest import Node
+from tests.one_server import one_server
 from tests.tenant import Tenant
 from tests.waiting import eventually
 
 Json = dict[str, Any]
 
-pytestmark = ONE_SERVER
+pytestmark = one_server("a cluster stores no outcomes")
 _DIFFERS = ("servedFrom", "directReason", "computedAt", "evaluatedAt")
 _DISCONNECT = """
     SELECT pg_terminate_backend(pid) FROM pg_locks

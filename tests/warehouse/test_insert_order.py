@@ -6,9 +6,9 @@ from threading import Event, Thread
 import pytest
 
 from penstock.warehouse.client import Warehouse
-from tests.funnels.conftest import ONE_SERVER
+from tests.one_server import one_server
 
-pytestmark = ONE_SERVER
+pytestmark = one_server("each shard numbers its own inserts")
 _INSERT = "INSERT INTO insert_order SELECT number FROM numbers({rows:UInt64})"
 _NEWEST = """
     SELECT max(max_block_number) FROM system.parts
