@@ -9,7 +9,10 @@ from penstock.funnels.queries.profiles import ProfileReader
 from penstock.funnels.queries.versions import VersionReader
 from penstock.funnels.statements.query import DataProfile, QueryParams
 from penstock.warehouse.client import Warehouse
+from tests.one_server import one_server
 from tests.recording_warehouse import RecordingWarehouse
+
+pytestmark = one_server("a cluster keeps no profiles")
 
 DAY_MS = 86_400_000
 NOW_MS = 1_700_000_000_000
