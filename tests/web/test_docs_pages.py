@@ -6,7 +6,8 @@ import pytest
 
 
 def test_every_operation_of_the_openapi_document_is_on_the_page(server):
-    document, page = server.get("/api/openapi.json").json(), server.get("/api/docs").text
+    document = server.get("/api/openapi.json").json()
+    page = " ".join(server.get("/api/docs").text.split())
     expected = {
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }

@@ -26,7 +26,7 @@ def test_owners_see_how_the_node_is_and_what_became_of_events(workspace, service
 
 def test_owners_see_how_much_both_stores_grew_since_the_start(workspace, clock):
     def growth_shown():
-        return dict(_GROWTH.findall(workspace.browser.get("/system").text))
+        return dict(_GROWTH.findall(" ".join(workspace.browser.get("/system").text.split())))
 
     eventually(growth_shown)
     clock.advance(seconds=3 * 3600)

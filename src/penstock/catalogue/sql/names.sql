@@ -1,7 +1,8 @@
 -- One page of the event names, and their total number.
 WITH seen AS
 (
-    SELECT kind, name, sum(events) AS events, toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
+    SELECT kind, name, sum(events) AS events,
+        toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
     FROM catalogue
     WHERE website_id IN {websites:Array(String)} AND property = ''
         AND ({kind:String} = '' OR toString(kind) = {kind:String})
@@ -12,5 +13,7 @@ SELECT
     (SELECT count() FROM seen) AS total,
     (
         SELECT groupArray((toString(kind), name, events, last_ms))
-        FROM (SELECT * FROM seen ORDER BY events DESC, name, kind LIMIT {limit:UInt64} OFFSET {offset:UInt64})
+        FROM (
+            SELECT * FROM seen ORDER BY events DESC, name, kind
+            LIMIT {limit:UInt64} OFFSET {offset:UInt64})
     ) AS page

@@ -1,9 +1,10 @@
--- One page of the properties with their types, most frequent first, and their total number.
--- A path selects all page views: the catalogue does not store properties by path.
--- Every event has the fields of its visitor's touches, so they are listed whatever the kind and event.
+-- One page of the properties with their types, most frequent first, and their total number. A path
+-- selects all page views: the catalogue does not store properties by path. Every event has the
+-- fields of its visitor's touches, so they are listed whatever the kind and event.
 WITH typed AS
 (
-    SELECT property, type, sum(events) AS events, toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
+    SELECT property, type, sum(events) AS events,
+        toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
     FROM catalogue
     WHERE website_id IN {websites:Array(String)} AND property != ''
         AND ({kind:String} = '' OR toString(kind) = {kind:String})
@@ -11,11 +12,13 @@ WITH typed AS
         AND ({event:String} = '' OR if(kind = 'pageview', {event:String} IN
         (
             SELECT name FROM catalogue
-            WHERE website_id IN {websites:Array(String)} AND property = '' AND kind = 'pageview' AND name = {event:String}
+            WHERE website_id IN {websites:Array(String)} AND property = '' AND kind = 'pageview'
+                AND name = {event:String}
         ), name = {event:String}))
     GROUP BY property, type
     UNION ALL
-    SELECT touch.2 AS property, type, sum(events) AS events, toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
+    SELECT touch.2 AS property, type, sum(events) AS events,
+        toInt64(toUnixTimestamp64Milli(max(last_at))) AS last_ms
     FROM catalogue
     ARRAY JOIN {touches:Array(Tuple(String, String))} AS touch
     WHERE website_id IN {websites:Array(String)} AND catalogue.property = touch.1
@@ -28,7 +31,8 @@ seen AS
         property,
         sum(typed.events) AS events,
         max(typed.last_ms) AS last_ms,
-        arraySort(type -> (-toInt64(type.2), type.1), groupArray((toString(type), typed.events, typed.last_ms))) AS types
+        arraySort(type -> (-toInt64(type.2), type.1),
+            groupArray((toString(type), typed.events, typed.last_ms))) AS types
     FROM typed
     GROUP BY property
 )
@@ -36,5 +40,7 @@ SELECT
     (SELECT count() FROM seen) AS total,
     (
         SELECT groupArray((property, events, last_ms, types))
-        FROM (SELECT * FROM seen ORDER BY events DESC, property LIMIT {limit:UInt64} OFFSET {offset:UInt64})
+        FROM (
+            SELECT * FROM seen ORDER BY events DESC, property
+            LIMIT {limit:UInt64} OFFSET {offset:UInt64})
     ) AS page

@@ -1,4 +1,5 @@
--- The latest events received after a time. An empty text selects all. values: JSON texts of the property.
+-- The latest events received after a time. An empty text selects all. values: JSON texts of the
+-- property.
 SELECT
     * EXCEPT (scope_id, visitor_key, scalars, hashes, occurred_at, received_at, stated_at),
     toInt64(toUnixTimestamp64Milli(occurred_at)) AS occurred_ms,
@@ -11,6 +12,7 @@ WHERE website_id IN {websites:Array(String)}
     AND ({source:String} = '' OR toString(source) = {source:String})
     AND ({name:String} = '' OR name = {name:String})
     AND (NOT {by_visitor:Bool} OR visitor_key IN {visitors:Array(UInt64)})
-    AND ({property:String} = '' OR JSONExtractRaw(properties, {property:String}) IN {values:Array(String)})
+    AND ({property:String} = ''
+        OR JSONExtractRaw(properties, {property:String}) IN {values:Array(String)})
 ORDER BY received_at DESC, event_id DESC
 LIMIT {limit:UInt64}

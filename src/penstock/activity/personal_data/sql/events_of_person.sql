@@ -1,4 +1,5 @@
--- All events of a visitor or user, oldest first. visitors: all IDs of the visitor in the scope. user: '' for none.
+-- All events of a visitor or user, oldest first. visitors: all IDs of the visitor in the scope.
+-- user: '' for none.
 SELECT
     * EXCEPT (scope_id, visitor_key, scalars, hashes, occurred_at, received_at, stated_at),
     toInt64(toUnixTimestamp64Milli(occurred_at)) AS occurred_ms,

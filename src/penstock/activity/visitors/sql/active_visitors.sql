@@ -1,5 +1,5 @@
--- One page of the visitors with events in a period, most recently active first, and their total number.
--- Events are first summed by stored visitor ID, then by canonical visitor: merges are few.
+-- One page of the visitors with events in a period, most recently active first, and their total
+-- number. Events are first summed by stored visitor ID, then by canonical visitor: merges are few.
 SELECT
     any(stored.scope) AS scope,
     any(if(aliases.canonical_key = 0, stored.name, aliases.canonical_id)) AS name,
@@ -20,12 +20,14 @@ FROM
         argMax(website_id, occurred_at) AS last_website
     FROM events
     WHERE website_id IN {websites:Array(String)}
-        AND occurred_at >= fromUnixTimestamp64Milli({since:Int64}) AND occurred_at <= fromUnixTimestamp64Milli({until:Int64})
+        AND occurred_at >= fromUnixTimestamp64Milli({since:Int64})
+        AND occurred_at <= fromUnixTimestamp64Milli({until:Int64})
     GROUP BY visitor_key
 ) AS stored
 LEFT ANY JOIN
 (
-    SELECT visitor_key, argMax(canonical_key, version) AS canonical_key, argMax(canonical_id, version) AS canonical_id
+    SELECT visitor_key, argMax(canonical_key, version) AS canonical_key,
+        argMax(canonical_id, version) AS canonical_id
     FROM visitor_aliases
     WHERE scope_id IN {scopes:Array(String)}
     GROUP BY visitor_key

@@ -1,3 +1,4 @@
 -- Merges of some visitors up to a version.
 SELECT count() FROM visitor_aliases FINAL
-WHERE scope_id = {scope:String} AND visitor_key IN {visitors:Array(UInt64)} AND version <= {merge:UInt64}
+WHERE scope_id = {scope:String} AND visitor_key IN {visitors:Array(UInt64)}
+    AND version <= {merge:UInt64}

@@ -6,6 +6,7 @@ SELECT
     toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_event_ms
 FROM events
 WHERE website_id IN {websites:Array(String)}
-    AND occurred_at >= fromUnixTimestamp64Milli({from:Int64}) AND occurred_at < fromUnixTimestamp64Milli({to:Int64})
+    AND occurred_at >= fromUnixTimestamp64Milli({from:Int64})
+    AND occurred_at < fromUnixTimestamp64Milli({to:Int64})
     AND received_at <= fromUnixTimestamp64Milli({requested_at:Int64})
 GROUP BY website_id

@@ -5,5 +5,6 @@ SELECT
     (
         SELECT count() FROM events
         WHERE website_id IN {websites:Array(String)}
-            AND _block_number > {events_block:Int64} AND toInt64(splitByChar('_', _part)[3]) > {events_block:Int64}
+            AND _block_number > {events_block:Int64}
+            AND toInt64(splitByChar('_', _part)[3]) > {events_block:Int64}
     ) AS new_events

@@ -1,6 +1,8 @@
 -- A newer mark of an outcome. Its number is higher than that of any other.
 INSERT INTO funnel_outcome_marks
-    (outcome, number, build, workspace_id, funnel_id, events_block, events, read_until, next_event, asked_at)
+    (outcome, number, build, workspace_id, funnel_id, events_block, events, read_until, next_event,
+        asked_at)
 SELECT
     {outcome:String}, {number:UInt64}, {build:String}, {workspace_id:String}, {funnel_id:String},
-    {events_block:Int64}, {events:UInt64}, {read_until:Int64}, {next_event:Int64}, {queried_at:Int64}
+    {events_block:Int64}, {events:UInt64}, {read_until:Int64}, {next_event:Int64},
+        {queried_at:Int64}

@@ -1,5 +1,6 @@
--- The events of some websites that were inserted after a number and up to another, a row for each day (UTC).
--- A part has the number of its newest insert in its name, so that older parts are not opened.
+-- The events of some websites that were inserted after a number and up to another, a row for each
+-- day (UTC). A part has the number of its newest insert in its name, so that older parts are not
+-- opened.
 SELECT
     toInt64(toUnixTimestamp64Milli(min(occurred_at))) AS first_ms,
     toInt64(toUnixTimestamp64Milli(max(occurred_at))) AS last_ms,

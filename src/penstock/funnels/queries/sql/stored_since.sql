@@ -1,15 +1,18 @@
--- How many events and merges of some websites are stored, and how many of them were inserted after a number.
--- A part has the number of its newest insert in its name, so that older parts are not opened.
+-- How many events and merges of some websites are stored, and how many of them were inserted after
+-- a number. A part has the number of its newest insert in its name, so that older parts are not
+-- opened.
 SELECT
     (SELECT count() FROM events WHERE website_id IN {websites:Array(String)}) AS events,
     (SELECT count() FROM visitor_aliases WHERE scope_id IN {scopes:Array(String)}) AS aliases,
     (
         SELECT count() FROM events
         WHERE website_id IN {websites:Array(String)}
-            AND _block_number > {events_block:Int64} AND toInt64(splitByChar('_', _part)[3]) > {events_block:Int64}
+            AND _block_number > {events_block:Int64}
+            AND toInt64(splitByChar('_', _part)[3]) > {events_block:Int64}
     ) AS new_events,
     (
         SELECT count() FROM visitor_aliases
         WHERE scope_id IN {scopes:Array(String)}
-            AND _block_number > {aliases_block:Int64} AND toInt64(splitByChar('_', _part)[3]) > {aliases_block:Int64}
+            AND _block_number > {aliases_block:Int64}
+            AND toInt64(splitByChar('_', _part)[3]) > {aliases_block:Int64}
     ) AS new_aliases

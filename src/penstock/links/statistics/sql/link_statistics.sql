@@ -15,7 +15,8 @@ WITH occurrences AS
         0 AS install
     FROM clicks
     WHERE website_id = {website:String} AND link_id = {link:String}
-        AND clicked_at >= fromUnixTimestamp64Milli({start:Int64}) AND clicked_at < fromUnixTimestamp64Milli({end:Int64})
+        AND clicked_at >= fromUnixTimestamp64Milli({start:Int64})
+        AND clicked_at < fromUnixTimestamp64Milli({end:Int64})
     UNION ALL
     SELECT
         toUnixTimestamp64Milli(occurred_at) AS at,
@@ -30,12 +31,15 @@ WITH occurrences AS
         name = 'install' AS install
     FROM events
     WHERE website_id = {website:String} AND name IN ('open', 'install') AND kind = 'event'
-        AND occurred_at >= fromUnixTimestamp64Milli({start:Int64}) AND occurred_at < fromUnixTimestamp64Milli({end:Int64})
+        AND occurred_at >= fromUnixTimestamp64Milli({start:Int64})
+        AND occurred_at < fromUnixTimestamp64Milli({end:Int64})
         AND link = {slug:String}
 )
 SELECT
-    multiIf(grouping(bucket) = 0, 'bucket', grouping(platform) = 0, 'platform', grouping(country) = 0, 'country', 'method') AS part,
-    multiIf(part = 'bucket', toString(bucket), part = 'platform', platform, part = 'country', country, method) AS value,
+    multiIf(grouping(bucket) = 0, 'bucket', grouping(platform) = 0, 'platform',
+        grouping(country) = 0, 'country', 'method') AS part,
+    multiIf(part = 'bucket', toString(bucket), part = 'platform', platform,
+        part = 'country', country, method) AS value,
     sum(click) AS clicks,
     sum(unique_click) AS unique_clicks,
     sum(bot_hit) AS bot_hits,
