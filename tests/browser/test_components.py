@@ -1,7 +1,5 @@
 """Components that more than one page is made of, on a page that holds them all."""
 
-import re
-
 import pytest
 from playwright.sync_api import expect
 
@@ -152,5 +150,5 @@ def test_a_form_sends_nested_typed_json_and_shows_faults_at_the_nearest_field(ga
 
 def test_the_pager_leads_to_the_pages_beside(gallery):
     pager = gallery.get_by_role("navigation", name="Pages")
-    expect(pager).to_have_text(re.compile(r"21 to 40 of 57"))
+    expect(pager).to_contain_text("21 to 40 of 57")
     expect(pager.get_by_role("link", name="Next")).to_have_attribute("href", "?page=3")
