@@ -20,6 +20,14 @@ def example_count(default: int) -> int:
     return int(_NUMBER or default)
 
 
+def shares_of(count: int, least: int) -> range:
+    """Parts of a property that tries so many cases, which the workers divide.
+
+    A part has at most 50 cases: in a long run no worker begins an hour's work as the last one.
+    """
+    return range(max(least, count // 50))
+
+
 def example_settings(count: int) -> settings:
     return settings(
         max_examples=max(1, count),

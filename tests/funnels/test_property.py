@@ -20,14 +20,14 @@ from penstock.funnels.definitions.model import CountingUnit, Definition, Match, 
 from penstock.funnels.statements.query import QueryParams, Strategy
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference
-from tests.funnels.examples import example_count, example_settings, share_of_cases
+from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.reports import evaluate
 from tests.funnels.seed import store_case
 from tests.funnels.strategies import START_MS, Case, cases
 
 EXAMPLES = example_count(80)
-SHARES = range(10)
-"""Each kind of funnel in ten parts: the workers divide them, and a long run shows its progress."""
+SHARES = shares_of(EXAMPLES // 2, least=10)
+"""Of each kind of funnel."""
 
 pytestmark = pytest.mark.usefixtures("count_examples")
 

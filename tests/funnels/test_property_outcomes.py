@@ -37,14 +37,14 @@ from penstock.funnels.statements.query import (
 from penstock.funnels.statements.storing import is_storable
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference, seed
-from tests.funnels.examples import example_count, example_settings, share_of_cases
+from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.reports import evaluate
 from tests.funnels.strategies import WINDOWS_S, Case, cases
 from tests.funnels.test_property import canonical_json, description, difference
 from tests.one_server import one_server
 
 EXAMPLES = example_count(30) // 5
-SHARES = range(3)
+SHARES = shares_of(EXAMPLES, least=3)
 
 pytestmark = [pytest.mark.usefixtures("count_examples"), one_server("a cluster stores no outcomes")]
 

@@ -29,13 +29,13 @@ from penstock.funnels.units.trace import FunnelPath, conflicts, seen_by_diagnost
 from penstock.funnels.units.traced_unit import unit_of
 from penstock.warehouse.client import Warehouse
 from tests.funnels import reference
-from tests.funnels.examples import example_count, example_settings, share_of_cases
+from tests.funnels.examples import example_count, example_settings, share_of_cases, shares_of
 from tests.funnels.seed import store_case
 from tests.funnels.strategies import Case, cases
 
 EXAMPLES = example_count(50) // 5
-SHARES = range(5)
-"""Each kind of funnel in five parts, which the workers divide."""
+SHARES = shares_of(EXAMPLES // 2, least=5)
+"""Of each kind of funnel."""
 
 pytestmark = pytest.mark.usefixtures("count_examples")
 
