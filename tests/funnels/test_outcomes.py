@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
 from litestar.testing import TestClient
 
 from penstock.app import Services, build_app, build_services
@@ -213,7 +214,7 @@ def test_an_export_whose_stored_outcomes_fail_half_way_is_written_from_events(
         def blocks(read: Any) -> Iterator[Any]:
             yield next(read)
             if "funnel_outcomes" in statement.sql:
-                raise QueryFailed("broken", 0)
+                raise DatabaseError("Code: 49. DB::Exception: broken")
             yield from read
 
         with stream(statement) as read:
