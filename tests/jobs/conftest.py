@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+
 import pytest
 
 from penstock.warehouse.client import Warehouse
@@ -8,6 +10,14 @@ from tests.recording_warehouse import RecordingWarehouse
 @pytest.fixture
 def warehouse(warehouse: Warehouse) -> RecordingWarehouse:
     return RecordingWarehouse(warehouse)
+
+
+@pytest.fixture
+def without_merges(warehouse: Warehouse) -> Iterator[None]:
+    """After a merge of parts the data are counted again; in a cluster they count as changed."""
+    warehouse.command("SYSTEM STOP MERGES")
+    yield
+    warehouse.command("SYSTEM START MERGES")
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ def of_cache(scene, funnel, **query):
     )
 
 
+@pytest.mark.usefixtures("without_merges")
 def test_equal_requests_at_once_run_one_query(scene, warehouse):
     scene.story("0/A 60/B")
     funnel = scene.funnel("A", "B")
