@@ -56,18 +56,18 @@ def test_an_error_of_the_engine_opens_no_libraries(tmp_path: Path) -> None:
         assert process.submit(open_libraries_after_errors, tmp_path).result() == 0
 
 
-def test_the_removal_of_many_parts_starts_no_threads(warehouse: Warehouse) -> None:
+def test_the_removal_of_many_parts_starts_no_threads(embedded: Warehouse) -> None:
     """A thread of the engine stays, with three descriptors."""
-    before = single_value(warehouse, THREADS)
-    warehouse.command(
+    before = single_value(embedded, THREADS)
+    embedded.command(
         "CREATE TABLE many_parts (n UInt64) ENGINE = MergeTree ORDER BY n PARTITION BY n"
     )
-    warehouse.command(
+    embedded.command(
         "INSERT INTO many_parts SELECT number FROM numbers(300) "
         "SETTINGS max_partitions_per_insert_block = 0, max_threads = 1"
     )
-    warehouse.command("DROP TABLE many_parts SYNC")
-    assert single_value(warehouse, THREADS) - before < 20
+    embedded.command("DROP TABLE many_parts SYNC")
+    assert single_value(embedded, THREADS) - before < 20
 
 
 def test_caches_are_bounded(embedded: Warehouse) -> None:
