@@ -219,7 +219,7 @@ def test_the_rate_of_a_website_holds_on_the_fast_path(send: Sender, stored: Stor
 def lose_answers(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], list[Sequence[NewEvent]]]:
-    """From its call on, the store commits and does not say so. Gives the submissions since then."""
+    """Makes the store commit without an answer; returns the list of all submissions since then."""
 
     def lose() -> list[Sequence[NewEvent]]:
         submit, submissions = services.intake.hand_in, list[Sequence[NewEvent]]()

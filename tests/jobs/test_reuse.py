@@ -8,7 +8,7 @@ from tests.funnels.scenario import DAY_S, HOUR_S, Scene
 from tests.one_server import one_server
 from tests.waiting import PATIENCE_S, eventually
 
-WRITES_A_LOCAL_TABLE = one_server("no tables over shards take this statement")
+REFUSED_OVER_SHARDS = one_server("no tables over shards take this statement")
 
 
 def of_cache(scene, funnel, **query):
@@ -243,7 +243,7 @@ OF_ANN = (
     "statement",
     [
         "ALTER TABLE events DELETE WHERE ",
-        pytest.param("DELETE FROM events WHERE ", marks=WRITES_A_LOCAL_TABLE),
+        pytest.param("DELETE FROM events WHERE ", marks=REFUSED_OVER_SHARDS),
     ],
 )
 def test_events_deleted_from_the_warehouse_are_no_longer_counted(
@@ -257,7 +257,7 @@ def test_events_deleted_from_the_warehouse_are_no_longer_counted(
     assert scene.results(funnel)["aggregate"]["entered"] == 1
 
 
-@WRITES_A_LOCAL_TABLE
+@REFUSED_OVER_SHARDS
 def test_merged_parts_keep_the_cache(scene, warehouse):
     for number in range(3):
         scene.story("0/A 60/B", visitor=f"v{number}")
@@ -267,7 +267,7 @@ def test_merged_parts_keep_the_cache(scene, warehouse):
     assert scene.results(funnel) == before
 
 
-@WRITES_A_LOCAL_TABLE
+@REFUSED_OVER_SHARDS
 def test_events_inserted_by_another_process_are_counted(scene, workspace, warehouse):
     """By another node, or from a copy: no room of this process takes part."""
     scene.story("0/A 60/B", visitor="ann")
@@ -282,7 +282,7 @@ def test_events_inserted_by_another_process_are_counted(scene, workspace, wareho
     assert scene.results(funnel)["aggregate"]["completed"] == 2
 
 
-@WRITES_A_LOCAL_TABLE
+@REFUSED_OVER_SHARDS
 def test_replacing_an_event_invalidates_the_cache(scene, workspace, warehouse):
     """The number of rows is as before; the numbers of their inserts are not."""
     scene.story("0/A 60/B", visitor="ann")
