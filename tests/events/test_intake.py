@@ -1,6 +1,7 @@
 """The group commit: many callers, one transaction at a time, each its own answer."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -113,6 +114,23 @@ def test_callers_that_wait_together_are_committed_together(
     assert all(isinstance(outcome, list) for outcome in outcomes)
     assert sum(sizes) == 200
     assert len(sizes) < 20
+
+
+def test_a_commit_leaves_no_cycle_for_the_garbage_collector(database: Database) -> None:
+    """A collection stops the process; at 2,400 events per second one took 70 ms."""
+
+    async def garbage_of_commits(intake: Intake) -> int:
+        await intake.submit([event("first")])
+        gc.collect()
+        gc.disable()
+        try:
+            for number in range(50):
+                await intake.submit([event(str(number))])
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    assert run(database, garbage_of_commits) < 50
 
 
 def test_a_submission_that_the_store_cannot_take_fails_alone(database: Database) -> None:

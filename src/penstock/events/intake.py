@@ -218,17 +218,19 @@ class Intake:
     def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hand over once no more submissions arrive."""
         self._busy = True
-        until_s = loop.time() + _GATHER_S
+        loop.call_soon(self._wait_for_more, loop, loop.time() + _GATHER_S, 0, 0)
 
-        def wait_for_more(seen: int, quiet_turns: int) -> None:
-            gathered = len(self._gathered)
-            quiet_turns = 0 if gathered > seen else quiet_turns + 1
-            if quiet_turns < _QUIET_TURNS and loop.time() < until_s:
-                loop.call_soon(wait_for_more, gathered, quiet_turns)
-            else:
-                self._hand_over()
-
-        loop.call_soon(wait_for_more, 0, 0)
+    # A method: a function that schedules itself refers to itself, and such garbage stays until a
+    # collection, which stops the process.
+    def _wait_for_more(
+        self, loop: asyncio.AbstractEventLoop, until_s: float, seen: int, quiet_turns: int
+    ) -> None:
+        gathered = len(self._gathered)
+        quiet_turns = 0 if gathered > seen else quiet_turns + 1
+        if quiet_turns < _QUIET_TURNS and loop.time() < until_s:
+            loop.call_soon(self._wait_for_more, loop, until_s, gathered, quiet_turns)
+        else:
+            self._hand_over()
 
     def _hand_over(self) -> None:
         self._hand_overs.put(self._gathered)
