@@ -16,6 +16,7 @@ from penstock.funnels.queries.profiles import ProfileReader
 from penstock.funnels.queries.versions import VersionReader
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import DataProfile, QueryParams, Statement, StoredBuild
+from penstock.funnels.statements.storing import merge_parts
 from penstock.warehouse.client import Warehouse
 
 WINDOW_S = 604_800
@@ -97,6 +98,11 @@ class StoredFunnel(DirectFunnel):
         self.tables.drop([self.mark.build])
         self.mark = self.tables.fill(self.subject, self._new_mark())
         self.tables.save(self.mark)
+
+    def merge(self) -> None:
+        """Merge the rows' parts, as a build does at its end."""
+        statement = merge_parts(self.mark.build)
+        self.warehouse.query(statement.sql, statement.parameters)
 
     def profile(self) -> DataProfile:
         places = tuple(range(1, len(self.definition.breakdown_properties) + 1))
