@@ -119,18 +119,21 @@ def test_callers_that_wait_together_are_committed_together(
 def test_a_commit_leaves_no_cycle_for_the_garbage_collector(database: Database) -> None:
     """A collection stops the process; at 2,400 events per second one took 70 ms."""
 
-    async def garbage_of_commits(intake: Intake) -> int:
-        await intake.submit([event("first")])
+    async def garbage_of_commits(intake: Intake, round_number: int) -> int:
         gc.collect()
         gc.disable()
         try:
             for number in range(50):
-                await intake.submit([event(str(number))])
+                await intake.submit([event(f"{round_number}-{number}")])
             return gc.collect()
         finally:
             gc.enable()
 
-    assert run(database, garbage_of_commits) < 50
+    async def rounds(intake: Intake) -> list[int]:
+        return [await garbage_of_commits(intake, round_number) for round_number in range(6)]
+
+    # Other threads of the process leave garbage too, now and then: not in every round.
+    assert min(run(database, rounds)) < 50
 
 
 def test_a_submission_that_the_store_cannot_take_fails_alone(database: Database) -> None:
