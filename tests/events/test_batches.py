@@ -9,9 +9,10 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
+from penstock.events import routes
+from penstock.events.answers import batch_json
 from penstock.events.batch import ItemResult
 from penstock.events.intake import MOST_WAITING
-from penstock.events.schema import BatchRecord
 from penstock.settings import Settings
 from tests.events.conftest import Stored, faults
 from tests.tenant import Tenant
@@ -165,14 +166,14 @@ def test_a_batch_limit_that_the_intake_could_never_accept_is_no_valid_setting() 
 def test_a_small_body_of_many_items_does_not_hold_the_event_loop(
     workspace: Tenant, site: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of, on_loop = BatchRecord.of, list[bool]()
+    on_loop = list[bool]()
 
-    def recorded(results: Sequence[ItemResult]) -> BatchRecord:
+    def recorded(results: Sequence[ItemResult]) -> bytes:
         with suppress(RuntimeError):
             on_loop.append(asyncio.get_running_loop().is_running())
-        return of(results)
+        return batch_json(results)
 
-    monkeypatch.setattr(BatchRecord, "of", recorded)
+    monkeypatch.setattr(routes, "batch_json", recorded)
     website = {} if "v1" in path else {"websiteId": site}
     answer = workspace.client.post(path, json={**website, "events": [{}] * 1000})
     assert (answer.status_code, len(answer.json()["results"])) == (202, 1000)

@@ -123,34 +123,19 @@ def property_columns(properties: Mapping[str, Any]) -> dict[str, dict[str, str] 
         if kind is dict or kind is list:
             scalars[column_key(name)] = COMPOSITE
         elif value is not None:
-            key = column_key(name)
-            scalars[key], hashes[key] = _tagged_and_hash(value)
+            is_short = len(name) + (len(value) if kind is str else 0) <= _CACHED_CHARS
+            column_of = _scalar_column if is_short else _scalar_column.__wrapped__
+            key, text, text_hash = column_of(name, value)
+            scalars[key], hashes[key] = text, text_hash
     return {"scalars": scalars, "hashes": hashes}
-
-
-def _tagged_and_hash(value: Scalar) -> tuple[str, int]:
-    if type(value) is str:
-        return _text_and_hash(value) if len(value) <= _CACHED_CHARS else _with_hash("s" + value)
-    if type(value) is bool:
-        return _TRUE if value else _FALSE
-    return _number_and_hash(value)
 
 
 _CACHED_CHARS = 200
 
 
-@lru_cache(maxsize=20_000)
-def _text_and_hash(value: str) -> tuple[str, int]:
-    return _with_hash("s" + value)
-
-
+# One look-up for key, text and hash: most events have values that others had before.
 @lru_cache(maxsize=20_000, typed=True)
-def _number_and_hash(value: float) -> tuple[str, int]:
-    return _with_hash("n" + number_text(value))
-
-
-def _with_hash(text: str) -> tuple[str, int]:
-    return text, value_hash(text)
-
-
-_TRUE, _FALSE = _with_hash("btrue"), _with_hash("bfalse")
+def _scalar_column(name: str, value: Scalar) -> tuple[str, str, int]:
+    """The encoded key, the tagged text and its hash."""
+    text = tagged(value)
+    return column_key(name), text, value_hash(text)

@@ -12,18 +12,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from litestar.types import ASGIApp, Receive, Scope, Send
-from msgspec import json
 
 from penstock.base.errors import PenstockError
 from penstock.base.ids import WorkspaceId
 from penstock.base.user_agent import MAX_CHARS, parsed_before
+from penstock.events.answers import batch_json, receipt_json
 from penstock.events.batch import ItemResult
 from penstock.events.model import Receipt, Rejected
 from penstock.events.quarantine.service import QuarantineService
-from penstock.events.schema import BatchRecord
 from penstock.events.server_events import server_event
 from penstock.events.service import EventService, TrackedBody, receipt_of, results_for_sender
-from penstock.http.answers import answer
 from penstock.http.bodies import MAX_LENGTH_DIGITS, SMALL_BYTES, is_light
 from penstock.http.cors import ANY_ORIGIN, AnyOriginCors
 from penstock.http.fast_path import Answer, RawResponse, Respond
@@ -117,8 +115,7 @@ class TrackFastPath:
         if not tracked.is_batch:
             receipt_of(stored)  # raises for a rejected one
         results = results_for_sender(tracked.batch, None, stored)
-        content = answer(BatchRecord.of(results)).content
-        response = _accepted_response(content, ANY_ORIGIN)
+        response = _accepted_response(batch_json(results), ANY_ORIGIN)
         if all(result.receipt for result in results):
             return response
         return partial(self._send_partly_rejected, user_agent, body, results, response)
@@ -201,18 +198,6 @@ def _accepted_response(
 ) -> RawResponse:
     length = (b"content-length", b"%d" % len(content))
     return RawResponse(202, (_JSON, length, *headers), content)
-
-
-def receipt_json(receipt: Receipt) -> bytes:
-    """The same document as `EventRecord`."""
-    document: dict[str, Any] = {
-        "status": receipt.status,
-        "eventId": receipt.event_id,
-        "visitorId": receipt.visitor_id,
-    }
-    if receipt.warnings:
-        document["warnings"] = [notice._asdict() for notice in receipt.warnings]
-    return json.encode(document)
 
 
 class _Head(NamedTuple):

@@ -11,6 +11,7 @@ from penstock.accounts.model import Caller
 from penstock.base.errors import Malformed, PenstockError
 from penstock.base.ids import WorkspaceId
 from penstock.base.user_agent import MAX_CHARS
+from penstock.events.answers import batch_json, receipt_json
 from penstock.events.batch import ItemResult
 from penstock.events.quarantine import routes as quarantine_routes
 from penstock.events.quarantine.service import QuarantineService
@@ -29,7 +30,7 @@ from penstock.events.server_events import (
     transaction,
 )
 from penstock.events.service import EventReader, EventService
-from penstock.http.answers import answer
+from penstock.http.answers import answer, json_answer
 from penstock.http.bodies import compute_on, read_bytes, require_json
 from penstock.http.cors import AnyOriginCors, preflight
 from penstock.http.openapi import described
@@ -98,9 +99,8 @@ class _Refusals(NamedTuple):
             await self.quarantine.record_items(
                 self.route, self.body, results, self.workspace_id, self.sender
             )
-        return await compute_on(
-            self.body, lambda: answer(BatchRecord.of(results), 202, headers), items=len(results)
-        )
+        content = await compute_on(self.body, batch_json, results, items=len(results))
+        return json_answer(content, 202, headers)
 
 
 async def _post_single(
@@ -118,7 +118,7 @@ async def _post_single(
     async with refusals.recorded():
         event = await events.read_event(caller, body, reader, legacy=legacy)
         receipt = await events.submit(event)
-    return answer(EventRecord.of(receipt), 202, headers=_DEPRECATED if legacy else None)
+    return json_answer(receipt_json(receipt), 202, _DEPRECATED if legacy else None)
 
 
 @post(

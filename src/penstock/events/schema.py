@@ -8,7 +8,6 @@ from pydantic import Field, RootModel, ValidationInfo, field_validator
 
 from penstock.base.errors import Fault
 from penstock.base.paths import path_of_url, split_url
-from penstock.events.batch import ItemResult
 from penstock.events.fields import (
     Count,
     Currency,
@@ -25,7 +24,7 @@ from penstock.events.fields import (
     by_server_clock,
     future_error,
 )
-from penstock.events.model import Receipt, Status
+from penstock.events.model import Status
 from penstock.http.schema import Input, Record, RuleBroken
 from penstock.identity.model import Notice, Resolution
 
@@ -230,15 +229,6 @@ class EventRecord(Record):
     )
     warnings: tuple[WarningRecord, ...] = Field(default=(), exclude_if=not_)
 
-    @classmethod
-    def of(cls, receipt: Receipt) -> Self:
-        return cls(
-            status=receipt.status,
-            event_id=receipt.event_id,
-            visitor_id=receipt.visitor_id,
-            warnings=WarningRecord.all_of(receipt.warnings),
-        )
-
 
 class FaultRecord(Record):
     """One broken rule."""
@@ -273,39 +263,6 @@ class BatchRecord(Record):
     duplicates: int
     rejected: int
     results: tuple[ItemRecord, ...]
-
-    @classmethod
-    def of(cls, results: Sequence[ItemResult]) -> Self:
-        items = [_item_fields(index, result) for index, result in enumerate(results)]
-        statuses = [item["status"] for item in items]
-        # Validated as a whole: a call for each record takes four times as long.
-        return cls.model_validate(
-            {
-                "accepted": statuses.count(Status.ACCEPTED),
-                "duplicates": statuses.count(Status.DUPLICATE),
-                "rejected": statuses.count("rejected"),
-                "results": items,
-            }
-        )
-
-
-def _item_fields(index: int, result: ItemResult) -> dict[str, Any]:
-    """The fields of an `ItemRecord`."""
-    if result.receipt is None:
-        return {
-            "index": index,
-            "status": "rejected",
-            "errors": [FaultRecord.of(fault) for fault in result.faults],
-            "more_errors": result.more_faults,
-        }
-    status, event_id, visitor_id, warnings = result.receipt
-    return {
-        "index": index,
-        "status": status,
-        "event_id": event_id,
-        "visitor_id": visitor_id,
-        "warnings": WarningRecord.all_of(warnings),
-    }
 
 
 class IdentifyRecord(Record):

@@ -22,9 +22,17 @@ def answer(
     content: BaseModel | dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
 ) -> Response[bytes]:
     """A JSON response from a record, or from a dict of records and plain values."""
-    body = (
-        content.model_dump_json().encode() if isinstance(content, BaseModel) else to_json(content)
+    return json_answer(
+        content.model_dump_json().encode() if isinstance(content, BaseModel) else to_json(content),
+        status,
+        headers,
     )
+
+
+def json_answer(
+    body: bytes, status: int = 200, headers: dict[str, str] | None = None
+) -> Response[bytes]:
+    """A response whose JSON is written already."""
     return Response(body, status_code=status, media_type=MediaType.JSON, headers=headers)
 
 

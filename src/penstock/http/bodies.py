@@ -11,7 +11,8 @@ from io import BytesIO
 from typing import Any, TypeVar
 
 from anyio import to_thread
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from penstock.base.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMedia
 from penstock.http.body_memory import SCOPE_KEY, BodyMemory, HeldBody
@@ -22,7 +23,6 @@ M = TypeVar("M", bound=BaseModel)
 Q = TypeVar("Q", bound=Query)
 T = TypeVar("T")
 
-_JSON = TypeAdapter(Any)
 DEFAULT_BODY_BYTES = 1024 * 1024
 FORM_BYTES = 64 * 1024
 """Maximum size of a body with a few fields."""
@@ -149,9 +149,9 @@ def _too_large(limit: int) -> TooLarge:
 def parse_json(body: bytes) -> Any:
     """The value of a JSON text; `Malformed` for invalid JSON, too deep nesting or invalid UTF-8."""
     try:
-        return _JSON.validate_json(body)
-    except ValidationError as error:
-        raise not_json(error) from None
+        return from_json(body)
+    except ValueError as error:
+        raise _not_json(str(error)) from None
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def parse_model(body: bytes, model: type[M], context: object = None) -> M:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "json_invalid":
-            raise not_json(error) from None
+            raise _not_json(first["msg"].removeprefix("Invalid JSON: ")) from None
         if not first["loc"] and first["type"] in ("model_type", "model_attributes_type"):
             raise _not_an_object() from None
         raise invalid(error) from None
@@ -191,11 +191,8 @@ def invalid(error: ValidationError) -> Invalid:
     return Invalid([Fault("body", "too_many_faults", message)])
 
 
-def not_json(error: ValidationError) -> Malformed:
-    reason = error.errors(include_url=False, include_input=False)[0]["msg"]
-    return Malformed(
-        f"The body is not valid JSON: {reason.removeprefix('Invalid JSON: ')}.", code="not_json"
-    )
+def _not_json(reason: str) -> Malformed:
+    return Malformed(f"The body is not valid JSON: {reason}.", code="not_json")
 
 
 async def read_json(request: AnyRequest, model: type[M]) -> M:
