@@ -68,7 +68,8 @@ class DirectFunnel:
     def query(self, statement_of: Callable[[CountedUnits], Statement]) -> object:
         """A statement about single units."""
         statement = statement_of(CountedUnits(self.definition, self.params, self.profile()))
-        return self.warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)
+        settings = {**ENGINE_SETTINGS, **statement.settings}
+        return self.warehouse.query(statement.sql, statement.parameters, settings)
 
 
 class StoredFunnel(DirectFunnel):

@@ -159,8 +159,8 @@ def test_a_crash_while_a_shipment_is_halved_stores_no_row_twice(
             finish = crashing._outbox._finish
             steps = iter([finish])
 
-            def crash(connection: Any, shipment: Any, steps: Any = steps) -> None:
-                next(steps, _die)(connection, shipment)
+            def crash(*args: Any, steps: Any = steps) -> None:
+                next(steps, _die)(*args)
 
             crashing._outbox._finish = crash  # type: ignore[method-assign]
             try:

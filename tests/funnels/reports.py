@@ -21,5 +21,6 @@ def evaluate(
 ) -> dict[str, Any]:
     """`aggregate`, `cohorts` and `dataQuality`."""
     statement = build(definition, params, profile or read_profile(warehouse, params), strategy)
-    names, rows = warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)
+    settings = {**ENGINE_SETTINGS, **statement.settings}
+    names, rows = warehouse.query(statement.sql, statement.parameters, settings)
     return shape_report(definition, params, [dict(zip(names, row, strict=True)) for row in rows], 0)

@@ -160,7 +160,8 @@ class StoredFunnel:
     def _units(self, profile: DataProfile) -> list[Any]:
         counted = CountedUnits(self.definition, self.params, profile, Strategy.GENERAL)
         statement = counted.statement("SELECT * FROM counted ORDER BY unit")
-        return list(self.warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)[1])
+        settings = {**ENGINE_SETTINGS, **statement.settings}
+        return list(self.warehouse.query(statement.sql, statement.parameters, settings)[1])
 
 
 def assert_agreement(warehouse: Warehouse, case: Case, random: Random) -> None:

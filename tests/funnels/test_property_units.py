@@ -72,7 +72,8 @@ class StoredCase:
         return CountedUnits(self.definition, self.params, self.profile, strategy)
 
     def records(self, statement: Statement) -> list[dict[str, Any]]:
-        names, rows = self.warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)
+        settings = {**ENGINE_SETTINGS, **statement.settings}
+        names, rows = self.warehouse.query(statement.sql, statement.parameters, settings)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def name(self, unit: Any) -> str:

@@ -1,7 +1,7 @@
 """The outbox as the shipper sees it: bundles of rows, cut into numbered shipments."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import structlog
@@ -132,24 +132,26 @@ class Outbox:
                 shipment = _oldest(connection, target)
             yield shipment
             if shipment is not None:
+                rows = _shipped_rows(shipment)  # before the write, for which the intake waits
                 with self._database.write() as connection:
-                    self._finish(connection, shipment)
+                    self._finish(connection, shipment, rows)
         else:
             with self._database.write() as connection:
                 connection.execute(_LEASE, {"milliseconds": str(round(LEASE_S * 1000))})
                 shipment = _oldest(connection, target)
                 yield shipment
                 if shipment is not None:
-                    self._finish(connection, shipment)
+                    self._finish(connection, shipment, _shipped_rows(shipment))
 
-    def _finish(self, connection: Connection, shipment: Shipment) -> None:
+    def _finish(
+        self, connection: Connection, shipment: Shipment, rows: Mapping[WebsiteId, int]
+    ) -> None:
+        """rows: as of `_shipped_rows`."""
         shipped, rest = shipment.bundles[: shipment.shipped], shipment.bundles[shipment.shipped :]
-        changes: dict[WebsiteId, EventCounts] = {}
-        if shipment.target is Target.EVENTS:
-            changes = {
-                website_id: EventCounts(waiting=-rows, stored=rows)
-                for website_id, rows in _rows_of_websites(shipped).items()
-            }
+        changes = {
+            website_id: EventCounts(waiting=-number, stored=number)
+            for website_id, number in rows.items()
+        }
         if rest and shipment.refused is None:
             for bundle in shipped:
                 connection.execute(_REMOVE_SOME, {"bundle": bundle.number})
@@ -226,10 +228,13 @@ class _Owner(Struct):
 _OWNERS = json.Decoder(_Owner)
 
 
-def _rows_of_websites(bundles: Sequence[Bundle]) -> Counter[WebsiteId]:
+def _shipped_rows(shipment: Shipment) -> Mapping[WebsiteId, int]:
+    """How many events of each website are in the warehouse now."""
     rows = Counter[WebsiteId]()
-    for bundle in bundles:
-        rows.update(WebsiteId(row.website_id or "") for row in _OWNERS.decode_lines(bundle.lines))
+    if shipment.target is Target.EVENTS:
+        for bundle in shipment.bundles[: shipment.shipped]:
+            owners = _OWNERS.decode_lines(bundle.lines)
+            rows.update(WebsiteId(owner.website_id or "") for owner in owners)
     return rows
 
 

@@ -293,7 +293,8 @@ class OutcomeTables:
         )
 
     def _run(self, statement: Statement) -> Sequence[Sequence[Any]]:
-        return self._warehouse.query(statement.sql, statement.parameters, ENGINE_SETTINGS)[1]
+        settings = {**ENGINE_SETTINGS, **statement.settings}
+        return self._warehouse.query(statement.sql, statement.parameters, settings)[1]
 
     def marks(self) -> list[Mark]:
         return [Mark(*row) for row in self._warehouse.query(load(_SQL, "marks"))[1]]

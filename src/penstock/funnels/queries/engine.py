@@ -74,17 +74,18 @@ class Engine:
     def run(self, statement: Statement) -> EngineRows:
         with self.explaining():
             names, rows = self._warehouse.query(
-                statement.sql, statement.parameters, {**ENGINE_SETTINGS, **self._limits()}
+                statement.sql, statement.parameters, self._settings_of(statement)
             )
         return EngineRows(names, rows, self._clock())
 
     @contextmanager
     def stream(self, statement: Statement) -> Iterator[Iterator[list[dict[str, Any]]]]:
         """Rows by column name, in blocks. Occupies a connection until the context ends."""
-        settings = {**ENGINE_SETTINGS, **self._limits()}
         with (
             self.explaining(),
-            self._warehouse.blocks(statement.sql, statement.parameters, settings) as blocks,
+            self._warehouse.blocks(
+                statement.sql, statement.parameters, self._settings_of(statement)
+            ) as blocks,
         ):
             yield ([dict(zip(names, row, strict=True)) for row in rows] for names, rows in blocks)
 
@@ -131,6 +132,9 @@ class Engine:
                 code="query_too_large",
             )
         return explained(error)
+
+    def _settings_of(self, statement: Statement) -> Mapping[str, Any]:
+        return {**ENGINE_SETTINGS, **statement.settings, **self._limits()}
 
     def _limits(self) -> Mapping[str, Any]:
         """The workspace's where the request has some, else the operator's."""

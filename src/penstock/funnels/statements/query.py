@@ -111,8 +111,11 @@ class DataProfile:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
+    """settings: of the engine, beside those of every statement."""
+
     sql: str
     parameters: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,4 +235,5 @@ def _units(plan: Plan) -> dict[str, str]:
 
 
 def _inserting(table: str, columns: str, rows: Statement) -> Statement:
-    return Statement(f"INSERT INTO {table} ({columns}) {rows.sql}", rows.parameters)
+    sql = f"INSERT INTO {table} ({columns}) {rows.sql}"
+    return Statement(sql, rows.parameters, rows.settings)
