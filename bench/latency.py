@@ -87,7 +87,7 @@ class Reporter:
             while not stop.is_set():
                 seconds.append(self.report())
 
-        with _in_background(repeat):
+        with in_background(repeat):
             yield seconds
 
 
@@ -111,12 +111,12 @@ def sampled_memory(service: Service) -> Iterator[Memory]:
         while not stop.wait(_SAMPLE_S):
             memory.samples.append(resident_mb(service.pid))
 
-    with _in_background(sample):
+    with in_background(sample):
         yield memory
 
 
 @contextmanager
-def _in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
+def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
     """Run the work in a thread until the context ends, which sets the event. Raises its error."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:

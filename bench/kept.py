@@ -1,0 +1,143 @@
+"""How many posts per second a service takes while stored outcomes are kept up to date.
+
+Every post changes an attempt of the funnel, and a reader asks for its report each second. Beside
+it a service over the same events without stored outcomes, where nobody asks.
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
+from typing import NamedTuple
+
+import httpx
+
+from bench.data import BREAKDOWNS
+from bench.funnels import WINDOW_S
+from bench.intake import SINGLE, send
+from bench.latency import in_background
+from bench.long_funnel import service_with_events
+from bench.model import Bench, Cell, Column, Table
+from bench.service import Account, created, penstock
+
+_ASK_EVERY_S = 1.0
+_STORED_S = 300
+_STEPS = ("step_1", "step_2", "checkout_started")
+"""The last one is what is posted."""
+
+
+class Kept(NamedTuple):
+    """Posts per second, and of the answers beside them: how many, how many from stored rows."""
+
+    rate: float
+    answers: int
+    stored_answers: int
+
+
+def run(bench: Bench) -> list[Table]:
+    data, account = service_with_events(bench)
+    seconds, rounds = (1, 1) if bench.small else (5, 4)
+    copy = bench.folder / "without-outcomes"
+    shutil.copytree(data, copy, symlinks=True)
+    kept, without = list[Kept](), list[float]()
+    with (
+        penstock(
+            data,
+            PENSTOCK_STORED_OUTCOMES_AFTER_MS="0",
+            PENSTOCK_QUERY_TIMEOUT_S="300",
+        ) as storing,
+        penstock(copy, PENSTOCK_STORED_OUTCOMES="0") as plain,
+        _client(storing.url, account) as client,
+    ):
+        path = f"/api/funnels/{created(client, '/api/funnels', _funnel())['id']}"
+        bench.progress("a build of stored outcomes")
+        _await_stored(client, path)
+        for number in range(rounds):
+            bench.progress(f"round {number + 1} of {rounds}")
+            prefix = f"kept-{number}"
+            without.append(send(plain.url, account, SINGLE, prefix, seconds).rate)
+            with _asking(client, path) as sources:
+                rate = send(storing.url, account, SINGLE, prefix, seconds).rate
+            kept.append(Kept(rate, len(sources), sources.count("outcomes")))
+    shutil.rmtree(copy)
+    return [_table(kept, without)]
+
+
+def _client(url: str, account: Account) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {account.key}"}
+    return httpx.Client(base_url=url, headers=headers, timeout=300)
+
+
+def _funnel() -> dict[str, object]:
+    return {
+        "name": "Kept",
+        "countingUnit": "attempt",
+        "attemptProperty": "attemptId",
+        "sequenceProperty": "n",
+        "breakdownProperties": list(BREAKDOWNS),
+        "conversionWindowSeconds": WINDOW_S,
+        "steps": [{"type": "Event", "value": name} for name in _STEPS],
+    }
+
+
+def _report(client: httpx.Client, path: str) -> str:
+    """What answered it."""
+    answer = client.get(f"{path}/results").raise_for_status().json()
+    return str(answer["servedFrom"])
+
+
+def _await_stored(client: httpx.Client, path: str) -> None:
+    _report(client, path)
+    until_s = time.monotonic() + _STORED_S
+
+    def is_stored() -> bool:
+        state = client.get(f"{path}/outcomes").raise_for_status().json()["state"]
+        if state != "stored" and time.monotonic() > until_s:
+            raise RuntimeError(f"outcomes are {state} after {_STORED_S} seconds")
+        return bool(state == "stored")
+
+    while not is_stored():
+        time.sleep(0.2)
+
+
+@contextmanager
+def _asking(client: httpx.Client, path: str) -> Iterator[list[str]]:
+    """A report each second until the context ends. What answered those that ended."""
+    sources = list[str]()
+
+    def ask(stop: threading.Event) -> None:
+        while not stop.wait(_ASK_EVERY_S):
+            sources.append(_report(client, path))
+
+    with in_background(ask):
+        yield sources
+
+
+def _table(kept: list[Kept], without: list[float]) -> Table:
+    ratios = [each.rate / rate for each, rate in zip(kept, without, strict=True)]
+    rows: list[list[Cell]] = [
+        ["without", median(without), None, None, None],
+        [
+            "kept up to date",
+            median(each.rate for each in kept),
+            median(ratios),
+            sum(each.answers for each in kept),
+            sum(each.stored_answers for each in kept),
+        ],
+    ]
+    columns = (
+        Column("stored outcomes"),
+        Column("posts per s", 0),
+        Column("of those without", 2),
+        Column("answers", 0),
+        Column("answers from stored outcomes", 0),
+    )
+    notes = (
+        "Single events as fast as they are taken, each of a new attempt; beside them a report of "
+        "three steps and three breakdowns, asked for each second. Two services over 12 million "
+        "events, in turn; medians of the rounds. Reports that find the rows in use by a fold read "
+        "events."
+    )
+    return Table("Posts while stored outcomes are kept", columns, rows, notes)
