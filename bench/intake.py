@@ -146,7 +146,7 @@ def _rates(
     notes = (
         "One process each, in turn, each when the others are idle; medians of the rounds. Ratios "
         "are medians of those of each round. Single events to the empty handler, by round: "
-        f"{ratios}; the target is 0.5. "
+        f"{ratios}; the target is 0.65. "
         f"Connections: {', '.join(f'{form.connections} for {form.name}' for form in FORMS)}."
     )
     plot = Plot("intake", "bars", "form", ("events per s",), "events per second", "server")

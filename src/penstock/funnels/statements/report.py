@@ -174,9 +174,10 @@ def composed(
     not.
     """
     few = plan.profile.events <= _FEW_EVENTS
-    kept = {*materialized, "matched"} if few and "chains" in relations else materialized
+    if few and "chains" in relations:
+        materialized = {*materialized, "matched"}
     named = ",\n".join(
-        f"{name} AS {'MATERIALIZED ' if name in kept else ''}({sql})"
+        f"{name} AS {'MATERIALIZED ' if name in materialized else ''}({sql})"
         for name, sql in relations.items()
     )
     settings = _SETTINGS_FOR_FEW_EVENTS if few else {}

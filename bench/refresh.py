@@ -1,4 +1,4 @@
-"""How many posts per second a service takes while stored outcomes are kept up to date.
+"""How many posts per second a service takes while stored outcomes are refreshed.
 
 Every post changes an attempt of the funnel, and a reader asks for its report each second. Beside
 it a service over the same events without stored outcomes, where nobody asks.
@@ -22,13 +22,13 @@ from bench.long_funnel import service_with_events
 from bench.model import Bench, Cell, Column, Table
 from bench.service import Account, created, penstock
 
-_ASK_EVERY_S = 1.0
+_REPORT_EVERY_S = 1.0
 _STORED_S = 300
 _STEPS = ("step_1", "step_2", "checkout_started")
 """The last one is what is posted."""
 
 
-class Kept(NamedTuple):
+class Round(NamedTuple):
     """Posts per second, and of the answers beside them: how many, how many from stored rows."""
 
     rate: float
@@ -38,10 +38,10 @@ class Kept(NamedTuple):
 
 def run(bench: Bench) -> list[Table]:
     data, account = service_with_events(bench)
-    seconds, rounds = (1, 1) if bench.small else (5, 4)
+    seconds, number_of_rounds = (1, 1) if bench.small else (5, 4)
     copy = bench.folder / "without-outcomes"
     shutil.copytree(data, copy, symlinks=True)
-    kept, without = list[Kept](), list[float]()
+    rounds, without = list[Round](), list[float]()
     with (
         penstock(
             data,
@@ -54,15 +54,15 @@ def run(bench: Bench) -> list[Table]:
         path = f"/api/funnels/{created(client, '/api/funnels', _funnel())['id']}"
         bench.progress("a build of stored outcomes")
         _await_stored(client, path)
-        for number in range(rounds):
-            bench.progress(f"round {number + 1} of {rounds}")
-            prefix = f"kept-{number}"
+        for number in range(number_of_rounds):
+            bench.progress(f"round {number + 1} of {number_of_rounds}")
+            prefix = f"refresh-{number}"
             without.append(send(plain.url, account, SINGLE, prefix, seconds).rate)
-            with _asking(client, path) as sources:
+            with _repeated_reports(client, path) as sources:
                 rate = send(storing.url, account, SINGLE, prefix, seconds).rate
-            kept.append(Kept(rate, len(sources), sources.count("outcomes")))
+            rounds.append(Round(rate, len(sources), sources.count("outcomes")))
     shutil.rmtree(copy)
-    return [_table(kept, without)]
+    return [_table(rounds, without)]
 
 
 def _client(url: str, account: Account) -> httpx.Client:
@@ -72,7 +72,7 @@ def _client(url: str, account: Account) -> httpx.Client:
 
 def _funnel() -> dict[str, object]:
     return {
-        "name": "Kept",
+        "name": "Refreshed",
         "countingUnit": "attempt",
         "attemptProperty": "attemptId",
         "sequenceProperty": "n",
@@ -103,28 +103,28 @@ def _await_stored(client: httpx.Client, path: str) -> None:
 
 
 @contextmanager
-def _asking(client: httpx.Client, path: str) -> Iterator[list[str]]:
+def _repeated_reports(client: httpx.Client, path: str) -> Iterator[list[str]]:
     """A report each second until the context ends. What answered those that ended."""
     sources = list[str]()
 
-    def ask(stop: threading.Event) -> None:
-        while not stop.wait(_ASK_EVERY_S):
+    def repeat(stop: threading.Event) -> None:
+        while not stop.wait(_REPORT_EVERY_S):
             sources.append(_report(client, path))
 
-    with in_background(ask):
+    with in_background(repeat):
         yield sources
 
 
-def _table(kept: list[Kept], without: list[float]) -> Table:
-    ratios = [each.rate / rate for each, rate in zip(kept, without, strict=True)]
+def _table(rounds: list[Round], without: list[float]) -> Table:
+    ratios = [each.rate / rate for each, rate in zip(rounds, without, strict=True)]
     rows: list[list[Cell]] = [
         ["without", median(without), None, None, None],
         [
-            "kept up to date",
-            median(each.rate for each in kept),
+            "refreshed",
+            median(each.rate for each in rounds),
             median(ratios),
-            sum(each.answers for each in kept),
-            sum(each.stored_answers for each in kept),
+            sum(each.answers for each in rounds),
+            sum(each.stored_answers for each in rounds),
         ],
     ]
     columns = (
@@ -140,4 +140,4 @@ def _table(kept: list[Kept], without: list[float]) -> Table:
         "events, in turn; medians of the rounds. Reports that find the rows in use by a fold read "
         "events."
     )
-    return Table("Posts while stored outcomes are kept", columns, rows, notes)
+    return Table("Posts while stored outcomes are refreshed", columns, rows, notes)
