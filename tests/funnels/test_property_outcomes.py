@@ -25,7 +25,7 @@ from penstock.funnels.outcomes.model import Mark, Subject
 from penstock.funnels.outcomes.tables import OutcomeTables
 from penstock.funnels.queries.engine import ENGINE_SETTINGS
 from penstock.funnels.queries.profiles import read_profile
-from penstock.funnels.statements import report
+from penstock.funnels.statements import report, storing
 from penstock.funnels.statements.counted_units import CountedUnits
 from penstock.funnels.statements.query import (
     DataProfile,
@@ -121,10 +121,11 @@ class StoredFunnel:
         assert changes is not None
         if self.random.random() < 0.3:
             self.tables.statements_left = self.random.randint(0, 8)
-            with suppress(Killed):
+            with suppress(Killed), self._fold_of_many():
                 self.tables.refresh(self.subject, self.mark, backlog, changes, at_ms)
             self.tables.statements_left = None
-        self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, at_ms)
+        with self._fold_of_many():
+            self.mark = self.tables.refresh(self.subject, self.mark, backlog, changes, at_ms)
 
     def compare(self, case: Case) -> None:
         """All figures and units; and the comparison in the background finds no difference."""
@@ -155,6 +156,7 @@ class StoredFunnel:
         with pytest.MonkeyPatch.context() as patch:
             if self.random.random() < 0.5:
                 patch.setattr(report, "_WORTH_PACKING", 1)
+                patch.setattr(storing, "_WORTH_PACKING", 1)
             yield
 
     def _units(self, profile: DataProfile) -> list[Any]:

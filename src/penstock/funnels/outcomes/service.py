@@ -18,6 +18,7 @@ from penstock.funnels.outcomes.maintenance import OutcomeMaintenance
 from penstock.funnels.outcomes.model import Mark, RowChange, Subject, Unsettled
 from penstock.funnels.outcomes.refresh import FEW_EVENTS
 from penstock.funnels.outcomes.schema import OutcomesQuery, OutcomesRecord
+from penstock.funnels.outcomes.tables import Backlog
 from penstock.funnels.queries.context import QueryContext
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import StoredBuild
@@ -37,8 +38,10 @@ _DROPPED_MS = DAY_S * 1000
 """Time for which outcomes that were dropped by request are not built again."""
 _QUERY_TIME_SAVED_MS = 1_800_000
 """How often at most a mark is saved only to record that a query asked for the outcome."""
-_FEW_UNITS = 10_000
-"""Changed units that a query evaluates itself; the worker evaluates more."""
+_FEW_UNITS, _MOST_UNITS = 10_000, 50_000
+"""Changed units that a query evaluates itself at least and at most; the worker evaluates more."""
+_EVENTS_PER_UNIT = 200
+"""Events that are read in the time in which one changed unit is evaluated."""
 
 
 class OutcomeService:
@@ -234,7 +237,7 @@ class OutcomeService:
                 request = current_work() or Work()
                 with working_on(Work(request.limits, request.owner)):
                     refreshed = self._refresher.fold_changes(
-                        subject, locked, mark, backlog, at_ms, _FEW_UNITS
+                        subject, locked, mark, backlog, at_ms, _units_worth_evaluating(backlog)
                     )
             if refreshed is None:
                 self._maintenance.worker.wake()
@@ -258,6 +261,11 @@ class OutcomeService:
         return after_ms >= until_ms or not (
             0 < self._tables.next_event(subject, after_ms) <= until_ms
         )
+
+
+def _units_worth_evaluating(backlog: Backlog) -> int:
+    """Up to so many changed units, evaluating them takes less time than reading all events."""
+    return min(max(backlog.events_in_all // _EVENTS_PER_UNIT, _FEW_UNITS), _MOST_UNITS)
 
 
 def _subject_of(context: QueryContext) -> Subject:

@@ -164,7 +164,8 @@ class OutcomeTables:
             subset = Subset(
                 until_block=backlog.block, after_ms=min(times.values()) - 1, units=chunk
             )
-            plan = self._plan(subject, until_ms, _FEW, subset)
+            read = replace(_FEW, first_event_ms=min(times.values()), last_event_ms=until_ms)
+            plan = self._plan(subject, until_ms, read, subset)
             self._run(storing.store_changed_units(plan, mark.build, backlog.block, times))
         return replace(
             mark,
