@@ -10,6 +10,7 @@ from litestar.testing import TestClient
 
 from penstock.app import Services, build_app, build_services
 from penstock.base.clock import iso
+from penstock.funnels.outcomes import service
 from penstock.funnels.outcomes.model import Mark
 from penstock.funnels.queries.schema import DirectReason
 from penstock.funnels.statements.query import Statement, StoredBuild
@@ -643,6 +644,20 @@ def test_stored_outcomes_can_be_dropped(
     clock.advance(seconds=300)
     funnel.services.outcome_maintenance.worker.wake()
     eventually(lambda: funnel.rows(warehouse) == 0)
+
+
+@pytest.mark.parametrize(("events_per_unit", "source"), [(2, "outcomes"), (100, "query")])
+def test_changed_attempts_are_evaluated_where_that_costs_less_than_reading_all_events(
+    funnel: Stored, scene: Scene, events_per_unit: int, source: str
+) -> None:
+    """Four changed attempts among 16 events."""
+    funnel.from_outcomes()
+    funnel.patch.setattr(service, "_FEW_UNITS", 1)
+    funnel.patch.setattr(service, "_EVENTS_PER_UNIT", events_per_unit)
+    for number in range(4):
+        scene.story("120/A", attempt=f"new{number}")
+    body = funnel.ask()
+    assert (body["servedFrom"], body["aggregate"]["entered"]) == (source, 9)
 
 
 def test_an_answer_from_events_says_why(funnel: Stored, scene: Scene) -> None:
