@@ -29,9 +29,9 @@ _STEPS = ("step_1", "step_2", "checkout_started")
 
 
 class Round(NamedTuple):
-    """Posts per second, also of the service without stored outcomes just before.
+    """rate, rate_without: posts per second with stored outcomes, and without them just before.
 
-    answers: how many reports were answered beside them, and how many from stored rows.
+    answers: reports that ended meanwhile. stored_answers: those that were counted from stored rows.
     """
 
     rate: float
@@ -89,7 +89,7 @@ def _funnel() -> dict[str, object]:
 
 
 def _report(client: httpx.Client, path: str) -> str:
-    """What answered it."""
+    """Ask for the report. Returns its `servedFrom`."""
     answer = client.get(f"{path}/results").raise_for_status().json()
     return str(answer["servedFrom"])
 
@@ -110,7 +110,7 @@ def _await_stored(client: httpx.Client, path: str) -> None:
 
 @contextmanager
 def _repeated_reports(client: httpx.Client, path: str, every_s: float) -> Iterator[list[str]]:
-    """A report every few seconds until the context ends. What answered those that ended."""
+    """Ask again and again until the context ends. `servedFrom` of each report that ended."""
     sources = list[str]()
 
     def repeat(stop: threading.Event) -> None:

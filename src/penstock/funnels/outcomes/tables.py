@@ -164,8 +164,8 @@ class OutcomeTables:
             subset = Subset(
                 until_block=backlog.block, after_ms=min(times.values()) - 1, units=chunk
             )
-            read = replace(_FEW, first_event_ms=min(times.values()), last_event_ms=until_ms)
-            plan = self._plan(subject, until_ms, read, subset)
+            profile = replace(_FEW, first_event_ms=min(times.values()), last_event_ms=until_ms)
+            plan = self._plan(subject, until_ms, profile, subset)
             self._run(storing.store_changed_units(plan, mark.build, backlog.block, times))
         return replace(
             mark,
@@ -338,4 +338,4 @@ class OutcomeTables:
 
 
 _FEW = DataProfile(0, None, None, has_provider_events=False, has_aliases=False)
-"""The profile of few events, which the general fold evaluates."""
+"""The profile of few events."""
