@@ -97,14 +97,9 @@ def _report(client: httpx.Client, path: str) -> str:
 def _await_stored(client: httpx.Client, path: str) -> None:
     _report(client, path)
     until_s = time.monotonic() + _STORED_S
-
-    def is_stored() -> bool:
-        state = client.get(f"{path}/outcomes").raise_for_status().json()["state"]
-        if state != "stored" and time.monotonic() > until_s:
+    while (state := client.get(f"{path}/outcomes").raise_for_status().json()["state"]) != "stored":
+        if time.monotonic() > until_s:
             raise RuntimeError(f"outcomes are {state} after {_STORED_S} seconds")
-        return bool(state == "stored")
-
-    while not is_stored():
         time.sleep(0.2)
 
 
