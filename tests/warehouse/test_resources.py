@@ -1,13 +1,16 @@
 """What the embedded engine holds while it works: few descriptors and threads, bounded caches."""
 
+import resource
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from penstock.base.errors import StoreUnavailable
 from penstock.warehouse.client import Warehouse
 from penstock.warehouse.errors import QueryFailed
 
@@ -54,6 +57,28 @@ def test_an_error_of_the_engine_opens_no_libraries(tmp_path: Path) -> None:
     """In a process of its own: libraries stay open, whatever opened them."""
     with ProcessPoolExecutor(1, get_context("forkserver")) as process:
         assert process.submit(open_libraries_after_errors, tmp_path).result() == 0
+
+
+def rows_after_a_lack_of_descriptors(data: Path) -> list[Any]:
+    """Of a statement after one that ran while the process could open no file."""
+    warehouse = Warehouse(data=data, url=None, readers=1)
+    warehouse.query("SELECT 1")
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, most))
+    with suppress(QueryFailed, StoreUnavailable):
+        warehouse.query("SELECT 1")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+    rows = list[Any]()
+    statement = Thread(target=lambda: rows.extend(warehouse.query("SELECT 2")[1]), daemon=True)
+    statement.start()
+    statement.join(5)
+    return rows
+
+
+def test_queries_run_again_after_a_lack_of_descriptors(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(1, get_context("forkserver")) as process:
+        rows = process.submit(rows_after_a_lack_of_descriptors, tmp_path).result()
+    assert [tuple(row) for row in rows] == [(2,)]
 
 
 def test_the_removal_of_many_parts_starts_no_threads(embedded: Warehouse) -> None:

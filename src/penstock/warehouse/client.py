@@ -241,11 +241,12 @@ class Warehouse:
                 raise
             finally:
                 self._running.discard(work)
-                if self._server is None:
-                    self._threads.lower_priority()
+                # First of all: a reader that is not given back is lost to all other queries.
+                self._readers.put(client if is_reusable else None)
                 if client is not None and not is_reusable:
                     client.close()
-                self._readers.put(client if is_reusable else None)
+                if self._server is None:
+                    self._threads.lower_priority()
 
     def progress(self, work: Work) -> Progress:
         """How far a work is. Never waits for a statement to end."""

@@ -24,9 +24,16 @@ class EngineThreads:
         self._lowered: frozenset[int] = frozenset()
 
     def lower_priority(self) -> None:
-        """Call it when the engine may have started threads. Does nothing but on Linux."""
+        """Call it when the engine may have started threads. Does nothing but on Linux.
+
+        Raises nothing: where the system refuses, threads have the priority of all others.
+        """
         if sys.platform != "linux":
             return
+        with suppress(OSError):
+            self._lower()
+
+    def _lower(self) -> None:
         running = {int(thread.name) for thread in _THREADS.iterdir()}  # before Python's: they end
         of_python = {thread.native_id for thread in threading.enumerate()}
         if None in of_python:
