@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from litestar.testing import TestClient
 
+from penstock.base.errors import StoreUnavailable
 from tests.applications import application
 from tests.funnels.scenario import DAY_S
 from tests.recording_warehouse import BURNING, ENDLESS
@@ -83,6 +84,30 @@ def test_a_running_job_shows_how_many_rows_it_has_read(client, results, warehous
         assert (early.status_code, early.json()["code"]) == (409, "job_not_finished")
         assert client.delete(f"/api/jobs/{job['id']}").status_code == 204
         eventually(lambda: warehouse.running() == 0)
+
+
+def test_jobs_run_on_while_the_event_store_does_not_say_how_far_they_are(
+    client, results, scene, warehouse, clock, monkeypatch
+):
+    states = list[list[str]]()
+
+    def hang(work):
+        clock.advance(seconds=20)
+        states.append([state(client, job) for job in jobs])
+        raise StoreUnavailable(reason="no answer")
+
+    with warehouse.running_before_reports(ENDLESS):
+        jobs = [
+            results(ASYNC, startAt=scene.at(-n - 1), endAt=scene.at(DAY_S)).json() for n in range(2)
+        ]
+        eventually(lambda: warehouse.running() == 2)
+        with monkeypatch.context() as patch:
+            patch.setattr(warehouse, "progress", hang)
+            eventually(lambda: len(states) > 3)
+        for job in jobs:
+            client.delete(f"/api/jobs/{job['id']}")
+        eventually(lambda: warehouse.running() == 0)
+    assert states[:4] == [["running", "running"]] * 4
 
 
 def test_a_cancelled_job_ends_in_the_engine_and_has_no_answer(client, results, warehouse):

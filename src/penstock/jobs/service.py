@@ -6,7 +6,7 @@ finished job is kept for an hour, and only a few per workspace.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -223,7 +223,7 @@ class JobService:
             response, state = problem_of(request, error), JobState.FAILED
         try:
             values = store_response(self._database, own.id, response)
-        except TooLarge as error:
+        except (TooLarge, OSError) as error:  # OSError: of the file with the response
             state = JobState.FAILED
             values = store_response(self._database, own.id, problem_of(request, error))
         rows = own.work.rows_read
@@ -240,15 +240,21 @@ class JobService:
         for job in own:
             if job.id not in alive and self._loop is not None:
                 self._loop.call_soon_threadsafe(self._stop_job, job)
-            elif job.has_started:
-                self._save_progress(job)
+        self._save_progress([job for job in own if job.id in alive and job.has_started])
         return None if own else _IDLE_S
 
-    def _save_progress(self, job: _OwnJob) -> None:
-        with suppress(QueryFailed, StoreUnavailable):  # progress stays as it was
-            progress = self._warehouse.progress(job.work)
-            with self._database.write() as db:
-                store.save_progress(db, job.id, *progress)
+    def _save_progress(self, jobs: Sequence[_OwnJob]) -> None:
+        """Progress stays as it was where it cannot be read.
+
+        An event store that does not answer is asked once: the leases of jobs must not end
+        meanwhile.
+        """
+        with suppress(StoreUnavailable):
+            for job in jobs:
+                with suppress(QueryFailed):
+                    progress = self._warehouse.progress(job.work)
+                    with self._database.write() as db:
+                        store.save_progress(db, job.id, *progress)
 
     def _stop_job(self, own: _OwnJob) -> None:
         """Stop a job of this node. On the event loop."""
