@@ -186,13 +186,19 @@ def build_routes(services: Services) -> Litestar:
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
         await to_thread.run_sync(parse_user_agent, "")  # builds its patterns, which takes 0.2 s
-        async with AsyncExitStack() as stack:
-            for room in services.rooms:
-                for running in room.lifespans():
-                    await stack.enter_async_context(running)
-            yield
-        services.warehouse.close()
-        services.database.close()
+        try:
+            async with AsyncExitStack() as stack:
+                for room in services.rooms:
+                    for running in room.lifespans():
+                        await stack.enter_async_context(running)
+                yield
+                # All at once: each may have to end a step that waits for a store.
+                for room in services.rooms:
+                    for worker in room.workers():
+                        worker.begin_stop()
+        finally:
+            services.warehouse.close()
+            services.database.close()
 
     names = [*Core._fields, *(name for room in ROOMS for name in room.service_names())]
     bound = BoundServices(services, names)

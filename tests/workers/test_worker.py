@@ -133,6 +133,21 @@ def test_a_stop_before_the_first_step_runs_only_the_last_one(clock: ShiftedClock
     assert (steps.count, last.count) == (0, 1)
 
 
+def test_workers_without_a_last_step_can_stop_together(clock: ShiftedClock) -> None:
+    steps, last = Steps(), Steps()
+    worker = Worker("test", steps, clock, period_s=0.01)
+    other = Worker("other", steps, clock, period_s=10 * PATIENCE_S, last_step=last)
+    for each in (worker, other):
+        each.start()
+    for each in (worker, other):
+        each.begin_stop()
+    assert (worker.stopping, other.stopping) == (True, False)
+    assert last.count == 0
+    for each in (worker, other):
+        each.stop()
+    assert last.count == 1
+
+
 def test_a_wake_up_shortens_the_wait_after_a_failure_only_with_retry_on_wake(
     clock: ShiftedClock,
 ) -> None:

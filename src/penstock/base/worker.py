@@ -115,6 +115,16 @@ class Worker:
         """Run the next step now, because there is work to do. Never blocks."""
         self._wake.set()
 
+    def begin_stop(self) -> None:
+        """Begin no further step. Never blocks.
+
+        `stop` waits for the current one. A worker with a last step goes on until then: others that
+        stop before it may give it something to do.
+        """
+        if self._last_step is None:
+            self._stopping.set()
+            self._wake.set()
+
     def stop(self) -> None:
         """Let the current step finish, run the last step, end the thread.
 
