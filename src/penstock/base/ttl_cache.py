@@ -1,6 +1,7 @@
 """A cache of records from the metadata DB, for hot paths."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
 from time import monotonic
@@ -13,14 +14,14 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Values by key, each valid for `ttl_s` seconds.
+    """Values by key, each valid for `ttl_s` seconds. It has no more than were read in that time.
 
     For a change on this node, call `forget` after the commit and before the response.
     """
 
     def __init__(self, ttl_s: float) -> None:
         self._ttl_s = ttl_s
-        self._entries: dict[K, tuple[V, float]] = {}
+        self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()  # the oldest first
         self._reads: dict[tuple[K, int], asyncio.Future[V | None]] = {}
         self._changes = 0
         self._lock = Lock()
@@ -40,7 +41,17 @@ class TtlCache(Generic[K, V]):
             # A concurrent change may be newer than what we read: then do not cache it.
             if value is not None and changes == self._changes:
                 self._entries[key] = (value, read_at_s + self._ttl_s)
+                self._entries.move_to_end(key)
+            self._drop_ended()
         return value
+
+    def _drop_ended(self) -> None:
+        """Two at most, so that no read pays for many."""
+        for _ in range(2):
+            oldest = next(iter(self._entries.values()), None)
+            if oldest is None or oldest[1] > monotonic():
+                return
+            self._entries.popitem(last=False)
 
     async def fetch(self, key: K, read: Callable[[], V | None]) -> V | None:
         """Like `load`, in a thread. Concurrent misses of a key share one read."""

@@ -37,7 +37,6 @@ class MatchKeys:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
         self._secrets: TtlCache[int, bytes] = TtlCache(_PERIOD_MS / 1000)
-        self._latest_period = -1
 
     def cached(self, website_id: WebsiteId, address: str) -> bytes | None:
         """As `current`; None unless the secret of the period is cached. Never blocks."""
@@ -66,9 +65,6 @@ class MatchKeys:
         return _match_key(secret, website_id, network) if secret else b""
 
     def _load_or_create(self, period: int) -> bytes:
-        if period != self._latest_period:
-            self._secrets.forget(self._latest_period)
-            self._latest_period = period
         with self._database.read() as db:
             secret = store.find_match_secret(db, period)
         if secret is None:
