@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import insert, select, text
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 import penstock
-from penstock.base.errors import ConcurrentUpdate, StoreConflict, StoreUnavailable
+from penstock.base.errors import ConcurrentUpdate, NotFound, StoreConflict, StoreUnavailable
 from penstock.metadb.database import Database, InvalidUrl
 from penstock.metadb.tables import outbox, visitors
 from tests.source_tree import nodes_of
@@ -44,6 +44,29 @@ def test_a_constraint_is_a_conflict(database: Database) -> None:
         add_visitor(database)
     with pytest.raises(StoreConflict):  # and the connection is usable
         add_visitor(database)
+
+
+def add_and_refuse(database: Database) -> None:
+    with database.write() as db:
+        db.execute(insert(outbox).values(target="events", lines=""))
+        raise NotFound("No such link.")
+
+
+def test_a_refused_write_costs_the_writer_neither_its_connection_nor_its_cache(
+    sqlite_url: str,
+) -> None:
+    database = Database(sqlite_url)
+    add_visitor(database)
+    with database.write() as db:
+        before = db.connection.dbapi_connection
+    with pytest.raises(NotFound):
+        add_and_refuse(database)
+    with pytest.raises(StoreConflict):
+        add_visitor(database)
+    with database.write() as db:
+        assert db.connection.dbapi_connection is before
+        assert db.execute(select(outbox)).all() == []
+    database.close()
 
 
 def test_no_free_connection_is_unavailable(database: Database) -> None:

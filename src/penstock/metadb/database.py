@@ -77,8 +77,8 @@ class Database:
     """
 
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
-        """timeout_s: the longest time for one statement; half of it for a lock or a free
-        connection.
+        """timeout_s: the longest time for one statement, and on SQLite for the lock; half of it for
+        a lock of PostgreSQL and for a free connection.
         """
         try:
             self.url = make_url(url)
@@ -111,8 +111,9 @@ class Database:
             try:
                 with connection.begin():
                     yield connection
-            except BaseException:
-                self._drop_writer()  # whatever state it is in; the next write opens another
+            except BaseException as error:
+                if not _is_rolled_back(error):
+                    self._drop_writer()  # whatever state it is in; the next write opens another
                 raise
 
     @contextmanager
@@ -282,6 +283,14 @@ def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> Non
 def _begin_sqlite(connection: Connection) -> None:
     write = connection.get_execution_options().get("penstock_write", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _is_rolled_back(error: BaseException) -> bool:
+    """Whether a connection can be used again after a write that ended with this error.
+
+    It can after an error of the block itself, such as `NotFound`, and after a conflict of rows.
+    """
+    return isinstance(error, IntegrityError) or not isinstance(error, SQLAlchemyError)
 
 
 @contextmanager
