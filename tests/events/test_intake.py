@@ -2,14 +2,14 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
 from penstock.base.clock import system_clock
-from penstock.base.errors import Unavailable
+from penstock.base.errors import StoreUnavailable, Unavailable
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.events import intake as intake_module
 from penstock.events.intake import Intake
@@ -146,6 +146,24 @@ def test_a_submission_that_the_store_cannot_take_fails_alone(database: Database)
     )
     assert [isinstance(outcome, Exception) for outcome in outcomes] == [n == 5 for n in range(10)]
     assert waiting(database) == 9
+
+
+def test_a_store_that_goes_away_is_tried_once_for_all_that_wait(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each further try could take as long as a timeout."""
+    tries = []
+
+    def fail(_db: Any, items: Sequence[Any], *_rest: Any) -> None:
+        tries.append(len(items))
+        raise RuntimeError("one of these") if len(items) > 1 else StoreUnavailable()
+
+    monkeypatch.setattr(intake_module, "store_items", fail)
+    outcomes = run(
+        database, lambda intake: all_of(*(intake.submit([event(str(n))]) for n in range(10)))
+    )
+    assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+    assert tries == [10, 1]
 
 
 def test_a_failed_submission_leaves_nothing_of_itself(database: Database) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -312,11 +312,23 @@ class Intake:
                 not isinstance(error, ConcurrentUpdate) or time.monotonic() > until_s
             )
             if len(submissions) > 1 and not away:
-                # A submission that the store cannot accept must not fail the others.
-                return [self._commit([items])[0] for items in submissions]
+                return self._commit_each(submissions)
             return [_for_caller(error)] * len(submissions)
         shares = iter(outcomes)
         return [[next(shares) for _ in items] for items in submissions]
+
+    def _commit_each(
+        self, submissions: Iterable[Sequence[Item]]
+    ) -> list[list[Outcome] | Exception]:
+        """A submission that the store cannot accept must not fail the others."""
+        outcomes: list[list[Outcome] | Exception] = []
+        away: StoreUnavailable | None = None
+        for items in submissions:
+            outcome = self._commit([items])[0] if away is None else away
+            if isinstance(outcome, StoreUnavailable) and not isinstance(outcome, ConcurrentUpdate):
+                away = outcome  # each further try may take as long as a timeout
+            outcomes.append(outcome)
+        return outcomes
 
     def _commit_together(self, items: Sequence[Item]) -> list[Outcome]:
         until_s = time.monotonic() + _TRY_FOR_S
