@@ -112,7 +112,8 @@ def test_it_is_paged_and_kept_for_a_year(
     clock.advance(days=300)
     workspace.client.patch("/api/settings/workspace", json={"name": "Acme Ltd"})
     clock.advance(days=66)
-    services.audit_log.delete_old()
+    while services.audit_log._delete_chunk() is not None:
+        pass
     form = {"email": workspace.email, "password": PASSWORD}
     assert workspace.browser.post("/api/auth/login", json=form).status_code == 200
     assert [entry["action"] for entry in entries(workspace)] == ["signed_in", "workspace_changed"]

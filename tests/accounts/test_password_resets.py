@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -91,6 +92,17 @@ def test_the_mailed_link_sets_a_new_password_once_and_ends_all_sessions(
     assert mails.mail(1)["Subject"] == "Your Penstock password was changed"
     assert ("password_reset", workspace.email) in actions(workspace)
     assert ("password_reset_requested", workspace.email) in actions(workspace)
+
+
+def test_a_mail_that_cannot_be_written_holds_up_no_other(
+    workspace: Tenant, mails: MailServer, services: Services
+) -> None:
+    def fail() -> NoReturn:
+        raise ValueError("no such template")
+
+    services.mailer.post(fail)
+    forget(workspace)
+    assert mails.mail()["Subject"] == "Reset your Penstock password"
 
 
 @pytest.mark.every_database

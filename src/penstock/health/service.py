@@ -1,6 +1,7 @@
 """Whether this node is ready: both stores answer and no background worker keeps failing."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -95,8 +96,11 @@ class HealthService:
         return None
 
     async def _resources(self) -> Resources | None:
-        """A network file system that hangs must not hang the answer."""
-        with anyio.move_on_after(self._answer_s):
+        """A network file system that hangs must not hang the answer.
+
+        None too when the process has no descriptor left to look.
+        """
+        with anyio.move_on_after(self._answer_s), suppress(OSError):
             return await to_thread.run_sync(
                 read_resources, self._data, limiter=self._resource_limiter, abandon_on_cancel=True
             )

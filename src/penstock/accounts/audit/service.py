@@ -79,13 +79,11 @@ class AuditLog:
                     )
             return store.entries(db, by.workspace_id, page)
 
-    def delete_old(self) -> None:
-        """Delete the entries that are older than a year."""
-        while self._delete_chunk() is not None:
-            pass
-
     def _delete_chunk(self) -> float | None:
-        """Seconds until the next chunk; None when no old entry is left."""
+        """Delete entries that are older than a year.
+
+        Seconds until the next chunk; None when no old entry is left.
+        """
         before_ms = self._clock() - _RETENTION_DAYS * DAY_S * 1000
         with self._database.write() as db:
             return 0.0 if store.delete_old(db, before_ms) else None

@@ -10,6 +10,7 @@ import structlog
 from penstock.accounts.mail.model import Mail
 from penstock.accounts.mail.smtp import SmtpServer
 from penstock.base.clock import Clock
+from penstock.base.errors import StoreUnavailable
 from penstock.base.worker import Worker
 from penstock.settings import Settings
 
@@ -76,14 +77,16 @@ class Mailer:
     def _is_done(self, waiting: _Waiting) -> bool:
         """Whether the mail was sent, or never will be; otherwise it is due later.
 
-        An error of `compose` passes: the worker repeats the step.
+        `StoreUnavailable` of `compose` passes: the worker repeats the step.
         """
         assert self._server is not None
-        waiting.mail = waiting.mail or waiting.compose()
-        if waiting.mail is None:
-            return True
         try:
+            waiting.mail = waiting.mail or waiting.compose()
+            if waiting.mail is None:
+                return True
             self._server.send(waiting.mail, self._clock())
+        except StoreUnavailable:
+            raise
         except (OSError, smtplib.SMTPException) as error:
             waiting.failures += 1
             is_last = _is_final(error) or waiting.failures > len(_RETRY_AFTER_S)

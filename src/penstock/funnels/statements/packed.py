@@ -105,7 +105,7 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
     """
     positions = f"""
         SELECT unit, ts, visitor, mask, {_values_hash(plan)} AS value,
-               {_position(plan, layout)} AS position, {_complexity(plan, layout)} AS complexity
+               {_position(layout)} AS position, {_complexity(plan, layout)} AS complexity
         FROM matched"""
     first_ts, passed = ("min(ts) AS first_ts,", " first_ts,") if plan.keeps_more else ("", "")
     firsts = f"""
@@ -169,7 +169,7 @@ def combined(keys: list[str]) -> str:
     return f"if({' AND '.join(f'{key} = 0' for key in keys)}, 0, cityHash64({', '.join(keys)}))"
 
 
-def _position(plan: Plan, layout: Layout) -> str:
+def _position(layout: Layout) -> str:
     parts = [f"bitShiftLeft(toUInt64(ts - {layout.base_ms}), {layout.time_shift})"]
     if layout.number_bits:
         low_number = f"bitAnd(bitShiftRight(number, 3), {2**layout.number_bits - 1})"
