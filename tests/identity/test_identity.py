@@ -9,7 +9,7 @@ import httpx
 import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, text, update
 
 from penstock.app import Services, build_services
 from penstock.metadb.tables import merges, user_links, visitors
@@ -352,6 +352,38 @@ def test_concurrent_users_on_one_device_do_not_share_a_visitor(
     )
     assert len({answer["visitorId"] for answer in answers}) == 10
     holds_together(services)
+
+
+@pytest.mark.every_database
+def test_a_user_whose_visitor_went_to_another_user_starts_anew(
+    event: SendClaim, identify_publicly: SendClaim, workspace: Tenant, services: Services
+) -> None:
+    """A shared device: a browser claimed it for one user, a backend then for another."""
+    identify_publicly("device", "first")
+    assert event(visitorId="device", userId="second")["visitorId"] == "device"
+    anew = event(userId="first")["visitorId"]
+    assert anew != "device"
+    assert event(visitorId="other", userId="first")["visitorId"] == anew
+    assert event(visitorId="device", userId="first")["warnings"] == ["identity_conflict"]
+    holds_together(services)
+
+
+@pytest.mark.every_database
+def test_an_upgrade_removes_links_that_an_earlier_version_left_behind(
+    event: SendClaim, services: Services
+) -> None:
+    event(visitorId="device", userId="second")
+    event(visitorId="own", userId="third")
+    left_behind = {"user_id": "first", "visitor_id": "device", "trust": 1, "created_at": 1}
+    with services.database.write() as db:
+        scope = db.execute(select(visitors.c.scope_id)).scalars().first()
+        db.execute(insert(user_links).values(scope_id=scope, **left_behind))
+        db.execute(text("UPDATE alembic_version SET version_num = '0013'"))
+    services.database.migrate()
+    holds_together(services)
+    with services.database.read() as db:
+        assert set(db.execute(select(user_links.c.user_id)).scalars()) == {"second", "third"}
+    assert event(visitorId="laptop", userId="first")["visitorId"] == "laptop"
 
 
 class TestTwoNodes:

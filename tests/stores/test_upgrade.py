@@ -26,7 +26,8 @@ BOUNDARIES = (
     "database 0011 inside",
     "database 0012 inside",
     "database 0013 inside",
-    "database 0013 after",
+    "database 0014 inside",
+    "database 0014 after",
     "warehouse 1 inside",
     "warehouse 1 after",
     "warehouse 2 inside",
@@ -80,7 +81,7 @@ def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
     upgraded = penstock("migrate", "--data", str(release_0_1_0))
     assert (upgraded.returncode, upgraded.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0013, event store 0005.\n",
+        "Both stores are up to date: metadata database 0014, event store 0005.\n",
     )
     assert_same_reports(release_0_1_0)
 
@@ -102,7 +103,7 @@ def test_a_metadata_database_of_a_newer_program_is_refused(release_0_1_0: Path) 
     run = penstock("migrate", "--data", str(release_0_1_0))
     assert run.returncode == 1
     assert "The metadata database has schema version 9999" in run.stderr
-    assert "only knows versions up to 0013" in run.stderr
+    assert "only knows versions up to 0014" in run.stderr
 
 
 def test_an_event_store_of_a_newer_program_is_refused(tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
     """The visitors and user links that the claims refer to.
 
     Canonical visitors that a claim may link, absorb or release are locked, in the order of their
-    IDs, until the transaction ends; with them all that they absorbed. When a visitor already
+    IDs, until the transaction ends; with them all that they absorbed, and the links of their users,
+    which end when another user gets the visitor. When a visitor already
     belongs to the claim's user, the link is not read: it changes nothing, and most claims are like
     this.
     """
@@ -106,9 +107,10 @@ def load(connection: Connection, claims: Sequence[Claim]) -> IdentityResolver:
             raise ConcurrentUpdate(reason="another node changed a visitor")
         known |= locked
         strongest = max(claim.trust for claim in moving)
-        absorbed = _read_absorbed(
-            connection, [key for key, head in locked.items() if head.trust < strongest]
-        )
+        releasable = {key: head for key, head in locked.items() if head.trust < strongest}
+        absorbed = _read_absorbed(connection, releasable)
+        owners = {(scope, head.user_id) for (scope, _), head in releasable.items() if head.user_id}
+        links |= _read_links(connection, owners - links.keys())
         members = {(scope, own_id) for (scope, _), ids in absorbed.items() for own_id in ids}
         known |= _read_visitors(connection, members - known.keys())
     return IdentityResolver(visitors=known, links=links, absorbed=absorbed)
