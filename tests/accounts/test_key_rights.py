@@ -177,6 +177,25 @@ def test_a_key_for_one_website_exports_a_person_s_events_of_that_website_only(
     ] * 2
 
 
+def test_a_key_for_one_website_reads_no_visitor_s_events_of_another(
+    holder: Any, workspace: Tenant
+) -> None:
+    forms = [{"name": name, "kind": "web", "identityScope": "shop"} for name in ("One", "Two")]
+    own, other = (
+        workspace.client.post("/api/settings/websites", json=form).json()["id"] for form in forms
+    )
+    for website_id, name in ((own, "seen"), (other, "secret")):
+        event = {"websiteId": website_id, "event": name, "visitorId": "v"}
+        assert workspace.client.post("/api/v1/events", json=event).status_code == 202
+    limited = holder(websiteId=own, scopes=["read"])
+    for address in ("/v/events?", "/v?", "?search=v&", "?"):
+        path = f"/api/visitors{address}websiteId={own}"
+        answer, whole = limited.get(path), workspace.client.get(path)
+        assert answer.status_code == 200, answer.text
+        assert (other in answer.text, "secret" in answer.text) == (False, False), address
+        assert address == "?" or other in whole.text
+
+
 def test_a_batch_of_a_key_for_one_website_stores_nothing_for_another(
     holder: Any, workspace: Tenant
 ) -> None:

@@ -46,7 +46,9 @@ async def list_visitors(
 ) -> Response[bytes]:
     """Most recently active first: visitors of the last days, or those that match a search."""
     query = read_query(request, VisitorsQuery)
-    return await respond(lambda: listing(visitors.visitors(caller.workspace_id, query)))
+    return await respond(
+        lambda: listing(visitors.visitors(caller.workspace_id, query, caller.website_id))
+    )
 
 
 @get(
@@ -75,7 +77,13 @@ async def read_visitor(
         )
     query = read_query(request, WebsiteQuery)
     return await respond(
-        partial(visitors.visitor, caller.workspace_id, unquote(id_and_suffix), query)
+        partial(
+            visitors.visitor,
+            caller.workspace_id,
+            unquote(id_and_suffix),
+            query,
+            caller.website_id,
+        )
     )
 
 
@@ -97,7 +105,10 @@ async def list_visitor_events(
     visitors: NamedDependency[VisitorService],
     respond: NamedDependency[CancellableResponse],
 ) -> Response[bytes]:
-    """All events of the visitor, newest first, on all websites that share visitors."""
+    """All events of the visitor, newest first, on all websites that share visitors.
+
+    With a key for one website, those of that website.
+    """
     return await _timeline(
         request,
         unquote(raw_path_after(request, "/visitors/").removesuffix(_TIMELINE)),
@@ -115,7 +126,11 @@ async def _timeline(
     respond: CancellableResponse,
 ) -> Response[bytes]:
     query = read_query(request, TimelineQuery)
-    return await respond(lambda: listing(visitors.timeline(caller.workspace_id, visitor_id, query)))
+    return await respond(
+        lambda: listing(
+            visitors.timeline(caller.workspace_id, visitor_id, query, caller.website_id)
+        )
+    )
 
 
 ROUTES = (list_visitors, read_visitor, list_visitor_events)

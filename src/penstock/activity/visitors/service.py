@@ -17,7 +17,7 @@ from penstock.activity.visitors.schema import (
 )
 from penstock.base.clock import Clock, iso
 from penstock.base.errors import Fault, NotFound
-from penstock.base.ids import WorkspaceId
+from penstock.base.ids import WebsiteId, WorkspaceId
 from penstock.base.paging import Listing, Page
 from penstock.http.bodies import bad_parameter
 from penstock.identity.profiles import service as profiles
@@ -61,15 +61,22 @@ class VisitorService:
         )
         self._wait_until_shipped = wait_until_shipped
 
-    def visitors(self, workspace_id: WorkspaceId, query: VisitorsQuery) -> Listing[VisitorRecord]:
+    def visitors(
+        self,
+        workspace_id: WorkspaceId,
+        query: VisitorsQuery,
+        only_website: WebsiteId | None = None,
+    ) -> Listing[VisitorRecord]:
         """Visitors, most recently active first.
+
+        only_website: of whose events the caller may know; None: of all in the workspace.
 
         Deleted visitors are not listed; the total may include them until their events are gone.
         """
         websites = self._websites.select_websites(workspace_id, query.website_id)
         self._wait_until_shipped(self._settings.fresh_wait_s)
         if query.search is not None:
-            return self._search(websites, query.search, query.pagination)
+            return self._search(websites, query.search, query.pagination, only_website)
         rows = self._active(websites, query.days, query.pagination)
         if not rows and query.page > 1:
             first = self._active(websites, query.days, Page(1, 1))
@@ -104,7 +111,11 @@ class VisitorService:
         )
 
     def _search(
-        self, websites: Collection[Website], search: str, page: Page
+        self,
+        websites: Collection[Website],
+        search: str,
+        page: Page,
+        only_website: WebsiteId | None,
     ) -> Listing[VisitorRecord]:
         scopes = {website.scope_id: website for website in websites}
         with self._database.read() as db:
@@ -114,7 +125,8 @@ class VisitorService:
         visitors = {(profile.scope_id, profile.visitor_id): profile for profile in matches}
         visitor_records = []
         for profile in visitors.values():
-            summary = self._summary(self._visitor_events(profile, scopes[profile.scope_id]))
+            website = scopes[profile.scope_id]
+            summary = self._summary(self._visitor_events(profile, website, only_website))
             visitor_records.append(
                 (
                     summary["last_ms"],
@@ -125,20 +137,31 @@ class VisitorService:
         return Listing(records[page.offset : page.offset + page.size], page, len(records))
 
     def visitor(
-        self, workspace_id: WorkspaceId, visitor_id: str, query: WebsiteQuery
+        self,
+        workspace_id: WorkspaceId,
+        visitor_id: str,
+        query: WebsiteQuery,
+        only_website: WebsiteId | None = None,
     ) -> VisitorDetailRecord:
-        """The visitor with this ID, canonical or merged. `NotFound` if unknown or deleted."""
-        visitor = self._find(workspace_id, visitor_id, query.website_id)
+        """The visitor with this ID, canonical or merged. `NotFound` if unknown or deleted.
+
+        only_website: as of `visitors`.
+        """
+        visitor = self._find(workspace_id, visitor_id, query.website_id, only_website)
         return self._detail(visitor, self._summary(visitor))
 
     def timeline(
-        self, workspace_id: WorkspaceId, visitor_id: str, query: TimelineQuery
+        self,
+        workspace_id: WorkspaceId,
+        visitor_id: str,
+        query: TimelineQuery,
+        only_website: WebsiteId | None = None,
     ) -> Listing[StoredEventRecord]:
         """The visitor's events on all websites that share visitors, newest first.
 
-        Errors as in `visitor`.
+        only_website: as of `visitors`. Errors as in `visitor`.
         """
-        visitor = self._find(workspace_id, visitor_id, query.website_id)
+        visitor = self._find(workspace_id, visitor_id, query.website_id, only_website)
         return self._timeline(visitor, self._summary(visitor), query.pagination)
 
     def visitor_with_timeline(
@@ -182,7 +205,11 @@ class VisitorService:
         return Listing(self._events(visitor, page), page, summary["events"])
 
     def _find(
-        self, workspace_id: WorkspaceId, visitor_id: str, website_id: str | None
+        self,
+        workspace_id: WorkspaceId,
+        visitor_id: str,
+        website_id: str | None,
+        only_website: WebsiteId | None = None,
     ) -> _VisitorEvents:
         scopes = {
             website.scope_id: website
@@ -199,10 +226,16 @@ class VisitorService:
             message = "Several websites have a visitor with this ID. Choose one with websiteId."
             raise bad_parameter(Fault("websiteId", "does_not_fit", message))
         self._wait_until_shipped(self._settings.fresh_wait_s)
-        return self._visitor_events(matches[0], scopes[matches[0].scope_id])
+        return self._visitor_events(matches[0], scopes[matches[0].scope_id], only_website)
 
-    def _visitor_events(self, profile: Profile, website: Website) -> _VisitorEvents:
-        websites = self._websites.websites_sharing_visitors(website)
+    def _visitor_events(
+        self, profile: Profile, website: Website, only_website: WebsiteId | None
+    ) -> _VisitorEvents:
+        websites = (
+            self._websites.websites_sharing_visitors(website)
+            if only_website is None
+            else [only_website]
+        )
         return _VisitorEvents(
             profile, {"websites": websites, "scope": profile.scope_id, "visitors": profile.ids}
         )
