@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import cast
+from typing import TypeGuard, cast
 
 from penstock.base.clock import Clock
 from penstock.base.errors import (
@@ -292,7 +292,7 @@ class Intake:
             for batch in _batches(submissions):
                 if away is None:
                     outcomes = self._commit([submission.items for submission in batch])
-                    away = next((o for o in outcomes if isinstance(o, StoreUnavailable)), None)
+                    away = next(filter(_is_away, outcomes), None)
                 else:  # each try may take as long as a timeout: do not repeat it for each batch
                     outcomes = [away] * len(batch)
                 self._loop.call_soon_threadsafe(self._answer, batch, outcomes)
@@ -325,7 +325,7 @@ class Intake:
         away: StoreUnavailable | None = None
         for items in submissions:
             outcome = self._commit([items])[0] if away is None else away
-            if isinstance(outcome, StoreUnavailable) and not isinstance(outcome, ConcurrentUpdate):
+            if _is_away(outcome):
                 away = outcome  # each further try may take as long as a timeout
             outcomes.append(outcome)
         return outcomes
@@ -349,6 +349,11 @@ class Intake:
                     raise
                 time.sleep(random.uniform(0, 0.02))
         raise AssertionError
+
+
+def _is_away(outcome: object) -> TypeGuard[StoreUnavailable]:
+    """Whether the store does not answer, rather than that others were faster to change its rows."""
+    return isinstance(outcome, StoreUnavailable) and not isinstance(outcome, ConcurrentUpdate)
 
 
 def _batches(submissions: Sequence[_Submission]) -> Iterator[list[_Submission]]:
