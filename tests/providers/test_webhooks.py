@@ -765,6 +765,22 @@ def test_metadata_does_not_overwrite_the_providers_properties(
     assert {name: properties[f"metadata.{name}"] for name in metadata} == metadata
 
 
+def test_a_client_reference_links_no_visitor_to_the_user_whom_the_metadata_names(
+    sender: Sender,
+) -> None:
+    """The buyer may have written it, with the ID of any visitor."""
+    backend = sender.tenant.client
+    event = {"websiteId": sender.tenant.website_id, "event": "e", "visitorId": "v-1"}
+    assert backend.post("/api/v1/events", json={**event, "userId": "victim"}).is_success
+    checkout = {
+        "id": "cs_1",
+        "client_reference_id": "penstock_di0xCmNoZWNrb3V0SWQKYy05",  # visitor v-1
+        "metadata": {"userId": "buyer"},
+    }
+    assert sender.stripe("checkout.session.completed", checkout).is_success
+    assert backend.post("/api/v1/events", json=event).json()["visitorId"] == "v-1"
+
+
 def test_the_client_reference_of_a_checkout_has_visitor_and_attempt(
     sender: Sender, stored: Stored
 ) -> None:

@@ -86,7 +86,11 @@ def stripe_event(body: Any) -> ProviderEvent:
 
 
 def _metadata(payload: Any) -> Any:
-    """The object's own metadata over its client reference, and that over its subscription's."""
+    """The object's own metadata over its client reference, and that over its subscription's.
+
+    The buyer may have written the reference: beside a user whom the merchant names, it names no
+    visitor, who would be linked to that user as the merchant's own statement is.
+    """
     own = value_at(payload, "metadata")
     inherited = next(
         (
@@ -99,6 +103,8 @@ def _metadata(payload: Any) -> Any:
     if own is not None and not isinstance(own, dict):
         return own
     reference = client_reference(value_at(payload, "client_reference_id"))
+    if "userId" in {**inherited, **(own or {})}:
+        reference.pop("visitorId", None)
     return {**inherited, **reference, **(own or {})}
 
 
