@@ -39,6 +39,38 @@ def still_serves(service):
     assert "request_failed" not in service.output()
 
 
+UPGRADE = (
+    b"POST /api/identify HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings, close\r\n"
+    b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 2\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("pieces", [(UPGRADE + b"{}",), (UPGRADE, b"{}")])
+def test_an_offer_to_upgrade_is_ignored_and_the_body_is_read(service, pieces):
+    """As `curl --http2` sends it."""
+    with connect(service) as client:
+        for piece in pieces:
+            send(client, piece)
+            time.sleep(0.05)
+        answer = answer_to(client)
+    assert (answer.status, answer.json()["code"]) == (422, "invalid")
+    assert {error["code"] for error in answer.json()["errors"]} == {"required"}
+
+
+def test_an_offer_to_upgrade_whose_head_comes_in_pieces_is_refused_with_its_body(service):
+    with connect(service) as client:
+        send(client, UPGRADE[:60])
+        time.sleep(0.05)
+        send(client, UPGRADE[60:] + b"{}GET / HTTP/1.1\r\n\r\n")
+        received = read_to_end(client)
+    assert received.count(b"HTTP/1.1 ") == 1
+    assert (answer_in(received).status, answer_in(received).json()["code"]) == (
+        400,
+        "malformed_request",
+    )
+
+
 @pytest.mark.parametrize(
     "pieces",
     [

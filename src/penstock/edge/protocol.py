@@ -85,6 +85,9 @@ _NOT_HTTP = Refusal(
     title="Malformed request",
     detail="This is not an HTTP/1.1 request.",
 )
+_UPGRADE_WITH_BODY = _NOT_HTTP._replace(
+    reason="upgrade", detail="A request with a body cannot ask for an upgrade. Omit `Upgrade`."
+)
 _TINY_CHUNKS = _NOT_HTTP._replace(
     reason="tiny_chunks", detail="The body arrives in chunks of a few bytes. Send larger ones."
 )
@@ -166,6 +169,8 @@ class EdgeProtocol(HttpToolsProtocol):
             return
         # In any other state it is the body of an earlier request.
         body_bytes = self._body_bytes if self._state is _State.BODY else 0
+        if self._state is _State.IDLE:
+            data = _without_upgrade(data)
         try:
             self.parser.feed_data(data)
             if self._state in _ARRIVING:
@@ -216,6 +221,9 @@ class EdgeProtocol(HttpToolsProtocol):
             self._refusal = _PATH_LONG
             raise _Refused
         if len(self.pipeline) >= _MAX_PIPELINED:
+            raise _Refused
+        if self.parser.should_upgrade() and any(name in _OF_BODIES for name, _ in self.headers):
+            self._refusal = _UPGRADE_WITH_BODY
             raise _Refused
         self._state, self._frame_bytes = _State.BODY, 0
         self._deadline_s = self.loop.time() + self._node.timeouts.body_s
@@ -416,6 +424,21 @@ class EdgeProtocol(HttpToolsProtocol):
 
 def _do_nothing() -> None:
     pass
+
+
+_OF_BODIES = (b"content-length", b"transfer-encoding")
+_UPGRADE = b"\nupgrade:"
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """A whole head whose `Upgrade` the parser does not know.
+
+    There is nothing to upgrade to, and the parser would skip the body. Of a head in pieces the
+    request is refused if it has one.
+    """
+    head = data[: data.find(b"\r\n\r\n") + 1]
+    at = head.lower().find(_UPGRADE)
+    return data if at < 0 else data[:at] + b"\nignored:" + data[at + len(_UPGRADE) :]
 
 
 class _Refused(Exception):
