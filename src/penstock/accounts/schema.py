@@ -14,7 +14,7 @@ from pydantic import (
 from penstock.accounts.model import CurrentUser, Role, User, Workspace
 from penstock.base.clock import iso
 from penstock.base.patterns import Pattern
-from penstock.http.schema import Input, Name, Record, RuleBroken
+from penstock.http.schema import Input, Name, Record, RuleBroken, without_nul
 
 # How browsers validate <input type=email>. Source: HTML standard, "valid email address".
 _EMAIL = Pattern(
@@ -101,7 +101,7 @@ class SignUp(Input):
 
 
 class LogIn(Input):
-    email: Annotated[str, Field(max_length=254)]
+    email: Annotated[str, Field(max_length=254), AfterValidator(without_nul)]
     password: Annotated[SecretStr, Field(max_length=1024)]
 
 

@@ -3,12 +3,12 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from penstock.funnels.queries.schema import CoverageRecord, PeriodRecord
 from penstock.funnels.statements.campaigns import CampaignSort
 from penstock.http.period import InPeriod
-from penstock.http.schema import PageQuery, Record
+from penstock.http.schema import PageQuery, Record, without_nul
 
 
 class GroupBy(StrEnum):
@@ -29,7 +29,8 @@ class AttributionSelection(InPeriod):
     website_id: Annotated[str | None, Field(description="Only this website or app.")] = None
     group_by: Annotated[GroupBy, Field(description="What a row stands for.")] = GroupBy.SOURCE
     funnel_id: Annotated[
-        str | None, Field(description="A funnel whose entries and completions are counted.")
+        Annotated[str, AfterValidator(without_nul)] | None,
+        Field(description="A funnel whose entries and completions are counted."),
     ] = None
     touch: Annotated[
         Literal["first", "last"],

@@ -55,7 +55,9 @@ def referrer_token(referrer: str) -> str:
 
 
 def _parse_query(query: str) -> dict[str, str]:
+    """Without values that no database stores."""
     try:
-        return dict(parse_qsl(query, max_num_fields=_MAX_PARAMS, errors="replace"))
+        pairs = parse_qsl(query, max_num_fields=_MAX_PARAMS, errors="replace")
     except ValueError:
         return {}
+    return {name: value for name, value in pairs if "\0" not in value}

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from penstock.base.clock import iso, iso_or_none
 from penstock.base.user_agent import Platform
 from penstock.events.fields import EventName, SentId, Text
-from penstock.http.schema import Input, PageQuery, Query, Record, RuleBroken
+from penstock.http.schema import Input, PageQuery, Query, Record, RuleBroken, without_nul
 from penstock.identity.model import is_placeholder
 from penstock.links.attribution.model import (
     Decision,
@@ -177,7 +177,9 @@ class MatchRecord(Record):
 
 class TouchesQuery(Query):
     website_id: str
-    visitor_id: Annotated[str, Field(description="Any ID of the visitor.")]
+    visitor_id: Annotated[
+        str, Field(description="Any ID of the visitor."), AfterValidator(without_nul)
+    ]
 
 
 class TouchRecord(Record):

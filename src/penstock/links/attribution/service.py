@@ -87,7 +87,7 @@ class AttributionService:
         app_open = await compute_on(body, parse_model, body, AppOpen, limits)
         website = await self._websites.find_website_async(app_open.website_id)
         if website is None or website.kind is not WebsiteKind.MOBILE:
-            message = "There is no such app; copy the ID from the app's tracking settings."
+            message = "There is no such app. Copy its ID from Settings, Websites and apps."
             raise Invalid([Fault("websiteId", "unknown_website", message)])
         context = OpenContext(
             app_open,
