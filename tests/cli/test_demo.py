@@ -15,6 +15,7 @@ def demo(tmp_path_factory):
     elsewhere = {
         "PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none",
         "PENSTOCK_WAREHOUSE_URL": "http://127.0.0.1:1/none",
+        "PENSTOCK_WAREHOUSE_CLUSTER": "none",
     }
     data = tmp_path_factory.mktemp("demo") / "data"
     with Served(data, command="demo", start=new_python, **elsewhere) as running:

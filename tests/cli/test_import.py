@@ -55,7 +55,7 @@ def test_imports_a_file_and_repeats_without_duplicates(service, tmp_path):
     assert first.returncode == 0, first.stderr
     assert first.stdout.splitlines() == [
         "1,200 events imported, 0 duplicates, 0 lines rejected.",
-        "They occurred from 2020-05-01T10:00:00.000Z to 2020-05-01T10:19:59.000Z.",
+        "They occurred from 1 May 2020, 10:00 UTC to 1 May 2020, 10:19 UTC.",
     ]
     assert first.stderr.splitlines()[-1].startswith("Importing: ")
     again = run(service, file, "--website", website_id)

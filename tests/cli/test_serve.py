@@ -72,7 +72,6 @@ def test_banner_names_address_docs_and_data(tmp_path):
 def test_banner_explains_how_to_create_the_first_account(tmp_path):
     with Served(tmp_path / "data") as service:
         command = service.output()[service.output().index("  curl ") :]
-        assert "X-Setup-Token" not in command
         _, url, *_, body = shlex.split(command.replace("\\\n", ""))
         assert (
             service.client.post(url, json=json.loads(body)).json()["user"]["email"]
@@ -83,9 +82,18 @@ def test_banner_explains_how_to_create_the_first_account(tmp_path):
         assert "curl" not in again.output()
 
 
-def test_banner_has_the_setup_token_when_clients_are_remote(tmp_path):
+def test_banner_has_the_setup_token_that_clients_behind_a_proxy_need(tmp_path):
+    account = {"email": "a@example.com", "password": "long enough", "workspaceName": "Acme"}
+    proxied = {"X-Forwarded-For": "192.0.2.7"}
+    with Served(tmp_path / "data") as service:
+        [token] = re.findall(r"-H 'X-Setup-Token: (\S{40,})'", service.output())
+        for headers, status in ((proxied, 403), (proxied | {"X-Setup-Token": token}, 201)):
+            answer = service.client.post("/api/auth/signup", json=account, headers=headers)
+            assert answer.status_code == status
+
+
+def test_banner_names_the_public_url(tmp_path):
     with Served(tmp_path / "data", PENSTOCK_PUBLIC_URL="https://penstock.example.com") as service:
-        assert re.search(r"-H 'X-Setup-Token: \S{40,}'", service.output())
         assert f"Penstock {__version__} serves https://penstock.example.com\n" in service.output()
 
 
@@ -179,6 +187,33 @@ def test_an_invalid_setting_is_wrong_use(tmp_path, setting, value, output):
     assert run.stderr.startswith(f"penstock: {setting}: {output}")
 
 
+def test_a_cluster_without_a_server_is_wrong_use_and_opens_no_store(tmp_path):
+    data = tmp_path / "data"
+    run = penstock("migrate", "--data", str(data), PENSTOCK_WAREHOUSE_CLUSTER="shards")
+    assert (run.returncode, run.stderr) == (
+        2,
+        "penstock: PENSTOCK_WAREHOUSE_CLUSTER also needs PENSTOCK_WAREHOUSE_URL.\n",
+    )
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("command", ["serve", "migrate"])
+def test_a_mistyped_setting_is_logged_without_its_value(tmp_path, command):
+    unknown = {"PENSTOCK_PROT": "canary", "penstock_daat": "canary"}
+    known = {
+        "PENSTOCK_API_KEY": "k",
+        "PENSTOCK_URL": "http://127.0.0.1:1",
+        "penstock_log_level": "info",
+    }
+    settings = {"PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1:1/none", **known, **unknown}
+    flags = ["--port", "0"] if command == "serve" else []
+    output = penstock(command, *flags, "--data", str(tmp_path / "data"), **settings).stderr
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    warned = [line["name"] for line in lines if line["event"] == "unknown_setting"]
+    assert warned == sorted(unknown)
+    assert "canary" not in output
+
+
 def test_logs_are_json_lines_when_not_at_a_terminal(tmp_path):
     with Served(tmp_path / "data", PENSTOCK_LOG_LEVEL="debug") as service:
         service.stop()
@@ -190,7 +225,7 @@ def test_migrate_prepares_both_stores(tmp_path):
     run = penstock("migrate", "--data", str(tmp_path / "data"), start=new_python)
     assert (run.returncode, run.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0013, event store 0005.\n",
+        "Both stores are up to date: metadata database 0014, event store 0005.\n",
     )
     assert penstock("migrate", "--data", str(tmp_path / "data")).returncode == 0
 

@@ -1,5 +1,7 @@
 """`penstock links simulate` as a real process against a real service."""
 
+import re
+
 import pytest
 
 from tests.links.conftest import APP, LINKS
@@ -46,6 +48,7 @@ def test_a_tap_and_a_first_open_are_simulated_and_explained(service, platform, m
     assert result.returncode == 0, result.stderr
     assert f"Matched by {method}" in result.stdout
     assert "with confidence 1." in result.stdout
+    assert re.search(r"Clicked on \d+ \w{3} \d{4}, \d\d:\d\d UTC; the app opens", result.stdout)
     assert "the app opens at /offers/1; UTM: campaign may." in result.stdout
     [newest, *_] = service.client.get(f"{LINKS}/matches").json()["data"]
     assert newest["installId"] in result.stdout
@@ -81,3 +84,8 @@ def test_without_a_click_token_the_network_is_matched(service):
 def test_an_error_names_its_cause(service, slug, settings, code, message):
     result = run(service, slug, "android", **settings)
     assert (result.returncode, message in result.stderr) == (code, True), result.stderr
+
+
+def test_the_help_says_what_a_slug_is():
+    text = " ".join(penstock("links", "simulate", "--help").stdout.split())
+    assert "Slug of the link: the part of its URL after /l/." in text

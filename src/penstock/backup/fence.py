@@ -30,6 +30,7 @@ import structlog
 from msgspec import json
 
 from penstock.backup.model import BackupFailed
+from penstock.backup.staging import SNAPSHOTS, remove_left_over_links
 from penstock.base.clock import Clock
 from penstock.base.patterns import Pattern
 from penstock.base.worker import Worker
@@ -40,14 +41,14 @@ from penstock.warehouse.frozen_copy import freeze
 log = structlog.get_logger()
 
 SOCKET = "penstock.sock"
-SNAPSHOTS = "snapshots"
-"""Folder of frozen copies in the data folder, while a backup copies them."""
 
 _NAME = Pattern(r"[0-9a-z]{1,40}")
 _MAX_ADDRESS_BYTES = 100
 _SNAPSHOT_S = 60.0  # for the command to take its snapshot while shipping waits
 _FREEZE_S = 600.0  # for the service: a running shipment or a rebuilt catalogue comes first
 _MAX_LINE = 10_000
+_LEFT_OVER_PAUSE_S = 300.0
+"""How long hard links of a killed backup may keep deleted events on disk."""
 
 Freeze = Callable[[], None]
 
@@ -96,11 +97,12 @@ class FenceServer:
 
     def _step(self) -> float:
         """Wait for a command and serve it; the next step follows at once."""
+        remove_left_over_links(self._data)
         with DefaultSelector() as ready:
             ready.register(self._listener, EVENT_READ)
             ready.register(self._stop_signal, EVENT_READ)
-            ready.select()
-        if not self._stopping:
+            has_command = bool(ready.select(_LEFT_OVER_PAUSE_S))
+        if has_command and not self._stopping:
             self._connection, _ = self._listener.accept()
             if not self._stopping:
                 self._serve(self._connection)

@@ -5,20 +5,19 @@ event store, and the files beside the stores, as of a snapshot of the metadata D
 everything is copied from there while the service continues.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from secrets import token_hex
 from typing import NamedTuple
 
 import msgspec
 
 from penstock import __version__
 from penstock.backup import store
-from penstock.backup.fence import SNAPSHOTS, Fence, PauseTimer, local_fence, remote_fence
+from penstock.backup.fence import Fence, PauseTimer, local_fence, remote_fence
 from penstock.backup.model import FORMAT, MANIFEST, BackupFailed, CopyResult, Manifest, Schemas
+from penstock.backup.staging import SNAPSHOTS, one_at_a_time, staging_folder
 from penstock.backup.tree import (
     Base,
     copy_listed,
@@ -27,6 +26,7 @@ from penstock.backup.tree import (
     remove_tree,
 )
 from penstock.base.clock import Clock, iso
+from penstock.base.durable_files import sync_folder, write_durably
 from penstock.base.errors import StoreUnavailable
 from penstock.metadb.database import Database
 from penstock.metadb.secret_box import KEY_FILE
@@ -34,30 +34,36 @@ from penstock.metadb.snapshot import (
     DUMP_FILE,
     SQLITE_FILE,
     DumpFailed,
-    Snapshot,
     restore_dump,
     snapshot,
 )
 from penstock.settings import Settings
 from penstock.warehouse import migrations
 from penstock.warehouse.errors import QueryFailed
-from penstock.warehouse.frozen_copy import remove_left_over, stored_rows, sync_folder
+from penstock.warehouse.frozen_copy import stored_rows
 
 DATA = "data"
 RESTORING = "penstock.restoring"
 """Marks a data folder whose restore has not finished; no service starts on it."""
 LOCK = "penstock.lock"
+"""Locked by the one process that uses the data folder."""
 
 _UNFINISHED = "unfinished"
 """Marks the folder of a backup that has not finished: the next one there begins again."""
-_BACKUP_LOCK = "backup.lock"
 _NOT_COPIED = {"warehouse", SNAPSHOTS}
 
 
 class _Frozen(NamedTuple):
-    """Both stores at one moment. at_ms: when. paused_s: how long shipping waited."""
+    """What the staging folder holds: both stores at one moment.
 
-    metadata: Snapshot
+    database, schema, installation_id and rows: of the metadata DB, as in a manifest. at_ms: the
+    moment. paused_s: how long shipping waited.
+    """
+
+    database: str
+    schema: str
+    installation_id: str | None
+    rows: dict[str, int]
     at_ms: int
     paused_s: float
 
@@ -84,59 +90,67 @@ def back_up(
         raise BackupFailed(f"{settings.data} contains no Penstock data")
     earlier = None if base is None else Base(base / DATA, read_manifest(base))
     with _for_people(), ExitStack() as stack:
-        stack.enter_context(_one_at_a_time(settings.data))
+        stack.enter_context(one_at_a_time(settings.data))
         _begin(target)
         database = stack.enter_context(
             closing(Database(settings.metadb_url, settings.database_timeout_s))
         )
-        staged = stack.enter_context(_staging(settings.data))
+        staged = stack.enter_context(staging_folder(settings.data))
         fence = remote_fence if is_running else local_fence
-        frozen = _freeze(settings.data, staged, database, fence, clock, stack)
+        frozen = _freeze(settings.data, staged, database, fence, clock)
         result = _copy(frozen, staged, target, earlier)
         (target / _UNFINISHED).unlink()
         sync_folder(target)
         return result
 
 
-def _freeze(
-    data: Path, staged: Path, database: Database, fence: Fence, clock: Clock, stack: ExitStack
-) -> _Frozen:
-    """Hard links of everything beside a snapshot of the metadata DB, which `stack` closes."""
-    with fence(data, staged.name) as (installation_id, freeze_engine):
-        timer = PauseTimer()
-        # Files that go into the metadata DB around the snapshot must be in one of the two. One
-        # that is in both is recognised by its name.
-        _link_local_files(data, staged)
-        metadata = stack.enter_context(snapshot(database))
-        at_ms = clock()
-        _link_local_files(data, staged)
-        is_other = not store.has_tables(metadata.connection) or (
-            installation_id not in (None, store.installation_id(metadata.connection))
-        )
-        if is_other:
-            raise BackupFailed(
-                "this is not the metadata database of the data folder; run this command with the "
-                "PENSTOCK_DATABASE_URL of the service"
+def _freeze(data: Path, staged: Path, database: Database, fence: Fence, clock: Clock) -> _Frozen:
+    """Write a snapshot of the metadata DB beside hard links of everything else.
+
+    Its transaction ends before the copy, which may take hours: until then, SQLite cannot reuse its
+    log, and PostgreSQL cannot remove dead rows.
+    """
+    with ExitStack() as transaction:
+        with fence(data, staged.name) as (installation_id, freeze_engine):
+            timer = PauseTimer()
+            # Files that go into the metadata DB around the snapshot must be in one of the two. One
+            # that is in both is recognised by its name.
+            _link_local_files(data, staged)
+            metadata = transaction.enter_context(snapshot(database))
+            at_ms = clock()
+            _link_local_files(data, staged)
+            is_other = not store.has_tables(metadata.connection) or (
+                installation_id not in (None, store.installation_id(metadata.connection))
             )
-        # Last: a deletion that is done in the snapshot is done in the event store as well.
-        freeze_engine()
-    return _Frozen(metadata, at_ms, timer.stop())
+            if is_other:
+                raise BackupFailed(
+                    "this is not the metadata database of the data folder; run this command with "
+                    "the PENSTOCK_DATABASE_URL of the service"
+                )
+            # Last: a deletion that is done in the snapshot is done in the event store as well.
+            freeze_engine()
+        paused_s = timer.stop()
+        file = metadata.write(staged)
+        return _Frozen(
+            database="sqlite" if file.name == SQLITE_FILE else "postgresql",
+            schema=store.schema_version(metadata.connection),
+            installation_id=store.installation_id(metadata.connection),
+            rows=store.row_counts(metadata.connection),
+            at_ms=at_ms,
+            paused_s=paused_s,
+        )
 
 
 def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> CopyResult:
-    metadata = frozen.metadata.write(staged)
     tree, files, linked_bytes = copy_tree(staged, target / DATA, base)
     manifest = Manifest(
         format=FORMAT,
         version=__version__,
         created_at=iso(frozen.at_ms),
-        database="sqlite" if metadata.name == SQLITE_FILE else "postgresql",
-        schemas=Schemas(
-            store.schema_version(frozen.metadata.connection),
-            stored_rows(staged / "warehouse", "schema_migrations"),
-        ),
-        installation_id=store.installation_id(frozen.metadata.connection),
-        rows=store.row_counts(frozen.metadata.connection),
+        database=frozen.database,
+        schemas=Schemas(frozen.schema, stored_rows(staged / "warehouse", "schema_migrations")),
+        installation_id=frozen.installation_id,
+        rows=frozen.rows,
         stored_rows={
             table: stored_rows(staged / "warehouse", table)
             for table in ("events", "visitor_aliases", "clicks", "catalogue")
@@ -145,7 +159,7 @@ def _copy(frozen: _Frozen, staged: Path, target: Path, base: Base | None) -> Cop
         links=tree.links,
         files=files,
     )
-    _write_durably(target / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    write_durably(target / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
     return CopyResult(manifest, sum(file.size for file in files), linked_bytes, frozen.paused_s)
 
 
@@ -255,30 +269,6 @@ def _link_local_files(data: Path, staged: Path) -> None:
 
 
 @contextmanager
-def _one_at_a_time(data: Path) -> Iterator[None]:
-    """Hold the folder's lock for backups, and remove what a killed one left."""
-    with (data / _BACKUP_LOCK).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BackupFailed(f"another backup of {data} is running") from None
-        remove_tree(data / SNAPSHOTS)
-        remove_left_over(data / "warehouse")
-        yield
-
-
-@contextmanager
-def _staging(data: Path) -> Iterator[Path]:
-    """A new folder for hard links, on the file system of the data folder."""
-    staged = data / SNAPSHOTS / token_hex(8)
-    staged.mkdir(parents=True)
-    try:
-        yield staged
-    finally:
-        remove_tree(data / SNAPSHOTS)
-
-
-@contextmanager
 def _for_people() -> Iterator[None]:
     """Errors of stores and disks as `BackupFailed`."""
     try:
@@ -292,10 +282,3 @@ def _for_people() -> Iterator[None]:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         raise BackupFailed(f"{place}{error.strerror or error}") from error
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, and_, func, inspect, select, text
 
+from penstock.base.wording import count_of
 from penstock.events.model import Target
 from penstock.metadb.tables import (
     dedupe_keys,
@@ -118,7 +119,7 @@ def unbalanced_counts(connection: Connection) -> list[str]:
         select(c.website_id, c.received, parts).where(c.received != parts).order_by(c.website_id)
     )
     return [
-        f"website {website_id} received {received:,} events, of which {known:,} are accounted for"
+        f"website {website_id} received {count_of(received, 'event')}; accounted for: {known:,}"
         for website_id, received, known in rows
     ]
 
@@ -138,7 +139,7 @@ def absorbed_visitors(connection: Connection) -> Iterator[tuple[str, str, str]]:
     rows = connection.execute(
         select(c.scope_id, c.visitor_id, c.canonical_id).where(c.visitor_id != c.canonical_id)
     )
-    return (row._tuple() for row in rows)
+    yield from ((row.scope_id, row.visitor_id, row.canonical_id) for row in rows)
 
 
 def broken_shipments(connection: Connection) -> list[str]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.backup.model import BackupFailed, File, Manifest, SymbolicLink
-from penstock.warehouse.frozen_copy import is_part, sync_folder
+from penstock.base.durable_files import sync_folder
+from penstock.warehouse.frozen_copy import is_part
 
 _CHUNK_BYTES = 1024 * 1024
 

@@ -10,6 +10,7 @@ from penstock.backup import store
 from penstock.backup.model import Finding
 from penstock.backup.service import DATA, read_manifest
 from penstock.backup.tree import damaged_files
+from penstock.base.wording import count_of
 from penstock.metadb.database import Database
 from penstock.stores import Stores
 from penstock.warehouse import migrations
@@ -26,10 +27,12 @@ def verify_backup(folder: Path) -> Iterator[Finding]:
     manifest = read_manifest(folder)
     damaged = list(damaged_files(manifest, folder / DATA))
     size = sum(file.size for file in manifest.files)
-    yield _finding("files", damaged, f"{len(manifest.files):,} files, {size:,} bytes")
+    yield _finding(
+        "files", damaged, f"{count_of(len(manifest.files), 'file')}, {count_of(size, 'byte')}"
+    )
     for table, rows in manifest.stored_rows.items():
-        yield Finding("event store", f"{rows:,} rows of {table}")
-    yield Finding("metadata database", f"{sum(manifest.rows.values()):,} rows")
+        yield Finding("event store", f"{count_of(rows, 'row')} of {table}")
+    yield Finding("metadata database", count_of(sum(manifest.rows.values()), "row"))
 
 
 def verify_stores(stores: Stores) -> Iterator[Finding]:
@@ -90,8 +93,8 @@ def _rows(_: Database, warehouse: Warehouse) -> Iterator[Finding]:
     for table in ("events", "clicks"):
         [(rows,)] = warehouse.query(f"SELECT count() FROM {table}")[1]  # noqa: S608 - two names
         [(repeats,)] = warehouse.query(load(_SQL, f"repeated_{table}"))[1]
-        text = f"{rows:,} stored, none twice" if not repeats else f"{repeats:,} are stored twice"
-        yield Finding(table, text, bool(repeats))
+        repeated = f"{repeats:,} {'is' if repeats == 1 else 'are'} stored twice"
+        yield Finding(table, repeated if repeats else f"{rows:,} stored, none twice", bool(repeats))
 
 
 def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
@@ -101,13 +104,15 @@ def _owners(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
         links = store.link_ids(connection)
     events = warehouse.query(load(_SQL, "events_of_websites"))[1]
     unknown = [
-        f"{count:,} events of website {website_id} in scope {scope_id}"
+        f"{count_of(count, 'event')} of website {website_id} in scope {scope_id}"
         for website_id, scope_id, count in events
         if scope_id not in scopes.get(website_id, ())
     ]
     yield _finding("websites of events", unknown, "all known")
     clicks = warehouse.query(load(_SQL, "clicks_of_links"))[1]
-    unknown = [f"{count:,} clicks on link {link}" for link, count in clicks if link not in links]
+    unknown = [
+        f"{count_of(count, 'click')} on link {link}" for link, count in clicks if link not in links
+    ]
     yield _finding("links of clicks", unknown, "all known")
 
 
@@ -123,11 +128,12 @@ def _accepted_events(database: Database, warehouse: Warehouse) -> Iterator[Findi
             rows = warehouse.query(load(_SQL, "stored_event_ids"), span)[1]
             missing += sorted(event_ids - {row[0] for row in rows} - waiting)
     if len(missing) <= deleted:
-        text = f"{keys:,} IDs, {len(missing):,} of them of deleted periods"
+        text = f"{count_of(keys, 'ID')}, {len(missing):,} of them of deleted periods"
         yield Finding("accepted events", text)
     else:
         lost = (
-            f"{len(missing):,} accepted events are missing; periods with {deleted:,} were deleted"
+            f"{count_of(len(missing), 'accepted event')} {'is' if len(missing) == 1 else 'are'} "
+            f"missing; periods with {deleted:,} were deleted"
         )
         yield _finding("accepted events", [lost, *missing], "")
 
@@ -143,14 +149,16 @@ def _merges(database: Database, warehouse: Warehouse) -> Iterator[Finding]:
         *(f"{absorbed} is not merged in the event store" for _, absorbed, _ in expected - stored),
         *(f"{absorbed} is merged only in the event store" for _, absorbed, _ in stored - expected),
     ]
-    yield _finding("merges", differences, f"{len(expected):,} merged visitors")
+    yield _finding("merges", differences, count_of(len(expected), "merged visitor"))
 
 
 def _catalogue(_: Database, warehouse: Warehouse) -> Iterator[Finding]:
     [(difference,)] = warehouse.query(load(_SQL, "catalogue_differences"))[1]
     text = "counts as many events as are stored"
     yield Finding(
-        "catalogue", f"differs by {difference:,} events" if difference else text, bool(difference)
+        "catalogue",
+        f"differs by {count_of(difference, 'event')}" if difference else text,
+        bool(difference),
     )
 
 

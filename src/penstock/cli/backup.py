@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.base.clock import system_clock
+from penstock.base.clock import parse_time, system_clock
+from penstock.base.wording import count_of, utc_time
 from penstock.cli.logs import configure_logs
 from penstock.cli.options import FAILED, Data, fail, read_settings
-from penstock.cli.stores import InUse, data_folder_lock, opened_stores
+from penstock.cli.stores import InUse, data_folder_lock, one_line_for_errors, opened_stores
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
-    from penstock.backup.model import Finding
+    from penstock.backup.model import Finding, Manifest
     from penstock.stores import Stores
 
 
@@ -41,14 +42,10 @@ def backup(
         except InUse:
             is_running = True
         copied = back_up(settings, folder, base, system_clock, is_running=is_running)
-    stored = copied.manifest.stored_rows
+    shared = f", {_megabytes(copied.linked_bytes)} of them shared with the base" if base else ""
     print(
-        f"Backup of {stored.get('events', 0):,} events to {folder}: "
-        f"{_megabytes(copied.bytes)}, {_megabytes(copied.linked_bytes)} of them shared with the "
-        f"base. Shipping waited {copied.paused_s:.2f} s."
-        if base
-        else f"Backup of {stored.get('events', 0):,} events to {folder}: "
-        f"{_megabytes(copied.bytes)}. Shipping waited {copied.paused_s:.2f} s."
+        f"Backup of {_events(copied.manifest)} to {folder}: {_megabytes(copied.bytes)}{shared}. "
+        f"Shipping waited {copied.paused_s:.2f} s."
     )
 
 
@@ -62,7 +59,7 @@ def restore(
     with _one_line_for_errors(settings), data_folder_lock(settings.data):
         manifest = restore_backup(settings, folder)
     print(
-        f"Restored {manifest.stored_rows.get('events', 0):,} events as of {manifest.created_at} "
+        f"Restored {_events(manifest)} as of {utc_time(parse_time(manifest.created_at))} "
         f"into {settings.data}."
     )
 
@@ -125,14 +122,18 @@ def _settings(data: Path | None) -> Settings:
 
 @contextmanager
 def _one_line_for_errors(settings: Settings) -> Iterator[None]:
+    """As for the stores, and when a backup or a restore cannot be done."""
     from penstock.backup.model import BackupFailed
 
-    try:
-        yield
-    except (BackupFailed, InUse) as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"cannot use the data folder {settings.data}: {error.strerror or error}")
+    with one_line_for_errors(settings):
+        try:
+            yield
+        except BackupFailed as error:
+            fail(str(error))
+
+
+def _events(manifest: "Manifest") -> str:
+    return count_of(manifest.stored_rows.get("events", 0), "event")
 
 
 def _megabytes(size: int) -> str:

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 import httpx
 import typer
 
-from penstock.cli.options import WRONG_USE, fail
+from penstock.cli.options import API_KEY_VARIABLE, URL_VARIABLE, WRONG_USE, fail
 
 Record = dict[str, Any]
 
-Url = Annotated[str, typer.Option(envvar="PENSTOCK_URL", help="URL of the service.")]
+Url = Annotated[str, typer.Option(envvar=URL_VARIABLE, help="URL of the service.")]
 ApiKey = Annotated[
     str,
     typer.Option(
-        envvar="PENSTOCK_API_KEY",
+        envvar=API_KEY_VARIABLE,
         help="API key; prefer the environment variable.",
         show_default=False,
     ),

@@ -56,7 +56,12 @@ def demo(
         settings = read_settings(host=host, port=port, data=folder)
         run(
             settings.model_copy(
-                update={"database_url": None, "warehouse_url": None, "public_url": None}
+                update={
+                    "database_url": None,
+                    "warehouse_url": None,
+                    "warehouse_cluster": None,
+                    "public_url": None,
+                }
             ),
             _fill_and_report,
         )

@@ -16,8 +16,10 @@ import httpx
 import typer
 from httpx import codes
 
+from penstock.base.clock import parse_time
+from penstock.base.wording import count_of, utc_time
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
-from penstock.cli.options import FAILED, WRONG_USE, count_of, fail
+from penstock.cli.options import FAILED, WRONG_USE, fail
 from penstock.cli.progress import Progress, progress
 
 _CHUNK_BYTES = 256 * 1024
@@ -154,7 +156,8 @@ def _print_summary(job: Record, rejected: Path | None) -> None:
         f"{count_of(job['duplicates'], 'duplicate')}, {count_of(job['rejected'], 'line')} rejected."
     )
     if job["firstEventAt"]:
-        print(f"They occurred from {job['firstEventAt']} to {job['lastEventAt']}.")
+        first, last = (utc_time(parse_time(job[name])) for name in ("firstEventAt", "lastEventAt"))
+        print(f"They occurred from {first} to {last}.")
     for warning in job["warnings"]:
         print(f"Warning: {warning['message']}")
     if rejected is not None:

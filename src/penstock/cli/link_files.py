@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from penstock.base.wording import count_of
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
-from penstock.cli.options import FAILED, count_of
+from penstock.cli.options import FAILED
 
 _ROUTE = "/api/mobile/deferred-links/csv"
 

@@ -1,7 +1,7 @@
 """`penstock migrate`: upgrade both stores to this version without serving."""
 
 from penstock.cli.logs import configure_logs
-from penstock.cli.options import Data, read_settings
+from penstock.cli.options import Data, read_settings, warn_of_unknown_settings
 from penstock.cli.stores import migrated_stores
 
 
@@ -9,6 +9,7 @@ def migrate(data: Data = None) -> None:
     """Create or upgrade the tables of both stores, then exit. `serve` does so when it starts."""
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
+    warn_of_unknown_settings()
     with migrated_stores(settings) as (stores, versions):
         stores.close()
     print(

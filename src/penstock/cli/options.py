@@ -1,13 +1,17 @@
 """Flags shared by commands, reading settings, and failing with a message."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
+import structlog
 import typer
 from pydantic import ValidationError
 
 from penstock.http.schema import faults_of
 from penstock.settings import Settings
+
+log = structlog.get_logger()
 
 Host = Annotated[
     str | None,
@@ -30,6 +34,9 @@ Data = Annotated[
     ),
 ]
 
+URL_VARIABLE, API_KEY_VARIABLE = "PENSTOCK_URL", "PENSTOCK_API_KEY"
+"""Variables of commands that talk to a running service."""
+
 FAILED = 1
 WRONG_USE = 2
 
@@ -40,11 +47,6 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
     raise typer.Exit(code)
 
 
-def count_of(number: int, noun: str) -> str:
-    """`1 event`, `1,200 events`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def read_settings(**flags: Any) -> Settings:
     """The settings of this process: flags override `PENSTOCK_*`, which override defaults."""
     try:
@@ -52,7 +54,18 @@ def read_settings(**flags: Any) -> Settings:
     except ValidationError as error:
         fail(
             " ".join(
-                f"PENSTOCK_{fault.field.upper()}: {fault.message}" for fault in faults_of(error)
+                # A fault of several settings has no field; its message names them.
+                f"PENSTOCK_{fault.field.upper()}: {fault.message}" if fault.field else fault.message
+                for fault in faults_of(error)
             ),
             WRONG_USE,
         )
+
+
+def warn_of_unknown_settings() -> None:
+    """Log the name of each `PENSTOCK_*` variable that is no setting, without its value."""
+    known = {f"PENSTOCK_{name.upper()}" for name in Settings.model_fields}
+    known |= {URL_VARIABLE, API_KEY_VARIABLE}
+    for name in sorted(os.environ):
+        if name.upper().startswith("PENSTOCK_") and name.upper() not in known:
+            log.warning("unknown_setting", name=name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import __version__
 from penstock.cli.descriptors import fit_connections
 from penstock.cli.logs import configure_logs
-from penstock.cli.options import Data, Host, Port, fail, read_settings
+from penstock.cli.options import Data, Host, Port, fail, read_settings, warn_of_unknown_settings
 from penstock.cli.stores import open_services
 from penstock.settings import Settings
 
@@ -40,6 +40,7 @@ def run(settings: Settings, on_started: Callable[["Services"], None]) -> None:
     # All that a start loads stays: collecting garbage would take a fifth of the start for nothing.
     gc.disable()
     configure_logs(settings.log_level)
+    warn_of_unknown_settings()
     # Both signals exit with 0: here during startup, later through the server, which passes them on
     # after its shutdown.
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -128,12 +129,10 @@ def banner(services: "Services") -> str:
 
 
 def _sign_up(settings: Settings, setup_token: str) -> list[str]:
-    """The command that creates the first account. Other machines need the setup token."""
-    is_remote = settings.public_url is not None or settings.host not in (
-        "127.0.0.1",
-        "::1",
-        "localhost",
-    )
+    """The command that creates the first account.
+
+    With the setup token: any request may come through a proxy, or from another machine.
+    """
     account = (
         """'{"email": "you@example.com", "password": "at least 8 characters", """
         """"workspaceName": "Shop"}'"""
@@ -141,6 +140,6 @@ def _sign_up(settings: Settings, setup_token: str) -> list[str]:
     return [
         f"  curl {settings.base_url}/api/auth/signup -c penstock.cookies "
         "-H 'Content-Type: application/json' \\",
-        *([f"    -H 'X-Setup-Token: {setup_token}' \\"] if is_remote else []),
+        f"    -H 'X-Setup-Token: {setup_token}' \\",
         f"    -d {account}",
     ]

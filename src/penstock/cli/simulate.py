@@ -10,6 +10,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import httpx
 import typer
 
+from penstock.base.clock import parse_time
+from penstock.base.wording import utc_time
 from penstock.cli.client import LOCAL, ApiKey, Record, Url, record_of, service_client
 from penstock.cli.options import fail
 from penstock.links.attribution.wording import METHODS, REASONS
@@ -39,7 +41,7 @@ _PAGE = 100
 
 @links.command()
 def simulate(
-    slug: Annotated[str, typer.Argument(help="Slug of the link, the end of its hosted URL.")],
+    slug: Annotated[str, typer.Argument(help="Slug of the link: the part of its URL after /l/.")],
     platform: Annotated[Phone, typer.Option(help="Platform of the phone.")],
     url: Url = LOCAL,
     api_key: ApiKey = "",
@@ -142,8 +144,9 @@ def _print_match(resolved: Record) -> None:
         fail(f"no match ({resolved['reason']}): {REASONS[resolved['reason']]}.{method}")
     utm = ", ".join(f"{name} {value}" for name, value in resolved["utm"].items() if value)
     print(f"Matched by {METHODS[resolved['method']]}, with confidence {resolved['confidence']:g}.")
+    clicked = utc_time(parse_time(resolved["clickedAt"]))
     print(
-        f"   Clicked at {resolved['clickedAt']}; the app opens at {resolved['destinationPath']}; "
+        f"   Clicked on {clicked}; the app opens at {resolved['destinationPath']}; "
         f"UTM: {utm or 'none'}."
     )
     print(

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from penstock.app import Services
     from penstock.stores import SchemaVersions, Stores
 
-_LOCK_FILE = "penstock.lock"
-
 
 class InUse(Exception):
     """Another process uses the data folder. process: its ID."""
@@ -59,7 +57,7 @@ def migrated_stores(settings: Settings) -> "Iterator[tuple[Stores, SchemaVersion
     from penstock.stores import migrate
 
     with opened_stores(settings) as stores:
-        with _one_line_for_errors(settings):
+        with one_line_for_errors(settings):
             versions = migrate(stores)
         yield stores, versions
 
@@ -76,7 +74,7 @@ def opened_stores(settings: Settings) -> "Iterator[Stores]":
     if settings.warehouse_url is None:
         raise_descriptor_limit()
     with ExitStack() as folder:
-        with _one_line_for_errors(settings):
+        with one_line_for_errors(settings):
             folder.enter_context(data_folder_lock(settings.data))
             if (settings.data / RESTORING).exists():
                 fail(f"{settings.data} is only partly restored; run penstock restore again")
@@ -85,7 +83,7 @@ def opened_stores(settings: Settings) -> "Iterator[Stores]":
 
 
 @contextmanager
-def _one_line_for_errors(settings: Settings) -> Iterator[None]:
+def one_line_for_errors(settings: Settings) -> Iterator[None]:
     """End the command with one line when the data folder or a store cannot be used."""
     from penstock.base.errors import StoreUnavailable
     from penstock.base.schema_version import NewerSchema
@@ -145,8 +143,10 @@ def data_folder_lock(folder: Path) -> Iterator[None]:
 
     The embedded engine allows no second process either, but says so less clearly.
     """
+    from penstock.backup.service import LOCK
+
     _make_private(folder)
-    with (folder / _LOCK_FILE).open("a+") as lock:
+    with (folder / LOCK).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

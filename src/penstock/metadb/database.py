@@ -273,6 +273,9 @@ def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> Non
         "journal_mode=WAL",
         "synchronous=FULL",  # an answered event is on disk: every commit syncs the WAL
         "wal_autocheckpoint=10000",  # 40 MB: a page that many commits change is copied back once
+        # Two checkpoints: a log of the usual size is overwritten in place. One that grew while a
+        # long read kept it from beginning again shrinks.
+        "journal_size_limit=80000000",
         "foreign_keys=ON",
         f"cache_size={_READER_CACHE_KIB}",
         "temp_store=MEMORY",

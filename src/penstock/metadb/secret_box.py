@@ -5,11 +5,14 @@ Passwords, sessions and API keys are stored as hashes instead. Fernet: AES-128-C
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import mkstemp
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlalchemy import Column, select, update
 
+from penstock.base.durable_files import sync_folder, write_durably
 from penstock.base.errors import Unavailable
 from penstock.metadb.database import Database
 from penstock.metadb.tables import identity_secrets, provider_secrets, second_factors
@@ -111,9 +114,23 @@ def seal_all(database: Database, box: SecretBox) -> None:
 
 def _keys_of_file(path: Path) -> list[str]:
     if not path.exists():
-        try:
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(Fernet.generate_key().decode() + "\n")
-        except FileExistsError:
-            pass  # another process was first
+        _make_key_file(path)
     return path.read_text("ascii").split()
+
+
+def _make_key_file(path: Path) -> None:
+    """Write a new key to a file of another name, which gets this one when it is on disk.
+
+    So no process reads half a key, even after a kill, and none seals with a key that a power
+    failure takes away.
+    """
+    descriptor, name = mkstemp(prefix=f"{path.name}.", dir=path.parent)  # for this user only
+    os.close(descriptor)
+    written = Path(name)
+    try:
+        write_durably(written, Fernet.generate_key() + b"\n")
+        with suppress(FileExistsError):  # another process was first
+            os.link(written, path)
+        sync_folder(path.parent)
+    finally:
+        written.unlink(missing_ok=True)

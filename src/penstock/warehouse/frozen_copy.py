@@ -6,7 +6,6 @@ log of the tokens by which the engine recognises a repeated insert. Files of mut
 deletions are safe to repeat.
 """
 
-import os
 import shutil
 from pathlib import Path
 
@@ -49,10 +48,9 @@ def stored_rows(folder: Path, table: str) -> int:
     return sum(int(count.read_text()) for count in parts)
 
 
-def remove_left_over(folder: Path) -> None:
-    """Remove what a killed process left of its frozen copies. folder: the engine's."""
-    for shadow in (folder / "shadow").glob("penstock_*"):
-        shutil.rmtree(shadow, ignore_errors=True)
+def left_over_folders(folder: Path) -> list[Path]:
+    """What a killed process left of its frozen copies. folder: the engine's."""
+    return list((folder / "shadow").glob("penstock_*"))
 
 
 def _copy_small_files(table_folder: Path, copy: Path) -> None:
@@ -70,12 +68,3 @@ def _copy_small_files(table_folder: Path, copy: Path) -> None:
 def is_part(folder: Path) -> bool:
     """Whether a folder of the engine is a part, which never changes."""
     return (folder / "checksums.txt").is_file()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,54 @@
+"""The hard links that a backup copies from, and the lock that allows one backup at a time.
+
+A link keeps its file on disk, even after the engine has merged the part or deleted its events.
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+
+from penstock.backup.model import BackupFailed
+from penstock.backup.tree import remove_tree
+from penstock.warehouse.frozen_copy import left_over_folders
+
+SNAPSHOTS = "snapshots"
+"""Folder of the links in the data folder."""
+_LOCK = "backup.lock"
+
+
+@contextmanager
+def one_at_a_time(data: Path) -> Iterator[None]:
+    """Hold the folder's lock for backups, and remove what a killed one left. `BackupFailed`."""
+    with (data / _LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BackupFailed(f"another backup of {data} is running") from None
+        for folder in _left_over(data):
+            remove_tree(folder)
+        yield
+
+
+@contextmanager
+def staging_folder(data: Path) -> Iterator[Path]:
+    """A new folder for hard links, on the file system of the data folder."""
+    staged = data / SNAPSHOTS / token_hex(8)
+    staged.mkdir(parents=True)
+    try:
+        yield staged
+    finally:
+        remove_tree(data / SNAPSHOTS)
+
+
+def remove_left_over_links(data: Path) -> None:
+    """Remove the links of a backup that was killed, unless another one is running."""
+    if _left_over(data):  # otherwise a backup that starts now would find the lock taken
+        # OSError: a backup by another account. That must not stop the service from serving others.
+        with suppress(BackupFailed, OSError), one_at_a_time(data):
+            pass
+
+
+def _left_over(data: Path) -> list[Path]:
+    return [*data.glob(SNAPSHOTS), *left_over_folders(data / "warehouse")]

@@ -1,0 +1,14 @@
+"""Counts and times in sentences, as people write them."""
+
+from datetime import UTC, datetime
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 event`, `1,200 events`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def utc_time(at_ms: int) -> str:
+    """`3 Mar 2025, 10:00 UTC`."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{at.day} {at:%b %Y, %H:%M} UTC"
