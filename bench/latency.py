@@ -24,11 +24,13 @@ from bench.steady import CONNECTIONS, Latencies, post_steadily
 from bench.timing import in_new_process, resident_mb
 
 _SAMPLE_S = 0.2
+_BUSY_S = 600.0
+"""Long enough to see whether memory grows."""
 
 
 def run(bench: Bench) -> list[Table]:
     data, account = service_with_events(bench)
-    seconds, reports = (4.0, 1) if bench.small else (30.0, 3)
+    quiet_s, busy_s, reports = (2.0, 4.0, 1) if bench.small else (30.0, _BUSY_S, 3)
     with (
         penstock(
             data,
@@ -49,17 +51,17 @@ def run(bench: Bench) -> list[Table]:
         highest = send(service.url, account, SINGLE, "highest", 1 if bench.small else 5)
         half = highest.rate / 2
         bench.progress(f"posts at {half:,.0f} per second")
-        quiet = _posts(service, account, half, seconds / 2, "quiet")
-        bench.progress("posts beside reports")
+        quiet = _posts(service, account, half, quiet_s, "quiet")
+        bench.progress(f"posts beside reports, {busy_s:.0f} seconds")
         with sampled_memory(service) as memory, reporter.repeating() as beside_s:
-            busy = _posts(service, account, half, seconds, "busy")
+            busy = _posts(service, account, half, busy_s, "busy")
         bench.progress("memory after them")
         time.sleep(2)
         after_mb = resident_mb(service.pid)
     return [
         _posts_table(highest.rate, quiet, busy),
         _reports_table(alone_s, beside_s, half),
-        _memory_table(memory, after_mb, f"{counts_of(data).step_events:,}"),
+        _memory_table(memory, after_mb, busy_s / 60, f"{counts_of(data).step_events:,}"),
     ]
 
 
@@ -185,13 +187,14 @@ def _reports_table(alone_s: list[float], beside_s: list[float], rate: float) -> 
     return Table("Reports beside posts", columns, rows, notes)
 
 
-def _memory_table(memory: Memory, after_mb: float, events: str) -> Table:
+def _memory_table(memory: Memory, after_mb: float, minutes: float, events: str) -> Table:
     row: list[Cell] = [memory.samples[0], *memory.thirds, max(memory.samples), after_mb]
     columns = tuple(
         Column(f"{name}, MB", 0)
         for name in ("before", "first third", "second third", "last third", "peak", "after")
     )
     notes = (
-        f"Memory of the service while both ran over {events} step events: medians of each third."
+        f"Memory of the service during {minutes:.0f} minutes of both, over {events} step events: "
+        "medians of each third."
     )
     return Table("Memory beside both", columns, [row], notes)
