@@ -70,7 +70,7 @@ test: $(DEV) ## Run all checks, then all tests (ARGS="-k tie" for some)
 	$(PYTEST) --durations=50 $(ARGS)
 
 .PHONY: test-full
-test-full: check test-sdk $(SEGMENT) ## As test, on both databases, with 20,000 examples and 200 kills; then test-http and test-shards
+test-full: check test-sdk $(SEGMENT) ## Like test, on both databases, with 20,000 examples and 200 kills; then test-http and test-shards
 	@scripts/setup tests
 	@rm -f $(VENV)/runs
 	PENSTOCK_RUNS=$(VENV)/runs PENSTOCK_DATABASES=all PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) \
@@ -78,19 +78,19 @@ test-full: check test-sdk $(SEGMENT) ## As test, on both databases, with 20,000 
 	@PENSTOCK_RUNS=$(VENV)/runs $(MAKE) --no-print-directory test-http test-shards
 
 .PHONY: test-http
-test-http: $(DEV) ## Tests of everything that reads or writes events, with the event store behind HTTP
+test-http: $(DEV) ## Test everything that reads or writes events, with the event store behind HTTP
 	@scripts/setup tests
 	PENSTOCK_TEST_ENGINE=http $(PYTEST) tests/activity tests/catalogue tests/events tests/funnels tests/health tests/identity \
 		tests/jobs tests/links tests/nodes/test_outcomes.py tests/providers tests/stores tests/warehouse $(ARGS)
 
 .PHONY: test-shards
-test-shards: $(DEV) ## Tests of everything that reads or deletes events, with the tables of a cluster over two shards
+test-shards: $(DEV) ## Test everything that reads or deletes events, with the tables of a cluster over two shards
 	@scripts/setup tests
 	PENSTOCK_TEST_ENGINE=shards $(PYTEST) tests/activity tests/catalogue tests/events/deletions tests/funnels \
 		tests/identity tests/jobs tests/links/statistics $(ARGS)
 
 .PHONY: sdk
-sdk: $(SDK) ## Check, test and build the JavaScript client, and /t.js of the service from it
+sdk: $(SDK) ## Check, test and build the JavaScript client; update /t.js of the service
 	$(NPM) run all
 	cp sdk/js/dist/t.iife.js src/penstock/web/client/t.js
 
@@ -109,14 +109,14 @@ property: $(DEV) ## Compare SQL with plain Python on EXAMPLES=20000 random cases
 	PENSTOCK_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -v tests/funnels/test_property.py
 
 .PHONY: browsers
-browsers: $(DEV) ## EVENTS=10000 of /t.js in Chromium; its journey in Firefox and WebKit, which it installs
+browsers: $(DEV) ## Test /t.js with EVENTS=10000 events in Chromium, and in Firefox and WebKit, which it installs
 	@scripts/setup tests
 	@scripts/setup browsers
 	PENSTOCK_CLIENT_EVENTS=$(or $(EVENTS),10000) $(BIN)/pytest -s -ra tests/browser/test_client_script.py \
 		tests/browser/test_other_browsers.py
 
 .PHONY: fuzz
-fuzz: $(DEV) ## EXAMPLES=500 random requests to each route, random use beside a model, random bytes
+fuzz: $(DEV) ## Send EXAMPLES=500 random requests to each route; compare random use with a model; decode random bytes
 	PENSTOCK_FUZZ_EXAMPLES=$(or $(EXAMPLES),500) $(BIN)/pytest -v -s tests/fuzz tests/events/test_times.py
 
 .PHONY: kills
@@ -136,22 +136,22 @@ faults: $(DEV) ## Kill the service KILLS=1000 times, at every boundary, and brea
 		tests/warehouse/test_written_parts.py tests/warehouse/test_server_restart.py tests/warehouse/test_http.py
 
 .PHONY: soak
-soak: $(DEV) ## Mixed load for MINUTES=30: memory, descriptors and latencies
+soak: $(DEV) ## Run mixed load for MINUTES=30 and print memory, descriptors and latencies
 	$(BIN)/python -m tests.faults.soak $(or $(MINUTES),30)
 
 .PHONY: bench
-bench: $(DEV) ## Measure everything in about half an hour (ARGS="funnel intake" or "--small"; BASE=commit beside)
+bench: $(DEV) ## Measure everything in about half an hour (ARGS="funnel intake" or "--small"; BASE=commit to compare)
 	@scripts/setup tests
 	@scripts/setup bench
 	$(BIN)/python -m bench $(if $(BASE),--base $(BASE)) $(ARGS)
 
 .PHONY: screenshots
-screenshots: $(DEV) ## Pictures of every page at three widths, into docs/images/ (ARGS="login" for some)
+screenshots: $(DEV) ## Take screenshots of every page at three widths, into docs/images/ (ARGS="login" for some)
 	@scripts/setup tests
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
 .PHONY: format
-format: $(DEV) ## Mend what the formatter and linter can mend
+format: $(DEV) ## Fix what the formatter and linter can fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 

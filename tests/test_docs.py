@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import pytest
 from pydantic_core import PydanticUndefined
@@ -41,13 +42,33 @@ from tests.funnels.test_rules import WORKED_EXAMPLES
 DOCS = Path(__file__).parent.parent / "docs"
 
 
+def allowed_values(field):
+    """Of a setting, in words; empty for a text."""
+    if field.annotation is bool:
+        return "`true`, `false`"
+    if get_origin(field.annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(field.annotation))
+    bounds = {}
+    for rule in field.metadata:
+        bounds |= {name: getattr(rule, name) for name in ("ge", "gt", "le") if hasattr(rule, name)}
+    match bounds:
+        case {"ge": low, "le": high}:
+            return f"{low:,} to {high:,}"
+        case {"ge": low}:
+            return f"{low:,} or more"
+        case {"gt": low}:
+            return f"above {low:,}"
+    return ""
+
+
 def test_every_setting_is_documented_with_its_default():
     page_text = (DOCS / "settings.md").read_text("utf-8").splitlines()
     for name, field in Settings.model_fields.items():
         assert field.default is not PydanticUndefined
         value = str(field.default).lower() if isinstance(field.default, bool) else field.default
         default = "" if value is None else f"`{value}`"
-        row = f"| `PENSTOCK_{name.upper()}` | {default} | {field.description} |"
+        cells = (f"`PENSTOCK_{name.upper()}`", default, allowed_values(field), field.description)
+        row = f"| {' | '.join(cells)} |"
         assert row in page_text, f"docs/settings.md lacks this row:\n{row}"
 
 

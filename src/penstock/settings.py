@@ -130,15 +130,15 @@ class Settings(BaseSettings):
     secret_keys: Annotated[
         SecretStr | None,
         Field(
-            description="Keys that encrypt stored signing secrets, comma-separated; the first "
-            "encrypts, all decrypt. Default: the key file."
+            description="Keys that encrypt stored secrets, comma-separated; the first encrypts, "
+            "all decrypt. Default: the key file."
         ),
     ] = None
     secret_key_file: Annotated[
         Path | None,
         Field(
-            description="File with these keys, one per line; default: `secret.key` in the data "
-            "folder, created at the first start."
+            description="File with the keys that encrypt stored secrets, one per line; default: "
+            "`secret.key` in the data folder, created at the first start."
         ),
     ] = None
 
@@ -152,12 +152,12 @@ class Settings(BaseSettings):
         SecretStr | None,
         Field(
             description="Mail server, `smtp://user:password@host:587` (with STARTTLS) or "
-            "`smtps://`; `smtp+insecure://` does not encrypt. Default: no mail is sent."
+            "`smtps://`; `smtp+insecure://` does not encrypt. Default: no email is sent."
         ),
     ] = None
     mail_from: Annotated[
         str | None,
-        Field(description="Sender of mails, such as `Penstock <penstock@example.com>`."),
+        Field(description="Sender of emails, such as `Penstock <penstock@example.com>`."),
     ] = None
     oidc_issuer: Annotated[
         str | None,
@@ -170,7 +170,8 @@ class Settings(BaseSettings):
         str | None, Field(description="Client ID of Penstock at the identity provider.")
     ] = None
     oidc_client_secret: Annotated[
-        SecretStr | None, Field(description="Client secret of Penstock there.")
+        SecretStr | None,
+        Field(description="Client secret of Penstock at the identity provider."),
     ] = None
     oidc_scopes: Annotated[str, Field(description="Scopes to ask for, separated by spaces.")] = (
         "openid email"
@@ -193,7 +194,8 @@ class Settings(BaseSettings):
         ),
     ] = None
     oidc_join_role: Annotated[
-        Literal["member", "owner"], Field(description="Their role in that workspace.")
+        Literal["member", "owner"],
+        Field(description="Role of people who join `PENSTOCK_OIDC_JOIN_WORKSPACE`."),
     ] = "member"
     session_days: Annotated[int, Field(ge=1, description="Days until an unused session ends.")] = 30
     failed_log_ins: Annotated[
@@ -228,8 +230,8 @@ class Settings(BaseSettings):
         Field(
             ge=1024,
             description="Maximum size of all request bodies over 16 KiB that are in memory, as "
-            "sent and decompressed, in bytes; half of it for one address. Reading a body briefly "
-            "takes several times its size.",
+            "sent and decompressed, in bytes; half of it for one address. While a body is parsed, "
+            "it briefly needs several times its size in addition.",
         ),
     ] = 128 * 1024 * 1024
     max_id_bytes: Annotated[
@@ -363,8 +365,8 @@ class Settings(BaseSettings):
         int,
         Field(
             ge=0,
-            description="Milliseconds of a query about a saved funnel, after which the funnel's "
-            "outcomes are stored.",
+            description="A saved funnel's outcomes are stored once a query about it takes longer "
+            "than this, in milliseconds.",
         ),
     ] = 200
     query_memory_bytes: Annotated[
@@ -385,7 +387,8 @@ class Settings(BaseSettings):
         Field(
             ge=1,
             le=64,
-            description="Maximum number of these for one workspace, so that others get a turn.",
+            description="Maximum number of concurrent warehouse queries of one workspace, so that "
+            "others get a turn.",
         ),
     ] = 3
     fresh_wait_s: Annotated[
@@ -412,7 +415,7 @@ class Settings(BaseSettings):
         Field(
             description="Base URL of an OpenTelemetry collector over HTTP, such as "
             "`http://localhost:4318`, that gets traces; default: none. Needs "
-            "`pip install penstock[telemetry]`."
+            "`.venv/bin/pip install -e '.[telemetry]'` in the checkout."
         ),
     ] = None
     log_level: Annotated[
@@ -425,7 +428,9 @@ class Settings(BaseSettings):
     def _require_telemetry(cls, endpoint: str | None) -> str | None:
         if endpoint is not None and find_spec("opentelemetry") is None:
             raise PydanticCustomError(
-                "no_telemetry", "Traces need more packages: pip install 'penstock[telemetry]'."
+                "no_telemetry",
+                "Traces need more packages. Run this in the checkout: "
+                ".venv/bin/pip install -e '.[telemetry]'",
             )
         return endpoint
 
@@ -484,6 +489,15 @@ class Settings(BaseSettings):
                 "not_an_issuer", "Must be an https URL; http only for this machine."
             )
         return issuer
+
+    @model_validator(mode="after")
+    def _require_server_of_cluster(self) -> "Settings":
+        if self.warehouse_cluster and not self.warehouse_url:
+            raise PydanticCustomError(
+                "warehouse_url_missing",
+                "PENSTOCK_WAREHOUSE_CLUSTER also needs PENSTOCK_WAREHOUSE_URL.",
+            )
+        return self
 
     @model_validator(mode="after")
     def _require_client(self) -> "Settings":

@@ -149,7 +149,7 @@ class Workload:
             report = _call(service, "GET", f"/api/funnels/{self.funnel_id}/results")
         except NoAnswer:
             return None
-        if any("accepted in the last moments" in note for note in report["coverage"]["notes"]):
+        if any("may not be counted yet" in note for note in report["coverage"]["notes"]):
             return None
         return [step["count"] for step in report["aggregate"]["steps"]]
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.applications import application
+from tests.one_server import one_server
 from tests.recording_warehouse import ENDLESS
 from tests.tenant import BASE_URL
 from tests.waiting import eventually
@@ -94,6 +95,7 @@ def test_the_engine_stops_when_the_client_goes_away(request_and_disconnect, ware
     assert len(warehouse.reports) == 1
 
 
+@one_server("a merge of parts between the two requests is a change there")
 def test_a_statement_continues_while_another_client_waits_for_it(
     request_and_disconnect, warehouse, funnel, client
 ):

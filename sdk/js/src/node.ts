@@ -41,6 +41,8 @@ export interface ServerEvent extends Person {
   /** When it happened. Default: now. */
   timestamp?: Date;
   properties?: Properties;
+  /** Your own ID of the session. It is stored with the event. */
+  externalSessionId?: string;
   country?: string;
   region?: string;
 }

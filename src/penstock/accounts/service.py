@@ -143,7 +143,7 @@ class AccountService:
             if not is_local_client and not _is_setup_token(db, setup_token):
                 raise Forbidden(
                     "Create the first account from the machine that Penstock runs on, or send the "
-                    "setup token that `penstock serve` printed in the header X-Setup-Token.",
+                    "header X-Setup-Token with the setup token that `penstock serve` printed.",
                     code="setup_token_required",
                 )
         elif not self._settings.signup_open:

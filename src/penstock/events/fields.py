@@ -94,7 +94,8 @@ def _known_website(value: str, info: ValidationInfo[EventValidationContext]) -> 
 def _require_website(value: str, context: EventValidationContext) -> str:
     if context.find_website(value) is None:
         raise RuleBroken(
-            "unknown_website", "There is no such website. Copy its ID from the tracking settings."
+            "unknown_website",
+            "There is no such website. Copy its ID from Settings, Websites and apps.",
         )
     return value
 
@@ -148,7 +149,8 @@ def future_error(at_ms: int, context: EventValidationContext) -> RuleBroken | No
     return RuleBroken(
         "timestamp_in_future",
         f"More than {tolerance_s} seconds ahead of the server's clock. "
-        "Send the time of the event, or leave it out for now.",
+        "Send the time of the event. Where timestamp is optional, omit it to use the time of "
+        "receipt.",
     )
 
 

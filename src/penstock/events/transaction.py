@@ -30,7 +30,7 @@ from penstock.identity.model import Claim, Notice, Resolution, Trust
 
 BODY_DIFFERS = Notice(
     "body_differs",
-    "Another event with other content has used this ID before. That first event was not changed.",
+    "An earlier event with this ID has different content. The earlier event stays as it is.",
 )
 DELETED = Notice(
     "event_deleted",

@@ -24,7 +24,7 @@ class SegmentCall(_Open):
 
     type: Annotated[
         Literal["track", "page", "screen", "identify", "alias", "group"] | None,
-        Field(description="Required in a batch; elsewhere the address says it."),
+        Field(description="Required in a batch; other routes take it from the URL."),
     ] = None
     message_id: Annotated[str | None, Field(description="A repeat changes nothing.")] = None
     anonymous_id: Annotated[str | None, Field(description="The visitor.")] = None

@@ -180,7 +180,7 @@ def check_new_app_at(workspace, settings, clock, warehouse):
 
 @pytest.fixture
 def check_new_app(check_new_app_at):
-    return partial(check_new_app_at, "https://links.example.com")
+    return partial(check_new_app_at, "https://go.example.com")
 
 
 def test_a_complete_app_is_ready_and_the_check_shows_its_file_entries(server, check_new_app):
@@ -188,16 +188,16 @@ def test_a_complete_app_is_ready_and_the_check_shows_its_file_entries(server, ch
     assert result == {
         "websiteId": result["websiteId"],
         "ready": True,
-        "address": {"url": "https://links.example.com", "findings": []},
+        "address": {"url": "https://go.example.com", "findings": []},
         "ios": {
             "state": "ready",
-            "file": f"https://links.example.com{APPLE}",
+            "file": f"https://go.example.com{APPLE}",
             "findings": [],
             "entry": server.get(APPLE).json()["applinks"]["details"][0],
         },
         "android": {
             "state": "ready",
-            "file": f"https://links.example.com{ANDROID}",
+            "file": f"https://go.example.com{ANDROID}",
             "findings": [],
             "entry": server.get(ANDROID).json()[0],
         },
@@ -271,20 +271,20 @@ def test_a_bundle_id_that_begins_with_the_team_id_is_a_finding(check_new_app):
 
 
 ADDRESSES = [
-    ("https://links.example.com", []),
-    ("https://links.example.com/", []),
-    ("https://links.example.com:443", []),
+    ("https://go.example.com", []),
+    ("https://go.example.com/", []),
+    ("https://go.example.com:443", []),
     ("https://bücher.example.com", []),
     (None, ["which phones cannot reach"]),
-    ("links.example.com", ["not a valid URL"]),
-    ("ftp://links.example.com", ["not a valid URL"]),
+    ("go.example.com", ["not a valid URL"]),
+    ("ftp://go.example.com", ["not a valid URL"]),
     ("https://", ["not a valid URL"]),
     ("https://[::1", ["not a valid URL"]),
-    ("https://links.example.com:port", ["not a valid URL"]),
-    ("https://user:secret@links.example.com", ["not a valid URL"]),
-    ("https://links.example.com?x=1", ["not a valid URL"]),
+    ("https://go.example.com:port", ["not a valid URL"]),
+    ("https://user:secret@go.example.com", ["not a valid URL"]),
+    ("https://go.example.com?x=1", ["not a valid URL"]),
     ("https://links example.com", ["not a valid URL"]),
-    ("http://links.example.com", ["begins with https://"]),
+    ("http://go.example.com", ["begins with https://"]),
     ("https://203.0.113.7", ["IP address 203.0.113.7"]),
     ("https://127.1", ["IP address 127.1"]),
     ("https://[2001:db8::1]", ["IP address 2001:db8::1"]),
@@ -293,8 +293,8 @@ ADDRESSES = [
     ("https://penstock.local.", ["cannot reach penstock.local."]),
     ("https://penstock.home.arpa", ["cannot reach penstock.home.arpa"]),
     ("https://mylocal", ["cannot reach mylocal"]),
-    ("https://links.example.com:8443", ["port 443, not 8443"]),
-    ("https://links.example.com/penstock", ["not below /penstock"]),
+    ("https://go.example.com:8443", ["port 443, not 8443"]),
+    ("https://go.example.com/penstock", ["not below /penstock"]),
     (
         "http://192.168.1.5:8000/x",
         ["begins with https://", "IP address", "not 8000", "not below /x"],

@@ -64,7 +64,7 @@ def coverage_of(
         *_open_window_notes(definition, open_windows),
     ]
     if not provenance.is_fresh:
-        text = "Events accepted in the last moments may not be counted yet; repeat the request."
+        text = "The newest events may not be counted yet; repeat the request."
         qualifications.append(Note(NoteCode.NOT_FRESH, text))
     notes = [*qualifications, *_remarks(definition, relevant, open_windows)]
     return CoverageRecord(

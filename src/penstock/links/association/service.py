@@ -177,7 +177,7 @@ def _address_faults(settings: Settings) -> Iterator[str]:
     """What to set the public URL to, and why, judged by its spelling alone."""
     if settings.public_url is None:
         yield (
-            "the https URL of your links, such as https://links.example.com: currently links begin "
+            "the https URL of your links, such as https://go.example.com: currently links begin "
             f"with {settings.base_url}, which phones cannot reach"
         )
         return
@@ -193,7 +193,7 @@ def _address_faults(settings: Settings) -> Iterator[str]:
         or any(character.isspace() for character in settings.base_url)
     )
     if parts.scheme not in ("http", "https") or not host or has_extras:
-        yield "a URL such as https://links.example.com: the present value is not a valid URL"
+        yield "a URL such as https://go.example.com: the present value is not a valid URL"
         return
     if parts.scheme != "https":
         yield f"a URL that begins with https://: {_ONLY_HTTPS}"

@@ -60,7 +60,7 @@ Slug = Annotated[
     str,
     AfterValidator(_slug),
     Field(
-        description="End of the public address; unique in the installation.",
+        description="The part of the URL after /l/; unique in the installation.",
         json_schema_extra={"pattern": f"^(?:{SLUG.pattern})$"},
     ),
 ]
