@@ -138,6 +138,22 @@ def test_trend_marks_buckets_whose_windows_are_open(workspace: Tenant, clock: Sh
     assert [record["data"][0]["droppedOff"], record["data"][-1]["pending"]] == [1, 1]
 
 
+def test_a_bucket_that_the_period_cuts_has_no_windows_after_it(
+    workspace: Tenant, clock: ShiftedClock
+) -> None:
+    scene = Scene(workspace, clock, ago_s=2 * DAY_S)
+    scene.story("0/A", attempt="a")
+    record = read_insight(
+        scene,
+        scene.attempts("A", "B", conversionWindowSeconds=3600),
+        "trend",
+        interval="month",
+        startAt=scene.at(0),
+        endAt=scene.at(DAY_S),
+    )
+    assert {bucket["maturing"] for bucket in record["data"]} == {False}
+
+
 def test_trend_of_one_cohort(scene: Scene) -> None:
     scene.story("0/A", attempt="a", plan="pro")
     scene.story("0/A", attempt="b", plan="free")

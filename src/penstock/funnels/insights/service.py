@@ -210,6 +210,7 @@ def _bucket(
         and params.end_ms is not None
         and (start_ms < params.start_ms or end_ms > params.end_ms)
     )
+    last_entry_ms = (end_ms if params.end_ms is None else min(end_ms, params.end_ms)) - 1
     return TrendBucketRecord(
         from_=iso(start_ms),
         to=iso(end_ms),
@@ -219,7 +220,7 @@ def _bucket(
         dropped_off=entered - completed - pending,
         conversion_rate=rate(completed, entered),
         median_completion_minutes=row["median_ms"] / MS_PER_MINUTE if row and completed else None,
-        maturing=window_s is None or now_ms <= end_ms - 1 + window_s * 1000,
+        maturing=window_s is None or now_ms <= last_entry_ms + window_s * 1000,
         partial=is_cut,
     )
 
