@@ -40,12 +40,18 @@ class Occurrences:
         )
 
     def number(self, content: bytes) -> int:
-        """1 for the first line with this content, 2 for the second, ..."""
-        [(times,)] = self._seen.execute(
-            "INSERT INTO seen VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1"
-            " RETURNING times",
-            (content,),
-        ).fetchall()
+        """1 for the first line with this content, 2 for the second, ...
+
+        `OSError` when the folder for temporary files is full.
+        """
+        try:
+            [(times,)] = self._seen.execute(
+                "INSERT INTO seen VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1"
+                " RETURNING times",
+                (content,),
+            ).fetchall()
+        except sqlite3.OperationalError as error:
+            raise OSError(str(error)) from error
         return int(times)
 
 

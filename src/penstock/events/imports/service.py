@@ -13,7 +13,7 @@ from penstock.accounts.members.service import require_owner
 from penstock.accounts.model import Caller, CurrentUser
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, NotFound, QueueFull, Unavailable
+from penstock.base.errors import Conflict, NotFound, QueueFull, StoreUnavailable, Unavailable
 from penstock.base.fair_queue import FairQueue, QueueLimits
 from penstock.base.ids import ImportId, WebsiteId, WorkspaceId, new_id
 from penstock.base.paging import Listing, Page
@@ -116,8 +116,15 @@ class ImportService:
             updated_at_ms=now_ms,
             finished_at_ms=None,
         )
-        await to_thread.run_sync(self._add, job)
-        self.worker.wake()
+        try:
+            await to_thread.run_sync(self._add, job)
+        except StoreUnavailable:  # the job may be stored: if it is not, the worker removes the file
+            raise
+        except BaseException:
+            self._files.remove(import_id)
+            raise
+        finally:
+            self.worker.wake()
         return job
 
     def _require_few_open(self, workspace_id: WorkspaceId) -> None:

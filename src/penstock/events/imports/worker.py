@@ -16,7 +16,7 @@ import structlog
 from penstock.accounts.model import Website
 from penstock.accounts.websites.service import WebsiteService
 from penstock.base.clock import Clock
-from penstock.base.errors import Invalid, Unavailable
+from penstock.base.errors import Invalid, StoreUnavailable, Unavailable
 from penstock.base.ids import WorkspaceId
 from penstock.base.worker import Worker, WorkerStopped
 from penstock.events import store as events_store
@@ -49,6 +49,8 @@ _SLICE_S = 0.5
 _MAX_RUNNING = 64
 """Each has an open file and a temporary database."""
 _OVERLOADED_S = 2.0
+_WITHOUT_JOB_MS = 600_000
+"""How long a file stays whose job was perhaps not stored."""
 
 
 class Batch(NamedTuple):
@@ -84,8 +86,8 @@ class ImportWorker:
     """One job of each workspace at a time, oldest first; each step is a slice of one job's time.
 
     Workspaces take turns, so that a long import delays no other. A node reads the files that
-    it received, so that several nodes with one metadata DB never share a job. A store that is away
-    delays a job and never fails it.
+    it received, so that several nodes with one metadata DB never share a job. A store that is away,
+    or a disk that is full, delays a job and never fails it.
     """
 
     def __init__(
@@ -101,14 +103,16 @@ class ImportWorker:
         self._files, self._settings, self._clock = files, settings, clock
         self._running_imports: OrderedDict[WorkspaceId, _RunningImport] = OrderedDict()
         """Running imports; the first is the next to continue."""
+        self._without_job: dict[str, int] = {}
+        """Files whose job is not known, and since when."""
         self.worker = Worker("imports", self._step, clock)
         database.changes.subscribe(TOPIC, self.worker.wake)
 
     def _step(self) -> float | None:
-        """Seconds until the next step; None when no job waits."""
+        """Seconds until the next step; None when nothing waits."""
         self._begin_waiting_jobs()
         if not self._running_imports:
-            return None
+            return _WITHOUT_JOB_MS / 1000 if self._without_job else None
         workspace_id, running = next(iter(self._running_imports.items()))
         self._running_imports.move_to_end(workspace_id)
         try:
@@ -137,9 +141,18 @@ class ImportWorker:
             cancelled = store.finished_among(db, stored_files)
         for import_id in cancelled:
             self._files.remove(import_id)
+        self._remove_without_job(stored_files - {str(job.id) for job in jobs} - set(cancelled))
         for job in jobs:
             if len(self._running_imports) < _MAX_RUNNING:
                 self._running_imports.setdefault(job.workspace_id, _RunningImport(job))
+
+    def _remove_without_job(self, import_ids: set[str]) -> None:
+        """An upload that got 503 may have a job nevertheless, or get it in a moment."""
+        now_ms = self._clock()
+        self._without_job = {each: self._without_job.get(each, now_ms) for each in import_ids}
+        for import_id, since_ms in self._without_job.items():
+            if now_ms - since_ms > _WITHOUT_JOB_MS:
+                self._files.remove(import_id)
 
     def _read_slice(self, running: _RunningImport) -> None:
         """Store batches until the slice is over or the job is finished. `Unavailable`."""
@@ -184,10 +197,16 @@ class ImportWorker:
                 running.receipts = self._intake.submit_from_thread(events) if events else []
         except (UnreadableFile, Unavailable, WorkerStopped):
             raise
-        except Exception as error:  # a bug: the other imports must not wait for it
+        except Exception as error:
+            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+                # The disk is full, or no descriptor is left: later the file can be read again.
+                running.batches = None
+                raise StoreUnavailable(reason=str(error)) from error
+            # A bug: the other imports must not wait for it.
             log.error("import_failed", import_id=running.job.id, exc_info=error)
             raise UnreadableFile(
-                "Penstock had an internal error. The service log has the details."
+                "Penstock had an internal error. The service log has the details. Then import the "
+                "file again: what is stored counts as duplicates."
             ) from error
         # `running` keeps both whole until they are saved: this step is repeated after an error.
         batch, receipts = without_rejected(running.batch, running.receipts)
