@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
+from penstock.links.attribution import store
 from penstock.metadb.tables import link_clicks, match_keys
 from penstock.settings import Settings
 from tests import user_agents
@@ -225,6 +226,24 @@ def test_windows_end_with_their_last_millisecond(
     clock.advance(window_ms - 1)
     services.attribution.delete_expired()
     assert outcome_of("in time", second)[1] is None
+
+
+def test_what_is_over_is_deleted_some_at_a_time(services, clock, android, link, monkeypatch):
+    """All other writes wait for each of these transactions."""
+    transactions = []
+    write = services.database.write
+    for _ in range(5):
+        android.tap(link)
+    android.outcome()  # stores the clicks first
+    with services.database.read() as db:
+        assert len(db.execute(select(link_clicks)).all()) == 5
+    clock.advance(40 * DAY)
+    monkeypatch.setattr(store, "_CLEAN_UP_ROWS", 2)
+    monkeypatch.setattr(services.database, "write", lambda: transactions.append(1) or write())
+    services.attribution.delete_expired()
+    assert len(transactions) > 6
+    with services.database.read() as db:
+        assert db.execute(select(link_clicks)).all() == []
 
 
 def test_the_referrer_window_is_a_setting(settings):

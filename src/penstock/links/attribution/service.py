@@ -188,12 +188,20 @@ class AttributionService:
     # Clean-up
 
     def delete_expired(self) -> None:
-        """Delete expired clicks, secrets and matches. Blocks."""
+        """Delete expired match keys, clicks, secrets and matches, some at a time. Blocks."""
         now_ms = self._clock()
+        for delete_some, until_ms in (
+            (store.clear_expired_match_keys, now_ms),
+            (store.delete_expired_clicks, now_ms),
+            (store.delete_matches_before, now_ms - MATCH_RETENTION_DAYS * DAY_S * 1000),
+        ):
+            is_more = True
+            while is_more and not self.worker.stopping:
+                self.worker.report_progress()
+                with self._database.write() as db:
+                    is_more = delete_some(db, until_ms)
         with self._database.write() as db:
-            store.delete_expired_clicks(db, now_ms)
             delete_expired_secrets(db, now_ms)
-            store.delete_matches_before(db, now_ms - MATCH_RETENTION_DAYS * DAY_S * 1000)
 
 
 def _matches(context: OpenContext, decision: Decision) -> Sequence[Match]:

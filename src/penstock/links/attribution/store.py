@@ -117,13 +117,23 @@ def forget_claimers(db: Connection, click_ids: Sequence[str]) -> None:
     )
 
 
-def delete_expired_clicks(db: Connection, now_ms: int) -> None:
-    """Clear expired match keys, then delete expired clicks."""
+_CLEAN_UP_ROWS = 5_000
+"""At once: all other writes wait meanwhile, and PostgreSQL stops a statement after some seconds."""
+
+
+def clear_expired_match_keys(db: Connection, now_ms: int) -> bool:
+    """Clear some match keys that are over. True when there may be more."""
     c = link_clicks.c
-    db.execute(
-        update(link_clicks).where(c.match_until <= now_ms).values(match_key=None, match_until=None)
-    )
-    db.execute(delete(link_clicks).where(c.expires_at <= now_ms))
+    expired = select(c.click_id).where(c.match_until <= now_ms).limit(_CLEAN_UP_ROWS)
+    clear = update(link_clicks).where(c.click_id.in_(expired))
+    return db.execute(clear.values(match_key=None, match_until=None)).rowcount == _CLEAN_UP_ROWS
+
+
+def delete_expired_clicks(db: Connection, now_ms: int) -> bool:
+    """Delete some clicks that are over. True when there may be more."""
+    c = link_clicks.c
+    expired = select(c.click_id).where(c.expires_at <= now_ms).limit(_CLEAN_UP_ROWS)
+    return db.execute(delete(link_clicks).where(c.click_id.in_(expired))).rowcount == _CLEAN_UP_ROWS
 
 
 def _click(row: Row[Any]) -> ClaimableClick:
@@ -202,8 +212,11 @@ def matches_page(
     return Listing([ListedMatch(_match(row), row.slug) for row in rows], page, total)
 
 
-def delete_matches_before(db: Connection, before_ms: int) -> None:
-    db.execute(delete(link_matches).where(link_matches.c.at < before_ms))
+def delete_matches_before(db: Connection, before_ms: int) -> bool:
+    """Delete some matches from before a time. True when there may be more."""
+    c = link_matches.c
+    old = select(c.id).where(c.at < before_ms).limit(_CLEAN_UP_ROWS)
+    return db.execute(delete(link_matches).where(c.id.in_(old))).rowcount == _CLEAN_UP_ROWS
 
 
 def _columns(match: Match) -> dict[str, Any]:
