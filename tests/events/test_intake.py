@@ -166,6 +166,26 @@ def test_a_store_that_goes_away_is_tried_once_for_all_that_wait(
     assert tries == [10, 1]
 
 
+def test_what_comes_without_a_key_leaves_room_for_backends(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake_module, "MOST_WAITING", 10)
+
+    def events(name: str, number: int, source: Source) -> list[NewEvent]:
+        return [event(f"{name}-{n}", source=source) for n in range(number)]
+
+    outcomes = run(
+        database,
+        lambda intake: all_of(
+            intake.submit(events("a", 5, Source.BROWSER)),
+            intake.submit(events("b", 1, Source.BROWSER)),
+            intake.submit(events("c", 5, Source.SERVER)),
+            intake.submit(events("d", 1, Source.SERVER)),
+        ),
+    )
+    assert [isinstance(outcome, Unavailable) for outcome in outcomes] == [False, True, False, True]
+
+
 def test_a_failed_submission_leaves_nothing_of_itself(database: Database) -> None:
     [outcome] = run(
         database,

@@ -20,17 +20,18 @@ from penstock.base.errors import (
 from penstock.base.metrics import counter, histogram
 from penstock.base.worker import Backoff, Worker
 from penstock.events import store
-from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay
+from penstock.events.model import NewEvent, Receipt, Refusal, Rejected, Replay, Source
 from penstock.events.property_keys import PropertyKeys
 from penstock.events.quarantine.model import QuarantineLimits
 from penstock.events.quota import DailyQuota
 from penstock.events.transaction import Item, Outcome, store_items
-from penstock.identity.model import Claim, Resolution
+from penstock.identity.model import Claim, Resolution, Trust
 from penstock.metadb.database import Database
 from penstock.settings import DAY_S, MOST_WAITING_EVENTS
 
 MOST_WAITING = MOST_WAITING_EVENTS
-"""Events that may wait for a commit, a few seconds' worth; the intake refuses more."""
+"""Events that may wait for a commit, a few seconds' worth; the intake refuses more. Those that came
+without a key get half of the room, so that strangers leave some for backends."""
 
 _COMMIT_S = histogram(
     "penstock_intake_commit_seconds", "Time of one commit of events, repeats included."
@@ -200,9 +201,11 @@ class Intake:
             raise Unavailable(
                 "The service is stopping; try again in a moment.", code="stopping", retry_after_s=1
             )
-        if self._waiting + len(items) > MOST_WAITING:
+        # All items of a submission came in one request.
+        most = MOST_WAITING // 2 if items and _is_public(items[0]) else MOST_WAITING
+        if self._waiting + len(items) > most:
             raise Unavailable(
-                f"More than {MOST_WAITING:,} events wait to be stored; try again later.",
+                f"More than {most:,} events wait to be stored; try again later.",
                 code="overloaded",
                 retry_after_s=1,
             )
@@ -349,6 +352,19 @@ class Intake:
                     raise
                 time.sleep(random.uniform(0, 0.02))
         raise AssertionError
+
+
+def _is_public(item: Item) -> bool:
+    """Whether an item came without a key: anyone can send it."""
+    match item:
+        case NewEvent():
+            return item.source in (Source.BROWSER, Source.APP)
+        case Claim():
+            return item.trust <= Trust.PUBLIC
+        case Refusal():
+            return item.is_public
+        case Replay():
+            return False
 
 
 def _is_away(outcome: object) -> TypeGuard[StoreUnavailable]:
