@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from penstock.base.clock import system_clock
-from penstock.base.errors import StoreUnavailable, Unavailable
+from penstock.base.errors import ConcurrentUpdate, StoreUnavailable, Unavailable
 from penstock.base.ids import ScopeId, WebsiteId
 from penstock.events import intake as intake_module
 from penstock.events.intake import Intake
@@ -164,6 +164,30 @@ def test_a_store_that_goes_away_is_tried_once_for_all_that_wait(
     )
     assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
     assert tries == [10, 1]
+
+
+def test_a_conflict_that_stays_refuses_only_its_own_submission(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others of the same hand-over are in later commits."""
+    store_items = intake_module.store_items
+
+    def store(db: Any, items: Sequence[Any], *rest: Any) -> Any:
+        if items[0].visitor_id == "contested":
+            raise ConcurrentUpdate(reason="always")
+        return store_items(db, items, *rest)
+
+    monkeypatch.setattr(intake_module, "store_items", store)
+    monkeypatch.setattr(intake_module, "_BATCH_EVENTS", 1)
+    outcomes = run(
+        database,
+        lambda intake: all_of(
+            intake.submit([event("1", visitor_id="contested")]),
+            intake.submit([event("2")]),
+            intake.submit([event("3")]),
+        ),
+    )
+    assert [isinstance(outcome, Exception) for outcome in outcomes] == [True, False, False]
 
 
 def test_what_comes_without_a_key_leaves_room_for_backends(
