@@ -3,6 +3,7 @@
 import json
 import time
 from hashlib import sha256
+from pathlib import Path
 from threading import Thread
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,7 +20,7 @@ from tests.links.conftest import LINKS
 from tests.links.redirect.test_redirect import OPEN, WEB, Page
 from tests.serving import Served, query_warehouse
 from tests.tenant import BASE_URL
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 SAFARI, CHROME, EDGE = (
     user_agents.IOS["safari"],
@@ -225,6 +226,36 @@ def test_rows_added_during_a_flush_are_stored_once(services, warehouse):
         "SELECT count(), uniqExact(click_id) FROM clicks WHERE link_id = 'lnk_crowd'"
     )[1]
     assert [tuple(row) for row in counts] == [(threads * rows_each, threads * rows_each)]
+
+
+def test_a_click_does_not_wait_for_the_list_of_files(services, warehouse, monkeypatch):
+    """After a long outage there are thousands, and clicks are added on the event loop."""
+    buffer, list_files, waited = services.click_buffer, Path.glob, []
+
+    def add(number):
+        buffer.add(b'{"link_id": "lnk_list", "website_id": "w", "click_id": "%d"}' % number)
+
+    def list_slowly(folder, pattern):
+        adding = Thread(target=add, args=(2,), daemon=True)
+        adding.start()
+        adding.join(PATIENCE_S / 60)
+        waited.append(adding.is_alive())
+        return list_files(folder, pattern)  # with the file of the click that was just added
+
+    buffer._folder.mkdir(parents=True)
+    add(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "glob", list_slowly)
+        buffer.flush()
+    assert waited == [False]
+    assert len(list(buffer._folder.iterdir())) == 1
+    add(3)
+    buffer.flush()
+    services.shipper.ship()
+    rows = warehouse.query(
+        "SELECT click_id FROM clicks WHERE link_id = 'lnk_list' ORDER BY click_id"
+    )[1]
+    assert [row[0] for row in rows] == ["1", "2", "3"]
 
 
 def test_names_of_removed_files_are_forgotten(services, make_link, open_link, clicks):

@@ -102,9 +102,14 @@ class ClickBuffer:
             if self._file is not None:
                 os.close(self._file[1])
                 self._file = None
-            closed = sorted(self._folder.glob(f"{_PREFIX}_*"))  # under the lock: no new file yet
-        for path in closed:
-            self._flush_file(path)
+        # Not under the lock, for which clicks wait on the event loop: after a long outage of the
+        # metadata DB there are thousands of files.
+        paths = sorted(self._folder.glob(f"{_PREFIX}_*"))
+        with self._writing:
+            open_path = None if self._file is None else self._file[0]
+        for path in paths:
+            if path != open_path:  # of the rows added since
+                self._flush_file(path)
         with self._progress:
             self._stored = added
             self._progress.notify_all()
