@@ -6,10 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import select
 
 from penstock.app import Services
+from penstock.base.calendar import utc_day
 from penstock.base.clock import system_clock
 from penstock.events.quota import DailyQuota
+from penstock.metadb.tables import daily_events
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
 from tests.events.conftest import Post
@@ -152,6 +155,20 @@ class TestOnBothDatabases:
         restarted = DailyQuota(services.database, 3, services.clock)
         assert restarted.today(site) == services.events.quota.today(site)
         assert restarted.today(site).events == 3
+
+    @pytest.mark.every_database
+    def test_the_counts_of_today_and_yesterday_are_stored_and_no_older_ones(
+        self, track: Post, services: Services, clock: ShiftedClock
+    ) -> None:
+        """A node whose clock is behind may still count for yesterday."""
+        today = utc_day(clock())
+        for _ in range(3):
+            assert track().status_code == 202
+            assert track().status_code == 202
+            clock.advance(days=1)
+        with services.database.read() as db:
+            counts = db.execute(select(daily_events.c.day, daily_events.c.events)).all()
+        assert sorted(map(tuple, counts)) == [(today + 1, 2), (today + 2, 2)]
 
 
 def test_the_page_of_a_website_shows_its_events_of_today(

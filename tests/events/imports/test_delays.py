@@ -1,6 +1,7 @@
 """Faults of a disk or a store delay an import, a bug ends it, and no file stays without a job."""
 
 import errno
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from penstock.app import Services
 from penstock.base.errors import StoreUnavailable
 from penstock.events.imports import worker
+from penstock.events.imports.entries import Occurrences
 from penstock.events.imports.files import Line
 from penstock.settings import Settings
 from tests.conftest import ShiftedClock
@@ -22,7 +24,6 @@ from tests.waiting import eventually
 LINES = [line(1), line(1), line(2), line(1), line(3), line(1)]
 """Equal ones too: where reading continues, they must get the same numbers."""
 TOO_MANY_FILES = OSError(errno.EMFILE, "Too many open files")
-NO_SPACE = OSError(errno.ENOSPC, "database or disk is full")
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -73,8 +74,21 @@ def fail_within_the_file(patch: pytest.MonkeyPatch) -> None:
 
 
 def fill_temporary_folder(patch: pytest.MonkeyPatch) -> None:
-    number = worker.Occurrences.number
-    patch.setattr(worker.Occurrences, "number", failing_once(number, NO_SPACE))
+    """For the first time that the file is read."""
+
+    class FullDatabase:
+        def execute(self, *_: Any) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    databases = [FullDatabase()]
+
+    def count() -> Occurrences:
+        occurrences = Occurrences()
+        if databases:
+            vars(occurrences)["_seen"] = databases.pop()
+        return occurrences
+
+    patch.setattr(worker, "Occurrences", count)
 
 
 @pytest.mark.parametrize("fail", [fail_when_opened, fail_within_the_file, fill_temporary_folder])

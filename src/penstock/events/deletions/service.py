@@ -30,12 +30,14 @@ from penstock.events.deletions.schema import DeletionIn, read_deletion
 from penstock.events.deletions.warehouse_deletion import WarehouseDeletion
 from penstock.events.deletions.worker import DeletionWorker
 from penstock.events.fields import EventValidationContext
-from penstock.events.imports.store import open_imports, remove_excerpts
+from penstock.events.imports.model import ExcerptSearch
+from penstock.events.imports.store import open_imports, remove_excerpts, search_excerpts
 from penstock.events.quarantine.selection import containing, forget_quarantined, within
 from penstock.events.shipper import Shipper
 from penstock.http.schema import RecordsQuery
 from penstock.identity import service as identity
 from penstock.identity.model import VisitorRemoval
+from penstock.identity.profiles import service as profiles
 from penstock.metadb.database import Database
 from penstock.settings import Settings
 from penstock.warehouse.client import Warehouse
@@ -91,19 +93,42 @@ class DeletionService:
             if target.target is Target.SPAN
             else self._websites.websites_sharing_visitors(website)
         )
-        deletion = self._begin_with_retries(by, website, target, website_ids)
+        excerpts = self._search_excerpts(website, target, website_ids)
+        deletion = self._begin_with_retries(by, website, target, website_ids, excerpts)
         # Earlier and later events differ by the millisecond of their receipt, so an event that is
         # sent after the answer must get a later one.
         time.sleep(0.001)
         self.worker.wake()
         return deletion
 
+    def _search_excerpts(
+        self, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
+    ) -> ExcerptSearch:
+        """What takes long is done before the transaction, which keeps all events waiting."""
+        scopes = [website.scope_id]
+        with self._database.read() as db:
+            if target.visitor_id is not None:
+                people = profiles.find_by_visitor_id(db, scopes, target.visitor_id)
+            elif target.user_id is not None:
+                people = profiles.find_by_user_id(db, scopes, target.user_id)
+            else:
+                return ExcerptSearch()
+            sent_ids = {target.visitor_id, target.user_id}
+            for person in people:
+                sent_ids |= {*person.ids, person.user and person.user.id}
+            return search_excerpts(db, website_ids, [sent_id for sent_id in sent_ids if sent_id])
+
     def _begin_with_retries(
-        self, by: Caller, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
+        self,
+        by: Caller,
+        website: Website,
+        target: DeletionIn,
+        website_ids: Collection[WebsiteId],
+        excerpts: ExcerptSearch,
     ) -> Deletion:
         for tries_left in reversed(range(_TRIES)):
             try:
-                return self._begin(by, website, target, website_ids)
+                return self._begin(by, website, target, website_ids, excerpts)
             except ConcurrentUpdate as error:
                 if not tries_left:
                     raise Unavailable(
@@ -115,7 +140,12 @@ class DeletionService:
         raise AssertionError
 
     def _begin(
-        self, by: Caller, website: Website, target: DeletionIn, website_ids: Collection[WebsiteId]
+        self,
+        by: Caller,
+        website: Website,
+        target: DeletionIn,
+        website_ids: Collection[WebsiteId],
+        excerpts: ExcerptSearch,
     ) -> Deletion:
         """Remove the identities and add the deletion, in one transaction."""
         is_span = target.target is Target.SPAN
@@ -132,7 +162,9 @@ class DeletionService:
             if not is_span:
                 sent_ids = {target.visitor_id, target.user_id, removal.user_id, *removal.ids}
                 known_ids = [sent_id for sent_id in sent_ids if sent_id]
-                removed["rejectedTexts"] = remove_excerpts(db, website_ids, known_ids)
+                removed["rejectedTexts"] = remove_excerpts(
+                    db, website_ids, known_ids, earlier=excerpts
+                )
                 removed["quarantined"] = forget_quarantined(db, website_ids, containing(known_ids))
                 removed |= {"visitors": removal.visitors, "userLinks": removal.user_links}
             else:

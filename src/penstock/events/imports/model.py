@@ -1,9 +1,10 @@
 """Plain types of imports. No I/O. Times are milliseconds since 1970-01-01 UTC."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from penstock.base.clock import iso
 from penstock.base.errors import Fault
@@ -108,6 +109,23 @@ class Reject(NamedTuple):
     faults: Sequence[Fault]
     stated_ms: int | None = None
     excerpt: str | None = None
+
+
+class Excerpt(NamedTuple):
+    """The text of a rejected line. faults: of the line, as stored."""
+
+    import_id: ImportId
+    line: int
+    faults: Any
+    text: str
+
+
+class ExcerptSearch(NamedTuple):
+    """The excerpts that contain one of the IDs. lines_read: of each import when it was searched."""
+
+    sent_ids: Collection[str] = ()
+    excerpts: Sequence[Excerpt] = ()
+    lines_read: Mapping[ImportId, int] = MappingProxyType({})
 
 
 class ImportSpan(NamedTuple):

@@ -120,7 +120,7 @@ class ImportService:
             await to_thread.run_sync(self._add, job)
         except StoreUnavailable:  # the job may be stored: if it is not, the worker removes the file
             raise
-        except BaseException:
+        except Exception:  # no cancellation: the thread may store the job after it
             self._files.remove(import_id)
             raise
         finally:
@@ -232,5 +232,5 @@ def rejected_texts(
     db: Connection, website_ids: Collection[str], sent_ids: Collection[str]
 ) -> Iterator[dict[str, Any]]:
     """Excerpts of rejected lines that contain one of the IDs, for a person's data."""
-    for import_id, line, _, text in store.excerpts_containing(db, website_ids, sent_ids):
-        yield {"importId": import_id, "line": line, "text": text}
+    for excerpt in store.search_excerpts(db, website_ids, sent_ids).excerpts:
+        yield {"importId": excerpt.import_id, "line": excerpt.line, "text": excerpt.text}

@@ -1,7 +1,8 @@
 """Rows of imports and of their rejected lines."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Row, Text, bindparam, cast, func, insert, or_, select, update
@@ -9,7 +10,14 @@ from sqlalchemy import Connection, Row, Text, bindparam, cast, func, insert, or_
 from penstock.base.errors import Fault
 from penstock.base.ids import ImportId, WorkspaceId
 from penstock.base.paging import Listing, Page
-from penstock.events.imports.model import ImportJob, ImportSpan, ImportState, Reject
+from penstock.events.imports.model import (
+    Excerpt,
+    ExcerptSearch,
+    ImportJob,
+    ImportSpan,
+    ImportState,
+    Reject,
+)
 from penstock.events.redaction import redact
 from penstock.metadb.pages import page_of
 from penstock.metadb.rows import record_values, row_values
@@ -28,6 +36,10 @@ _SPANS = (
     )
     .order_by(imports.c.created_at)
 )
+_HAS_TEXT = or_(
+    import_rejects.c.line_text.is_not(None), cast(import_rejects.c.errors, Text).startswith("{")
+)
+"""Of a rejected line. Earlier versions stored the text in `errors`."""
 _FIELDS = tuple(field.name for field in fields(ImportJob))
 
 
@@ -109,41 +121,77 @@ def rejects(connection: Connection, job: ImportJob, page: Page) -> Listing[Rejec
     return Listing([_reject(*row) for row in rows], page, job.rejected)
 
 
+def search_excerpts(
+    connection: Connection,
+    website_ids: Collection[str],
+    sent_ids: Collection[str],
+    after: Mapping[ImportId, int] = MappingProxyType({}),
+) -> ExcerptSearch:
+    """Search the excerpts of these websites' rejected lines for the IDs.
+
+    after: lines of imports up to here are left out.
+    """
+    # Before the lines: those that are rejected meanwhile are searched twice rather than never.
+    c = imports.c
+    searched = select(c.id, c.lines_read).where(c.website_id.in_(website_ids), c.rejected > 0)
+    lines_read = {ImportId(import_id): number for import_id, number in connection.execute(searched)}
+    needles = _needles(sent_ids)
+    excerpts = [
+        excerpt
+        for import_id, number in lines_read.items()
+        if number > after.get(import_id, 0)
+        for excerpt in _excerpts(connection, import_id, after.get(import_id, 0))
+        if any(needle in excerpt.text for needle in needles)
+    ]
+    return ExcerptSearch(sent_ids, excerpts, lines_read)
+
+
+def _needles(sent_ids: Collection[str]) -> list[str]:
+    """As JSON text, because excerpts are; without the end, which they may have cut off."""
+    return [redact(sent_id)[1:-1].removesuffix("…") for sent_id in sent_ids]
+
+
+def _excerpts(connection: Connection, import_id: ImportId, after: int) -> Iterator[Excerpt]:
+    """The excerpts of an import's rejected lines after a line."""
+    c = import_rejects.c
+    rows = connection.execute(
+        select(c.line, c.errors, c.line_text).where(
+            c.import_id == import_id, c.line > after, _HAS_TEXT
+        )
+    )
+    for line, errors, line_text in rows:
+        faults, text = _faults_and_excerpt(errors, line_text)
+        if text is not None:
+            yield Excerpt(import_id, line, faults, text)
+
+
 def remove_excerpts(
-    connection: Connection, website_ids: Collection[str], sent_ids: Collection[str]
+    connection: Connection,
+    website_ids: Collection[str],
+    sent_ids: Collection[str],
+    earlier: ExcerptSearch,
 ) -> int:
     """Remove the excerpts of these websites' rejected lines that contain one of the IDs.
 
-    Returns how many.
+    earlier: a search before this transaction, for the IDs known then. Only what it has missed is
+    searched now, because others wait for this transaction. Returns how many were removed.
     """
-    rows = list(excerpts_containing(connection, website_ids, sent_ids))
+    needles = _needles(sent_ids)
+    new_ids = set(sent_ids).difference(earlier.sent_ids)
+    excerpts = [
+        *(excerpt for excerpt in earlier.excerpts if any(part in excerpt.text for part in needles)),
+        *search_excerpts(connection, website_ids, sent_ids, earlier.lines_read).excerpts,
+        *(search_excerpts(connection, website_ids, new_ids).excerpts if new_ids else ()),
+    ]
     c = import_rejects.c
-    for import_id, line, faults, _ in rows:
+    return sum(
         connection.execute(
             update(import_rejects)
-            .where(c.import_id == import_id, c.line == line)
-            .values(errors=faults, line_text=None)
-        )
-    return len(rows)
-
-
-def excerpts_containing(
-    connection: Connection, website_ids: Collection[str], sent_ids: Collection[str]
-) -> Iterator[tuple[ImportId, int, Any, str]]:
-    """Import, line, faults as stored and excerpt of rejected lines that contain one of the IDs."""
-    # As JSON text, because excerpts are; without the end, which they may have cut off.
-    needles = [redact(sent_id)[1:-1].removesuffix("…") for sent_id in sent_ids]
-    c = import_rejects.c
-    has_text = or_(c.line_text.is_not(None), cast(c.errors, Text).startswith("{"))
-    rows = connection.execute(
-        select(c.import_id, c.line, c.errors, c.line_text)
-        .join_from(import_rejects, imports, imports.c.id == c.import_id)
-        .where(imports.c.website_id.in_(website_ids), has_text)
+            .where(c.import_id == excerpt.import_id, c.line == excerpt.line, _HAS_TEXT)
+            .values(errors=excerpt.faults, line_text=None)
+        ).rowcount
+        for excerpt in excerpts
     )
-    for import_id, line, errors, line_text in rows:
-        faults, excerpt = _faults_and_excerpt(errors, line_text)
-        if excerpt is not None and any(needle in excerpt for needle in needles):
-            yield ImportId(import_id), line, faults, excerpt
 
 
 def open_jobs(connection: Connection) -> list[ImportJob]:

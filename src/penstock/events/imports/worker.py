@@ -200,13 +200,13 @@ class ImportWorker:
         except Exception as error:
             if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
                 # The disk is full, or no descriptor is left: later the file can be read again.
-                running.batches = None
+                running.batches = running.batch = None
                 raise StoreUnavailable(reason=str(error)) from error
             # A bug: the other imports must not wait for it.
             log.error("import_failed", import_id=running.job.id, exc_info=error)
             raise UnreadableFile(
-                "Penstock had an internal error. The service log has the details. Then import the "
-                "file again: what is stored counts as duplicates."
+                "Penstock had an internal error; the service log has the details. Once it is "
+                "fixed, import the file again; stored events are recognised as duplicates."
             ) from error
         # `running` keeps both whole until they are saved: this step is repeated after an error.
         batch, receipts = without_rejected(running.batch, running.receipts)
