@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Values by key, each valid for `ttl_s` seconds. It has no more than were read in that time.
+    """Values by key, each valid for `ttl_s` seconds. Ended ones make room as others come.
 
     For a change on this node, call `forget` after the commit and before the response.
     """

@@ -431,10 +431,10 @@ _UPGRADE = b"\nupgrade:"
 
 
 def _without_upgrade(data: bytes) -> bytes:
-    """A whole head whose `Upgrade` the parser does not know.
+    """The data with the header `Upgrade` renamed, if they begin with a whole head.
 
-    There is nothing to upgrade to, and the parser would skip the body. Of a head in pieces the
-    request is refused if it has one.
+    There is nothing to upgrade to, and the parser would skip the body. When a head arrives in
+    pieces, a request with a body is refused instead.
     """
     head = data[: data.find(b"\r\n\r\n") + 1]
     at = head.lower().find(_UPGRADE)

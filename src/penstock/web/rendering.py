@@ -4,7 +4,6 @@ import gzip
 import json
 import secrets
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from markupsafe import Markup, escape
 from penstock import __version__
 from penstock.base.clock import iso, parse_time
 from penstock.base.patterns import Pattern
+from penstock.base.wording import utc_time
 from penstock.http.requests import AnyRequest
 from penstock.web.assets import accepts_gzip, asset_url
 
@@ -59,7 +59,7 @@ def _with_times(text: str) -> Markup:
 
 
 def _time_element(at: str) -> str:
-    return f'<time datetime="{at}" data-style="datetime">{_utc_time(parse_time(at))}</time>'
+    return f'<time datetime="{at}" data-style="datetime">{utc_time(parse_time(at))}</time>'
 
 
 def _path_part(text: str) -> str:
@@ -70,12 +70,6 @@ def _path_part(text: str) -> str:
 def _as_json(value: Any) -> str:
     """A property value as JSON."""
     return json.dumps(value, ensure_ascii=False)
-
-
-def _utc_time(at_ms: int) -> str:
-    """A time for browsers without JavaScript, such as `3 Mar 2025, 10:00 UTC`."""
-    at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return f"{at.day} {at:%b %Y, %H:%M} UTC"
 
 
 def _number(value: float | None, style: str = "number") -> Markup:
@@ -105,7 +99,7 @@ _templates.filters.update(
     as_data=_as_data,
     iso=iso,
     ms=parse_time,
-    utc_time=_utc_time,
+    utc_time=utc_time,
     sentence=_sentence,
 )
 _templates.filters.update(path_part=_path_part, as_json=_as_json, with_times=_with_times)

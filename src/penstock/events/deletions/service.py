@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -94,7 +95,7 @@ class DeletionService:
             else self._websites.websites_sharing_visitors(website)
         )
         excerpts = self._search_excerpts(website, target, website_ids)
-        deletion = self._begin_with_retries(by, website, target, website_ids, excerpts)
+        deletion = _with_retries(partial(self._begin, by, website, target, website_ids, excerpts))
         # Earlier and later events differ by the millisecond of their receipt, so an event that is
         # sent after the answer must get a later one.
         time.sleep(0.001)
@@ -117,27 +118,6 @@ class DeletionService:
             for person in people:
                 sent_ids |= {*person.ids, person.user and person.user.id}
             return search_excerpts(db, website_ids, [sent_id for sent_id in sent_ids if sent_id])
-
-    def _begin_with_retries(
-        self,
-        by: Caller,
-        website: Website,
-        target: DeletionIn,
-        website_ids: Collection[WebsiteId],
-        excerpts: ExcerptSearch,
-    ) -> Deletion:
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                return self._begin(by, website, target, website_ids, excerpts)
-            except ConcurrentUpdate as error:
-                if not tries_left:
-                    raise Unavailable(
-                        "The store is too busy to begin the deletion; try again.",
-                        code="store_unavailable",
-                        retry_after_s=5,
-                    ) from error
-            time.sleep(random.uniform(0, 0.1))
-        raise AssertionError
 
     def _begin(
         self,
@@ -252,6 +232,22 @@ class DeletionService:
         """What retention has left of the history, for the coverage of reports."""
         with self._database.read() as db:
             return store.retained_histories(db, workspace_id, website_ids)
+
+
+def _with_retries(begin: Callable[[], Deletion]) -> Deletion:
+    """`Unavailable` when other transactions are in the way each time."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return begin()
+        except ConcurrentUpdate as error:
+            if not tries_left:
+                raise Unavailable(
+                    "The store is too busy to begin the deletion; try again.",
+                    code="store_unavailable",
+                    retry_after_s=5,
+                ) from error
+        time.sleep(random.uniform(0, 0.1))
+    raise AssertionError
 
 
 def _new_deletion(website: Website, target: Target, now_ms: int) -> Deletion:

@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 from anyio import to_thread
 
+from penstock.base.durable_files import sync_folder
 from penstock.base.errors import TooLarge
 from penstock.events.imports.content import GZIP_MAGIC
 
@@ -91,11 +92,7 @@ class ImportFiles:
 
     def _commit(self, part: Path, path: Path) -> None:
         part.rename(path)
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the new name must survive a power failure too
-        finally:
-            os.close(folder)
+        sync_folder(self._folder)
 
     def remove(self, import_id: str) -> None:
         self.path(import_id).unlink(missing_ok=True)

@@ -55,7 +55,7 @@ def referrer_token(referrer: str) -> str:
 
 
 def _parse_query(query: str) -> dict[str, str]:
-    """Without values that no database stores."""
+    """Without values that contain NUL, which PostgreSQL does not store."""
     try:
         pairs = parse_qsl(query, max_num_fields=_MAX_PARAMS, errors="replace")
     except ValueError:

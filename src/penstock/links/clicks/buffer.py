@@ -17,6 +17,7 @@ from msgspec import DecodeError, json
 from sqlalchemy import Connection
 
 from penstock.base.clock import Clock
+from penstock.base.durable_files import sync_folder
 from penstock.base.ids import new_id
 from penstock.base.worker import Backoff, Worker
 from penstock.events.model import Target
@@ -116,7 +117,7 @@ class ClickBuffer:
 
     def _flush_file(self, path: Path) -> None:
         if self._removed:
-            self._sync_folder()
+            sync_folder(self._folder)  # only names that are durably gone may be forgotten
         with self._database.write() as db:
             if not store.is_file_stored(db, path.name):
                 rows: Sequence[str] = list(_complete_rows(path))
@@ -126,14 +127,6 @@ class ClickBuffer:
         self._on_stored()
         path.unlink()
         self._removed = {path.name}
-
-    def _sync_folder(self) -> None:
-        """Make removals durable: only then may the names of removed files be forgotten."""
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def _step(self) -> None:
         self.worker.pause(_LINGER_S)
