@@ -238,6 +238,7 @@ WITH
                         GROUP BY unit
                     )
                 )
+                SETTINGS short_circuit_function_evaluation = 'disable'
             )
         )
         WHERE class != 3
@@ -521,7 +522,7 @@ WITH
     folded AS
     (
         SELECT
-            keys,
+            any(units.keys) AS keys,
             arrayConcat(
                 arrayResize(arrayWithConstant(reached, count()), 3),
                 arrayResize(arrayPushBack(arrayWithConstant(reached - 1, 0), count() * waiting), 2),
@@ -544,7 +545,7 @@ WITH
             {p7:Int64} <= (entry_ts + 604800000) AS waiting
         FROM units
         GROUP BY
-            keys,
+            cityHash64(units.keys),
             reached,
             waiting
     ),

@@ -18,8 +18,9 @@ from penstock.funnels.statements.query import Plan
 LISTS = "counted, quality"
 COLUMNS = f"{LISTS}, completion"
 ENTERED = "counted[1]"
-PARTS = "keys, reached, waiting"
-"""The columns that `of_units` groups by."""
+PARTS = "cityHash64(units.keys), reached, waiting"
+"""What `of_units` groups by. A hash: the engine serialises a list that it groups by, which takes a
+quarter of the time of a stored report."""
 _QUALITY = (
     "unitless",
     "unverified",
@@ -56,7 +57,7 @@ def median_state(took_ms: str, is_complete: str) -> str:
 
 
 def of_units(plan: Plan) -> str:
-    """The figures of a cohort from the columns of its units, in parts to be added up.
+    """The figures of a cohort from the columns of the relation `units`, in parts to be added up.
 
     A part is the units that completed the same steps and of which all are waiting, or none
     (`PARTS`): a list is made for each part, not for each unit.

@@ -126,10 +126,13 @@ def unit_chains(plan: Plan, layout: Layout) -> str:
                {plan.window_end(layout.time("firsts[1]"))} AS window_end,
                bitTest(firsts[1], 0) AS carries
         FROM ({firsts})"""
+    # Without short circuits: a verdict is a few comparisons, and taking elements out of columns for
+    # each of them takes longer.
     verdicts = f"""
         SELECT *, arrayMap((p, q) -> {_verdict(layout)},
                            arrayPopFront(firsts), arrayPopBack(firsts)) AS verdicts
-        FROM ({entries})"""
+        FROM ({entries})
+        SETTINGS short_circuit_function_evaluation = 'disable'"""
     classes = f"""
         SELECT *, multiIf(
                    unit = 0, {UNITLESS}, complexity = 2 OR over_limit, {COMPLEX},

@@ -213,7 +213,7 @@ def _checked(matched: str) -> str:
 def _folded_cohorts(plan: Plan) -> str:
     """A few rows per cohort of the units that the general fold counted."""
     return f"""
-    SELECT keys, {figures.of_units(plan)}
+    SELECT any(units.keys) AS keys, {figures.of_units(plan)}
     FROM units GROUP BY {figures.PARTS}"""
 
 
