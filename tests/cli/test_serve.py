@@ -225,7 +225,7 @@ def test_migrate_prepares_both_stores(tmp_path):
     run = penstock("migrate", "--data", str(tmp_path / "data"), start=new_python)
     assert (run.returncode, run.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0014, event store 0005.\n",
+        "Both stores are up to date: metadata database 0014, event store 0006.\n",
     )
     assert penstock("migrate", "--data", str(tmp_path / "data")).returncode == 0
 

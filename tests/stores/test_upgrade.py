@@ -81,7 +81,7 @@ def test_an_upgrade_from_0_1_0_keeps_every_report(release_0_1_0: Path) -> None:
     upgraded = penstock("migrate", "--data", str(release_0_1_0))
     assert (upgraded.returncode, upgraded.stdout) == (
         0,
-        "Both stores are up to date: metadata database 0014, event store 0005.\n",
+        "Both stores are up to date: metadata database 0014, event store 0006.\n",
     )
     assert_same_reports(release_0_1_0)
 
