@@ -24,6 +24,7 @@ WORKERS = {
     "audit_log_cleanup",
     "store_sizes",
     "backup_fence",
+    "checkpoints",
 }
 
 

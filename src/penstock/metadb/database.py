@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from alembic import command
@@ -61,11 +61,20 @@ _MIGRATION_LOCK = 7305808869229538671
 # Negative: in KiB. Each commit empties the caches of the readers, so large ones are only filled in
 # vain, one for each connection of the pool.
 _READER_CACHE_KIB, _WRITER_CACHE_KIB = -4096, -65536
+_LONG_LOG_PAGES = 10_000  # 40 MB
+_CHECKPOINT_PAUSE_S, _IDLE_PAUSE_S = 0.1, 1.0
 _READ_ONLY_STATE = "25006"  # a standby, as in the middle of a failover
 
 
 class InvalidUrl(ValueError):
     """Not the URL of a database."""
+
+
+class LogState(NamedTuple):
+    """Of SQLite's write-ahead log. copied: how many of its pages are in the database file too."""
+
+    pages: int
+    copied: int
 
 
 class Database:
@@ -97,6 +106,7 @@ class Database:
         # would empty its page cache.
         self._turn = Lock() if self.is_sqlite else None
         self._writer: Connection | None = None
+        self._log = LogState(0, 0)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -143,6 +153,24 @@ class Database:
             writer.connection.dbapi_connection.execute(f"PRAGMA cache_size={_WRITER_CACHE_KIB}")
             self._writer = writer
         return nullcontext(self._writer)
+
+    def checkpoint(self) -> float:
+        """Copy what is new in SQLite's log into the database file: the step of a worker.
+
+        Returns seconds until the next step. `StoreUnavailable`.
+
+        Writers go on meanwhile: a commit that copies 10,000 pages by itself keeps all others
+        waiting for 50 ms and more. They wait only for the last few pages of a long log; then the
+        next commit begins it again.
+        """
+        before = self._log
+        with _translated_errors(), self.engine.connect() as connection:
+            self._log = _checkpoint(connection)
+            if self._log.pages >= _LONG_LOG_PAGES:
+                _checkpoint(connection)  # what came in meanwhile
+                with self._writer_turn():
+                    self._log = _checkpoint(connection)
+        return _IDLE_PAUSE_S if self._log == before else _CHECKPOINT_PAUSE_S
 
     @contextmanager
     def alone(self, work: int, wait_s: float = 0.0) -> Iterator[bool]:
@@ -272,15 +300,27 @@ def _prepare_sqlite(connection: sqlite3.Connection, busy_timeout_ms: int) -> Non
         f"busy_timeout={busy_timeout_ms}",
         "journal_mode=WAL",
         "synchronous=FULL",  # an answered event is on disk: every commit syncs the WAL
-        "wal_autocheckpoint=10000",  # 40 MB: a page that many commits change is copied back once
-        # Two checkpoints: a log of the usual size is overwritten in place. One that grew while a
-        # long read kept it from beginning again shrinks.
+        # Where no worker calls `checkpoint`, as in commands: by the commit that makes it so long.
+        f"wal_autocheckpoint={2 * _LONG_LOG_PAGES}",
+        # A log of the usual size is overwritten in place. One that grew while a long read kept it
+        # from beginning again shrinks.
         "journal_size_limit=80000000",
         "foreign_keys=ON",
         f"cache_size={_READER_CACHE_KIB}",
         "temp_store=MEMORY",
     ):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _checkpoint(connection: Connection) -> LogState:
+    """Waits for nobody: what a reader still needs stays in the log."""
+    driver = connection.connection.dbapi_connection  # no checkpoint runs in a transaction
+    assert isinstance(driver, sqlite3.Connection)
+    try:
+        _, pages, copied = driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    except sqlite3.Error as error:
+        raise StoreUnavailable(reason=str(error)) from error
+    return LogState(pages, copied)
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""The room of nodes: each node listens for changes that other nodes announce."""
+"""The room of nodes: the work that each node does for the metadata DB."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -10,23 +10,29 @@ from penstock.core import Core, Room
 
 @dataclass(frozen=True)
 class NodesRoom(Room):
-    """change_listener: None with SQLite, where there is one node."""
+    """change_listener: listens for changes that other nodes announce; None with SQLite, where there
+    is one node. checkpoints: copies SQLite's log into the database file; None with PostgreSQL.
+    """
 
-    change_listener: Worker | None
+    change_listener: Worker | None = None
+    checkpoints: Worker | None = None
 
     def workers(self) -> Sequence[Worker]:
-        return [] if self.change_listener is None else [self.change_listener]
+        return [worker for worker in (self.change_listener, self.checkpoints) if worker is not None]
 
     def lifespans(self) -> Sequence[AbstractAsyncContextManager[None]]:
         return [worker.running() for worker in self.workers()]
 
 
 def build(core: Core) -> NodesRoom:
-    changes = core.database.changes
-    if not changes.is_shared:
-        return NodesRoom(change_listener=None)
+    database = core.database
+    if database.is_sqlite:
+        return NodesRoom(checkpoints=Worker("checkpoints", database.checkpoint, core.clock))
     return NodesRoom(
         change_listener=Worker(
-            "change_listener", changes.receive, core.clock, backoff=Backoff(longest_s=2.0)
+            "change_listener",
+            database.changes.receive,
+            core.clock,
+            backoff=Backoff(longest_s=2.0),
         )
     )
