@@ -56,12 +56,13 @@ def test_a_checkpoint_copies_what_is_new(database: Database, file: Path) -> None
     assert file.stat().st_size > before + MEGABYTE
 
 
-def test_the_next_checkpoint_is_soon_only_while_something_is_written(database: Database) -> None:
-    write(database, 1)
+def test_the_next_checkpoint_is_soon_only_while_much_is_written(database: Database) -> None:
+    write(database, 10 * MEGABYTE)
     busy_s = database.checkpoint()
-    idle_s = database.checkpoint()
     write(database, 1)
-    assert database.checkpoint() == busy_s < idle_s
+    idle_s = database.checkpoint()
+    write(database, LONG)
+    assert database.checkpoint() == busy_s < idle_s == database.checkpoint()
 
 
 def test_a_long_log_begins_again_after_a_checkpoint(database: Database, log: Path) -> None:

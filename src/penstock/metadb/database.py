@@ -62,7 +62,8 @@ _MIGRATION_LOCK = 7305808869229538671
 # vain, one for each connection of the pool.
 _READER_CACHE_KIB, _WRITER_CACHE_KIB = -4096, -65536
 _LONG_LOG_PAGES = 10_000  # 40 MB
-_CHECKPOINT_PAUSE_S, _IDLE_PAUSE_S = 0.1, 1.0
+_MANY_PAGES = 300  # fewer may wait: later commits change some of them again
+_SHORT_PAUSE_S, _LONG_PAUSE_S = 0.1, 2.0
 _READ_ONLY_STATE = "25006"  # a standby, as in the middle of a failover
 
 
@@ -75,6 +76,10 @@ class LogState(NamedTuple):
 
     pages: int
     copied: int
+
+    def copied_since(self, earlier: "LogState") -> int:
+        """Pages copied since then. A log that has begun again counts from its beginning."""
+        return self.copied - (earlier.copied if self.copied >= earlier.copied else 0)
 
 
 class Database:
@@ -163,14 +168,15 @@ class Database:
         waiting for 50 ms and more. They wait only for the last few pages of a long log; then the
         next commit begins it again.
         """
-        before = self._log
+        earlier = self._log
         with _translated_errors(), self.engine.connect() as connection:
             self._log = _checkpoint(connection)
             if self._log.pages >= _LONG_LOG_PAGES:
                 _checkpoint(connection)  # what came in meanwhile
                 with self._writer_turn():
                     self._log = _checkpoint(connection)
-        return _IDLE_PAUSE_S if self._log == before else _CHECKPOINT_PAUSE_S
+        is_busy = self._log.copied_since(earlier) >= _MANY_PAGES
+        return _SHORT_PAUSE_S if is_busy else _LONG_PAUSE_S
 
     @contextmanager
     def alone(self, work: int, wait_s: float = 0.0) -> Iterator[bool]:
