@@ -11,8 +11,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-_NICENESS = 5
-"""Added to that of the process. Beside one of its threads, such a thread gets a quarter of a core.
+_NICENESS = 8
+"""Added to that of the process. Beside one of its threads, such a thread gets a seventh of a core.
 With 10 it gets a tenth, and starves beside other busy programs."""
 _THREADS = Path("/proc/self/task")
 
