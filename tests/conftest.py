@@ -18,6 +18,7 @@ import httpx
 import psycopg
 import pytest
 import structlog
+from hypothesis import settings as hypothesis_settings
 from litestar import Litestar
 from litestar.testing import TestClient
 from psycopg import sql
@@ -43,6 +44,10 @@ from tests.sharded import ShardedWarehouse
 from tests.tenant import BASE_URL, SAME_ID, Tenant, sign_up
 from tests.waiting import PATIENCE_S
 from tests.wired import Wire, wired
+
+# Without a limit of time for one example: on a busy machine it says nothing about the example.
+hypothesis_settings.register_profile("penstock", deadline=None)
+hypothesis_settings.load_profile("penstock")
 
 scratch.use_memory()
 

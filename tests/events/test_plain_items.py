@@ -112,9 +112,7 @@ def test_usual_items_are_plain(kind: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("kind", READERS)
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.dictionaries(st.sampled_from(NAMES), VALUES | st.none(), max_size=2),
     properties=st.none() | PROPERTIES,

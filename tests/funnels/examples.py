@@ -31,7 +31,6 @@ def shares_of(count: int, least: int) -> range:
 def example_settings(count: int) -> settings:
     return settings(
         max_examples=max(1, count),
-        deadline=None,
         derandomize=_NUMBER is None,
         print_blob=True,
         report_multiple_bugs=False,

@@ -161,7 +161,6 @@ def test_every_definition_that_can_be_saved_can_be_evaluated(client):
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         database=None,
         derandomize=True,

@@ -21,7 +21,6 @@ def fuzz_settings(sample: int, *, times: float = 1) -> settings:
     """times: how many times its number `make fuzz` tries, by what a case costs."""
     return settings(
         max_examples=max(1, round(fuzz_examples(sample) * (times if BY_HAND else 1))),
-        deadline=None,
         derandomize=not BY_HAND,
         print_blob=True,
         suppress_health_check=list(HealthCheck),

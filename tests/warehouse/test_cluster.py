@@ -104,7 +104,7 @@ def test_a_funnel_over_two_shards_agrees_with_the_plain_evaluation(
     sharded: Warehouse, unit: CountingUnit
 ) -> None:
     @seed(1)
-    @settings(max_examples=2, deadline=None, database=None)
+    @settings(max_examples=2, database=None)
     @given(case=cases(unit))
     def agree(case: Case) -> None:
         assert_agreement(sharded, case)
