@@ -126,6 +126,8 @@ class Served:
             if self.process.poll() is not None:
                 break
             time.sleep(0.05)
+        self.process.send_signal(signal.SIGUSR2)  # it writes where it hangs
+        time.sleep(0.5)
         self.kill()
         raise AssertionError(f"the service did not start:\n{self.output()}")
 
