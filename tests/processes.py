@@ -109,7 +109,7 @@ def _run(
     sys.stdout = _stream(1, stdout, os.O_WRONLY | os.O_APPEND)
     sys.stderr = _stream(2, stderr, os.O_WRONLY | os.O_APPEND)
     sys.argv = [module, *arguments]
-    faulthandler.register(signal.SIGUSR2)  # writes where each thread is
+    faulthandler.register(signal.SIGUSR2)  # writes to stderr where each thread is
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:

@@ -240,8 +240,8 @@ def _units(plan: Plan, strategy: Strategy = Strategy.AUTO) -> dict[str, str]:
 
 
 def _inserting(table: str, columns: str, rows: Statement) -> Statement:
-    """No two rows of one of these statements have the same key, so the engine need not look for
-    any before it writes them, which takes a quarter of a build.
+    """A statement that inserts the rows of another. No two of them may have the same key: the
+    engine does not look for any before it writes them, which would take a quarter of a build.
     """
     sql = f"INSERT INTO {table} ({columns}) {rows.sql}"
     return Statement(sql, rows.parameters, {**rows.settings, "optimize_on_insert": 0})
